@@ -1,1 +1,57 @@
-//! ledger
+//! What may be released, and what is stored.
+//!
+//! [`Ledger`] binds each row of a job to one commitment, durably, before any byte of it may leave; it also keeps jobs,
+//! shards with their epochs, and the list of checkpoints. [`CheckpointStore`] holds the shards' states as objects.
+//!
+//! When a commit's outcome can't be known, or the store is damaged, the ledger stops with a clear error: a row lost
+//! costs utility, a row reused costs the guarantee.
+
+mod bindings;
+mod checkpoint_list;
+mod checkpoint_store;
+mod container;
+mod error;
+mod files;
+mod hex_digest;
+mod jobs;
+mod object;
+mod open;
+mod read_shard;
+pub mod record;
+mod shards;
+mod store;
+mod tables;
+mod tiling;
+mod verify;
+mod write_shard;
+
+use std::{path::Path, sync::Arc};
+
+pub use checkpoint_store::CheckpointStore;
+pub use container::{ShardCheckpoint, ShardHeader};
+pub use error::LedgerError;
+pub use object::{manifest_object, piece_object};
+pub use record::{
+    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord, pieces_for,
+};
+pub use write_shard::Written;
+
+pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
+
+/// The release ledger and the coordinator's metadata, in one file. Every call blocks, and what it reports as done is on
+/// disk when it returns. Clones share one store; one process at a time holds the file.
+#[derive(Clone)]
+pub struct Ledger {
+    store: Arc<store::Store>,
+    refusals: bindings::Refusals,
+}
+
+impl Ledger {
+    /// Opens the ledger at `path`, or begins a new one where there is no file.
+    ///
+    /// Before anything is written, a copy in memory is checked: the store's own checksums, then our records against
+    /// each other. A file that fails is refused and left as it is.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self { store: Arc::new(open::open(path)?), refusals: Default::default() })
+    }
+}

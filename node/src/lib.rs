@@ -1,1 +1,29 @@
-//! node
+//! What every process of the service shares: telemetry, tracing across calls, metrics and their endpoint,
+//! settings, shutdown, keys, and a pool for work that must not run on the async threads.
+//!
+//! Architecture invariant: nothing here knows what the processes compute. This crate depends on none of ours.
+
+pub mod backoff;
+pub mod build_info;
+pub mod cpu_pool;
+pub mod listen;
+pub mod memory;
+pub mod metric_definitions;
+pub mod metrics_endpoint;
+pub mod quantities;
+pub mod readiness;
+pub mod ready_file;
+pub mod recorder;
+pub mod rpc_metrics;
+pub mod secret;
+pub mod secret_source;
+pub mod settings;
+pub mod shutdown;
+pub mod telemetry;
+pub mod trace_context;
+pub mod trace_propagation;
+
+mod setting_file;
+
+#[cfg(test)]
+mod rpc_layers_test;

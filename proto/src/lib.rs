@@ -1,1 +1,34 @@
-//! proto
+//! The contract between Rustle's processes: validated domain types, errors that stay typed across gRPC, release
+//! tokens, and the services generated from `proto/rustle/v1/*.proto`.
+//!
+//! Messages are generated into [`pb`]; [`model`] holds what services work with after the boundary has checked it.
+
+mod chunk;
+mod commitment;
+mod error;
+mod ids;
+pub mod model;
+mod range;
+mod token;
+
+pub use chunk::{ChunkError, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, check_chunk, chunk_of};
+pub use commitment::Commitment;
+pub use error::{Result, ServiceError};
+pub use ids::{IdError, Incarnation, JobId, WorkerId};
+pub use range::{CoordinateRange, RowRange};
+pub use token::{ReleaseKey, ReleaseToken};
+
+/// Rises with every change that an older process can't speak.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Largest message a service takes or sends: a chunk with room for its fields.
+pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Generated messages and services of the package `rustle.v1`.
+#[allow(clippy::all, clippy::unwrap_used, missing_docs)]
+pub mod pb {
+    tonic::include_proto!("rustle.v1");
+}
+
+/// Encoded file descriptors, for server reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

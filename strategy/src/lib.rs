@@ -1,1 +1,33 @@
-//! strategy
+//! Strategy matrices for correlated noise: what is added in round t is σζ·(C⁻¹Z)_t.
+//!
+//! Pure f64 mathematics, without randomness, clock or I/O. The conventions everywhere:
+//!
+//! * n (`iterations`) rounds, counted from 0; lower triangular n×n matrices; prefix-sum workload A.
+//! * Participations i < j of one user satisfy **j − i ≥ min_sep**; at most `max_participations` of them.
+//! * Sensitivities are per unit clip norm, errors in units of σζ, and losses = error × sensitivity; none is
+//!   squared unless the name says so.
+//!
+//! Start at [`Strategy`], [`Participation`] and [`optimize::optimize`].
+
+pub mod banded;
+pub mod banded_inverse;
+pub mod blt;
+pub mod column_normalised;
+mod covariance;
+pub mod dense;
+mod error;
+mod mechanism;
+pub mod optimize;
+mod participation;
+mod patterns;
+pub mod series;
+pub mod toeplitz;
+pub mod tree;
+
+pub use banded::Banded;
+pub use blt::Blt;
+pub use dense::Dense;
+pub use error::{MAX_SERIES, Result, StrategyError};
+pub use mechanism::{MAX_BANDS, Strategy};
+pub use participation::{Errors, Participation, Sensitivity};
+pub use tree::Tree;

@@ -1,1 +1,162 @@
-//! tests
+//! Harness of the end-to-end tests: real processes on ports they choose, real gRPC, and the oracle to compare with.
+
+mod http;
+mod plans;
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use client::{Client, FetchRequest};
+use noise_kernel::JobKey;
+use noise_worker::recipe::Recipe;
+use plan::Plan;
+use proto::{Commitment, CoordinateRange, JobId, Result, RowRange, pb};
+use rustle::cluster::{ClusterOptions, LocalCluster};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+pub use http::get;
+pub use plans::{plans, small_plan};
+
+/// All tests use one key, so that bytes can be compared between clusters.
+pub const KEY: [u8; 32] = [42; 32];
+
+/// The binary under test: `RUSTLE_BIN`, else the one built beside the tests.
+pub fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("RUSTLE_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("the test's own path");
+    let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
+    let program = profile.join("rustle");
+    assert!(program.exists(), "{} is missing: build it first (cargo build --release -p rustle)", program.display());
+    program
+}
+
+/// A cluster in a folder of its own, and a client to it.
+pub struct TestCluster {
+    pub cluster: LocalCluster,
+    pub client: Client,
+    pub runtime: Runtime,
+    pub dir: TempDir,
+}
+
+impl std::fmt::Debug for TestCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.cluster.fmt(f)
+    }
+}
+
+pub fn start(workers: usize) -> TestCluster {
+    start_with(workers, |_| {})
+}
+
+pub fn start_with(workers: usize, change: impl FnOnce(&mut ClusterOptions)) -> TestCluster {
+    let dir = TempDir::new().expect("a temporary folder");
+    let mut options = ClusterOptions::new(program(), dir.path().to_owned(), workers);
+    options.coordinator_flags = flags(&["--heartbeat", "50ms", "--lease-ttl", "700ms", "--checkpoint-interval", "0s"]);
+    change(&mut options);
+    let cluster = LocalCluster::start(options, KEY).expect("the cluster starts");
+    let runtime = Runtime::new().expect("a runtime");
+    let client = {
+        let _inside = runtime.enter();
+        Client::connect(&cluster.url()).expect("the coordinator's URL")
+    };
+    TestCluster { cluster, client, runtime, dir }
+}
+
+pub fn flags(flags: &[&str]) -> Vec<String> {
+    flags.iter().map(|flag| flag.to_string()).collect()
+}
+
+pub fn job(name: &str) -> JobId {
+    JobId::new(name).expect("a valid name")
+}
+
+impl TestCluster {
+    pub fn create(&self, job: &JobId, plan: &Plan, dimension: u64, shards: u32) -> Result<pb::Job> {
+        let request = pb::CreateJobRequest {
+            job: job.to_string(),
+            plan_toml: plan.to_toml_string().expect("a plan has a text"),
+            dimension,
+            shards,
+            key_commitment: JobKey::from_bytes(&KEY).expect("32 bytes").commitment().to_vec(),
+            plan_digest: plan.digest().to_vec(),
+        };
+        self.runtime.block_on(self.client.jobs().create(request))
+    }
+
+    /// Rows of a range, each bound to a commitment that names it.
+    pub fn fetch(&self, job: &JobId, rows: std::ops::Range<u64>, range: std::ops::Range<u64>) -> Result<Vec<Vec<f32>>> {
+        let texts = rows.clone().map(|row| format!("step {row}")).collect();
+        self.fetch_bound(job, rows, range, texts, Duration::from_secs(20))
+    }
+
+    pub fn fetch_bound(
+        &self,
+        job: &JobId,
+        rows: std::ops::Range<u64>,
+        range: std::ops::Range<u64>,
+        commitments: Vec<String>,
+        patience: Duration,
+    ) -> Result<Vec<Vec<f32>>> {
+        let rows = RowRange::new(rows.start, rows.end)?;
+        let range = CoordinateRange::new(range.start, range.end)?;
+        let mut out = vec![f32::NAN; (rows.len() * range.len()) as usize];
+        let request = FetchRequest {
+            job: job.clone(),
+            branch: 0,
+            rows,
+            range,
+            commitments: commitments.iter().map(|text| Commitment::of_text(text)).collect(),
+            deadline: (Instant::now() + patience).into(),
+        };
+        self.runtime.block_on(self.client.fetch_into(request, &mut out))?;
+        Ok(out.chunks(range.len() as usize).map(<[f32]>::to_vec).collect())
+    }
+
+    /// Polls until the job's shards are all served.
+    pub fn wait_ready(&self, job: &JobId) {
+        self.wait_until("all shards are ready", || {
+            let job = self.runtime.block_on(self.client.jobs().get(job)).expect("the job exists");
+            job.shards == job.shards_ready
+        });
+    }
+
+    pub fn wait_until(&self, what: &str, mut happened: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !happened() {
+            assert!(Instant::now() < deadline, "after 20 s not yet: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// What the rows must be, by the oracle.
+pub fn expected(job: &JobId, plan: &Plan, rows: std::ops::Range<u64>, range: std::ops::Range<u64>) -> Vec<Vec<f32>> {
+    let key = JobKey::from_bytes(&KEY).expect("32 bytes");
+    let oracle = Recipe::new(plan, &key, job, 0).expect("a recipe").oracle().expect("an oracle");
+    oracle.rows(rows, range).expect("rows of the oracle")
+}
+
+/// One SHA-256 for all values of all rows.
+pub fn sha256(rows: &[Vec<f32>]) -> String {
+    let mut hash = Sha256::new();
+    rows.iter().flatten().for_each(|value| hash.update(value.to_le_bytes()));
+    hex::encode(hash.finalize())
+}
+
+/// Bit for bit; says where the first difference is.
+#[track_caller]
+pub fn assert_same_bits(got: &[Vec<f32>], expected: &[Vec<f32>]) {
+    assert_eq!(got.len(), expected.len(), "rows");
+    for (row, (got, expected)) in got.iter().zip(expected).enumerate() {
+        assert_eq!(got.len(), expected.len(), "coordinates of row {row}");
+        for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
+            assert_eq!(got.to_bits(), expected.to_bits(), "row {row}, coordinate {i}: {got} is not {expected}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+# `make test` sets up what it needs and runs everything; the other targets are its parts. Targets run one after
+# the other: cargo uses all cores by itself.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+TOOLS := $(CARGO_TARGET_DIR)/tools
+export PATH := $(TOOLS)/bin:$(PATH)
+export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
+STAGE := tests/setup/stage.sh
+PYTHON := .venv/bin/python
+
+.PHONY: help setup fmt lint deny build test test-rust test-python test-long audit demo bench clean
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
+
+setup: ## system packages, cargo-nextest, cargo-deny, the Python environment: each only where missing
+	@$(STAGE) system tests/setup/system.sh
+	@$(STAGE) tools tests/setup/tools.sh $(TOOLS)
+	@$(STAGE) python tests/setup/python.sh
+
+fmt: ## formatting, checked
+	@$(STAGE) fmt cargo fmt --all --check
+
+lint: ## clippy over everything, warnings denied
+	@$(STAGE) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+
+deny: ## bans, licences and sources of all dependencies; needs no network
+	@$(STAGE) deny cargo-deny --offline --workspace --log-level warn check bans licenses sources
+
+build: ## release build of everything
+	@$(STAGE) build cargo build --release --workspace --locked
+
+test: ## everything that must pass before a commit
+	@rm -f $(CARGO_TARGET_DIR)/stages
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-python
+	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
+
+test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
+	@$(STAGE) nextest cargo nextest run --release --workspace --locked
+	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
+	@$(STAGE) doctest cargo test --release --workspace --locked --doc --quiet
+
+test-python: build ## what an independent implementation says of the noise, the losses and the accounting
+	@$(STAGE) pytest $(PYTHON) -m pytest tests/python
+
+test-long: export RUSTLE_LONG := 1
+test-long: export NEXTEST_PROFILE := long
+test-long: setup build ## the same at full size: hours, not minutes
+	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked
+	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
+
+audit: ## security advisories, from the checkout of the RustSec database named by ADVISORY_DB
+	@tests/setup/tools.sh $(TOOLS)
+	@tests/setup/audit.sh $(CARGO_TARGET_DIR)
+
+demo: ## the whole system on real data
+	cargo run --release --locked -p rustle -- demo
+
+bench: ## measurements
+	cargo run --release --locked -p bench
+
+clean: ## all that was built or set up here
+	cargo clean
+	rm -rf .venv

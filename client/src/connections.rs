@@ -1,0 +1,148 @@
+//! One HTTP/2 connection an endpoint, opened on first use and shared by every call.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use proto::pb::{
+    jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient, workers_client::WorkersClient,
+};
+use proto::{MAX_MESSAGE_BYTES, Result, ServiceError};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A partition drops segments for good: only an answered ping tells a slow peer from a lost one.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+const STREAM_WINDOW: u32 = 16 << 20;
+const CONNECTION_WINDOW: u32 = 64 << 20;
+const FRAME_BYTES: u32 = 128 << 10;
+
+type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
+
+/// Clones share their connections.
+#[derive(Clone)]
+pub struct Connections {
+    dialer: Dialer,
+    open: Arc<Mutex<HashMap<String, Channel>>>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self::with_dialer(|endpoint| endpoint.connect_lazy())
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").finish_non_exhaustive()
+    }
+}
+
+impl Connections {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Dials by other means than TCP: simulations and Unix sockets.
+    pub fn with_dialer(dialer: impl Fn(Endpoint) -> Channel + Send + Sync + 'static) -> Self {
+        Self { dialer: Arc::new(dialer), open: Arc::default() }
+    }
+
+    /// Connects on the first call through it. Must be called inside a tokio runtime.
+    pub fn channel(&self, endpoint: &str) -> Result<Channel> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = open.get(endpoint) {
+            return Ok(channel.clone());
+        }
+        let channel = (self.dialer)(configured(endpoint)?);
+        open.insert(endpoint.to_owned(), channel.clone());
+        Ok(channel)
+    }
+
+    /// The next call dials anew: after a transport failure, and so that endpoints that are gone don't pile up.
+    pub fn forget(&self, endpoint: &str) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(endpoint);
+    }
+
+    pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Channel>> {
+        Ok(ShardsClient::new(self.channel(endpoint)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Channel>> {
+        Ok(NoiseClient::new(self.channel(endpoint)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Channel>> {
+        Ok(JobsClient::new(self.channel(endpoint)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Channel>> {
+        Ok(WorkersClient::new(self.channel(endpoint)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+}
+
+fn configured(endpoint: &str) -> Result<Endpoint> {
+    let allowed = "http://host:port";
+    let parsed = Endpoint::from_shared(endpoint.to_owned())
+        .map_err(|_| ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed))?;
+    if parsed.uri().scheme_str() != Some("http") || parsed.uri().host().is_none() {
+        return Err(ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed));
+    }
+    Ok(parsed
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE_EVERY)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES))
+}
+
+/// The error a service sent, or `Unavailable` where the connection failed. tonic gives some broken connections the
+/// code INTERNAL, which from a service would end a fetch; a status made by the transport is told by its source.
+/// Use only for requests that may be repeated.
+pub fn from_status(status: Status) -> ServiceError {
+    match status.source() {
+        Some(source) => ServiceError::Unavailable { what: format!("{}: {source}", status.message()) },
+        None => ServiceError::from(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_are_lazy_shared_and_checked() {
+        let connections = Connections::new();
+        connections.channel("http://127.0.0.1:9").unwrap();
+        connections.channel("http://127.0.0.1:9").unwrap();
+        assert_eq!(connections.open.lock().unwrap().len(), 1);
+        connections.forget("http://127.0.0.1:9");
+        assert!(connections.open.lock().unwrap().is_empty());
+        for bad in ["", "127.0.0.1:9", "ftp://x:1", "http://", "a b"] {
+            assert!(matches!(connections.channel(bad), Err(ServiceError::InvalidArgument { .. })), "{bad:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_is_safe_to_retry() {
+        let connections = Connections::new();
+        let mut jobs = connections.jobs("http://127.0.0.1:1").unwrap();
+        let status = jobs.list_jobs(proto::pb::ListJobsRequest {}).await.unwrap_err();
+        assert!(from_status(status).retry_safe());
+    }
+}

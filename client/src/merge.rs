@@ -1,0 +1,210 @@
+//! What has arrived and what is missing: pure, and independent of the order of arrival.
+
+use proto::{CoordinateRange, RowRange, ServiceError};
+
+use crate::Part;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    #[error("row {row}, coordinates {range}, was not asked for")]
+    NotAsked { row: u64, range: CoordinateRange },
+    #[error("row {row}, coordinates {range}, overlaps what has arrived already")]
+    Overlap { row: u64, range: CoordinateRange },
+}
+
+/// A worker that sends what nobody asked for is asked again, or another is.
+impl From<MergeError> for ServiceError {
+    fn from(error: MergeError) -> Self {
+        ServiceError::Unavailable { what: format!("a sound answer ({error})") }
+    }
+}
+
+/// Which coordinates of each row of one request have arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    whole: Part,
+    rows: Vec<Coverage>,
+}
+
+impl Assembly {
+    pub fn new(whole: Part) -> Self {
+        Self { whole, rows: vec![Coverage::default(); whole.rows.len() as usize] }
+    }
+
+    /// Takes a piece of a row in, or refuses it and stays as it was.
+    pub fn accept(&mut self, row: u64, range: CoordinateRange) -> Result<(), MergeError> {
+        if !self.whole.rows.as_range().contains(&row) || !self.whole.range.contains(&range) {
+            return Err(MergeError::NotAsked { row, range });
+        }
+        let coverage = &mut self.rows[(row - self.whole.rows.start) as usize];
+        if coverage.insert(range) { Ok(()) } else { Err(MergeError::Overlap { row, range }) }
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.rows.iter().all(|row| row.ranges == [self.whole.range])
+    }
+
+    /// What of `part` has not arrived: as few rectangles as runs of rows with the same gaps.
+    pub fn gaps(&self, part: Part) -> Vec<Part> {
+        let mut found: Vec<Part> = Vec::new();
+        let mut run: Option<(RowRange, Vec<CoordinateRange>)> = None;
+        let rows = part.rows.start.max(self.whole.rows.start)..part.rows.end.min(self.whole.rows.end);
+        for row in rows {
+            let gaps = self.rows[(row - self.whole.rows.start) as usize].gaps(part.range);
+            match &mut run {
+                Some((rows, same)) if *same == gaps => rows.end = row + 1,
+                _ => {
+                    let ended = run.replace((RowRange { start: row, end: row + 1 }, gaps));
+                    found.extend(rectangles(ended));
+                }
+            }
+        }
+        found.extend(rectangles(run));
+        found
+    }
+
+    /// Coordinates that some row still lacks.
+    pub fn missing_ranges(&self) -> Vec<CoordinateRange> {
+        let gaps = self.rows.iter().flat_map(|row| row.gaps(self.whole.range));
+        join_ranges(gaps.collect())
+    }
+}
+
+fn rectangles(run: Option<(RowRange, Vec<CoordinateRange>)>) -> impl Iterator<Item = Part> {
+    run.into_iter().flat_map(|(rows, gaps)| gaps.into_iter().map(move |range| Part { rows, range }))
+}
+
+/// Sorted, and joined where they touch or overlap.
+pub(crate) fn join_ranges(mut ranges: Vec<CoordinateRange>) -> Vec<CoordinateRange> {
+    ranges.sort();
+    let mut joined: Vec<CoordinateRange> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// The coordinates of one row that have arrived: sorted ranges that neither overlap nor touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Coverage {
+    ranges: Vec<CoordinateRange>,
+}
+
+impl Coverage {
+    /// False, and unchanged, where `range` overlaps what is there.
+    fn insert(&mut self, range: CoordinateRange) -> bool {
+        let at = self.ranges.partition_point(|held| held.end <= range.start);
+        if self.ranges.get(at).is_some_and(|next| next.start < range.end) {
+            return false;
+        }
+        let (mut from, mut to, mut merged) = (at, at, range);
+        if let Some(before) = at.checked_sub(1).filter(|&before| self.ranges[before].end == range.start) {
+            (from, merged.start) = (before, self.ranges[before].start);
+        }
+        if let Some(next) = self.ranges.get(at).filter(|next| next.start == range.end) {
+            (to, merged.end) = (at + 1, next.end);
+        }
+        self.ranges.splice(from..to, [merged]);
+        true
+    }
+
+    fn gaps(&self, within: CoordinateRange) -> Vec<CoordinateRange> {
+        let mut gaps = Vec::new();
+        let mut next = within.start;
+        for held in &self.ranges {
+            gaps.extend(CoordinateRange::new(next, held.start.min(within.end)).ok());
+            next = next.max(held.end);
+        }
+        gaps.extend(CoordinateRange::new(next, within.end).ok());
+        gaps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(start: u64, end: u64) -> CoordinateRange {
+        CoordinateRange { start, end }
+    }
+
+    fn whole() -> Part {
+        Part { rows: RowRange { start: 5, end: 9 }, range: range(100, 200) }
+    }
+
+    /// Cuts the whole into pieces at the given places and shuffles them.
+    fn pieces() -> impl Strategy<Value = Vec<(u64, CoordinateRange)>> {
+        prop::collection::vec(prop::collection::btree_set(101u64..200, 0..6), 4)
+            .prop_map(|cuts| {
+                let rows = (5u64..).zip(cuts);
+                rows.flat_map(|(row, cuts)| {
+                    let bounds: Vec<u64> = std::iter::once(100).chain(cuts).chain([200]).collect();
+                    bounds.windows(2).map(|pair| (row, range(pair[0], pair[1]))).collect::<Vec<_>>()
+                })
+                .collect::<Vec<_>>()
+            })
+            .prop_shuffle()
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_completes_and_each_piece_counts_once(pieces in pieces()) {
+            let mut assembly = Assembly::new(whole());
+            for &(row, range) in &pieces {
+                prop_assert!(!assembly.is_complete());
+                prop_assert_eq!(assembly.accept(row, range), Ok(()));
+                prop_assert_eq!(assembly.accept(row, range), Err(MergeError::Overlap { row, range }));
+            }
+            prop_assert!(assembly.is_complete());
+            prop_assert!(assembly.gaps(whole()).is_empty() && assembly.missing_ranges().is_empty());
+        }
+
+        #[test]
+        fn gaps_are_exactly_what_has_not_arrived(pieces in pieces(), taken in 0usize..20) {
+            let (arrived, absent) = pieces.split_at(taken.min(pieces.len()));
+            let mut assembly = Assembly::new(whole());
+            for &(row, range) in arrived {
+                assembly.accept(row, range).unwrap();
+            }
+            let cells = |row: u64, range: CoordinateRange| range.as_range().map(move |at| (row, at));
+            let mut named: Vec<_> = assembly
+                .gaps(whole())
+                .iter()
+                .flat_map(|gap| gap.rows.as_range().flat_map(|row| cells(row, gap.range)).collect::<Vec<_>>())
+                .collect();
+            named.sort();
+            let mut expected: Vec<_> = absent.iter().flat_map(|&(row, range)| cells(row, range)).collect();
+            expected.sort();
+            prop_assert_eq!(named, expected);
+            let missing: u64 = assembly.missing_ranges().iter().map(CoordinateRange::len).sum();
+            let columns: std::collections::BTreeSet<_> =
+                absent.iter().flat_map(|(_, range)| range.as_range()).collect();
+            prop_assert_eq!(missing, columns.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_refused() {
+        let mut assembly = Assembly::new(whole());
+        for (row, range) in [(4, range(100, 110)), (9, range(100, 110)), (5, range(99, 110)), (5, range(190, 201))] {
+            assert_eq!(assembly.accept(row, range), Err(MergeError::NotAsked { row, range }));
+        }
+        assert_eq!(assembly, Assembly::new(whole()));
+    }
+
+    #[test]
+    fn a_broken_stream_leaves_two_rectangles() {
+        let mut assembly = Assembly::new(whole());
+        assembly.accept(5, range(100, 200)).unwrap();
+        assembly.accept(6, range(100, 140)).unwrap();
+        let row = |start, end| RowRange { start, end };
+        let expected =
+            [Part { rows: row(6, 7), range: range(140, 200) }, Part { rows: row(7, 9), range: range(100, 200) }];
+        assert_eq!(assembly.gaps(whole()), expected);
+    }
+}

@@ -1,0 +1,116 @@
+//! Which worker holds which range.
+
+use proto::{CoordinateRange, JobId, Result, ServiceError, pb};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub shard: u32,
+    pub range: CoordinateRange,
+    pub lease_epoch: u64,
+    /// `None` where no worker is ready to serve the range now.
+    pub endpoint: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    pub job: JobId,
+    pub branch: u64,
+    pub dimension: u64,
+    pub iterations: u64,
+    /// In order of their ranges, which do not overlap.
+    pub routes: Vec<Route>,
+}
+
+impl Routing {
+    /// Refuses a range that reaches beyond the vector.
+    pub fn check_range(&self, range: CoordinateRange) -> Result<()> {
+        if range.end <= self.dimension {
+            return Ok(());
+        }
+        let CoordinateRange { start, end } = range;
+        Err(ServiceError::RangeBeyondDimension { start, end, dimension: self.dimension })
+    }
+
+    /// Whether `route` is still as this routing has it.
+    pub(crate) fn still_has(&self, route: &Route) -> bool {
+        self.routes.contains(route)
+    }
+}
+
+impl TryFrom<pb::Routing> for Routing {
+    type Error = ServiceError;
+    fn try_from(routing: pb::Routing) -> Result<Self> {
+        let mut routes: Vec<Route> = routing.routes.into_iter().map(Route::try_from).collect::<Result<_>>()?;
+        routes.sort_by_key(|route| route.range);
+        if let Some(pair) = routes.windows(2).find(|pair| pair[0].range.end > pair[1].range.start) {
+            let overlap = format!("{} and {}", pair[0].range, pair[1].range);
+            return Err(ServiceError::invalid("routes", overlap, "ranges that do not overlap"));
+        }
+        Ok(Self {
+            job: JobId::new(routing.job)?,
+            branch: routing.branch,
+            dimension: routing.dimension,
+            iterations: routing.iterations,
+            routes,
+        })
+    }
+}
+
+impl TryFrom<pb::Route> for Route {
+    type Error = ServiceError;
+    fn try_from(route: pb::Route) -> Result<Self> {
+        Ok(Self {
+            shard: route.shard,
+            range: route.range.try_into()?,
+            lease_epoch: route.lease_epoch,
+            endpoint: (!route.endpoint.is_empty()).then_some(route.endpoint),
+        })
+    }
+}
+
+impl From<Routing> for pb::Routing {
+    fn from(routing: Routing) -> Self {
+        Self {
+            job: routing.job.into(),
+            branch: routing.branch,
+            dimension: routing.dimension,
+            iterations: routing.iterations,
+            routes: routing.routes.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<Route> for pb::Route {
+    fn from(route: Route) -> Self {
+        let Route { shard, range, lease_epoch, endpoint } = route;
+        Self { shard, range: Some(range.into()), lease_epoch, endpoint: endpoint.unwrap_or_default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(shard: u32, start: u64, end: u64) -> pb::Route {
+        let range = Some(pb::CoordinateRange { start, end });
+        pb::Route { shard, range, lease_epoch: 1, endpoint: String::new() }
+    }
+
+    fn routing(routes: Vec<pb::Route>) -> pb::Routing {
+        pb::Routing { job: "j".into(), branch: 0, dimension: 20, iterations: 5, routes }
+    }
+
+    #[test]
+    fn routes_are_sorted_and_survive_the_wire() {
+        let routing = Routing::try_from(routing(vec![route(1, 10, 20), route(0, 0, 10)])).unwrap();
+        assert_eq!(routing.routes.iter().map(|route| route.shard).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(Routing::try_from(pb::Routing::from(routing.clone())).unwrap(), routing);
+        assert!(routing.check_range(CoordinateRange { start: 0, end: 20 }).is_ok());
+        assert!(routing.check_range(CoordinateRange { start: 0, end: 21 }).is_err());
+    }
+
+    #[test]
+    fn overlapping_routes_are_refused() {
+        assert!(Routing::try_from(routing(vec![route(0, 0, 11), route(1, 10, 20)])).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Workers that can't hold shards of a job just now, and until when.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use proto::{Incarnation, JobId, WorkerId};
+use tokio::time::Instant;
+
+const FIRST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The process has another key than the job: it is of no use to this job while it runs.
+    KeyMismatch,
+    /// Each failure in a row doubles the wait.
+    Failed,
+}
+
+#[derive(Debug, Default)]
+pub struct Exclusions {
+    entries: HashMap<(JobId, WorkerId), Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    incarnation: Incarnation,
+    /// `None` for as long as the process runs.
+    until: Option<Instant>,
+    next_wait: Duration,
+}
+
+impl Exclusions {
+    /// False where it is excluded already: a failure is reported with every heartbeat and counts once.
+    pub fn exclude(
+        &mut self,
+        now: Instant,
+        job: &JobId,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+        reason: Reason,
+    ) -> bool {
+        if self.is_excluded(now, job, worker, incarnation) {
+            return false;
+        }
+        let before = self.entries.get(&(job.clone(), worker.clone()));
+        let before = before.filter(|entry| entry.incarnation == incarnation);
+        let wait = before.map_or(FIRST, |entry| entry.next_wait);
+        let until = match reason {
+            Reason::KeyMismatch => None,
+            Reason::Failed => Some(now + wait),
+        };
+        let entry = Entry { incarnation, until, next_wait: (wait * 2).min(LONGEST) };
+        self.entries.insert((job.clone(), worker.clone()), entry);
+        true
+    }
+
+    pub fn is_excluded(&self, now: Instant, job: &JobId, worker: &WorkerId, incarnation: Incarnation) -> bool {
+        let entry = self.entries.get(&(job.clone(), worker.clone()));
+        entry.is_some_and(|entry| {
+            entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until)
+        })
+    }
+
+    /// After the worker has made a shard of the job ready.
+    pub fn clear(&mut self, job: &JobId, worker: &WorkerId) {
+        self.entries.remove(&(job.clone(), worker.clone()));
+    }
+
+    pub fn forget_job(&mut self, job: &JobId) {
+        self.entries.retain(|(of, _), _| of != job);
+    }
+
+    pub fn forget_worker(&mut self, worker: &WorkerId) {
+        self.entries.retain(|(_, of), _| of != worker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROCESS: Incarnation = Incarnation([1; 16]);
+    const NEXT: Incarnation = Incarnation([2; 16]);
+
+    fn names() -> (JobId, WorkerId) {
+        (JobId::new("j").unwrap(), WorkerId::new("w").unwrap())
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time() {
+        let ((job, worker), mut now, mut exclusions) = (names(), Instant::now(), Exclusions::default());
+        for wait in [FIRST, FIRST * 2, FIRST * 4] {
+            assert!(exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed));
+            assert!(!exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed));
+            assert!(exclusions.is_excluded(now + wait / 2, &job, &worker, PROCESS));
+            now += wait;
+            assert!(!exclusions.is_excluded(now, &job, &worker, PROCESS));
+        }
+        exclusions.clear(&job, &worker);
+        exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed);
+        assert!(!exclusions.is_excluded(now + FIRST, &job, &worker, PROCESS));
+    }
+
+    #[test]
+    fn a_wrong_key_excludes_the_process_and_not_its_successor() {
+        let ((job, worker), now, mut exclusions) = (names(), Instant::now(), Exclusions::default());
+        exclusions.exclude(now, &job, &worker, PROCESS, Reason::KeyMismatch);
+        assert!(exclusions.is_excluded(now + LONGEST * 100, &job, &worker, PROCESS));
+        assert!(!exclusions.is_excluded(now, &job, &worker, NEXT));
+    }
+}

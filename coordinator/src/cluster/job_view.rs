@@ -1,0 +1,100 @@
+//! One job as the coordinator sees it.
+
+use std::sync::Arc;
+
+use ledger::{BindingSummary, CheckpointRecord, JobRecord, JobState, ShardRecord};
+use proto::{CoordinateRange, Incarnation, ServiceError, pb};
+use tokio::time::Instant;
+
+use super::LeaseReport;
+
+#[derive(Debug)]
+pub struct JobView {
+    pub record: JobRecord,
+    pub shards: Vec<ShardView>,
+    /// State and output of one coordinate: what a shard weighs.
+    pub bytes_per_coordinate: u64,
+    pub bound: BindingSummary,
+    /// The newest checkpoint that workers may restore from.
+    pub newest: Option<CheckpointRecord>,
+    /// When the newest was written, and the next row to bind then; `None` where that was before this process.
+    pub written: Option<(Instant, u64)>,
+    /// Held while a checkpoint of this job is written: one at a time.
+    pub checkpointing: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ShardView {
+    pub record: ShardRecord,
+    /// The process that the owner's lease was given to; `None` where that was before this coordinator started.
+    pub holder: Option<Incarnation>,
+    pub is_ready: bool,
+    pub last_report: Option<LeaseReport>,
+}
+
+impl ShardView {
+    pub fn new(record: ShardRecord) -> Self {
+        Self { record, holder: None, is_ready: false, last_report: None }
+    }
+}
+
+impl JobView {
+    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, bytes_per_coordinate: u64) -> Self {
+        Self {
+            record,
+            shards: shards.into_iter().map(ShardView::new).collect(),
+            bytes_per_coordinate,
+            bound: BindingSummary::default(),
+            newest: None,
+            written: None,
+            checkpointing: Arc::default(),
+        }
+    }
+
+    /// Finished jobs still serve the rows that are bound.
+    pub fn is_served(&self) -> bool {
+        self.record.state != JobState::Destroyed
+    }
+
+    pub fn shard_bytes(&self, range: CoordinateRange) -> u64 {
+        range.len().saturating_mul(self.bytes_per_coordinate)
+    }
+
+    pub fn wrong_state(&self, allowed: &str) -> ServiceError {
+        ServiceError::JobState {
+            job: self.record.job.to_string(),
+            state: self.record.state.to_string(),
+            allowed: allowed.to_owned(),
+        }
+    }
+
+    /// Counts rows that the ledger has just bound. Calls may come in any order.
+    pub fn rows_were_bound(&mut self, branch: u64, end: u64, newly: u64) {
+        if branch == self.record.branch {
+            self.bound.rows_bound += newly;
+            self.bound.next_row = self.bound.next_row.max(end);
+        }
+    }
+
+    pub fn to_message(&self) -> pb::Job {
+        let record = &self.record;
+        let state = match record.state {
+            JobState::Running => pb::JobState::Running,
+            JobState::Finished => pb::JobState::Finished,
+            JobState::Destroyed => pb::JobState::Destroyed,
+        };
+        pb::Job {
+            job: record.job.to_string(),
+            state: state.into(),
+            dimension: record.dimension,
+            iterations: record.iterations,
+            branch: record.branch,
+            mechanism: record.mechanism.clone(),
+            plan_digest: record.plan_digest.to_vec(),
+            shards: record.shards,
+            shards_ready: self.shards.iter().filter(|shard| shard.is_ready).count() as u32,
+            rows_bound: self.bound.rows_bound,
+            next_row: self.bound.next_row,
+        }
+    }
+}

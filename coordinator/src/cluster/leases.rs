@@ -1,0 +1,147 @@
+//! What a heartbeat changes, and the leases that its answer grants.
+
+use ledger::pieces_for;
+use proto::model::LeaseGrant;
+use proto::{Incarnation, ServiceError, WorkerId};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
+
+impl Cluster {
+    /// Takes in the worker's whole list of leases: what it does not name, it does not hold. True where placement has
+    /// something to do.
+    pub fn take_reports(
+        &mut self,
+        now: Instant,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+        reports: &[LeaseReport],
+    ) -> bool {
+        let Self { jobs, exclusions, .. } = self;
+        let mut is_work = false;
+        for view in jobs.values_mut().filter(|view| view.is_served()) {
+            for index in 0..view.shards.len() {
+                if view.shards[index].record.owner.as_ref() != Some(worker) {
+                    continue;
+                }
+                let report = reports.iter().find(|report| names(view, index, report));
+                let verdict = take_report(view, index, incarnation, report);
+                let job = &view.record.job;
+                match verdict {
+                    Verdict::Ready => exclusions.clear(job, worker),
+                    Verdict::Waiting => {}
+                    Verdict::Unclaimed => is_work = true,
+                    Verdict::Refused(reason, error) => {
+                        if exclusions.exclude(now, job, worker, incarnation, reason) {
+                            warn!(%worker, %job, shard = view.shards[index].record.shard, %error,
+                                "this worker gets no shard of the job for now");
+                            is_work = true;
+                        }
+                    }
+                }
+            }
+        }
+        is_work
+    }
+
+    /// Every lease that this process should hold now.
+    pub fn grants(&self, worker: &WorkerId, incarnation: Incarnation, store_url: &str) -> Vec<LeaseGrant> {
+        let mut grants = Vec::new();
+        for view in self.jobs().filter(|view| view.is_served()) {
+            let held = view.shards.iter().filter(|shard| {
+                shard.record.owner.as_ref() == Some(worker) && shard.holder == Some(incarnation)
+            });
+            grants.extend(held.map(|shard| grant(view, shard, store_url)));
+        }
+        grants
+    }
+}
+
+enum Verdict {
+    Ready,
+    Waiting,
+    /// A lease from before this coordinator started, which its owner no longer holds.
+    Unclaimed,
+    Refused(Reason, ServiceError),
+}
+
+fn names(view: &JobView, index: usize, report: &LeaseReport) -> bool {
+    let record = &view.shards[index].record;
+    report.job == view.record.job && report.shard == record.shard && report.epoch == record.epoch
+}
+
+fn take_report(
+    view: &mut JobView,
+    index: usize,
+    incarnation: Incarnation,
+    report: Option<&LeaseReport>,
+) -> Verdict {
+    let JobView { record, shards, .. } = view;
+    let shard = &mut shards[index];
+    let was_ready = std::mem::replace(&mut shard.is_ready, false);
+    shard.last_report = report.cloned();
+    let Some(report) = report else {
+        return if shard.holder.is_none() { Verdict::Unclaimed } else { Verdict::Waiting };
+    };
+    // It holds the lease of this very epoch, so nobody held the shard since it was given.
+    match shard.holder {
+        None => shard.holder = Some(incarnation),
+        Some(holder) if holder != incarnation => return Verdict::Waiting,
+        Some(_) => {}
+    }
+    let is_failed = report.state == ReportedState::Failed;
+    let has_other_key = report.key_commitment != record.key_commitment
+        && (report.state == ReportedState::Ready || !report.key_commitment.is_empty());
+    match report.state {
+        _ if has_other_key => Verdict::Refused(
+            Reason::KeyMismatch,
+            ServiceError::KeyMismatch {
+                job: record.job.to_string(),
+                expected: first_bytes(&record.key_commitment),
+                actual: first_bytes(&report.key_commitment),
+            },
+        ),
+        _ if is_failed => {
+            let what = format!("shard {} ({})", report.shard, report.message);
+            Verdict::Refused(Reason::Failed, ServiceError::Unavailable { what })
+        }
+        ReportedState::Ready => {
+            shard.is_ready = true;
+            if !was_ready {
+                info!(job = %record.job, shard = report.shard, epoch = report.epoch, next_row = report.next_row,
+                    "shard ready");
+            }
+            Verdict::Ready
+        }
+        _ => Verdict::Waiting,
+    }
+}
+
+/// Enough to tell two commitments apart by eye.
+fn first_bytes(commitment: &[u8]) -> String {
+    match commitment {
+        [] => "(none)".to_owned(),
+        bytes => format!("{}…", hex::encode(&bytes[..bytes.len().min(6)])),
+    }
+}
+
+fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGrant {
+    let record = &view.record;
+    let usable = view.newest.as_ref().filter(|checkpoint| {
+        checkpoint.branch == record.branch && checkpoint.plan_digest == record.plan_digest
+    });
+    LeaseGrant {
+        job: record.job.clone(),
+        branch: record.branch,
+        shard: shard.record.shard,
+        range: shard.record.range,
+        epoch: shard.record.epoch,
+        dimension: record.dimension,
+        plan_digest: record.plan_digest,
+        key_commitment: record.key_commitment,
+        next_row: view.bound.next_row,
+        store_url: store_url.to_owned(),
+        pieces: usable.map(|checkpoint| pieces_for(checkpoint, shard.record.range)).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,193 @@
+//! Who is here: a worker lives while its last heartbeat is younger than the lease's time to live.
+//!
+//! The clock is handed in, so that time in tests is a number.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proto::{Incarnation, Result, ServiceError, WorkerId};
+use tokio::time::Instant;
+
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub endpoint: String,
+    pub incarnation: Incarnation,
+    pub last_heard: Instant,
+    /// Whether it has said which leases it holds.
+    pub has_reported: bool,
+}
+
+#[derive(Debug)]
+pub struct Membership {
+    ttl: Duration,
+    members: BTreeMap<WorkerId, Member>,
+    /// Owners from before this coordinator started, and how long their shards wait for them.
+    awaited: BTreeMap<WorkerId, Instant>,
+}
+
+impl Membership {
+    pub fn new(ttl: Duration) -> Self {
+        Self { ttl, members: BTreeMap::new(), awaited: BTreeMap::new() }
+    }
+
+    pub fn await_owner(&mut self, worker: WorkerId, now: Instant) {
+        self.awaited.insert(worker, now + self.ttl);
+    }
+
+    /// Another process takes a name over only when the lease of the one before has ended.
+    pub fn register(
+        &mut self,
+        now: Instant,
+        worker: &WorkerId,
+        endpoint: String,
+        incarnation: Incarnation,
+    ) -> Result<()> {
+        if let Some(member) = self.members.get(worker)
+            && member.incarnation != incarnation
+            && self.is_fresh(member, now)
+        {
+            return Err(ServiceError::Unavailable {
+                what: format!("the name {worker}, which another process holds until its lease has ended,"),
+            });
+        }
+        self.awaited.remove(worker);
+        let member = Member { endpoint, incarnation, last_heard: now, has_reported: false };
+        self.members.insert(worker.clone(), member);
+        Ok(())
+    }
+
+    /// The worker says that it lives, and which leases it holds.
+    pub fn heard(&mut self, now: Instant, worker: &WorkerId, incarnation: Incarnation) -> Result<()> {
+        let refused = |reason: &str| ServiceError::MustRegister { worker: worker.to_string(), reason: reason.into() };
+        let ttl = self.ttl;
+        let member = self.members.get_mut(worker).ok_or_else(|| refused("this coordinator doesn't know it"))?;
+        if member.incarnation != incarnation {
+            return Err(refused("another process has registered under its name"));
+        }
+        if now.duration_since(member.last_heard) >= ttl {
+            return Err(refused("its lease has ended"));
+        }
+        member.last_heard = now;
+        member.has_reported = true;
+        Ok(())
+    }
+
+    /// False where the name is another process's by now.
+    pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
+        let is_its_own = self.members.get(worker).is_some_and(|member| member.incarnation == incarnation);
+        if is_its_own {
+            self.members.remove(worker);
+        }
+        is_its_own
+    }
+
+    /// Removes those whose lease has ended, and gives up on owners that have not come back.
+    pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
+        let ttl = self.ttl;
+        let ended = |member: &Member| now.duration_since(member.last_heard) >= ttl;
+        let gone: Vec<_> =
+            self.members.iter().filter(|(_, member)| ended(member)).map(|(worker, _)| worker.clone()).collect();
+        self.members.retain(|_, member| !ended(member));
+        self.awaited.retain(|_, until| now < *until);
+        gone
+    }
+
+    /// This process itself stood still for `gap`: no worker is to blame.
+    pub fn forgive(&mut self, gap: Duration) {
+        self.members.values_mut().for_each(|member| member.last_heard += gap);
+        self.awaited.values_mut().for_each(|until| *until += gap);
+    }
+
+    pub fn live(&self, worker: &WorkerId, now: Instant) -> Option<&Member> {
+        self.members.get(worker).filter(|member| self.is_fresh(member, now))
+    }
+
+    pub fn all_live(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, &Member)> {
+        self.members.iter().filter(move |(_, member)| self.is_fresh(member, now))
+    }
+
+    pub fn awaited(&self) -> impl Iterator<Item = &WorkerId> {
+        self.awaited.keys()
+    }
+
+    fn is_fresh(&self, member: &Member, now: Instant) -> bool {
+        now.duration_since(member.last_heard) < self.ttl
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(2);
+    const OLD: Incarnation = Incarnation([1; 16]);
+    const NEW: Incarnation = Incarnation([2; 16]);
+
+    fn worker() -> WorkerId {
+        WorkerId::new("w").unwrap()
+    }
+
+    fn with_old(now: Instant) -> Membership {
+        let mut membership = Membership::new(TTL);
+        membership.register(now, &worker(), "http://a:1".into(), OLD).unwrap();
+        membership
+    }
+
+    #[test]
+    fn a_worker_lives_by_its_heartbeats() {
+        let start = Instant::now();
+        let mut membership = with_old(start);
+        membership.heard(start + TTL / 2, &worker(), OLD).unwrap();
+        assert!(membership.live(&worker(), start + TTL).is_some());
+        assert!(membership.expire(start + TTL).is_empty());
+        assert!(membership.live(&worker(), start + TTL * 3 / 2).is_none());
+        let late = membership.heard(start + TTL * 3 / 2, &worker(), OLD).unwrap_err();
+        assert!(matches!(late, ServiceError::MustRegister { .. }));
+        assert_eq!(membership.expire(start + TTL * 3 / 2), [worker()]);
+    }
+
+    #[test]
+    fn a_name_changes_hands_only_after_the_lease() {
+        let start = Instant::now();
+        let mut membership = with_old(start);
+        let early = membership.register(start + TTL / 2, &worker(), "http://b:1".into(), NEW).unwrap_err();
+        assert!(early.retry_safe() && early.to_string().contains("the name w"), "{early}");
+        membership.register(start + TTL, &worker(), "http://b:1".into(), NEW).unwrap();
+        let old = membership.heard(start + TTL, &worker(), OLD).unwrap_err();
+        assert!(matches!(old, ServiceError::MustRegister { .. }));
+        assert!(!membership.deregister(&worker(), OLD));
+        assert!(membership.deregister(&worker(), NEW));
+    }
+
+    #[test]
+    fn the_same_process_may_register_again() {
+        let start = Instant::now();
+        with_old(start).register(start, &worker(), "http://a:2".into(), OLD).unwrap();
+    }
+
+    #[test]
+    fn strangers_must_register() {
+        let mut membership = Membership::new(TTL);
+        let error = membership.heard(Instant::now(), &worker(), OLD).unwrap_err();
+        assert!(matches!(error, ServiceError::MustRegister { .. }));
+    }
+
+    #[test]
+    fn owners_from_before_are_awaited_for_one_lease() {
+        let start = Instant::now();
+        let mut membership = Membership::new(TTL);
+        membership.await_owner(worker(), start);
+        membership.expire(start + TTL / 2);
+        assert_eq!(membership.awaited().count(), 1);
+        membership.expire(start + TTL);
+        assert_eq!(membership.awaited().count(), 0);
+    }
+
+    #[test]
+    fn a_frozen_coordinator_blames_nobody() {
+        let start = Instant::now();
+        let mut membership = with_old(start);
+        membership.forgive(TTL * 5);
+        assert!(membership.live(&worker(), start + TTL * 11 / 2).is_some());
+    }
+}

@@ -1,0 +1,87 @@
+//! What the coordinator knows in memory: members, jobs, and who holds what. The ledger is the truth for all that must
+//! outlive the process; this is changed only after the ledger was.
+
+mod exclusions;
+mod intended;
+mod job_view;
+mod leases;
+mod membership;
+mod reports;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ledger::{JobRecord, ShardRecord};
+use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
+use tokio::time::Instant;
+
+pub use exclusions::{Exclusions, Reason};
+pub use intended::OwnerChanges;
+pub use job_view::{JobView, ShardView};
+pub use membership::{Member, Membership};
+pub use reports::{LeaseReport, ReportedState};
+
+#[derive(Debug)]
+pub struct Cluster {
+    pub members: Membership,
+    exclusions: Exclusions,
+    jobs: BTreeMap<JobId, JobView>,
+}
+
+impl Cluster {
+    pub fn new(lease_ttl: Duration) -> Self {
+        Self { members: Membership::new(lease_ttl), exclusions: Exclusions::default(), jobs: BTreeMap::new() }
+    }
+
+    pub fn job(&self, job: &JobId) -> Result<&JobView> {
+        self.jobs.get(job).ok_or_else(|| no_job(job))
+    }
+
+    pub fn job_mut(&mut self, job: &JobId) -> Result<&mut JobView> {
+        self.jobs.get_mut(job).ok_or_else(|| no_job(job))
+    }
+
+    pub fn jobs(&self) -> impl Iterator<Item = &JobView> {
+        self.jobs.values()
+    }
+
+    /// A job from before this coordinator started: its owners get time to come back.
+    pub fn restore_job(&mut self, view: JobView, now: Instant) {
+        for owner in view.shards.iter().filter_map(|shard| shard.record.owner.clone()) {
+            self.members.await_owner(owner, now);
+        }
+        self.jobs.insert(view.record.job.clone(), view);
+    }
+
+    pub fn add_job(&mut self, view: JobView) {
+        self.exclusions.forget_job(&view.record.job);
+        self.jobs.insert(view.record.job.clone(), view);
+    }
+
+    pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
+        let gone = self.members.expire(now);
+        gone.iter().for_each(|worker| self.exclusions.forget_worker(worker));
+        gone
+    }
+
+    /// True where the worker was a member.
+    pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
+        let was_member = self.members.deregister(worker, incarnation);
+        if was_member {
+            self.exclusions.forget_worker(worker);
+        }
+        was_member
+    }
+
+    /// After a change of the job's state or of its shards that the ledger has recorded.
+    pub fn replace(&mut self, record: JobRecord, shards: Vec<ShardRecord>) -> Result<()> {
+        let view = self.job_mut(&record.job)?;
+        view.record = record;
+        view.shards = shards.into_iter().map(ShardView::new).collect();
+        Ok(())
+    }
+}
+
+pub fn no_job(job: &JobId) -> ServiceError {
+    ServiceError::NotFound { what: "job".into(), name: job.to_string() }
+}

@@ -1,0 +1,74 @@
+//! The list of complete checkpoints. The objects themselves lie in the [`crate::CheckpointStore`].
+
+use proto::JobId;
+use redb::ReadableTable;
+
+use crate::{
+    CheckpointRecord, Ledger, LedgerError, Result, jobs, object,
+    store::Change,
+    tables::{self, CHECKPOINTS, JOBS},
+    tiling,
+};
+
+impl Ledger {
+    /// Notes a checkpoint whose objects are all written. The same record again is fine.
+    pub fn add_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
+        object::check_pieces(record)?;
+        self.store.write(|transaction| {
+            let job = jobs::existing(&transaction.open_table(JOBS)?, &record.job)?;
+            if record.plan_digest != job.plan_digest {
+                let allowed = format!("{}, the job's", hex::encode(job.plan_digest));
+                return Err(LedgerError::invalid("plan_digest", hex::encode(record.plan_digest), allowed).into());
+            }
+            check_covered(job.dimension, record)?;
+            let mut table = transaction.open_table(CHECKPOINTS)?;
+            let key = (record.job.as_str(), record.id);
+            let existing = table.get(key)?.map(|bytes| tables::decode::<CheckpointRecord>(bytes.value()));
+            if let Some(existing) = existing {
+                return match existing? == *record {
+                    true => Ok(Change::Nothing(())),
+                    false => Err(taken(record).into()),
+                };
+            }
+            table.insert(key, tables::encode(record)?.as_slice())?;
+            Ok(Change::Commit(()))
+        })
+    }
+
+    /// Oldest first.
+    pub fn checkpoints(&self, job: &JobId) -> Result<Vec<CheckpointRecord>> {
+        self.store.read(|transaction| {
+            jobs::existing(&transaction.open_table(JOBS)?, job)?;
+            let table = transaction.open_table(CHECKPOINTS)?;
+            let mut records = Vec::new();
+            for entry in table.range((job.as_str(), 0)..=(job.as_str(), u64::MAX))? {
+                records.push(tables::decode(entry?.1.value())?);
+            }
+            Ok(records)
+        })
+    }
+
+    /// Forgets a checkpoint; one that is not there is fine. Do this before its objects are deleted.
+    pub fn remove_checkpoint(&self, job: &JobId, id: u64) -> Result<()> {
+        self.store.write(|transaction| {
+            jobs::existing(&transaction.open_table(JOBS)?, job)?;
+            let removed = transaction.open_table(CHECKPOINTS)?.remove((job.as_str(), id))?.is_some();
+            Ok(if removed { Change::Commit(()) } else { Change::Nothing(()) })
+        })
+    }
+}
+
+fn taken(record: &CheckpointRecord) -> LedgerError {
+    LedgerError::AlreadyExists {
+        what: "checkpoint",
+        name: format!("{} of job {}", record.id, record.job),
+        difference: "its pieces, rows or digests differ".to_owned(),
+    }
+}
+
+/// A checkpoint that lacks a part of the job is none.
+fn check_covered(dimension: u64, record: &CheckpointRecord) -> Result<()> {
+    let mut ranges: Vec<_> = record.pieces.iter().map(|piece| piece.range).collect();
+    ranges.sort_unstable();
+    tiling::check_ranges(dimension, ranges.into_iter())
+}

@@ -1,0 +1,204 @@
+//! The format of a stored shard: the one place where bincode is used.
+//!
+//! ```text
+//! "RUSTLESH" | container version, u32 | header length, u32 | header, bincode | payload
+//! payload = state, then window rows, oldest first, all f32; everything little-endian
+//! ```
+//!
+//! The payload's length follows from the header, so nothing may follow it and nothing of it may be missing.
+
+use std::fmt;
+
+use bincode::{
+    Decode, Encode,
+    config::{Configuration, Fixint, Limit, LittleEndian},
+};
+use proto::{CoordinateRange, JobId};
+
+pub const MAGIC: &[u8; 8] = b"RUSTLESH";
+pub const VERSION: u32 = 1;
+pub const PREFIX_BYTES: usize = 16;
+/// More than any header needs: a damaged length never makes us allocate.
+pub const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// Coordinates in a block of the noise stream, whose state is stored together.
+pub const BLOCK: u64 = 512;
+
+const CONFIG: Configuration<LittleEndian, Fixint, Limit<MAX_HEADER_BYTES>> =
+    bincode::config::standard().with_little_endian().with_fixed_int_encoding().with_limit();
+
+/// What a stored shard is a state of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardHeader {
+    pub job: String,
+    pub branch: u64,
+    pub plan_digest: [u8; 32],
+    pub key_commitment: [u8; 32],
+    pub stream_version: u32,
+    pub range: CoordinateRange,
+    pub next_row: u64,
+    /// First row of the window, whose rows are `window_start..next_row`.
+    pub window_start: u64,
+    /// f32 of state for each block of 512 coordinates.
+    pub block_state_len: u64,
+}
+
+/// A shard's state as it was stored. Secret: who knows it can predict noise.
+#[derive(Clone, PartialEq)]
+pub struct ShardCheckpoint {
+    pub header: ShardHeader,
+    pub state: Vec<f32>,
+    pub window: Vec<Vec<f32>>,
+}
+
+impl fmt::Debug for ShardCheckpoint {
+    /// Never shows state or rows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardCheckpoint")
+            .field("header", &self.header)
+            .field("state_len", &self.state.len())
+            .field("window_rows", &self.window.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The header's bytes on disk. A change of a field is a new [`VERSION`].
+#[derive(Encode, Decode)]
+struct Stored {
+    job: String,
+    branch: u64,
+    plan_digest: [u8; 32],
+    key_commitment: [u8; 32],
+    stream_version: u32,
+    start: u64,
+    end: u64,
+    next_row: u64,
+    window_start: u64,
+    block_state_len: u64,
+    payload_sha256: [u8; 32],
+}
+
+/// Lengths that follow from a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub state_len: usize,
+    pub row_len: usize,
+    pub rows: usize,
+    pub payload_bytes: u64,
+}
+
+impl ShardHeader {
+    pub fn shape(&self) -> Result<Shape, String> {
+        JobId::new(self.job.as_str()).map_err(|error| error.to_string())?;
+        let CoordinateRange { start, end } = self.range;
+        if start >= end {
+            return Err(format!("range is {}; allowed: start < end", self.range));
+        }
+        let rows = self.next_row.checked_sub(self.window_start).ok_or_else(|| {
+            format!("window starts at row {}; allowed: at most the next row, {}", self.window_start, self.next_row)
+        })?;
+        let too_large = || "its lengths are beyond what this machine can address".to_owned();
+        // Shards meet at block boundaries; the last one may end inside a block, which then has whole state.
+        let blocks = end.div_ceil(BLOCK) - start / BLOCK;
+        let state = blocks.checked_mul(self.block_state_len).ok_or_else(too_large)?;
+        let window = rows.checked_mul(end - start).ok_or_else(too_large)?;
+        let payload = state.checked_add(window).and_then(|all| all.checked_mul(4)).ok_or_else(too_large)?;
+        let size = |len: u64| usize::try_from(len).map_err(|_| too_large());
+        Ok(Shape {
+            state_len: size(state)?,
+            row_len: size(end - start)?,
+            rows: size(rows)?,
+            payload_bytes: payload,
+        })
+    }
+}
+
+/// Prefix and header, before the payload.
+pub fn encode(header: &ShardHeader, payload_sha256: [u8; 32]) -> Result<Vec<u8>, String> {
+    let header = header.clone();
+    let stored = Stored {
+        job: header.job,
+        branch: header.branch,
+        plan_digest: header.plan_digest,
+        key_commitment: header.key_commitment,
+        stream_version: header.stream_version,
+        start: header.range.start,
+        end: header.range.end,
+        next_row: header.next_row,
+        window_start: header.window_start,
+        block_state_len: header.block_state_len,
+        payload_sha256,
+    };
+    let body = bincode::encode_to_vec(stored, CONFIG).map_err(|error| format!("header: {error}"))?;
+    let length = u32::try_from(body.len()).map_err(|_| format!("header has {} bytes", body.len()))?;
+    Ok([&MAGIC[..], &VERSION.to_le_bytes(), &length.to_le_bytes(), &body].concat())
+}
+
+/// A header that was read.
+pub struct Opened {
+    pub header: ShardHeader,
+    pub shape: Shape,
+    pub payload_sha256: [u8; 32],
+    pub payload_offset: u64,
+}
+
+/// Reads prefix and header of an object of `size` bytes from its first bytes.
+pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
+    let (prefix, rest) = first
+        .split_at_checked(PREFIX_BYTES)
+        .ok_or_else(|| format!("it has {size} bytes, fewer than the {PREFIX_BYTES} it must begin with"))?;
+    if &prefix[..8] != MAGIC {
+        return Err("it is no stored shard: its first bytes are not RUSTLESH".to_owned());
+    }
+    let version = u32_at(prefix, 8);
+    if version != VERSION {
+        return Err(format!("it has container version {version}; this build reads version {VERSION}"));
+    }
+    let length = u32_at(prefix, 12) as usize;
+    let body = rest.get(..length).filter(|_| length <= MAX_HEADER_BYTES).ok_or_else(|| {
+        format!("its header of {length} bytes is cut off or longer than the {MAX_HEADER_BYTES} allowed")
+    })?;
+    let (stored, used): (Stored, usize) =
+        bincode::decode_from_slice(body, CONFIG).map_err(|error| format!("its header can't be read: {error}"))?;
+    if used != length {
+        return Err(format!("its header has {length} bytes, of which {used} were read"));
+    }
+    let payload_sha256 = stored.payload_sha256;
+    let header = from_stored(stored);
+    let shape = header.shape()?;
+    let payload_offset = (PREFIX_BYTES + length) as u64;
+    if size.checked_sub(payload_offset) != Some(shape.payload_bytes) {
+        return Err(format!("it has {size} bytes, its header tells of {payload_offset} + {}", shape.payload_bytes));
+    }
+    Ok(Opened { header, shape, payload_sha256, payload_offset })
+}
+
+fn from_stored(stored: Stored) -> ShardHeader {
+    ShardHeader {
+        job: stored.job,
+        branch: stored.branch,
+        plan_digest: stored.plan_digest,
+        key_commitment: stored.key_commitment,
+        stream_version: stored.stream_version,
+        range: CoordinateRange { start: stored.start, end: stored.end },
+        next_row: stored.next_row,
+        window_start: stored.window_start,
+        block_state_len: stored.block_state_len,
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The values' bytes, little-endian, in place of what `out` held.
+pub fn to_bytes(values: &[f32], out: &mut Vec<u8>) {
+    out.resize(values.len() * 4, 0);
+    for (bytes, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+        *bytes = value.to_le_bytes();
+    }
+}
+
+/// Appends the values of whole little-endian f32.
+pub fn from_bytes(bytes: &[u8], out: &mut Vec<f32>) {
+    out.extend(bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)));
+}

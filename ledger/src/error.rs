@@ -1,0 +1,74 @@
+//! What the ledger and its stores refuse or fail with. Never holds noise, state or keys.
+
+use std::path::PathBuf;
+
+use proto::ServiceError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    #[error("no {what} named {name}")]
+    NotFound { what: &'static str, name: String },
+    #[error("{what} {name} exists already with another definition: {difference}")]
+    AlreadyExists { what: &'static str, name: String, difference: String },
+    #[error("row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again")]
+    AlreadyBound { job: String, branch: u64, row: u64 },
+    #[error("row {row} is beyond the plan's {iterations} iterations; rows 0..{iterations} exist")]
+    RowBeyondIterations { row: u64, iterations: u64 },
+    #[error("job {job} is {state}; allowed: {allowed}")]
+    JobState { job: String, state: String, allowed: String },
+    #[error("{field} is {value}; allowed: {allowed}")]
+    Invalid { field: &'static str, value: String, allowed: String },
+
+    #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
+    Locked { path: PathBuf },
+    #[error(
+        "ledger {} is damaged: {reason}. It was left as it is; restore it from a copy that is not older than the last \
+         released row, or destroy its jobs",
+        path.display()
+    )]
+    Damaged { path: PathBuf, reason: String },
+    #[error("ledger {} has format {found}; this build reads format {supported}", path.display())]
+    Format { path: PathBuf, found: u64, supported: u64 },
+    #[error("ledger {}: {reason}", path.display())]
+    Io { path: PathBuf, reason: String },
+    /// Whether the change is on disk is not known.
+    #[error(
+        "ledger {} stopped: {reason}. Whether the last change is on disk is not known; restart to read what is there",
+        path.display()
+    )]
+    Stopped { path: PathBuf, reason: String },
+
+    #[error("checkpoint {object}: {reason}")]
+    Checkpoint { object: String, reason: String },
+    #[error("checkpoint store, {object}: {reason}")]
+    ObjectStore { object: String, reason: String },
+}
+
+impl LedgerError {
+    pub(crate) fn invalid(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
+        Self::Invalid { field, value: value.to_string(), allowed: allowed.into() }
+    }
+}
+
+impl From<LedgerError> for ServiceError {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::NotFound { what, name } => Self::NotFound { what: what.into(), name },
+            LedgerError::AlreadyExists { what, name, difference } => {
+                Self::AlreadyExists { what: what.into(), name, difference }
+            }
+            LedgerError::AlreadyBound { job, branch, row } => Self::AlreadyBound { job, branch, row },
+            LedgerError::RowBeyondIterations { row, iterations } => Self::RowBeyondIterations { row, iterations },
+            LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
+            LedgerError::Invalid { field, value, allowed } => Self::invalid(field, value, allowed),
+            LedgerError::Checkpoint { object, reason } => Self::Checkpoint { object, reason },
+            // An object may always be written or read again: it is no release.
+            error @ LedgerError::ObjectStore { .. } => Self::Unavailable { what: error.to_string() },
+            error @ (LedgerError::Locked { .. }
+            | LedgerError::Damaged { .. }
+            | LedgerError::Format { .. }
+            | LedgerError::Io { .. }
+            | LedgerError::Stopped { .. }) => Self::Store { reason: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Folders and files that only their owner may read.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+/// Makes the folder and those above it that are missing, with mode 0700. A folder that exists keeps its mode.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// A new file with mode 0600; fails where one exists.
+pub fn create_private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Takes group's and others' rights away.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+/// Makes a new name in `folder` durable.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The folder that holds `path`: `.` for a bare name.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

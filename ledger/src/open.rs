@@ -1,0 +1,126 @@
+//! Opening a ledger: lock, check a copy, then open.
+//!
+//! redb repairs while it opens and while it checks, and a repair may drop the newest commit. On a damaged file that
+//! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs on a copy in memory,
+//! under the lock; the file itself is opened only when the copy was whole.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Seek},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    process,
+};
+
+use redb::{Database, StorageBackend, backends::InMemoryBackend};
+
+use crate::{
+    LedgerError, files,
+    store::{Store, begin_durable, panic_text},
+    tables, verify,
+};
+
+pub fn open(path: &Path) -> Result<Store, LedgerError> {
+    let io_error = |doing: &str, error: io::Error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("{doing}: {error}"),
+    };
+    if !path.try_exists().map_err(|error| io_error("looking for it", error))? {
+        begin(path).map_err(|error| io_error("beginning a new one", error))?;
+    }
+    let mut file =
+        OpenOptions::new().read(true).write(true).open(path).map_err(|error| io_error("opening it", error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
+    }
+    files::make_private(path).map_err(|error| io_error("setting its mode to 0600", error))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).and_then(|_| file.rewind()).map_err(|error| io_error("reading it", error))?;
+    check_copy(bytes, path)?;
+    let db = open_checked(file, path)?;
+    Ok(Store::new(db, path.to_owned()))
+}
+
+/// A new ledger appears under its name only when it is complete, so that an empty file is never taken for a new one.
+fn begin(path: &Path) -> io::Result<()> {
+    let folder = files::folder_of(path);
+    files::create_private_folder(folder)?;
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+    name.push(format!(".new-{}", process::id()));
+    let draft = folder.join(name);
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let begun = write_empty(files::create_private_file(&draft)?).map_err(io::Error::other);
+    // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
+    let linked = begun.and_then(|()| fs::hard_link(&draft, path));
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => files::sync_folder(folder),
+    }
+}
+
+fn write_empty(file: File) -> Result<(), redb::Error> {
+    let db = Database::builder().create_file(file)?;
+    let transaction = begin_durable(&db)?;
+    {
+        transaction.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT)?;
+        transaction.open_table(tables::JOBS)?;
+        transaction.open_table(tables::PLANS)?;
+        transaction.open_table(tables::SHARDS)?;
+        transaction.open_table(tables::BINDINGS)?;
+        transaction.open_table(tables::CURSORS)?;
+        transaction.open_table(tables::CHECKPOINTS)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Checks the store's checksums, then our records against each other.
+fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<(), LedgerError> {
+    let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
+    if bytes.is_empty() {
+        return Err(damaged("the file is empty".to_owned()));
+    }
+    let copy = InMemoryBackend::new();
+    copy.set_len(bytes.len() as u64).and_then(|()| copy.write(0, &bytes)).map_err(|e| damaged(e.to_string()))?;
+    drop(bytes);
+    let mut db = caught(|| Database::builder().create_with_backend(copy)).map_err(damaged)?;
+    match caught(|| db.check_integrity()) {
+        Ok(true) => {}
+        Ok(false) => return Err(damaged("its checksums or its free space are wrong".to_owned())),
+        Err(reason) => {
+            // Closing a store that has just failed its check may panic again, and then nothing could report it.
+            std::mem::forget(db);
+            return Err(damaged(reason));
+        }
+    }
+    match catch_unwind(AssertUnwindSafe(|| verify::verify(&db, path))) {
+        Ok(verified) => verified,
+        Err(panic) => {
+            std::mem::forget(db);
+            Err(damaged(panic_text(&*panic)))
+        }
+    }
+}
+
+fn open_checked(file: File, path: &Path) -> Result<Database, LedgerError> {
+    let opened = catch_unwind(AssertUnwindSafe(|| Database::builder().create_file(file)));
+    match opened {
+        Ok(Ok(db)) => Ok(db),
+        Ok(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => Err(LedgerError::Locked { path: path.to_owned() }),
+        Ok(Err(error)) => Err(LedgerError::Io { path: path.to_owned(), reason: error.to_string() }),
+        Err(panic) => Err(LedgerError::Damaged { path: path.to_owned(), reason: panic_text(&*panic) }),
+    }
+}
+
+/// A panic inside the store becomes an error like any other.
+fn caught<T>(run: impl FnOnce() -> Result<T, redb::DatabaseError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("the store panicked: {}", panic_text(&*panic))),
+    }
+}

@@ -1,0 +1,128 @@
+//! Transactions on the redb file. One rule here for all callers: a change is reported as done when it is on disk, and
+//! when that can't be known the store stops until the process is restarted.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
+
+use crate::LedgerError;
+
+pub struct Store {
+    db: Database,
+    path: PathBuf,
+    /// Set when a commit failed or the store panicked: what is on disk is not known.
+    stopped: AtomicBool,
+}
+
+/// Why a transaction's body ended early.
+pub enum Fail {
+    /// Our own decision; the store is well.
+    Refused(LedgerError),
+    Store(redb::Error),
+    /// A record that can't be read, though the store's checksums hold.
+    Record(String),
+}
+
+impl From<LedgerError> for Fail {
+    fn from(error: LedgerError) -> Self {
+        Fail::Refused(error)
+    }
+}
+
+impl From<redb::StorageError> for Fail {
+    fn from(error: redb::StorageError) -> Self {
+        Fail::Store(error.into())
+    }
+}
+
+impl From<redb::TableError> for Fail {
+    fn from(error: redb::TableError) -> Self {
+        Fail::Store(error.into())
+    }
+}
+
+/// What a write transaction's body wants.
+pub enum Change<T> {
+    Commit(T),
+    /// Nothing was changed: there is nothing to wait for.
+    Nothing(T),
+}
+
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}
+
+impl Store {
+    pub fn new(db: Database, path: PathBuf) -> Self {
+        Self { db, path, stopped: AtomicBool::new(false) }
+    }
+
+    pub fn read<T>(&self, body: impl FnOnce(&ReadTransaction) -> Result<T, Fail>) -> Result<T, LedgerError> {
+        self.guarded(|| {
+            let transaction = self.db.begin_read().map_err(|error| self.failed(Fail::Store(error.into())))?;
+            body(&transaction).map_err(|fail| self.failed(fail))
+        })
+    }
+
+    pub fn write<T>(
+        &self,
+        body: impl FnOnce(&WriteTransaction) -> Result<Change<T>, Fail>,
+    ) -> Result<T, LedgerError> {
+        self.guarded(|| {
+            let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
+            match body(&transaction) {
+                Ok(Change::Commit(value)) => {
+                    transaction.commit().map_err(|error| self.stop(format!("a commit failed: {error}")))?;
+                    Ok(value)
+                }
+                Ok(Change::Nothing(value)) => {
+                    transaction.abort().map_err(|error| self.failed(Fail::Store(error.into())))?;
+                    Ok(value)
+                }
+                // Dropping the transaction undoes what it did.
+                Err(fail) => Err(self.failed(fail)),
+            }
+        })
+    }
+
+    /// Runs a transaction unless the store has stopped; a panic inside it stops the store.
+    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+        if self.stopped.load(Ordering::Acquire) {
+            let reason = "an earlier change failed in a way that leaves its outcome open".to_owned();
+            return Err(LedgerError::Stopped { path: self.path.clone(), reason });
+        }
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(self.stop(format!("the store panicked: {}", panic_text(&*panic)))))
+    }
+
+    fn stop(&self, reason: String) -> LedgerError {
+        self.stopped.store(true, Ordering::Release);
+        tracing::error!(path = %self.path.display(), reason, "the ledger stopped");
+        LedgerError::Stopped { path: self.path.clone(), reason }
+    }
+
+    fn failed(&self, fail: Fail) -> LedgerError {
+        let path = self.path.clone();
+        match fail {
+            Fail::Refused(error) => error,
+            Fail::Store(redb::Error::Corrupted(reason)) => LedgerError::Damaged { path, reason },
+            Fail::Store(error) => LedgerError::Io { path, reason: error.to_string() },
+            Fail::Record(reason) => LedgerError::Damaged { path, reason: format!("a record can't be read: {reason}") },
+        }
+    }
+}
+
+/// Two-phase for every commit: redb then never falls back to an earlier commit after a crash, so that a newest commit
+/// whose pages are bad is reported as damage instead of being dropped together with its bindings.
+pub fn begin_durable(db: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut transaction = db.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_two_phase_commit(true);
+    Ok(transaction)
+}

@@ -1,0 +1,59 @@
+//! Binding a listening socket, on loopback unless the operator said otherwise.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    #[error(
+        "{address} is reachable from other hosts; allowed without the flag for public addresses: 127.0.0.0/8 \
+         and ::1"
+    )]
+    NotLoopback { address: SocketAddr },
+    #[error("{address} is in use by another process; choose another port, or 0 to let the system choose")]
+    InUse { address: SocketAddr },
+    #[error("{address} cannot be bound: {source}")]
+    Other { address: SocketAddr, source: io::Error },
+}
+
+/// Binds `address`. Nothing here authenticates callers, so an address that other hosts can reach is refused
+/// unless `allow_public`. Port 0 lets the system choose: read it back with `local_addr`.
+pub async fn bind_loopback_checked(
+    address: SocketAddr,
+    allow_public: bool,
+) -> Result<TcpListener, BindError> {
+    // `to_canonical` sees through ::ffff:127.0.0.1, which is loopback too.
+    if !allow_public && !address.ip().to_canonical().is_loopback() {
+        return Err(BindError::NotLoopback { address });
+    }
+    TcpListener::bind(address).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::InUse { address },
+        _ => BindError::Other { address, source },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn public_addresses_need_the_flag() {
+        for text in ["0.0.0.0:0", "[::]:0", "10.1.2.3:0"] {
+            let error = bind_loopback_checked(text.parse().unwrap(), false).await.unwrap_err();
+            assert!(matches!(error, BindError::NotLoopback { .. }), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+        bind_loopback_checked("0.0.0.0:0".parse().unwrap(), true).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named() {
+        let held = bind_loopback_checked("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+        let address = held.local_addr().unwrap();
+        let error = bind_loopback_checked(address, false).await.unwrap_err();
+        assert!(matches!(error, BindError::InUse { .. }), "{error}");
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+}

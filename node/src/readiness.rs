@@ -1,0 +1,55 @@
+//! Whether this process should be sent work, and if not, why.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Shared by whoever learns that the process can or cannot serve and by the endpoint that says so.
+#[derive(Debug, Clone)]
+pub struct Readiness {
+    // One lock over both facts, instead of a flag and a reason that could disagree. `None` is ready.
+    obstacle: Arc<Mutex<Option<String>>>,
+}
+
+impl Readiness {
+    /// A process is not ready until it says that it is.
+    pub fn not_ready(reason: impl Into<String>) -> Readiness {
+        Readiness { obstacle: Arc::new(Mutex::new(Some(reason.into()))) }
+    }
+
+    pub fn set_ready(&self) {
+        *self.lock() = None;
+    }
+
+    pub fn set_not_ready(&self, reason: impl Into<String>) {
+        *self.lock() = Some(reason.into());
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    /// `Err` holds the reason.
+    pub fn check(&self) -> Result<(), String> {
+        self.lock().clone().map_or(Ok(()), Err)
+    }
+
+    /// A panic elsewhere cannot leave an `Option<String>` half written, so a poisoned lock is still good.
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.obstacle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_one_state_and_the_last_reason_wins() {
+        let readiness = Readiness::not_ready("starting");
+        let seen_by_endpoint = readiness.clone();
+        assert_eq!(seen_by_endpoint.check(), Err("starting".to_owned()));
+        readiness.set_ready();
+        assert!(seen_by_endpoint.is_ready());
+        readiness.set_not_ready("draining");
+        assert_eq!(seen_by_endpoint.check(), Err("draining".to_owned()));
+    }
+}

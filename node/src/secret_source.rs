@@ -1,0 +1,229 @@
+//! Where a 32-byte key may come from: a private file, an inherited descriptor, or a command's output.
+//!
+//! A key never comes from a flag or a variable, where other processes could read it. It is raw bytes: no
+//! newline, no hexadecimal. Errors name the place and the length, never the bytes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use zeroize::Zeroizing;
+
+use crate::secret::SecretBytes;
+
+pub const KEY_BYTES: usize = 32;
+/// Enough to report the length of whatever was given by mistake; a longer input counts as this long.
+const READ_LIMIT: usize = 4096;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("key {origin} cannot be read: {source}")]
+    Read { origin: String, source: io::Error },
+    #[error("key {origin} holds {length} bytes; allowed: exactly 32, raw, without a newline")]
+    Length { origin: String, length: usize },
+    #[error("key file {path} has mode {mode:04o}; allowed: 0400 or 0600")]
+    Mode { path: PathBuf, mode: u32 },
+    #[error("key file {path} is not a regular file; give a pipe as an inherited descriptor instead")]
+    NotAFile { path: PathBuf },
+    #[error("descriptor {descriptor} is an output; allowed for a key: 0, or 3 and above")]
+    OutputDescriptor { descriptor: u32 },
+    #[error("the key command ended with {status}; what it printed was discarded")]
+    CommandFailed { status: ExitStatus },
+    #[error("the key command had not ended after {limit:?} and was killed")]
+    CommandTimeout { limit: Duration },
+}
+
+/// Reads a key from a file that only its owner can read. Links are followed (mounted secrets are links); the
+/// mode is that of the file that was opened, so it cannot be swapped between the check and the read.
+pub fn read_key_file(path: &Path) -> Result<SecretBytes, KeyError> {
+    let origin = format!("file {}", path.display());
+    let unreadable = |source| KeyError::Read { origin: origin.clone(), source };
+    // Opening a named pipe would wait for its writer; look first, and look again at what was opened.
+    let is_file = std::fs::metadata(path).map_err(unreadable)?.is_file();
+    if !is_file {
+        return Err(KeyError::NotAFile { path: path.to_owned() });
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(KeyError::NotAFile { path: path.to_owned() });
+    }
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode != 0o400 && mode != 0o600 {
+        return Err(KeyError::Mode { path: path.to_owned(), mode });
+    }
+    read_key(file, origin)
+}
+
+/// Reads a key from a descriptor that the parent process opened: 0 is stdin. Reads to the end, so the writer
+/// must close its side. The descriptor itself stays open, which for a pipe leaves nothing in it to read.
+pub fn read_key_descriptor(descriptor: u32) -> Result<SecretBytes, KeyError> {
+    let origin = format!("descriptor {descriptor}");
+    let file = match descriptor {
+        // Not through `io::stdin`, whose buffer would keep a copy of the key.
+        0 => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        1 | 2 => return Err(KeyError::OutputDescriptor { descriptor }),
+        _ => File::open(format!("/proc/self/fd/{descriptor}")),
+    };
+    match file {
+        Ok(file) => read_key(file, origin),
+        Err(source) => Err(KeyError::Read { origin, source }),
+    }
+}
+
+/// Reads a key from the standard output of `command`, which `/bin/sh` runs; its standard error is this
+/// process's.
+pub async fn read_key_command(command: &str, limit: Duration) -> Result<SecretBytes, KeyError> {
+    match tokio::time::timeout(limit, run_key_command(command)).await {
+        Ok(result) => result,
+        Err(_) => Err(KeyError::CommandTimeout { limit }),
+    }
+}
+
+async fn run_key_command(command: &str) -> Result<SecretBytes, KeyError> {
+    // The command's own text stays out of errors: it may name tokens.
+    let origin = || "from the key command".to_owned();
+    let unreadable = |source| KeyError::Read { origin: origin(), source };
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(unreadable)?;
+    let mut buffer = Zeroizing::new([0; READ_LIMIT]);
+    let mut length = 0;
+    if let Some(mut output) = child.stdout.take() {
+        while length < READ_LIMIT {
+            match output.read(&mut buffer[length..]).await.map_err(unreadable)? {
+                0 => break,
+                count => length += count,
+            }
+        }
+    }
+    let status = child.wait().await.map_err(unreadable)?;
+    if !status.success() {
+        return Err(KeyError::CommandFailed { status });
+    }
+    into_key(&buffer[..length], origin())
+}
+
+fn read_key(mut reader: impl Read, origin: String) -> Result<SecretBytes, KeyError> {
+    let mut buffer = Zeroizing::new([0; READ_LIMIT]);
+    let mut length = 0;
+    while length < READ_LIMIT {
+        match reader.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(KeyError::Read { origin, source }),
+        }
+    }
+    into_key(&buffer[..length], origin)
+}
+
+fn into_key(bytes: &[u8], origin: String) -> Result<SecretBytes, KeyError> {
+    match bytes.try_into() {
+        Ok(key) => Ok(SecretBytes::copy(key)),
+        Err(_) => Err(KeyError::Length { origin, length: bytes.len() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    const KEY: [u8; KEY_BYTES] = *b"QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ";
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn key_file(folder: &tempfile::TempDir, contents: &[u8], mode: u32) -> PathBuf {
+        let path = folder.path().join("key");
+        fs::write(&path, contents).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_private_file_of_32_bytes_is_a_key() {
+        for mode in [0o400, 0o600] {
+            let folder = tempfile::tempdir().unwrap();
+            assert_eq!(read_key_file(&key_file(&folder, &KEY, mode)).unwrap().expose_secret(), &KEY);
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused_with_its_mode() {
+        for mode in [0o640, 0o604, 0o620, 0o644, 0o700] {
+            let folder = tempfile::tempdir().unwrap();
+            let error = read_key_file(&key_file(&folder, &KEY, mode)).unwrap_err().to_string();
+            assert!(error.contains(&format!("{mode:04o}")) && error.contains("0400 or 0600"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_is_told_and_the_bytes_are_not() {
+        for length in [0, 31, 33, 64] {
+            let folder = tempfile::tempdir().unwrap();
+            let error = read_key_file(&key_file(&folder, &vec![b'Q'; length], 0o600)).unwrap_err();
+            assert!(error.to_string().contains(&format!("{length} bytes")), "{error}");
+            assert!(!format!("{error} {error:?}").contains("QQ"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn folders_and_missing_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(read_key_file(folder.path()), Err(KeyError::NotAFile { .. })));
+        let error = read_key_file(&folder.path().join("none")).unwrap_err();
+        assert!(error.to_string().contains("none"), "{error}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_pipe_can_hand_over_a_key() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(&KEY).unwrap();
+        drop(writer);
+        let key = read_key_descriptor(reader.as_raw_fd().try_into().unwrap()).unwrap();
+        assert_eq!(key.expose_secret(), &KEY);
+    }
+
+    #[test]
+    fn outputs_and_closed_descriptors_are_refused() {
+        assert!(matches!(read_key_descriptor(1), Err(KeyError::OutputDescriptor { descriptor: 1 })));
+        assert!(matches!(read_key_descriptor(900_000), Err(KeyError::Read { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_command_can_print_a_key() {
+        let key = read_key_command(
+            "printf Q%.0s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; printf QQQQQQQQQQQQQQQQ",
+            LIMIT,
+        );
+        assert_eq!(key.await.unwrap().expose_secret(), &KEY);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_stalls_or_prints_too_much_gives_no_key() {
+        let failed =
+            read_key_command("printf QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ; exit 3", LIMIT).await.unwrap_err();
+        assert!(
+            matches!(failed, KeyError::CommandFailed { .. }) && failed.to_string().contains('3'),
+            "{failed}"
+        );
+        let stalled = read_key_command("exec sleep 60", Duration::from_millis(50)).await;
+        assert!(matches!(stalled, Err(KeyError::CommandTimeout { .. })));
+        let endless = read_key_command("exec cat /dev/zero", LIMIT).await;
+        assert!(matches!(endless, Err(KeyError::CommandFailed { .. } | KeyError::Length { .. })));
+    }
+}

@@ -1,0 +1,28 @@
+//! What can be wrong with what a caller gives.
+
+use crate::Backend;
+
+/// Every error names the value given and what is allowed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum KernelError {
+    #[error("a job key has {got} bytes, but must have 32")]
+    KeyLength { got: usize },
+    #[error("a job id has {got} bytes, but may have at most {}", u32::MAX)]
+    JobIdLength { got: usize },
+    #[error("the coordinate range {start}..{end} is empty: its end must be greater than its start")]
+    EmptyRange { start: u64, end: u64 },
+    #[error("the scale σζ is {got}, but must be a finite number greater than 0")]
+    Scale { got: f32 },
+    #[error("{what} is {got}, but must be {allowed}")]
+    Coefficients { what: &'static str, got: String, allowed: String },
+    #[error("row {row} was asked for, but only rows below {iterations} exist")]
+    RowBeyondIterations { row: u64, iterations: u64 },
+    #[error("buffer {index} has {got} values, but the range has {expected} coordinates")]
+    BufferLength { index: usize, got: usize, expected: usize },
+    #[error("the state has {got} values, but {expected} belong to this range and mechanism")]
+    StateLength { got: usize, expected: usize },
+    #[error("{what} needs {bytes} bytes, more than this machine can address")]
+    TooLarge { what: &'static str, bytes: u128 },
+    #[error("the backend {backend:?} is not available on this processor; Auto and Portable always are")]
+    Backend { backend: Backend },
+}

@@ -1,0 +1,76 @@
+//! The secret of a job and the keys of its branches.
+
+use crate::KernelError;
+use hkdf::Hkdf;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+const BRANCH_SALT: &[u8] = b"rustle noise-stream v1";
+const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
+
+/// The 32 secret bytes a job's noise comes from. Drawn from the operating system by whoever starts the job.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct JobKey([u8; 32]);
+
+/// The ChaCha key of one branch of a job: bound to job id, branch number and plan digest.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct BranchKey([u8; 32]);
+
+impl JobKey {
+    /// Error: anything but 32 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KernelError> {
+        match bytes.first_chunk() {
+            Some(key) if bytes.len() == 32 => Ok(Self(*key)),
+            _ => Err(KernelError::KeyLength { got: bytes.len() }),
+        }
+    }
+
+    /// The secret itself, for a key file. Whoever holds it can take the noise away.
+    pub fn secret_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A public name of the key: tells keys apart, reveals nothing.
+    pub fn commitment(&self) -> [u8; 32] {
+        Sha256::new().chain_update(COMMITMENT_PREFIX).chain_update(self.0).finalize().into()
+    }
+
+    /// The key of one branch. `plan_digest`: the SHA-256 of the plan's canonical form.
+    /// Error: a job id longer than 2³² − 1 bytes.
+    pub fn branch(&self, job: &str, branch: u64, plan_digest: &[u8; 32]) -> Result<BranchKey, KernelError> {
+        let too_long = KernelError::JobIdLength { got: job.len() };
+        let length = u32::try_from(job.len()).map_err(|_| too_long.clone())?;
+        let (length, branch) = (length.to_le_bytes(), branch.to_le_bytes());
+        let info: [&[u8]; 5] = [b"branch", &length, job.as_bytes(), &branch, plan_digest];
+        let mut key = BranchKey([0; 32]);
+        // 32 bytes is one block of SHA-256; HKDF refuses only more than 255 blocks.
+        let hkdf = Hkdf::<Sha256>::new(Some(BRANCH_SALT), &self.0);
+        hkdf.expand_multi_info(&info, &mut key.0).map_err(|_| too_long)?;
+        Ok(key)
+    }
+}
+
+impl BranchKey {
+    /// A branch key known by its bytes: for test vectors and for auditors who derive it themselves.
+    pub fn from_array(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The ChaCha key itself, 32 bytes.
+    pub fn secret_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobKey(secret)")
+    }
+}
+
+impl fmt::Debug for BranchKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BranchKey(secret)")
+    }
+}

@@ -1,0 +1,76 @@
+//! A branch's i.i.d. normals, addressable by stream number and coordinate.
+
+use crate::block::{BLOCK, Block, ZERO_BLOCK};
+use crate::dispatch::{Active, Backend};
+use crate::parallel::check_range;
+use crate::{BranchKey, KernelError};
+use std::ops::Range;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Rounds of ChaCha. Twelve is an explicit choice and part of a plan's digest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rounds {
+    #[default]
+    Twenty,
+    Twelve,
+}
+
+/// The i.i.d. standard normals of one branch: a value for each (stream number, coordinate).
+///
+/// A stream number is a row's number, or a node's where the mechanism is a tree.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Stream {
+    key: [u32; 8],
+    #[zeroize(skip)]
+    rounds: Rounds,
+    #[zeroize(skip)]
+    active: Active,
+}
+
+impl Stream {
+    /// Runs on the best instruction set of this processor.
+    pub fn new(key: &BranchKey, rounds: Rounds) -> Self {
+        let (words, _) = key.secret_bytes().as_chunks::<4>();
+        let mut key = [0; 8];
+        for (word, bytes) in key.iter_mut().zip(words) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        Self { key, rounds, active: Active::best() }
+    }
+
+    /// The same stream on a chosen instruction set. Error: one this processor does not have.
+    pub fn with_backend(mut self, backend: Backend) -> Result<Self, KernelError> {
+        self.active = Active::new(backend)?;
+        Ok(self)
+    }
+
+    pub(crate) fn active(&self) -> Active {
+        self.active
+    }
+
+    /// The normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`.
+    pub fn fill_block(&self, number: u64, block: u64, out: &mut [f32; BLOCK]) {
+        self.active.noise(&self.key, self.rounds, number, block, out);
+    }
+
+    /// The normals of a range of coordinates of stream `number`, in O(range).
+    /// Errors: an empty range; `out` not as long as the range.
+    pub fn iid(&self, number: u64, range: Range<u64>, out: &mut [f32]) -> Result<(), KernelError> {
+        let coordinates = check_range(&range)?;
+        if out.len() != coordinates {
+            return Err(KernelError::BufferLength { index: 0, got: out.len(), expected: coordinates });
+        }
+        let mut rest = out;
+        let mut at = range.start;
+        let mut normals: Block = ZERO_BLOCK;
+        while !rest.is_empty() {
+            let within = (at % BLOCK as u64) as usize;
+            let count = rest.len().min(BLOCK - within);
+            let (now, later) = rest.split_at_mut(count);
+            self.fill_block(number, at / BLOCK as u64, &mut normals);
+            now.copy_from_slice(&normals[within..within + count]);
+            (rest, at) = (later, at.saturating_add(count as u64));
+        }
+        Ok(())
+    }
+}

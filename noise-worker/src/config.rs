@@ -1,0 +1,97 @@
+//! What a worker is told: flags before environment before defaults.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use noise_kernel::JobKey;
+use node::secret_source::{read_key_command, read_key_descriptor, read_key_file};
+use proto::WorkerId;
+
+use crate::keyring::Keyring;
+
+/// How long a key management service may take.
+const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+
+/// Serve shards of noise to training jobs
+#[derive(Args, Clone, Debug)]
+pub struct WorkerArgs {
+    /// Where the coordinator is
+    #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
+    pub coordinator: String,
+    /// This worker's name, unique in its cluster; made up where not given
+    #[arg(long, env = "RUSTLE_WORKER_NAME")]
+    pub name: Option<WorkerId>,
+    /// Where to serve shards; port 0 lets the system choose
+    #[arg(long, env = "RUSTLE_WORKER_LISTEN", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// How others reach this worker, where that is not the listening address
+    #[arg(long, env = "RUSTLE_WORKER_ADVERTISE")]
+    pub advertise: Option<String>,
+    /// Where to serve /metrics, /livez and /readyz
+    #[arg(long, env = "RUSTLE_WORKER_METRICS_LISTEN", default_value = "127.0.0.1:0")]
+    pub metrics_listen: SocketAddr,
+    /// File of the key, 32 raw bytes, mode 0400
+    #[arg(long, env = "RUSTLE_KEY_FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Number of an inherited descriptor to read the key from (0 is standard input)
+    #[arg(long, conflicts_with = "key_file")]
+    pub key_fd: Option<u32>,
+    /// Command that prints the key, for a key management service
+    #[arg(long, env = "RUSTLE_KEY_COMMAND", conflicts_with_all = ["key_file", "key_fd"])]
+    pub key_command: Option<String>,
+    /// Folder of further keys, one a job: JOB.key
+    #[arg(long, env = "RUSTLE_KEY_DIR")]
+    pub key_dir: Option<PathBuf>,
+    /// Threads that make noise; 0 for one a core
+    #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
+    pub threads: usize,
+    /// Rows made ahead of need, at most
+    #[arg(long, env = "RUSTLE_WORKER_AHEAD_ROWS", default_value_t = 8)]
+    pub ahead_rows: u64,
+    /// Bytes of rows made ahead, at most, of all shards together (at least one row a shard is made)
+    #[arg(long, env = "RUSTLE_WORKER_AHEAD_BYTES", default_value = "1GiB", value_parser = parse_bytes)]
+    pub ahead_bytes: u64,
+    /// File to write the chosen addresses to, once listening
+    #[arg(long)]
+    pub ready_file: Option<PathBuf>,
+    /// Listen beyond loopback although nothing is encrypted yet
+    #[arg(long, env = "RUSTLE_ALLOW_PUBLIC")]
+    pub allow_public: bool,
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    node::quantities::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+impl WorkerArgs {
+    /// One thread a core where none is asked for.
+    pub fn pool_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    /// Reads the keys. Messages name sources, never bytes.
+    pub async fn keyring(&self) -> anyhow::Result<Keyring> {
+        let secret = match (&self.key_file, self.key_fd, &self.key_command) {
+            (Some(path), _, _) => Some(read_key_file(path)?),
+            (_, Some(descriptor), _) => Some(read_key_descriptor(descriptor)?),
+            (_, _, Some(command)) => Some(read_key_command(command, KEY_COMMAND_LIMIT).await?),
+            _ => None,
+        };
+        if secret.is_none() && self.key_dir.is_none() {
+            bail!("no key given; allowed: --key-file, --key-fd, --key-command or --key-dir");
+        }
+        let default = secret.map(|secret| JobKey::from_bytes(secret.expose_secret())).transpose().context("read the key")?;
+        Ok(Keyring::new(default, self.key_dir.clone()))
+    }
+
+    pub fn worker_id(&self) -> anyhow::Result<WorkerId> {
+        match &self.name {
+            Some(name) => Ok(name.clone()),
+            None => Ok(WorkerId::new(format!("worker-{}", std::process::id()))?),
+        }
+    }
+}

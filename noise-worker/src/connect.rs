@@ -1,0 +1,25 @@
+//! The connection to the coordinator.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
+use tonic::{
+    service::interceptor::InterceptedService,
+    transport::{Channel, Endpoint},
+};
+
+pub use node::trace_propagation::TraceInterceptor as Traced;
+
+/// Connects when first used, and again when the connection is lost.
+pub fn coordinator(url: &str) -> anyhow::Result<WorkersClient<InterceptedService<Channel, Traced>>> {
+    let endpoint = Endpoint::from_shared(url.to_owned())
+        .with_context(|| format!("coordinator is {url:?}; allowed: http://host:port"))?
+        .connect_timeout(Duration::from_secs(2))
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(5))
+        .keep_alive_while_idle(true);
+    let client = WorkersClient::with_interceptor(endpoint.connect_lazy(), Traced);
+    Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
+}

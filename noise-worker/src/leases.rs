@@ -1,0 +1,213 @@
+//! The shards this worker holds, as the coordinator last said.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use node::cpu_pool::CpuPool;
+use noise_kernel::Generator;
+use plan::Plan;
+use proto::{JobId, ReleaseKey, Result, ServiceError, model::LeaseGrant, pb};
+
+use crate::{
+    keyring::Keyring,
+    make::make_rows,
+    metric_definitions as metric,
+    recipe::Recipe,
+    restore::restore,
+    row::Window,
+    shard::{Phase, Shard},
+};
+
+/// How far ahead rows are made, and the pool they are made on.
+#[derive(Debug)]
+pub struct Limits {
+    pub pool: CpuPool,
+    pub ahead_rows: u64,
+    /// Of all shards together.
+    pub ahead_bytes: u64,
+    shards: std::sync::atomic::AtomicU64,
+}
+
+impl Limits {
+    pub fn new(pool: CpuPool, ahead_rows: u64, ahead_bytes: u64) -> Self {
+        Self { pool, ahead_rows, ahead_bytes, shards: 0.into() }
+    }
+
+    /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
+    pub fn ahead_rows(&self, len: u64) -> u64 {
+        let shards = self.shards.load(std::sync::atomic::Ordering::Relaxed).max(1);
+        (self.ahead_bytes / shards / (4 * len)).clamp(1, self.ahead_rows.max(1))
+    }
+}
+
+struct Held {
+    shards: HashMap<(JobId, u32), Arc<Shard>>,
+    release_key: Option<ReleaseKey>,
+    /// Without a heartbeat until then, nothing is served: the shards may be another's.
+    valid_until: Instant,
+}
+
+pub struct Leases {
+    held: Mutex<Held>,
+    keyring: Keyring,
+    pub limits: Arc<Limits>,
+}
+
+impl std::fmt::Debug for Leases {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Leases({} shards)", self.held().shards.len())
+    }
+}
+
+/// Gets a job's plan from the coordinator.
+#[async_trait::async_trait]
+pub trait Plans: Send + Sync + 'static {
+    async fn plan(&self, job: &JobId) -> Result<String>;
+}
+
+impl Leases {
+    pub fn new(keyring: Keyring, limits: Limits) -> Arc<Self> {
+        let held = Held { shards: HashMap::new(), release_key: None, valid_until: Instant::now() };
+        Arc::new(Self { held: Mutex::new(held), keyring, limits: Arc::new(limits) })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes over what the coordinator grants: keeps what is granted still, drops the rest, starts what is new.
+    pub fn apply(
+        self: &Arc<Self>,
+        grants: Vec<LeaseGrant>,
+        release_key: ReleaseKey,
+        ttl: Duration,
+        asked: Instant,
+        plans: &Arc<dyn Plans>,
+    ) {
+        let mut held = self.held();
+        held.release_key = Some(release_key);
+        held.valid_until = asked + ttl;
+        let mut old = std::mem::take(&mut held.shards);
+        for grant in grants {
+            let id = (grant.job.clone(), grant.shard);
+            let shard = match old.remove(&id) {
+                Some(shard) if shard.adopt(&grant) => shard,
+                // A failed shard stays failed under the same epoch, else it would be tried at every heartbeat.
+                Some(shard) if shard.epoch() == grant.epoch && matches!(shard.phase(), Phase::Failed(_)) => shard,
+                other => {
+                    other.inspect(|shard| shard.cancelled.cancel());
+                    let shard = Shard::new(grant);
+                    tokio::spawn(self.clone().start(shard.clone(), plans.clone()));
+                    shard
+                }
+            };
+            held.shards.insert(id, shard);
+        }
+        old.values().for_each(|shard| shard.cancelled.cancel());
+        self.limits.shards.store(held.shards.len() as u64, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Restores the shard, then makes its rows until the lease is gone.
+    async fn start(self: Arc<Self>, shard: Arc<Shard>, plans: Arc<dyn Plans>) {
+        let grant = shard.grant();
+        tracing::info!(job = %grant.job, shard = grant.shard, range = %grant.range, epoch = grant.epoch, "lease taken");
+        let restored = tokio::select! {
+            restored = self.prepare(&shard, &*plans) => restored,
+            () = shard.cancelled.cancelled() => return,
+        };
+        match restored {
+            Ok((recipe, generator, window)) => {
+                *shard.generator.lock().await = Some(generator);
+                shard.ready(recipe, window);
+                make_rows(shard, self.limits.clone()).await;
+            }
+            Err(error) => {
+                tracing::warn!(job = %grant.job, shard = grant.shard, %error, "lease can't be held");
+                shard.fail(error);
+            }
+        }
+    }
+
+    async fn prepare(&self, shard: &Shard, plans: &dyn Plans) -> Result<(Recipe, Generator, Window)> {
+        let grant = shard.grant();
+        let key = self.keyring.key(&grant.job)?;
+        let text = plans.plan(&grant.job).await?;
+        let plan = Plan::from_toml_str(&text).map_err(ServiceError::internal)?;
+        let recipe = Recipe::checked(&plan, &key, grant)?;
+        let (generator, window) = restore(grant, &recipe, &self.limits).await?;
+        Ok((recipe, generator, window))
+    }
+
+    /// The shard and the key that checks its tokens, while the lease is good.
+    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, ReleaseKey)> {
+        let held = self.held();
+        let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
+        let found = held.shards.get(&(job.clone(), shard)).ok_or_else(not_owner)?;
+        if Instant::now() >= held.valid_until {
+            return Err(ServiceError::Unavailable { what: "the worker's lease (no word from the coordinator)".into() });
+        }
+        if found.epoch() != epoch {
+            let (presented, current) = (epoch, found.epoch());
+            return Err(ServiceError::Fenced { job: job.to_string(), shard, presented, current });
+        }
+        let key = held.release_key.clone().ok_or_else(not_owner)?;
+        Ok((found.clone(), key))
+    }
+
+    /// False once the lease has run out.
+    pub fn valid(&self) -> bool {
+        Instant::now() < self.held().valid_until
+    }
+
+    pub fn clear(&self) {
+        let mut held = self.held();
+        held.shards.drain().for_each(|(_, shard)| shard.cancelled.cancel());
+        self.limits.shards.store(0, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub fn status(&self) -> Vec<pb::LeaseStatus> {
+        let shards: Vec<_> = self.held().shards.values().cloned().collect();
+        shards.iter().map(|shard| self.status_of(shard)).collect()
+    }
+
+    fn status_of(&self, shard: &Shard) -> pb::LeaseStatus {
+        let (state, message) = match shard.phase() {
+            Phase::Restoring => (pb::LeaseState::Restoring, String::new()),
+            Phase::Ready => (pb::LeaseState::Ready, String::new()),
+            Phase::Failed(error) => (pb::LeaseState::Failed, error.to_string()),
+        };
+        let commitment = self.keyring.key(shard.job()).map(|key| key.commitment().to_vec());
+        pb::LeaseStatus {
+            job: shard.job().to_string(),
+            shard: shard.grant().shard,
+            epoch: shard.epoch(),
+            state: state.into(),
+            next_row: shard.next_row(),
+            state_bytes: shard.state_bytes(),
+            ahead_bytes: shard.ahead_bytes(),
+            key_commitment: commitment.unwrap_or_default(),
+            message,
+            released: shard.released(),
+        }
+    }
+
+    /// State and rows kept, in bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        let held = self.held();
+        let shards = held.shards.values();
+        shards.fold((0, 0), |(state, ahead), s| (state + s.state_bytes(), ahead + s.ahead_bytes()))
+    }
+
+    pub fn record_gauges(&self) {
+        let (state, ahead) = self.memory();
+        metrics::gauge!(metric::SHARDS).set(self.held().shards.len() as f64);
+        metrics::gauge!(metric::STATE_BYTES).set(state as f64);
+        metrics::gauge!(metric::AHEAD_BYTES).set(ahead as f64);
+        if let Some(resident) = node::memory::resident_bytes() {
+            metrics::gauge!(metric::RESIDENT_BYTES).set(resident as f64);
+        }
+    }
+}

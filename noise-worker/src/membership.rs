@@ -1,0 +1,138 @@
+//! The worker's side of membership: register, then a heartbeat that carries what is held and brings what should be.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use node::{backoff::Backoff, readiness::Readiness};
+use proto::{
+    Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
+    model::LeaseGrant,
+    pb::{self, workers_client::WorkersClient},
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{service::interceptor::InterceptedService, transport::Channel};
+
+use crate::{
+    connect::Traced,
+    leases::{Leases, Plans},
+};
+
+type Client = WorkersClient<InterceptedService<Channel, Traced>>;
+
+/// Who this worker is to the coordinator.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub worker: WorkerId,
+    pub incarnation: Incarnation,
+    pub endpoint: String,
+}
+
+/// Asks the coordinator for plans.
+#[derive(Clone, Debug)]
+struct CoordinatorPlans(Client);
+
+#[async_trait::async_trait]
+impl Plans for CoordinatorPlans {
+    async fn plan(&self, job: &JobId) -> Result<String> {
+        let request = pb::GetJobPlanRequest { job: job.to_string() };
+        Ok(self.0.clone().get_job_plan(request).await?.into_inner().plan_toml)
+    }
+}
+
+/// Runs until shutdown. Fails only where going on makes no sense: another protocol or stream version.
+pub async fn run(
+    client: Client,
+    member: Member,
+    leases: Arc<Leases>,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let plans: Arc<dyn Plans> = Arc::new(CoordinatorPlans(client.clone()));
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    while !shutdown.is_cancelled() {
+        let session = session(client.clone(), &member, &leases, &plans, &readiness, &mut backoff);
+        let error = tokio::select! {
+            error = session => error,
+            () = shutdown.cancelled() => break,
+        };
+        if is_final(&error) {
+            return Err(error);
+        }
+        readiness.set_not_ready(error.to_string());
+        tracing::warn!(%error, "no contact with the coordinator; trying again");
+        tokio::time::sleep(backoff.next().unwrap_or(Duration::from_secs(2))).await;
+    }
+    deregister(client, &member).await;
+    Ok(())
+}
+
+fn is_final(error: &ServiceError) -> bool {
+    use ServiceError::*;
+    matches!(error, ProtocolVersionMismatch { .. } | StreamVersionMismatch { .. } | InvalidArgument { .. })
+}
+
+/// One registration and its heartbeats, until one of them fails.
+async fn session(
+    mut client: Client,
+    member: &Member,
+    leases: &Arc<Leases>,
+    plans: &Arc<dyn Plans>,
+    readiness: &Readiness,
+    backoff: &mut Backoff,
+) -> ServiceError {
+    let terms = match register(&mut client, member).await {
+        Ok(terms) => terms,
+        Err(error) => return error,
+    };
+    let (every, ttl) = (Duration::from_millis(terms.heartbeat_ms), Duration::from_millis(terms.lease_ttl_ms));
+    tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
+    loop {
+        let asked = Instant::now();
+        match tokio::time::timeout(ttl, heartbeat(&mut client, member, leases)).await {
+            Ok(Ok((grants, release_key))) => leases.apply(grants, release_key, ttl, asked, plans),
+            Ok(Err(error)) => return error,
+            Err(_) => return ServiceError::Unavailable { what: format!("the coordinator (silent for {ttl:?})") },
+        }
+        readiness.set_ready();
+        backoff.reset();
+        leases.record_gauges();
+        tokio::time::sleep(every.saturating_sub(asked.elapsed())).await;
+    }
+}
+
+async fn register(client: &mut Client, member: &Member) -> Result<pb::RegisterResponse> {
+    let request = pb::RegisterRequest {
+        worker: member.worker.to_string(),
+        endpoint: member.endpoint.clone(),
+        protocol_version: PROTOCOL_VERSION,
+        stream_version: noise_kernel::STREAM_VERSION,
+        incarnation: member.incarnation.0.to_vec(),
+    };
+    Ok(client.register(request).await?.into_inner())
+}
+
+async fn heartbeat(
+    client: &mut Client,
+    member: &Member,
+    leases: &Leases,
+) -> Result<(Vec<LeaseGrant>, ReleaseKey)> {
+    let request = pb::HeartbeatRequest {
+        worker: member.worker.to_string(),
+        incarnation: member.incarnation.0.to_vec(),
+        leases: leases.status(),
+    };
+    let response = client.heartbeat(request).await?.into_inner();
+    let grants = response.grants.into_iter().map(LeaseGrant::try_from).collect::<Result<_>>()?;
+    Ok((grants, ReleaseKey::try_from_bytes(&response.release_key)?))
+}
+
+async fn deregister(mut client: Client, member: &Member) {
+    let request =
+        pb::DeregisterRequest { worker: member.worker.to_string(), incarnation: member.incarnation.0.to_vec() };
+    let told = tokio::time::timeout(Duration::from_secs(2), client.deregister(request)).await;
+    if let Ok(Err(error)) = told {
+        tracing::warn!(%error, "could not tell the coordinator of leaving");
+    }
+}

@@ -1,0 +1,75 @@
+//! What a shard is made with: the job's plan and key, checked against the grant, as the kernel takes them.
+
+use std::sync::Arc;
+
+use noise_kernel::{BranchKey, Generator, JobKey, KernelError, Oracle, Rounds, Stream};
+use plan::{Coefficients, Plan};
+use proto::{JobId, ServiceError, model::LeaseGrant};
+
+/// Everything but the range and the row. Cheap to clone.
+#[derive(Clone)]
+pub struct Recipe {
+    branch_key: BranchKey,
+    rounds: Rounds,
+    stream: Stream,
+    coefficients: Arc<Coefficients>,
+    pub iterations: u64,
+    scale: f32,
+    /// State floats for each coordinate.
+    pub slots: usize,
+}
+
+impl std::fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recipe({} iterations, {} slots, [secret])", self.iterations, self.slots)
+    }
+}
+
+impl Recipe {
+    pub fn new(plan: &Plan, key: &JobKey, job: &JobId, branch: u64) -> Result<Self, ServiceError> {
+        let rounds = match plan.chacha_rounds() {
+            12 => Rounds::Twelve,
+            _ => Rounds::Twenty,
+        };
+        let branch_key = key.branch(job.as_str(), branch, &plan.digest()).map_err(ServiceError::internal)?;
+        let mut recipe = Self {
+            stream: Stream::new(&branch_key, rounds),
+            branch_key,
+            rounds,
+            coefficients: Arc::new(plan.coefficients()),
+            iterations: plan.iterations(),
+            scale: plan.scale(),
+            slots: 0,
+        };
+        // The kernel says how much state it keeps.
+        recipe.slots = recipe.generator(0..1).map_err(ServiceError::internal)?.slots();
+        Ok(recipe)
+    }
+
+    /// Refuses a plan or a key that is not the one the grant names.
+    pub fn checked(plan: &Plan, key: &JobKey, grant: &LeaseGrant) -> Result<Self, ServiceError> {
+        if plan.digest() != grant.plan_digest {
+            let (expected, actual) = (hex::encode(grant.plan_digest), hex::encode(plan.digest()));
+            return Err(ServiceError::PlanDigestMismatch { expected, actual });
+        }
+        if key.commitment() != grant.key_commitment {
+            let (expected, actual) = (hex::encode(grant.key_commitment), hex::encode(key.commitment()));
+            return Err(ServiceError::KeyMismatch { job: grant.job.to_string(), expected, actual });
+        }
+        Self::new(plan, key, &grant.job, grant.branch)
+    }
+
+    pub fn generator(&self, range: std::ops::Range<u64>) -> Result<Generator, KernelError> {
+        Generator::new(self.stream.clone(), self.coefficients.clone(), self.iterations, self.scale, range)
+    }
+
+    pub fn restore(&self, range: std::ops::Range<u64>, next_row: u64, state: Vec<f32>) -> Result<Generator, KernelError> {
+        let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
+        Generator::restore(stream, coefficients, self.iterations, self.scale, range, next_row, state)
+    }
+
+    /// What everything this recipe makes is checked against.
+    pub fn oracle(&self) -> Result<Oracle, KernelError> {
+        Oracle::new(self.branch_key.clone(), self.rounds, self.coefficients.clone(), self.iterations, self.scale)
+    }
+}

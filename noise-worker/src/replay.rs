@@ -1,0 +1,51 @@
+//! Rows that have left the window, drawn again from the key. Rare, and correct at any price: a row costs all rows
+//! before it, for the coordinates asked for.
+
+use noise_kernel::Generator;
+use proto::{CoordinateRange, ServiceError};
+
+use crate::{leases::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe};
+
+/// Memory of one replay: state and row of the coordinates drawn at once.
+const BUDGET_BYTES: u64 = 8 << 20;
+
+/// Coordinates drawn at once, so that a replay never holds a second copy of a shard's state.
+pub fn piece_len(recipe: &Recipe) -> u64 {
+    let block = noise_kernel::BLOCK as u64;
+    (BUDGET_BYTES / (4 * (recipe.slots as u64 + 1)) / block).max(1) * block
+}
+
+/// Goes through old rows in order without starting over for each.
+#[derive(Default)]
+pub struct Replay {
+    generator: Option<Generator>,
+}
+
+impl Replay {
+    /// One row of one piece of at most [`piece_len`] coordinates.
+    pub async fn row(
+        &mut self,
+        recipe: &Recipe,
+        limits: &Limits,
+        row: u64,
+        range: CoordinateRange,
+    ) -> Result<Vec<f32>, ServiceError> {
+        let reusable = self.generator.take().filter(|g| g.next_row() <= row && g.range() == range.as_range());
+        let generator = match reusable {
+            Some(generator) => generator,
+            None => recipe.generator(range.as_range()).map_err(ServiceError::internal)?,
+        };
+        metrics::counter!(ROWS_REPLAYED).increment(row + 1 - generator.next_row());
+        let made = limits.pool.run(move || draw(generator, row, range.len() as usize)).await;
+        let (generator, values) = made.map_err(ServiceError::internal)??;
+        self.generator = Some(generator);
+        Ok(values)
+    }
+}
+
+fn draw(mut generator: Generator, row: u64, len: usize) -> Result<(Generator, Vec<f32>), ServiceError> {
+    let mut values = vec![0f32; len];
+    let between = row - generator.next_row();
+    generator.skip(between).and_then(|()| generator.generate(&mut [&mut values])).map_err(ServiceError::internal)?;
+    Ok((generator, values))
+}

@@ -1,0 +1,123 @@
+//! Brings a newly granted shard to where its job stands: from a checkpoint where one covers it, else from the key.
+
+use ledger::{CheckpointStore, ShardCheckpoint};
+use noise_kernel::{BLOCK, Generator};
+use proto::{CoordinateRange, Result, ServiceError, model::LeaseGrant};
+
+use crate::{
+    leases::Limits,
+    recipe::Recipe,
+    row::{Row, Window},
+};
+
+/// The generator and the rows already made, ready to go on.
+pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Result<(Generator, Window)> {
+    if !grant.pieces.is_empty() {
+        match from_checkpoint(grant, recipe, limits).await {
+            Ok(restored) => return Ok(restored),
+            Err(error) => tracing::warn!(
+                job = %grant.job, shard = grant.shard, %error,
+                "checkpoint not usable; replaying from the key instead"
+            ),
+        }
+    }
+    // Skipped to where the job stands by the task that makes rows.
+    let generator = recipe.generator(grant.range.as_range()).map_err(ServiceError::internal)?;
+    Ok((generator, Window::default()))
+}
+
+/// A part of the shard as one stored object had it.
+struct Piece {
+    range: CoordinateRange,
+    generator: Generator,
+    window: Window,
+}
+
+async fn from_checkpoint(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Result<(Generator, Window)> {
+    let store = CheckpointStore::open(&grant.store_url)?;
+    let mut pieces = Vec::new();
+    for piece in &grant.pieces {
+        let Some(range) = piece.range.intersection(&grant.range) else { continue };
+        let stored = store.read_shard(&piece.object, &piece.sha256).await?;
+        check_header(&stored, grant, &piece.object)?;
+        pieces.push(cut(stored, range, recipe)?);
+    }
+    check_cover(&mut pieces, grant.range)?;
+    let next_row = pieces.iter().map(|piece| piece.generator.next_row()).max().unwrap_or(0);
+    let recipe = recipe.clone();
+    let range = grant.range;
+    limits.pool.run(move || join(pieces, next_row, range, &recipe)).await.map_err(ServiceError::internal)?
+}
+
+fn check_header(stored: &ShardCheckpoint, grant: &LeaseGrant, object: &str) -> Result<()> {
+    let header = &stored.header;
+    let wrong = |what: &str| ServiceError::Checkpoint { object: object.into(), reason: format!("is of another {what}") };
+    match () {
+        () if header.job != grant.job.as_str() => Err(wrong("job")),
+        () if header.branch != grant.branch => Err(wrong("branch")),
+        () if header.plan_digest != grant.plan_digest => Err(wrong("plan")),
+        () if header.key_commitment != grant.key_commitment => Err(wrong("key")),
+        () if header.stream_version != noise_kernel::STREAM_VERSION => Err(wrong("stream version")),
+        () => Ok(()),
+    }
+}
+
+/// State lies block by block, so that a part of a shard is a slice of it.
+fn cut(stored: ShardCheckpoint, range: CoordinateRange, recipe: &Recipe) -> Result<Piece> {
+    let ShardCheckpoint { header, state, window } = stored;
+    let (block, per_block) = (BLOCK as u64, header.block_state_len as usize);
+    let first = ((range.start - header.range.start) / block) as usize;
+    let blocks = (range.end - range.start).div_ceil(block) as usize;
+    let state = match (first, blocks) {
+        (0, all) if all * per_block == state.len() => state,
+        (first, blocks) => state[first * per_block..(first + blocks) * per_block].to_vec(),
+    };
+    let generator =
+        recipe.restore(range.as_range(), header.next_row, state).map_err(ServiceError::internal)?;
+    let (from, to) = ((range.start - header.range.start) as usize, (range.end - header.range.start) as usize);
+    let rows = window.into_iter().map(|row| Row::new(row[from..to].to_vec())).collect();
+    Ok(Piece { range, generator, window: Window::new(header.window_start, rows) })
+}
+
+fn check_cover(pieces: &mut [Piece], range: CoordinateRange) -> Result<()> {
+    pieces.sort_by_key(|piece| piece.range.start);
+    let mut covered = range.start;
+    for piece in pieces.iter() {
+        if piece.range.start != covered {
+            break;
+        }
+        covered = piece.range.end;
+    }
+    if covered == range.end {
+        Ok(())
+    } else {
+        let reason = format!("its pieces cover {}..{covered} of {range}", range.start);
+        Err(ServiceError::Checkpoint { object: "newest".into(), reason })
+    }
+}
+
+/// Pieces that stand at different rows are brought to the same one; rows that not all of them have are let go, and
+/// drawn again if they are asked for.
+fn join(mut pieces: Vec<Piece>, next_row: u64, range: CoordinateRange, recipe: &Recipe) -> Result<(Generator, Window)> {
+    for piece in &mut pieces {
+        while piece.generator.next_row() < next_row {
+            let mut row = vec![0f32; piece.range.len() as usize];
+            piece.generator.generate(&mut [&mut row]).map_err(ServiceError::internal)?;
+            piece.window.push(Row::new(row));
+        }
+    }
+    if pieces.len() == 1
+        && let Some(Piece { generator, window, .. }) = pieces.pop()
+    {
+        return Ok((generator, window));
+    }
+    let start = pieces.iter().map(|piece| piece.window.start()).max().unwrap_or(next_row);
+    let rows = (start..next_row).map(|row| {
+        let parts = pieces.iter().filter_map(|piece| piece.window.get(row));
+        Row::new(parts.flat_map(|part| part.values()).copied().collect())
+    });
+    let window = Window::new(start, rows.collect());
+    let state = pieces.iter().flat_map(|piece| piece.generator.state()).copied().collect();
+    let generator = recipe.restore(range.as_range(), next_row, state).map_err(ServiceError::internal)?;
+    Ok((generator, window))
+}

@@ -1,0 +1,116 @@
+//! Rows made and kept until they are released.
+
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use bytes::Bytes;
+
+// The wire is little-endian f32; rows are served from the memory they were made in.
+#[cfg(target_endian = "big")]
+compile_error!("rows are served as little-endian bytes without a copy; this target is big-endian");
+
+/// One row of one shard. As secret as the key until it is released.
+#[derive(Clone)]
+pub struct Row(Arc<Vec<f32>>);
+
+impl Row {
+    pub fn new(values: Vec<f32>) -> Self {
+        Self(Arc::new(values))
+    }
+
+    pub fn values(&self) -> &[f32] {
+        &self.0
+    }
+
+    /// The row's bytes, without copying them.
+    pub fn bytes(&self) -> Bytes {
+        struct Owner(Arc<Vec<f32>>);
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                bytemuck::cast_slice(&self.0)
+            }
+        }
+        Bytes::from_owner(Owner(self.0.clone()))
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Row({} coordinates, [secret])", self.0.len())
+    }
+}
+
+/// Consecutive rows start..end, oldest first.
+#[derive(Debug, Default)]
+pub struct Window {
+    start: u64,
+    rows: VecDeque<Row>,
+}
+
+impl Window {
+    pub fn new(start: u64, rows: Vec<Row>) -> Self {
+        Self { start, rows: rows.into() }
+    }
+
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub fn end(&self) -> u64 {
+        self.start + self.rows.len() as u64
+    }
+
+    pub fn get(&self, row: u64) -> Option<&Row> {
+        self.rows.get(usize::try_from(row.checked_sub(self.start)?).ok()?)
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn push(&mut self, row: Row) {
+        self.rows.push_back(row);
+    }
+
+    /// Forgets rows below `row`; an emptied window goes on from `row`.
+    pub fn forget_below(&mut self, row: u64) {
+        while self.start < row && self.rows.pop_front().is_some() {
+            self.start += 1;
+        }
+        if self.rows.is_empty() {
+            self.start = self.start.max(row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(value: f32) -> Row {
+        Row::new(vec![value; 3])
+    }
+
+    #[test]
+    fn a_window_keeps_consecutive_rows() {
+        let mut window = Window::new(5, vec![row(5.0), row(6.0)]);
+        window.push(row(7.0));
+        assert_eq!((window.start(), window.end()), (5, 8));
+        assert!(window.get(4).is_none() && window.get(8).is_none());
+        assert_eq!(window.get(6).unwrap().values()[0], 6.0);
+        window.forget_below(7);
+        assert_eq!((window.start(), window.end()), (7, 8));
+        window.forget_below(11);
+        assert_eq!((window.start(), window.end(), window.len()), (11, 11, 0));
+    }
+
+    #[test]
+    fn bytes_are_little_endian_and_debug_is_silent() {
+        let row = Row::new(vec![1.0, -2.5]);
+        assert_eq!(row.bytes(), [1.0f32.to_le_bytes(), (-2.5f32).to_le_bytes()].concat());
+        assert!(!format!("{row:?}").contains('5'));
+    }
+}

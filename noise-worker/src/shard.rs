@@ -1,0 +1,237 @@
+//! One shard of one job: its rows made ahead within a bound, and waited for where they are not.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use noise_kernel::Generator;
+use proto::{JobId, Result, ServiceError, model::LeaseGrant};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    metric_definitions::ROW_WAIT_SECONDS,
+    recipe::Recipe,
+    row::{Row, Window},
+};
+
+/// Released rows kept for a retry, so that it needs no replay.
+const KEPT_BEHIND: u64 = 2;
+
+/// Where a shard stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    Restoring,
+    Ready,
+    Failed(ServiceError),
+}
+
+#[derive(Debug)]
+struct Rows {
+    phase: Phase,
+    window: Window,
+    /// The highest row asked for, or where the job stands: rows ahead are counted from here.
+    wanted: u64,
+    /// One more than the highest row released.
+    released: u64,
+}
+
+/// Shared between the task that makes rows, requests, and snapshots.
+pub struct Shard {
+    grant: LeaseGrant,
+    /// Rises when the same worker is granted the shard anew.
+    epoch: Mutex<u64>,
+    recipe: std::sync::OnceLock<Recipe>,
+    rows: Mutex<Rows>,
+    /// Rows were added, or the phase changed.
+    changed: Notify,
+    /// More rows are wanted.
+    demand: Notify,
+    /// Held while rows are made and while a snapshot is taken.
+    pub generator: tokio::sync::Mutex<Option<Generator>>,
+    /// The lease is gone: stop making, stop serving.
+    pub cancelled: CancellationToken,
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shard({}/{} {})", self.grant.job, self.grant.shard, self.grant.range)
+    }
+}
+
+impl Shard {
+    pub fn new(grant: LeaseGrant) -> Arc<Self> {
+        let rows = Rows { phase: Phase::Restoring, window: Window::default(), wanted: grant.next_row, released: 0 };
+        Arc::new(Self {
+            epoch: Mutex::new(grant.epoch),
+            grant,
+            recipe: std::sync::OnceLock::new(),
+            rows: Mutex::new(rows),
+            changed: Notify::new(),
+            demand: Notify::new(),
+            generator: tokio::sync::Mutex::new(None),
+            cancelled: CancellationToken::new(),
+        })
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn grant(&self) -> &LeaseGrant {
+        &self.grant
+    }
+
+    pub fn job(&self) -> &JobId {
+        &self.grant.job
+    }
+
+    pub fn epoch(&self) -> u64 {
+        *self.epoch.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// True where this shard's state serves the new grant too; only the epoch is taken over.
+    pub fn adopt(&self, grant: &LeaseGrant) -> bool {
+        let same = LeaseGrant { epoch: 0, next_row: 0, pieces: vec![], ..grant.clone() }
+            == LeaseGrant { epoch: 0, next_row: 0, pieces: vec![], ..self.grant.clone() };
+        if same {
+            *self.epoch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = grant.epoch;
+        }
+        same && !matches!(self.phase(), Phase::Failed(_))
+    }
+
+    pub fn recipe(&self) -> Option<&Recipe> {
+        self.recipe.get()
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.rows().phase.clone()
+    }
+
+    pub fn fail(&self, error: ServiceError) {
+        self.rows().phase = Phase::Failed(error);
+        self.changed.notify_waiters();
+    }
+
+    /// Rows may be asked for from now on.
+    pub fn ready(&self, recipe: Recipe, window: Window) {
+        let _ = self.recipe.set(recipe);
+        let mut rows = self.rows();
+        rows.window = window;
+        rows.phase = Phase::Ready;
+        drop(rows);
+        self.changed.notify_waiters();
+        self.demand.notify_one();
+    }
+
+    pub fn next_row(&self) -> u64 {
+        self.rows().window.end()
+    }
+
+    pub fn released(&self) -> u64 {
+        self.rows().released
+    }
+
+    pub fn state_bytes(&self) -> u64 {
+        self.recipe().map_or(0, |recipe| recipe.slots as u64 * 4 * self.grant.range.len())
+    }
+
+    pub fn ahead_bytes(&self) -> u64 {
+        self.rows().window.len() as u64 * 4 * self.grant.range.len()
+    }
+
+    /// Window start, the rows in it: what a snapshot must hold beside the state. Call with the generator locked.
+    pub fn window_rows(&self) -> (u64, Vec<Row>) {
+        let rows = self.rows();
+        (rows.window.start(), rows.window.rows().cloned().collect())
+    }
+
+    /// What to make next: rows to pass over without keeping them, or rows to keep; `None` where the window is full.
+    pub fn next_batch(&self, ahead_rows: u64, iterations: u64, at_once: u64) -> Option<Batch> {
+        let mut rows = self.rows();
+        let keep_from = rows.wanted.saturating_sub(KEPT_BEHIND);
+        let next = rows.window.end();
+        rows.window.forget_below(keep_from.min(next));
+        if next < keep_from {
+            return Some(Batch::Skip((keep_from - next).min(at_once.max(16))));
+        }
+        let end = (rows.wanted + ahead_rows.max(1)).min(iterations);
+        (next < end).then(|| Batch::Keep((end - next).min(at_once)))
+    }
+
+    pub fn push(&self, made: Vec<Row>) {
+        let mut rows = self.rows();
+        made.into_iter().for_each(|row| rows.window.push(row));
+        drop(rows);
+        self.changed.notify_waiters();
+    }
+
+    /// Rows were made and not kept: an empty window moves on.
+    pub fn skipped(&self, to: u64) {
+        self.rows().window.forget_below(to);
+    }
+
+    pub async fn demanded(&self) {
+        self.demand.notified().await;
+    }
+
+    /// The row, as soon as it is made. `None` where it has left the window and must be drawn again.
+    pub async fn row(&self, row: u64, deadline: Instant) -> Result<Option<Row>> {
+        let started = Instant::now();
+        loop {
+            // Registered before looking, so that a change in between is not missed.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = self.look(row)? {
+                metrics::histogram!(ROW_WAIT_SECONDS).record(started.elapsed());
+                return Ok(found);
+            }
+            let wait = deadline.saturating_duration_since(Instant::now());
+            tokio::select! {
+                () = changed => {}
+                () = self.cancelled.cancelled() => return Err(self.not_owner()),
+                () = tokio::time::sleep(wait) => return Err(self.late(started.elapsed())),
+            }
+        }
+    }
+
+    /// `None`: not yet; `Some(None)`: no longer.
+    fn look(&self, row: u64) -> Result<Option<Option<Row>>> {
+        let mut rows = self.rows();
+        match &rows.phase {
+            Phase::Failed(error) => return Err(error.clone()),
+            Phase::Restoring => return Ok(None),
+            Phase::Ready => {}
+        }
+        if row < rows.window.start() {
+            return Ok(Some(None));
+        }
+        if row >= rows.wanted {
+            // Asked for row: the next ones are worth making now.
+            rows.wanted = row + 1;
+            self.demand.notify_one();
+        }
+        Ok(rows.window.get(row).map(|row| Some(row.clone())))
+    }
+
+    pub fn mark_released(&self, row: u64) {
+        let mut rows = self.rows();
+        rows.released = rows.released.max(row + 1);
+    }
+
+    pub fn not_owner(&self) -> ServiceError {
+        ServiceError::NotOwner { job: self.job().to_string(), shard: self.grant.shard }
+    }
+
+    fn late(&self, waited: Duration) -> ServiceError {
+        let waited_ms = waited.as_millis() as u64;
+        ServiceError::RangeUnavailable { job: self.job().to_string(), missing: vec![self.grant.range], waited_ms }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    Skip(u64),
+    Keep(u64),
+}

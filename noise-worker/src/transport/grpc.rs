@@ -1,0 +1,42 @@
+//! The service over gRPC.
+
+use std::{pin::Pin, sync::Arc};
+
+use futures::{Stream, StreamExt};
+use proto::{
+    JobId, ServiceError,
+    model::FetchSlice,
+    pb::{self, shards_server},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::service::NoiseService;
+
+#[derive(Clone, Debug)]
+pub struct Shards(pub Arc<NoiseService>);
+
+#[tonic::async_trait]
+impl shards_server::Shards for Shards {
+    type FetchSliceStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;
+
+    async fn fetch_slice(
+        &self,
+        request: Request<pb::FetchSliceRequest>,
+    ) -> Result<Response<Self::FetchSliceStream>, Status> {
+        let request = FetchSlice::try_from(request.into_inner())?;
+        let chunks = ReceiverStream::new(self.0.fetch_slice(request)?);
+        Ok(Response::new(Box::pin(chunks.map(|chunk| chunk.map_err(Status::from)))))
+    }
+
+    async fn snapshot(&self, request: Request<pb::SnapshotRequest>) -> Result<Response<pb::SnapshotResponse>, Status> {
+        let pb::SnapshotRequest { job, shard, lease_epoch, object } = request.into_inner();
+        let job = JobId::new(job).map_err(ServiceError::from)?;
+        let (next_row, written) = self.0.snapshot(&job, shard, lease_epoch, &object).await?;
+        Ok(Response::new(pb::SnapshotResponse {
+            next_row,
+            bytes: written.bytes,
+            sha256: written.sha256.to_vec(),
+        }))
+    }
+}

@@ -1,0 +1,150 @@
+//! What a plan may hold. Everything is checked before anything runs; the first fault found is reported.
+
+use crate::error::require;
+use crate::{Mechanism, PlanError, PlanSpec, round};
+
+/// Rows are numbered in 32 bits wherever they are stored; trees then number their nodes in 33.
+const MAX_ITERATIONS: u64 = u32::MAX as u64;
+
+/// Bands that are named by count alone: no file bounds them, and state grows with them.
+const MAX_BANDS: u64 = 1 << 20;
+
+/// A column-normalised plan keeps one number a row.
+const MAX_NORMALISED_ITERATIONS: u64 = 1 << 26;
+
+pub(crate) fn spec(spec: &PlanSpec) -> Result<(), PlanError> {
+    let rounds = spec.chacha_rounds;
+    require(matches!(rounds, 12 | 20), "chacha_rounds", rounds, "20 or 12")?;
+    let n = spec.iterations;
+    require((1..=MAX_ITERATIONS).contains(&n), "iterations", n, format!("1 to {MAX_ITERATIONS}"))?;
+    let (sigma, clip) = (spec.noise_multiplier, spec.clip_norm);
+    require(sigma.is_finite() && sigma >= 0.0, "noise_multiplier", sigma, "a finite number ≥ 0")?;
+    require(clip.is_finite() && clip > 0.0, "clip_norm", clip, "a finite number > 0")?;
+    // A scale that vanishes in f32 would serve no noise at all under a guarantee that counts on it.
+    let scale = round::scale(spec);
+    let served = scale.is_normal() || sigma == 0.0;
+    let allowed = format!("a product with clip_norm between {:e} and {:e}", f32::MIN_POSITIVE, f32::MAX);
+    require(served, "noise_multiplier", format!("{sigma:e} with clip_norm {clip:e}"), allowed)?;
+    let (b, k) = (spec.participation.min_sep, spec.participation.max_participations);
+    require(
+        in_toml(b),
+        "participation.min_sep",
+        b,
+        "1 or more (rounds i < j of one user satisfy j − i ≥ min_sep)",
+    )?;
+    require(in_toml(k), "participation.max_participations", k, "1 or more")?;
+    mechanism(&spec.mechanism, n)
+}
+
+/// At least 1, and no more than TOML's largest integer, so that every plan can be written down.
+fn in_toml(count: u64) -> bool {
+    (1..=i64::MAX as u64).contains(&count)
+}
+
+fn mechanism(mechanism: &Mechanism, n: u64) -> Result<(), PlanError> {
+    match mechanism {
+        Mechanism::Identity => Ok(()),
+        Mechanism::Tree { restarts, .. } => tree(restarts, n),
+        Mechanism::Blt { theta, omega } => blt(theta, omega),
+        Mechanism::BandToeplitz { coefficients, column_normalised } => {
+            let allowed = format!("at most {MAX_NORMALISED_ITERATIONS} where mechanism.column_normalised");
+            require(!column_normalised || n <= MAX_NORMALISED_ITERATIONS, "iterations", n, allowed)?;
+            first_column(coefficients, n)
+        }
+        Mechanism::BandInverse { coefficients } => first_column(coefficients, n),
+        Mechanism::BandMf { columns } => band_columns(columns, n),
+        Mechanism::BandSqrt { bands } | Mechanism::BandInverseSqrt { bands } => {
+            let most = n.min(MAX_BANDS);
+            require((1..=most).contains(bands), "mechanism.bands", bands, bands_allowed(most))
+        }
+        Mechanism::LambdaCgd { lambda } => {
+            require((0.0..1.0).contains(lambda), "mechanism.lambda", lambda, "0 ≤ λ < 1")
+        }
+        Mechanism::Dense { matrix } => dense(matrix, n),
+    }
+}
+
+fn bands_allowed(most: u64) -> String {
+    format!("1 to {most} (no more than iterations)")
+}
+
+fn tree(restarts: &[u64], n: u64) -> Result<(), PlanError> {
+    let mut before = 0;
+    for (index, &round) in restarts.iter().enumerate() {
+        let allowed = format!("increasing rounds from 1 to {} (less than iterations)", n - 1);
+        require(before < round && round < n, format!("mechanism.restarts[{index}]"), round, allowed)?;
+        before = round;
+    }
+    Ok(())
+}
+
+fn blt(theta: &[f64], omega: &[f64]) -> Result<(), PlanError> {
+    let lengths = format!("{} numbers, mechanism.omega {}", theta.len(), omega.len());
+    require(!theta.is_empty(), "mechanism.theta", "empty", "at least one number")?;
+    require(theta.len() == omega.len(), "mechanism.theta", lengths, "as many as mechanism.omega")?;
+    for (index, &theta) in theta.iter().enumerate() {
+        require(theta > 0.0 && theta <= 1.0, format!("mechanism.theta[{index}]"), theta, "0 < θ ≤ 1")?;
+    }
+    for (index, &omega) in omega.iter().enumerate() {
+        let allowed = "a finite number > 0";
+        require(omega.is_finite() && omega > 0.0, format!("mechanism.omega[{index}]"), omega, allowed)?;
+    }
+    Ok(())
+}
+
+fn first_column(coefficients: &[f64], n: u64) -> Result<(), PlanError> {
+    let length = coefficients.len() as u64;
+    require(
+        (1..=n).contains(&length),
+        "mechanism.coefficients",
+        format!("{length} numbers"),
+        bands_allowed(n),
+    )?;
+    finite_numbers(coefficients, "mechanism.coefficients")?;
+    diagonal(coefficients[0], "mechanism.coefficients[0]")
+}
+
+fn band_columns(columns: &[Vec<f64>], n: u64) -> Result<(), PlanError> {
+    let given = format!("{} columns", columns.len());
+    require(columns.len() as u64 == n, "mechanism.columns", given, format!("{n} columns (iterations)"))?;
+    let bands = columns.first().map_or(0, Vec::len);
+    let allowed = bands_allowed(n);
+    require((1..=n).contains(&(bands as u64)), "mechanism.columns[0]", format!("{bands} numbers"), allowed)?;
+    for (j, column) in columns.iter().enumerate() {
+        let field = format!("mechanism.columns[{j}]");
+        let given = format!("{} numbers", column.len());
+        require(column.len() == bands, &field, given, format!("{bands} numbers, as many as columns[0]"))?;
+        finite_numbers(column, &field)?;
+        diagonal(column[0], format!("{field}[0]"))?;
+        let inside = bands.min(columns.len() - j);
+        for (i, &beyond) in column.iter().enumerate().skip(inside) {
+            require(beyond == 0.0, format!("{field}[{i}]"), beyond, "0 (it lies beyond the last row)")?;
+        }
+    }
+    Ok(())
+}
+
+fn dense(matrix: &[Vec<f64>], n: u64) -> Result<(), PlanError> {
+    let given = format!("{} rows", matrix.len());
+    require(matrix.len() as u64 == n, "mechanism.matrix", given, format!("{n} rows (iterations)"))?;
+    for (t, row) in matrix.iter().enumerate() {
+        let field = format!("mechanism.matrix[{t}]");
+        let allowed = format!("{} numbers (the lower triangle alone)", t + 1);
+        require(row.len() == t + 1, &field, format!("{} numbers", row.len()), allowed)?;
+        finite_numbers(row, &field)?;
+        diagonal(row[t], format!("{field}[{t}]"))?;
+    }
+    Ok(())
+}
+
+fn finite_numbers(numbers: &[f64], field: &str) -> Result<(), PlanError> {
+    match numbers.iter().position(|number| !number.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(PlanError::field(format!("{field}[{index}]"), numbers[index], "a finite number")),
+    }
+}
+
+/// A zero on the diagonal of C, or of C⁻¹, leaves a matrix without an inverse; a sign there is only Z's sign.
+fn diagonal(value: f64, field: impl std::fmt::Display) -> Result<(), PlanError> {
+    require(value > 0.0, field, value, "a number > 0 (it is on the matrix's diagonal)")
+}

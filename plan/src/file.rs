@@ -1,0 +1,239 @@
+//! The shape of plan.toml, and the way between it and [`PlanSpec`].
+//!
+//! `[mechanism]` is read as one flat table of optional fields rather than a tagged enum: so a wrong type is
+//! reported at its own line, and a missing or foreign field by its name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::require;
+use crate::layout::{Layout, Parameter};
+use crate::spec::{FORMAT, Participation, PlanSpec, STREAM_VERSION};
+use crate::{Mechanism, PlanError};
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlanFile {
+    format: u32,
+    stream_version: u32,
+    #[serde(default = "default_rounds")]
+    chacha_rounds: u32,
+    iterations: u64,
+    noise_multiplier: f64,
+    clip_norm: f64,
+    participation: ParticipationFile,
+    mechanism: MechanismFile,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<LayoutFile>,
+}
+
+fn default_rounds() -> u32 {
+    20
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct ParticipationFile {
+    min_sep: u64,
+    max_participations: u64,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct MechanismFile {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restarts: Option<Vec<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    theta: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omega: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coefficients: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column_normalised: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<Vec<Vec<f64>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bands: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lambda: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matrix: Option<Vec<Vec<f64>>>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct LayoutFile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimension: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Vec<ParameterFile>>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct ParameterFile {
+    name: String,
+    shape: Vec<u64>,
+}
+
+impl PlanFile {
+    /// What the file says, read but not yet checked; only the versions and the shape are.
+    pub(crate) fn into_spec(self) -> Result<PlanSpec, PlanError> {
+        require(self.format == FORMAT, "format", self.format, FORMAT)?;
+        require(
+            self.stream_version == STREAM_VERSION,
+            "stream_version",
+            self.stream_version,
+            STREAM_VERSION,
+        )?;
+        Ok(PlanSpec {
+            chacha_rounds: self.chacha_rounds,
+            iterations: self.iterations,
+            noise_multiplier: self.noise_multiplier,
+            clip_norm: self.clip_norm,
+            participation: Participation {
+                min_sep: self.participation.min_sep,
+                max_participations: self.participation.max_participations,
+            },
+            mechanism: self.mechanism.into_mechanism()?,
+            layout: self.layout.map(LayoutFile::into_layout).transpose()?,
+        })
+    }
+
+    pub(crate) fn from_spec(spec: &PlanSpec) -> Self {
+        Self {
+            format: FORMAT,
+            stream_version: STREAM_VERSION,
+            chacha_rounds: spec.chacha_rounds,
+            iterations: spec.iterations,
+            noise_multiplier: spec.noise_multiplier,
+            clip_norm: spec.clip_norm,
+            participation: ParticipationFile {
+                min_sep: spec.participation.min_sep,
+                max_participations: spec.participation.max_participations,
+            },
+            mechanism: MechanismFile::from_mechanism(&spec.mechanism),
+            layout: spec.layout.as_ref().map(LayoutFile::from_layout),
+        }
+    }
+}
+
+impl LayoutFile {
+    fn into_layout(self) -> Result<Layout, PlanError> {
+        let allowed = "either `dimension` or `parameters`";
+        match (self.dimension, self.parameters) {
+            (Some(dimension), None) => Layout::dimension_only(dimension),
+            (None, Some(parameters)) => Layout::from_parameters(
+                parameters.into_iter().map(|p| Parameter { name: p.name, shape: p.shape }).collect(),
+            ),
+            (Some(_), Some(_)) => Err(PlanError::field("layout", "given twice", allowed)),
+            (None, None) => Err(PlanError::missing("layout.dimension", allowed)),
+        }
+    }
+
+    fn from_layout(layout: &Layout) -> Self {
+        let parameters = layout.parameters();
+        if parameters.is_empty() {
+            return Self { dimension: Some(layout.dimension()), parameters: None };
+        }
+        let rows = parameters.iter().map(|p| ParameterFile { name: p.name.clone(), shape: p.shape.clone() });
+        Self { dimension: None, parameters: Some(rows.collect()) }
+    }
+}
+
+impl MechanismFile {
+    fn into_mechanism(mut self) -> Result<Mechanism, PlanError> {
+        let mechanism = match self.name.as_str() {
+            "identity" => Mechanism::Identity,
+            "tree" => Mechanism::Tree {
+                restarts: self.restarts.take().unwrap_or_default(),
+                completion: self.completion.take().unwrap_or(false),
+            },
+            "blt" => Mechanism::Blt {
+                theta: needed(self.theta.take(), "theta", "blt")?,
+                omega: needed(self.omega.take(), "omega", "blt")?,
+            },
+            "band-toeplitz" => Mechanism::BandToeplitz {
+                coefficients: needed(self.coefficients.take(), "coefficients", "band-toeplitz")?,
+                column_normalised: self.column_normalised.take().unwrap_or(false),
+            },
+            "band-mf" => Mechanism::BandMf { columns: needed(self.columns.take(), "columns", "band-mf")? },
+            "band-sqrt" => Mechanism::BandSqrt { bands: needed(self.bands.take(), "bands", "band-sqrt")? },
+            "band-inverse" => Mechanism::BandInverse {
+                coefficients: needed(self.coefficients.take(), "coefficients", "band-inverse")?,
+            },
+            "band-inverse-sqrt" => {
+                Mechanism::BandInverseSqrt { bands: needed(self.bands.take(), "bands", "band-inverse-sqrt")? }
+            }
+            "lambda-cgd" => {
+                Mechanism::LambdaCgd { lambda: needed(self.lambda.take(), "lambda", "lambda-cgd")? }
+            }
+            "dense" => Mechanism::Dense { matrix: needed(self.matrix.take(), "matrix", "dense")? },
+            other => {
+                return Err(PlanError::field(
+                    "mechanism.name",
+                    format!("{other:?}"),
+                    Mechanism::NAMES.join(", "),
+                ));
+            }
+        };
+        self.nothing_left()?;
+        Ok(mechanism)
+    }
+
+    /// What the mechanism didn't take belongs to another mechanism: the plan isn't what its author thinks.
+    fn nothing_left(&self) -> Result<(), PlanError> {
+        let left = [
+            ("restarts", self.restarts.is_some()),
+            ("completion", self.completion.is_some()),
+            ("theta", self.theta.is_some()),
+            ("omega", self.omega.is_some()),
+            ("coefficients", self.coefficients.is_some()),
+            ("column_normalised", self.column_normalised.is_some()),
+            ("columns", self.columns.is_some()),
+            ("bands", self.bands.is_some()),
+            ("lambda", self.lambda.is_some()),
+            ("matrix", self.matrix.is_some()),
+        ];
+        match left.iter().find(|(_, there)| *there) {
+            None => Ok(()),
+            Some((field, _)) => Err(PlanError::field(
+                format!("mechanism.{field}"),
+                "given",
+                format!("no such field where mechanism.name is {:?}", self.name),
+            )),
+        }
+    }
+
+    fn from_mechanism(mechanism: &Mechanism) -> Self {
+        let mut file = Self { name: mechanism.name().to_owned(), ..Self::default() };
+        match mechanism.clone() {
+            Mechanism::Identity => {}
+            Mechanism::Tree { restarts, completion } => {
+                (file.restarts, file.completion) = (Some(restarts), Some(completion));
+            }
+            Mechanism::Blt { theta, omega } => (file.theta, file.omega) = (Some(theta), Some(omega)),
+            Mechanism::BandToeplitz { coefficients, column_normalised } => {
+                (file.coefficients, file.column_normalised) = (Some(coefficients), Some(column_normalised));
+            }
+            Mechanism::BandMf { columns } => file.columns = Some(columns),
+            Mechanism::BandSqrt { bands } | Mechanism::BandInverseSqrt { bands } => file.bands = Some(bands),
+            Mechanism::BandInverse { coefficients } => file.coefficients = Some(coefficients),
+            Mechanism::LambdaCgd { lambda } => file.lambda = Some(lambda),
+            Mechanism::Dense { matrix } => file.matrix = Some(matrix),
+        }
+        file
+    }
+}
+
+fn needed<T>(value: Option<T>, field: &str, mechanism: &str) -> Result<T, PlanError> {
+    value.ok_or_else(|| {
+        PlanError::missing(
+            format!("mechanism.{field}"),
+            format!("given where mechanism.name is {mechanism:?}"),
+        )
+    })
+}

@@ -1,0 +1,159 @@
+//! From `f64` plans to `f32` coefficients: the one place where they are rounded.
+//!
+//! The order of every operation here decides bits of the noise, so it is part of the stream's version.
+
+use crate::error::require;
+use crate::series;
+use crate::{BandRows, Banded, Coefficients, Inverse, Mechanism, PlanError, PlanSpec, Tree, TreeSegment};
+
+/// σζ: the product in `f64`, then rounded.
+pub(crate) fn scale(spec: &PlanSpec) -> f32 {
+    (spec.noise_multiplier * spec.clip_norm) as f32
+}
+
+/// Error: a number that `f32` can't hold, by field. The spec has been checked.
+pub(crate) fn coefficients(spec: &PlanSpec) -> Result<Coefficients, PlanError> {
+    let n = spec.iterations;
+    match &spec.mechanism {
+        Mechanism::Identity => Ok(Coefficients::Identity),
+        Mechanism::Tree { restarts, completion } => Ok(Coefficients::Tree(tree(restarts, *completion, n))),
+        Mechanism::Blt { theta, omega } => Ok(Coefficients::Blt {
+            theta: singles(theta, "mechanism.theta")?,
+            omega: singles(omega, "mechanism.omega")?,
+        }),
+        Mechanism::BandToeplitz { coefficients, column_normalised } => {
+            let output_scale = if *column_normalised { column_norms(coefficients, n)? } else { Vec::new() };
+            toeplitz(coefficients, output_scale)
+        }
+        Mechanism::BandSqrt { bands } => toeplitz(&series::square_root(*bands as usize), Vec::new()),
+        Mechanism::BandMf { columns } => band_rows(columns),
+        Mechanism::BandInverse { coefficients } => inverse(coefficients),
+        Mechanism::BandInverseSqrt { bands } => inverse(&series::inverse_square_root(*bands as usize)),
+        Mechanism::LambdaCgd { lambda } => inverse(&[1.0, -lambda]),
+        Mechanism::Dense { matrix } => dense(matrix),
+    }
+}
+
+fn toeplitz(c: &[f64], output_scale: Vec<f32>) -> Result<Coefficients, PlanError> {
+    let lags = singles(c, "mechanism.coefficients")?.split_off(1);
+    let inverse_diagonal = single_on_diagonal(1.0 / c[0], "mechanism.coefficients[0]", c[0])?;
+    let rows = BandRows::Toeplitz { lags, inverse_diagonal };
+    Ok(Coefficients::Banded(Banded { bands: c.len(), rows, output_scale }))
+}
+
+/// ‖column t‖ for each t: Σ c_i² from i = 0 up, so that the short columns near n are prefixes of the full one.
+fn column_norms(c: &[f64], n: u64) -> Result<Vec<f32>, PlanError> {
+    let mut sum = 0.0;
+    let prefix: Vec<f64> = c
+        .iter()
+        .map(|c| {
+            sum += c * c;
+            sum
+        })
+        .collect();
+    (0..n)
+        .map(|t| {
+            let entries = (n - t).min(c.len() as u64) as usize;
+            let norm = prefix[entries - 1].sqrt();
+            single_on_diagonal(norm, "mechanism.coefficients", format!("of norm {norm:e} in column {t}"))
+        })
+        .collect()
+}
+
+fn band_rows(columns: &[Vec<f64>]) -> Result<Coefficients, PlanError> {
+    let bands = columns[0].len();
+    let mut lags = Vec::with_capacity(columns.len() * (bands - 1));
+    let mut inverse_diagonal = Vec::with_capacity(columns.len());
+    for (t, column) in columns.iter().enumerate() {
+        let field = |j: usize, i: usize| format!("mechanism.columns[{j}][{i}]");
+        inverse_diagonal.push(single_on_diagonal(1.0 / column[0], field(t, 0), column[0])?);
+        for i in 1..bands {
+            lags.push(if i > t { 0.0 } else { single(columns[t - i][i], || field(t - i, i))? });
+        }
+    }
+    let rows = BandRows::PerRow { lags, inverse_diagonal };
+    Ok(Coefficients::Banded(Banded { bands, rows, output_scale: Vec::new() }))
+}
+
+fn inverse(s: &[f64]) -> Result<Coefficients, PlanError> {
+    single_on_diagonal(s[0], "mechanism.coefficients[0]", s[0])?;
+    let coefficients = singles(s, "mechanism.coefficients")?;
+    Ok(Coefficients::Inverse(Inverse::Toeplitz { coefficients }))
+}
+
+/// C⁻¹ by forward substitution: row t is (e_t − Σ_{k<t} C[t,k]·row k)/C[t,t], k counting up.
+fn dense(matrix: &[Vec<f64>]) -> Result<Coefficients, PlanError> {
+    let mut inverse: Vec<Vec<f64>> = Vec::with_capacity(matrix.len());
+    for (t, row) in matrix.iter().enumerate() {
+        let mut next = vec![0.0; t + 1];
+        next[t] = 1.0;
+        for (k, above) in inverse.iter().enumerate() {
+            for (entry, value) in next.iter_mut().zip(above) {
+                *entry -= row[k] * value;
+            }
+        }
+        next.iter_mut().for_each(|entry| *entry /= row[t]);
+        inverse.push(next);
+    }
+    let mut rows = Vec::with_capacity(matrix.len() * (matrix.len() + 1) / 2);
+    for (t, row) in inverse.iter().enumerate() {
+        single_on_diagonal(row[t], format!("mechanism.matrix[{t}][{t}]"), matrix[t][t])?;
+        for &value in row {
+            rows.push(single(value, || format!("mechanism.matrix, row {t} of its inverse"))?);
+        }
+    }
+    Ok(Coefficients::Inverse(Inverse::Dense { rows }))
+}
+
+fn tree(restarts: &[u64], completion: bool, n: u64) -> Tree {
+    let starts = std::iter::once(0).chain(restarts.iter().copied());
+    let ends = restarts.iter().copied().chain(std::iter::once(n));
+    let segment = |(start, end): (u64, u64)| {
+        let rows = end - start;
+        // Only a tree that another follows has something to complete.
+        let virtual_steps = if completion && end < n { rows.next_power_of_two() - rows } else { 0 };
+        TreeSegment { start, rows, virtual_steps }
+    };
+    Tree { segments: starts.zip(ends).map(segment).collect() }
+}
+
+/// BLT, its buffers; banded, the rows it looks back at; tree, the levels of the tallest; others draw Z again.
+pub(crate) fn state_slots(coefficients: &Coefficients, iterations: u64) -> usize {
+    match coefficients {
+        Coefficients::Identity | Coefficients::Inverse(_) => 0,
+        Coefficients::Blt { theta, .. } => theta.len(),
+        Coefficients::Banded(banded) => {
+            (banded.bands - 1).min(usize::try_from(iterations - 1).unwrap_or(usize::MAX))
+        }
+        Coefficients::Tree(tree) => {
+            let leaves = tree.segments.iter().map(|segment| segment.rows + segment.virtual_steps);
+            leaves.max().unwrap_or(1).next_power_of_two().ilog2() as usize
+        }
+    }
+}
+
+fn singles(values: &[f64], field: &str) -> Result<Vec<f32>, PlanError> {
+    let indexed = values.iter().enumerate();
+    indexed.map(|(index, &value)| single(value, || format!("{field}[{index}]"))).collect()
+}
+
+fn single(value: f64, field: impl FnOnce() -> String) -> Result<f32, PlanError> {
+    let rounded = value as f32;
+    let allowed = "a number that f32 can hold";
+    if rounded.is_finite() {
+        Ok(rounded)
+    } else {
+        Err(PlanError::field(field(), format!("{value:e}"), allowed))
+    }
+}
+
+/// For what every number of a row is multiplied by: were it to round to 0, there would be no noise.
+fn single_on_diagonal(
+    value: f64,
+    field: impl std::fmt::Display,
+    given: impl std::fmt::Display,
+) -> Result<f32, PlanError> {
+    let rounded = value as f32;
+    require(rounded.is_normal(), field, given, "a number that f32 can hold, as can its inverse")?;
+    Ok(rounded)
+}

@@ -1,0 +1,218 @@
+//! Errors that stay typed across gRPC, and say whether the same request may be sent again.
+
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use tonic::{Code, Status, metadata::MetadataValue};
+
+use crate::{CoordinateRange, pb};
+
+pub type Result<T, E = ServiceError> = std::result::Result<T, E>;
+
+const TRAILER: &str = "rustle-error-bin";
+
+/// Everything a service refuses or fails with. `retry_safe` is a promise about privacy, not about success: the same
+/// request again releases nothing that the first did not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ServiceError {
+    #[error("{field} is {value}; allowed: {allowed}")]
+    InvalidArgument { field: String, value: String, allowed: String },
+    #[error("no {what} named {name}")]
+    NotFound { what: String, name: String },
+    #[error("{what} {name} exists already with another definition: {difference}")]
+    AlreadyExists { what: String, name: String, difference: String },
+    #[error("plan digest is {actual}, expected {expected}")]
+    PlanDigestMismatch { expected: String, actual: String },
+    #[error("noise stream version is {actual}; this cluster runs version {expected}")]
+    StreamVersionMismatch { expected: u32, actual: u32 },
+    #[error("protocol version is {actual}; this cluster speaks version {expected}")]
+    ProtocolVersionMismatch { expected: u32, actual: u32 },
+    #[error("the key held for job {job} has commitment {actual}, the job's is {expected}")]
+    KeyMismatch { job: String, expected: String, actual: String },
+    #[error("row {row} is beyond the plan's {iterations} iterations; rows 0..{iterations} exist")]
+    RowBeyondIterations { row: u64, iterations: u64 },
+    #[error("range {start}..{end} is beyond the dimension {dimension}")]
+    RangeBeyondDimension { start: u64, end: u64, dimension: u64 },
+    #[error("row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again")]
+    AlreadyBound { job: String, branch: u64, row: u64 },
+    #[error("row {row} of job {job}, branch {branch}: no valid release token; bind it first")]
+    NotBound { job: String, branch: u64, row: u64 },
+    #[error("lease epoch {presented} of shard {shard} of job {job} is not the current one, {current}; ask for the routing again")]
+    Fenced { job: String, shard: u32, presented: u64, current: u64 },
+    #[error("shard {shard} of job {job} is not held here; ask for the routing again")]
+    NotOwner { job: String, shard: u32 },
+    #[error("shard {shard} of job {job} is being restored; ask again")]
+    Restoring { job: String, shard: u32 },
+    #[error("no worker serves {} of job {job} after {waited_ms} ms; a retry is safe", show(missing))]
+    RangeUnavailable { job: String, missing: Vec<CoordinateRange>, waited_ms: u64 },
+    #[error("job {job} is {state}; allowed: {allowed}")]
+    JobState { job: String, state: String, allowed: String },
+    #[error("checkpoint {object}: {reason}")]
+    Checkpoint { object: String, reason: String },
+    #[error("this worker is draining; ask for the routing again")]
+    Draining,
+    #[error("{what} is used up: limit {limit}")]
+    ResourceExhausted { what: String, limit: String },
+    #[error("worker {worker} must register again: {reason}")]
+    MustRegister { worker: String, reason: String },
+    #[error("{what} is not available now")]
+    Unavailable { what: String },
+    /// Nothing is known of the outcome: do not go on without looking.
+    #[error("store: {reason}")]
+    Store { reason: String },
+    #[error("internal error: {reason}")]
+    Internal { reason: String },
+}
+
+fn show(ranges: &[CoordinateRange]) -> String {
+    let ranges: Vec<_> = ranges.iter().map(|range| range.to_string()).collect();
+    format!("coordinates {}", ranges.join(", "))
+}
+
+impl ServiceError {
+    pub fn invalid(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
+        Self::InvalidArgument { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    }
+
+    pub fn missing(field: &str) -> Self {
+        Self::invalid(field, "missing", "must be given")
+    }
+
+    pub fn internal(reason: impl ToString) -> Self {
+        Self::Internal { reason: reason.to_string() }
+    }
+
+    pub fn code(&self) -> Code {
+        use ServiceError::*;
+        match self {
+            InvalidArgument { .. } | RangeBeyondDimension { .. } => Code::InvalidArgument,
+            RowBeyondIterations { .. } => Code::OutOfRange,
+            NotFound { .. } => Code::NotFound,
+            AlreadyExists { .. } | AlreadyBound { .. } => Code::AlreadyExists,
+            NotBound { .. } => Code::PermissionDenied,
+            PlanDigestMismatch { .. }
+            | StreamVersionMismatch { .. }
+            | ProtocolVersionMismatch { .. }
+            | KeyMismatch { .. }
+            | Fenced { .. }
+            | MustRegister { .. }
+            | JobState { .. } => Code::FailedPrecondition,
+            NotOwner { .. } | Restoring { .. } | RangeUnavailable { .. } | Draining | Unavailable { .. } => {
+                Code::Unavailable
+            }
+            ResourceExhausted { .. } => Code::ResourceExhausted,
+            Checkpoint { .. } => Code::DataLoss,
+            Store { .. } | Internal { .. } => Code::Internal,
+        }
+    }
+
+    /// Whether the same request may be sent again: nothing was released by this one that the next would not release
+    /// in the same bytes.
+    pub fn retry_safe(&self) -> bool {
+        use ServiceError::*;
+        match self {
+            Fenced { .. }
+            | NotOwner { .. }
+            | Restoring { .. }
+            | RangeUnavailable { .. }
+            | Draining
+            | ResourceExhausted { .. }
+            | MustRegister { .. }
+            | Unavailable { .. } => true,
+            InvalidArgument { .. }
+            | NotFound { .. }
+            | AlreadyExists { .. }
+            | PlanDigestMismatch { .. }
+            | StreamVersionMismatch { .. }
+            | ProtocolVersionMismatch { .. }
+            | KeyMismatch { .. }
+            | RowBeyondIterations { .. }
+            | RangeBeyondDimension { .. }
+            | AlreadyBound { .. }
+            | NotBound { .. }
+            | JobState { .. }
+            | Checkpoint { .. }
+            | Store { .. }
+            | Internal { .. } => false,
+        }
+    }
+
+    /// The error's name in metrics and on the wire: bounded, stable.
+    pub fn kind(&self) -> String {
+        match serde_json::to_value(self) {
+            Ok(value) => value["kind"].as_str().unwrap_or("internal").to_owned(),
+            Err(_) => "internal".to_owned(),
+        }
+    }
+}
+
+impl From<ServiceError> for Status {
+    fn from(error: ServiceError) -> Self {
+        let detail = pb::ErrorDetail {
+            kind: error.kind(),
+            retry_safe: error.retry_safe(),
+            fields_json: serde_json::to_string(&error).unwrap_or_default(),
+        };
+        let mut status = Status::new(error.code(), error.to_string());
+        status.metadata_mut().insert_bin(TRAILER, MetadataValue::from_bytes(&detail.encode_to_vec()));
+        status
+    }
+}
+
+impl From<Status> for ServiceError {
+    /// Restores the error that a Rustle service sent; anything else is the transport's, and safe to retry only where
+    /// the request can't have been answered.
+    fn from(status: Status) -> Self {
+        let carried = status.metadata().get_bin(TRAILER).and_then(|value| value.to_bytes().ok());
+        if let Some(detail) = carried.and_then(|bytes| pb::ErrorDetail::decode(bytes).ok())
+            && let Ok(error) = serde_json::from_str(&detail.fields_json)
+        {
+            return error;
+        }
+        match status.code() {
+            Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::Unknown => {
+                ServiceError::Unavailable { what: format!("{}: {}", status.code(), status.message()) }
+            }
+            code => ServiceError::internal(format!("{code}: {}", status.message())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_survive_the_wire() {
+        let errors = [
+            ServiceError::invalid("theta[0]", 1.5, "0 < theta ≤ 1"),
+            ServiceError::AlreadyBound { job: "j".into(), branch: 0, row: 7 },
+            ServiceError::RangeUnavailable {
+                job: "j".into(),
+                missing: vec![CoordinateRange { start: 512, end: 1024 }],
+                waited_ms: 250,
+            },
+            ServiceError::Draining,
+            ServiceError::Fenced { job: "j".into(), shard: 3, presented: 1, current: 2 },
+        ];
+        for error in errors {
+            let status = Status::from(error.clone());
+            assert_eq!(status.message(), error.to_string());
+            assert_eq!(ServiceError::from(status), error);
+        }
+    }
+
+    #[test]
+    fn a_transport_failure_is_safe_to_retry_and_an_unknown_one_is_not() {
+        assert!(ServiceError::from(Status::unavailable("connection refused")).retry_safe());
+        assert!(!ServiceError::from(Status::data_loss("?")).retry_safe());
+    }
+
+    #[test]
+    fn the_missing_range_is_named() {
+        let missing = vec![CoordinateRange { start: 512, end: 1024 }];
+        let error = ServiceError::RangeUnavailable { job: "j".into(), missing, waited_ms: 9 };
+        assert!(error.to_string().contains("512..1024"), "{error}");
+        assert_eq!(error.kind(), "range_unavailable");
+    }
+}

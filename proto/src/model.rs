@@ -1,0 +1,228 @@
+//! Requests and grants after the boundary has checked them.
+
+use crate::{Commitment, CoordinateRange, Incarnation, JobId, ReleaseToken, Result, RowRange, ServiceError, WorkerId, pb};
+
+fn digest(field: &str, bytes: &[u8]) -> Result<[u8; 32]> {
+    bytes.try_into().map_err(|_| ServiceError::invalid(field, format!("{} bytes", bytes.len()), "32 bytes"))
+}
+
+fn one_each<T>(field: &str, items: Vec<T>, rows: RowRange) -> Result<Vec<T>> {
+    if items.len() as u64 == rows.len() {
+        Ok(items)
+    } else {
+        let allowed = format!("one for each of the {} rows {rows}", rows.len());
+        Err(ServiceError::invalid(field, format!("{} entries", items.len()), allowed))
+    }
+}
+
+/// A job as it is asked for. The plan's text is checked by `plan`.
+#[derive(Clone, Debug)]
+pub struct CreateJob {
+    pub job: JobId,
+    pub plan_toml: String,
+    /// `None` where the plan's layout says it.
+    pub dimension: Option<u64>,
+    /// `None` lets the coordinator choose.
+    pub shards: Option<u32>,
+    pub key_commitment: [u8; 32],
+    pub plan_digest: Option<[u8; 32]>,
+}
+
+impl TryFrom<pb::CreateJobRequest> for CreateJob {
+    type Error = ServiceError;
+    fn try_from(request: pb::CreateJobRequest) -> Result<Self> {
+        Ok(Self {
+            job: JobId::new(request.job)?,
+            plan_toml: request.plan_toml,
+            dimension: (request.dimension > 0).then_some(request.dimension),
+            shards: (request.shards > 0).then_some(request.shards),
+            key_commitment: digest("key_commitment", &request.key_commitment)?,
+            plan_digest: match request.plan_digest.is_empty() {
+                true => None,
+                false => Some(digest("plan_digest", &request.plan_digest)?),
+            },
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Bind {
+    pub job: JobId,
+    pub branch: u64,
+    pub rows: RowRange,
+    /// One for each row.
+    pub commitments: Vec<Commitment>,
+}
+
+impl TryFrom<pb::BindRequest> for Bind {
+    type Error = ServiceError;
+    fn try_from(request: pb::BindRequest) -> Result<Self> {
+        let rows = RowRange::try_from(request.rows)?;
+        let commitments = one_each("commitments", request.commitments, rows)?;
+        let commitments = commitments.iter().map(|c| Commitment::try_from(c.as_slice()));
+        Ok(Self {
+            job: JobId::new(request.job)?,
+            branch: request.branch,
+            rows,
+            commitments: commitments.collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Rows of one range, through the coordinator.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    pub bind: Bind,
+    pub range: CoordinateRange,
+    pub deadline_ms: Option<u64>,
+}
+
+impl TryFrom<pb::FetchRequest> for Fetch {
+    type Error = ServiceError;
+    fn try_from(request: pb::FetchRequest) -> Result<Self> {
+        let pb::FetchRequest { job, branch, rows, range, commitments, deadline_ms } = request;
+        Ok(Self {
+            bind: pb::BindRequest { job, branch, rows, commitments }.try_into()?,
+            range: range.try_into()?,
+            deadline_ms: (deadline_ms > 0).then_some(deadline_ms),
+        })
+    }
+}
+
+/// Rows of a part of one shard, from the worker that holds it.
+#[derive(Clone, Debug)]
+pub struct FetchSlice {
+    pub job: JobId,
+    pub branch: u64,
+    pub shard: u32,
+    pub lease_epoch: u64,
+    pub rows: RowRange,
+    pub range: CoordinateRange,
+    /// One for each row.
+    pub tokens: Vec<ReleaseToken>,
+    pub deadline_ms: Option<u64>,
+}
+
+impl TryFrom<pb::FetchSliceRequest> for FetchSlice {
+    type Error = ServiceError;
+    fn try_from(request: pb::FetchSliceRequest) -> Result<Self> {
+        let rows = RowRange::try_from(request.rows)?;
+        let tokens = one_each("tokens", request.tokens, rows)?;
+        Ok(Self {
+            job: JobId::new(request.job)?,
+            branch: request.branch,
+            shard: request.shard,
+            lease_epoch: request.lease_epoch,
+            rows,
+            range: request.range.try_into()?,
+            tokens: tokens.iter().map(|t| ReleaseToken::try_from(t.as_slice())).collect::<Result<_>>()?,
+            deadline_ms: (request.deadline_ms > 0).then_some(request.deadline_ms),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Register {
+    pub worker: WorkerId,
+    pub endpoint: String,
+    pub protocol_version: u32,
+    pub stream_version: u32,
+    pub incarnation: Incarnation,
+}
+
+impl TryFrom<pb::RegisterRequest> for Register {
+    type Error = ServiceError;
+    fn try_from(request: pb::RegisterRequest) -> Result<Self> {
+        if !request.endpoint.starts_with("http://") && !request.endpoint.starts_with("https://") {
+            return Err(ServiceError::invalid("endpoint", format!("{:?}", request.endpoint), "http://host:port"));
+        }
+        Ok(Self {
+            worker: WorkerId::new(request.worker)?,
+            endpoint: request.endpoint,
+            protocol_version: request.protocol_version,
+            stream_version: request.stream_version,
+            incarnation: request.incarnation.as_slice().try_into()?,
+        })
+    }
+}
+
+/// A stored shard state that overlaps a granted range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointPiece {
+    pub object: String,
+    pub range: CoordinateRange,
+    pub next_row: u64,
+    pub sha256: [u8; 32],
+}
+
+impl TryFrom<pb::CheckpointPiece> for CheckpointPiece {
+    type Error = ServiceError;
+    fn try_from(piece: pb::CheckpointPiece) -> Result<Self> {
+        Ok(Self {
+            object: piece.object,
+            range: piece.range.try_into()?,
+            next_row: piece.next_row,
+            sha256: digest("sha256", &piece.sha256)?,
+        })
+    }
+}
+
+impl From<CheckpointPiece> for pb::CheckpointPiece {
+    fn from(piece: CheckpointPiece) -> Self {
+        let CheckpointPiece { object, range, next_row, sha256 } = piece;
+        Self { object, range: Some(range.into()), next_row, sha256: sha256.to_vec() }
+    }
+}
+
+/// The right to make and serve one shard of one job, under an epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseGrant {
+    pub job: JobId,
+    pub branch: u64,
+    pub shard: u32,
+    pub range: CoordinateRange,
+    pub epoch: u64,
+    pub dimension: u64,
+    pub plan_digest: [u8; 32],
+    pub key_commitment: [u8; 32],
+    pub next_row: u64,
+    pub store_url: String,
+    pub pieces: Vec<CheckpointPiece>,
+}
+
+impl TryFrom<pb::LeaseGrant> for LeaseGrant {
+    type Error = ServiceError;
+    fn try_from(grant: pb::LeaseGrant) -> Result<Self> {
+        Ok(Self {
+            job: JobId::new(grant.job)?,
+            branch: grant.branch,
+            shard: grant.shard,
+            range: grant.range.try_into()?,
+            epoch: grant.epoch,
+            dimension: grant.dimension,
+            plan_digest: digest("plan_digest", &grant.plan_digest)?,
+            key_commitment: digest("key_commitment", &grant.key_commitment)?,
+            next_row: grant.next_row,
+            store_url: grant.store_url,
+            pieces: grant.pieces.into_iter().map(CheckpointPiece::try_from).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl From<LeaseGrant> for pb::LeaseGrant {
+    fn from(grant: LeaseGrant) -> Self {
+        Self {
+            job: grant.job.into(),
+            branch: grant.branch,
+            shard: grant.shard,
+            range: Some(grant.range.into()),
+            epoch: grant.epoch,
+            dimension: grant.dimension,
+            plan_digest: grant.plan_digest.to_vec(),
+            key_commitment: grant.key_commitment.to_vec(),
+            next_row: grant.next_row,
+            store_url: grant.store_url,
+            pieces: grant.pieces.into_iter().map(Into::into).collect(),
+        }
+    }
+}

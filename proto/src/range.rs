@@ -1,0 +1,79 @@
+//! Half-open, non-empty ranges of coordinates and rows.
+
+use std::{fmt, ops::Range};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ServiceError, pb};
+
+macro_rules! range {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name {
+            pub start: u64,
+            pub end: u64,
+        }
+
+        impl $name {
+            /// Refuses an empty or backward range.
+            pub fn new(start: u64, end: u64) -> Result<Self, ServiceError> {
+                if start < end {
+                    Ok(Self { start, end })
+                } else {
+                    Err(ServiceError::invalid($field, format!("{start}..{end}"), "start < end"))
+                }
+            }
+
+            pub fn len(&self) -> u64 {
+                self.end - self.start
+            }
+
+            /// Never: a range is checked on entry to hold at least one element.
+            pub fn is_empty(&self) -> bool {
+                false
+            }
+
+            pub fn contains(&self, other: &Self) -> bool {
+                self.start <= other.start && other.end <= self.end
+            }
+
+            pub fn intersection(&self, other: &Self) -> Option<Self> {
+                Self::new(self.start.max(other.start), self.end.min(other.end)).ok()
+            }
+
+            pub fn as_range(&self) -> Range<u64> {
+                self.start..self.end
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}..{}", self.start, self.end)
+            }
+        }
+
+        impl From<$name> for pb::$name {
+            fn from(range: $name) -> Self {
+                Self { start: range.start, end: range.end }
+            }
+        }
+
+        impl TryFrom<Option<pb::$name>> for $name {
+            type Error = ServiceError;
+            fn try_from(range: Option<pb::$name>) -> Result<Self, ServiceError> {
+                let range = range.ok_or_else(|| ServiceError::missing($field))?;
+                Self::new(range.start, range.end)
+            }
+        }
+    };
+}
+
+range!(
+    /// Global coordinates start..end of the flattened parameter vector.
+    CoordinateRange, "range"
+);
+range!(
+    /// Rows start..end, counted from 0.
+    RowRange, "rows"
+);

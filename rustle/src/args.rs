@@ -1,0 +1,93 @@
+//! The words of the command line.
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{account, calibrate, completions, key, noise, plan, verify};
+use crate::output::Format;
+
+/// Correlated noise for differentially private training
+#[derive(Debug, Parser)]
+#[command(name = "rustle", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// How the answer is printed on standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make plans, and look into them
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
+    /// What a run promises: ε, δ, ρ
+    #[command(subcommand)]
+    Account(account::AccountCommand),
+    /// The smallest noise multiplier for an (ε, δ)
+    #[command(subcommand)]
+    Calibrate(calibrate::CalibrateCommand),
+    /// Job keys
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Make noise in this process, without a server
+    Noise(noise::NoiseArgs),
+    /// Recompute a row by the oracle and compare it bit for bit
+    Verify(verify::VerifyArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+impl Command {
+    /// The one place where words become functions.
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Plan(command) => command.run(format),
+            Self::Account(command) => command.run(format),
+            Self::Calibrate(command) => command.run(format),
+            Self::Key(command) => command.run(format),
+            Self::Noise(args) => noise::run(&args, format),
+            Self::Verify(args) => verify::run(&args, format),
+            Self::Completions(args) => completions::run(&args),
+        }
+    }
+}
+
+/// `a..b` as the command line takes it: a, a+1, …, b−1; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span(pub Range<u64>);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let allowed = "allowed: a..b with a < b, such as 0..8";
+        let (start, end) = text.split_once("..").ok_or_else(|| allowed.to_owned())?;
+        let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}; {allowed}"));
+        let (start, end) = (number(start)?, number(end)?);
+        if start < end { Ok(Self(start..end)) } else { Err(format!("the range is empty; {allowed}")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_words_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn spans() {
+        assert_eq!("3..8".parse(), Ok(Span(3..8)));
+        for bad in ["", "3", "3..", "..3", "8..3", "3..3", "-1..3", "0..18446744073709551616", "0..=3", "a..b"] {
+            assert!(bad.parse::<Span>().unwrap_err().contains("a..b"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A cluster on this machine: one coordinator process and worker processes, children of this one.
+//!
+//! Used by `up`, `demo` and the end-to-end tests alike.
+
+mod process;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context;
+
+pub use process::Process;
+
+/// What a local cluster is started with.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// The `rustle` binary.
+    pub program: PathBuf,
+    /// Ledger, checkpoints and logs of the cluster.
+    pub dir: PathBuf,
+    /// Where the coordinator listens; port 0 lets the system choose.
+    pub listen: String,
+    pub workers: usize,
+    pub threads_per_worker: usize,
+    /// Further flags for the coordinator and for every worker.
+    pub coordinator_flags: Vec<String>,
+    pub worker_flags: Vec<String>,
+}
+
+impl ClusterOptions {
+    pub fn new(program: PathBuf, dir: PathBuf, workers: usize) -> Self {
+        Self {
+            program,
+            dir,
+            listen: "127.0.0.1:0".into(),
+            workers,
+            threads_per_worker: 1,
+            coordinator_flags: vec![],
+            worker_flags: vec![],
+        }
+    }
+}
+
+/// The processes; all are killed when this is dropped.
+pub struct LocalCluster {
+    options: ClusterOptions,
+    key: [u8; 32],
+    coordinator: Option<Process>,
+    coordinator_address: String,
+    workers: Vec<Option<Process>>,
+}
+
+impl fmt::Debug for LocalCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalCluster({}, {} workers, [secret key])", self.coordinator_address, self.workers.len())
+    }
+}
+
+impl LocalCluster {
+    /// Starts the processes and waits until they listen. Call from the program's first thread: the children end with
+    /// the thread that started them.
+    pub fn start(options: ClusterOptions, key: [u8; 32]) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&options.dir).with_context(|| format!("create {}", options.dir.display()))?;
+        let (listen, workers) = (options.listen.clone(), options.workers);
+        let mut cluster =
+            Self { options, key, coordinator: None, coordinator_address: listen, workers: Vec::new() };
+        cluster.start_coordinator()?;
+        for _ in 0..workers {
+            cluster.add_worker()?;
+        }
+        Ok(cluster)
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.coordinator_address)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.options.dir
+    }
+
+    pub fn coordinator(&self) -> Option<&Process> {
+        self.coordinator.as_ref()
+    }
+
+    pub fn worker(&self, index: usize) -> Option<&Process> {
+        self.workers.get(index)?.as_ref()
+    }
+
+    /// On the address of the one before it, where there was one.
+    pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
+        let mut flags = vec!["coordinator".to_owned(), "--listen".into(), self.coordinator_address.clone()];
+        flags.extend(["--data-dir".into(), self.options.dir.join("coordinator").display().to_string()]);
+        flags.extend(self.options.coordinator_flags.clone());
+        let process = Process::start(&self.options.program, "coordinator", &self.options.dir, flags, None)?;
+        self.coordinator_address = process.grpc().trim_start_matches("http://").to_owned();
+        self.coordinator = Some(process);
+        Ok(())
+    }
+
+    /// Starts one worker more; says its index.
+    pub fn add_worker(&mut self) -> anyhow::Result<usize> {
+        self.workers.push(None);
+        let index = self.workers.len() - 1;
+        self.start_worker(index)?;
+        Ok(index)
+    }
+
+    /// Starts the worker again under its name.
+    pub fn start_worker(&mut self, index: usize) -> anyhow::Result<()> {
+        let name = format!("worker-{index}");
+        let mut flags = vec!["worker".to_owned(), "--coordinator".into(), self.url(), "--name".into(), name.clone()];
+        flags.extend(["--threads".into(), self.options.threads_per_worker.to_string()]);
+        flags.extend(["--key-fd".into(), "0".into()]);
+        flags.extend(self.options.worker_flags.clone());
+        let process = Process::start(&self.options.program, &name, &self.options.dir, flags, Some(&self.key))?;
+        self.workers[index] = Some(process);
+        Ok(())
+    }
+
+    /// SIGKILL: no goodbye, nothing written.
+    pub fn kill_worker(&mut self, index: usize) -> anyhow::Result<()> {
+        let process = self.workers.get_mut(index).and_then(Option::take);
+        process.with_context(|| format!("worker {index} is not running"))?.kill()
+    }
+
+    /// SIGKILL.
+    pub fn kill_coordinator(&mut self) -> anyhow::Result<()> {
+        self.coordinator.take().context("the coordinator is not running")?.kill()
+    }
+
+    /// SIGTERM, then waits for the worker to drain.
+    pub fn stop_worker(&mut self, index: usize) -> anyhow::Result<()> {
+        let process = self.workers.get_mut(index).and_then(Option::take);
+        process.with_context(|| format!("worker {index} is not running"))?.stop(Duration::from_secs(20))
+    }
+
+    /// Stops workers, then the coordinator, in order.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        for worker in self.workers.drain(..).flatten() {
+            worker.stop(Duration::from_secs(20))?;
+        }
+        match self.coordinator.take() {
+            Some(coordinator) => coordinator.stop(Duration::from_secs(20)),
+            None => Ok(()),
+        }
+    }
+}

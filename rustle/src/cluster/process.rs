@@ -1,0 +1,125 @@
+//! One child process of a local cluster.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use node::ready_file::ReadyFile;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a process may take until it listens.
+const START: Duration = Duration::from_secs(30);
+
+/// Lines of a log shown in an error.
+const TAIL: usize = 12;
+
+/// A running process and the addresses it chose. Killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    ready: ReadyFile,
+}
+
+impl Process {
+    /// Starts the process and waits until it has written its ready file. The key, if any, goes through its standard
+    /// input: no argument, environment or file holds it.
+    pub fn start(
+        program: &Path,
+        name: &str,
+        dir: &Path,
+        flags: Vec<String>,
+        key: Option<&[u8; 32]>,
+    ) -> anyhow::Result<Self> {
+        let (log, ready_path) = (dir.join(format!("{name}.log")), dir.join(format!("{name}.ready.json")));
+        ReadyFile::clear(&ready_path)?;
+        let output = File::options().create(true).append(true).open(&log)?;
+        let mut child = Command::new(program)
+            .args(flags)
+            .arg("--ready-file")
+            .arg(&ready_path)
+            .arg("--exit-with-parent")
+            .stdin(if key.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("start {name} ({})", program.display()))?;
+        if let (Some(key), Some(mut pipe)) = (key, child.stdin.take()) {
+            pipe.write_all(key).with_context(|| format!("give {name} its key"))?;
+        }
+        let ready = wait_until_ready(name, &mut child, &ready_path, &log)?;
+        Ok(Self { name: name.to_owned(), child, log, ready })
+    }
+
+    pub fn grpc(&self) -> &str {
+        &self.ready.grpc
+    }
+
+    /// Base URL of /metrics, /livez, /readyz and /status.
+    pub fn metrics(&self) -> &str {
+        &self.ready.metrics
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().and_then(|()| self.child.wait()).with_context(|| format!("kill {}", self.name))?;
+        Ok(())
+    }
+
+    /// SIGTERM; an error where the process fails or takes longer than `patience`.
+    pub fn stop(mut self, patience: Duration) -> anyhow::Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).with_context(|| format!("stop {}", self.name))?;
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("{} ended with {status}:\n{}", self.name, tail(&self.log)),
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        bail!("{} was still running {patience:?} after SIGTERM", self.name)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn wait_until_ready(name: &str, child: &mut Child, path: &Path, log: &Path) -> anyhow::Result<ReadyFile> {
+    let deadline = Instant::now() + START;
+    while Instant::now() < deadline {
+        if let Ok(text) = fs::read(path) {
+            return serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()));
+        }
+        if let Some(status) = child.try_wait()? {
+            bail!("{name} ended with {status} before it listened:\n{}", tail(log));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    bail!("{name} does not listen after {START:?}:\n{}", tail(log))
+}
+
+/// The end of a log: why a process failed is usually there.
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL)..].join("\n")
+}

@@ -1,0 +1,57 @@
+//! Flags that name one branch of a job, and what they open.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use noise_kernel::{BranchKey, Rounds};
+use plan::{Coefficients, Plan};
+
+use crate::key_file;
+use crate::output::bad_use;
+
+// The plan promises a version of the stream, the kernel makes one.
+const _: () = assert!(plan::STREAM_VERSION == noise_kernel::STREAM_VERSION);
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct BranchArgs {
+    /// The job's plan.toml
+    #[arg(long, value_name = "FILE")]
+    pub plan: PathBuf,
+    /// The job's key: 32 raw bytes, mode 0400 or 0600
+    #[arg(long, value_name = "FILE")]
+    pub key_file: PathBuf,
+    /// The job's id
+    #[arg(long, default_value = "default")]
+    pub job: String,
+    /// The branch's number
+    #[arg(long, default_value_t = 0)]
+    pub branch: u64,
+}
+
+/// A plan with the key of one branch.
+pub struct Branch {
+    pub plan: Plan,
+    pub key: BranchKey,
+    pub rounds: Rounds,
+    pub coefficients: Arc<Coefficients>,
+}
+
+impl BranchArgs {
+    /// Errors: a plan or a key file that can't be used.
+    pub fn open(&self) -> anyhow::Result<Branch> {
+        let plan = Plan::from_path(&self.plan)?;
+        let key = key_file::read(&self.key_file)?.branch(&self.job, self.branch, &plan.digest())?;
+        let rounds = if plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
+        let coefficients = Arc::new(plan.coefficients());
+        Ok(Branch { plan, key, rounds, coefficients })
+    }
+}
+
+/// Error: a range that ends after `limit`; `flag` and `what` name them.
+pub fn within(flag: &str, range: &Range<u64>, limit: u64, what: &str) -> anyhow::Result<()> {
+    if range.end <= limit {
+        return Ok(());
+    }
+    Err(bad_use(format!("{flag} is {}..{}; allowed: up to 0..{limit} ({what})", range.start, range.end)))
+}

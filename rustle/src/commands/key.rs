@@ -1,0 +1,31 @@
+//! `rustle key`: keys of jobs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::key_file;
+use crate::output::{Answer, Format};
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Draw a key from the operating system into a new file of mode 0400
+    New {
+        /// Where to; a file that is there already is left alone
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}
+
+impl KeyCommand {
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        let Self::New { out } = self;
+        let key = key_file::create(&out)?;
+        Answer::new()
+            .with("key_file", out.display().to_string())
+            .with("commitment", hex::encode(key.commitment()))
+            .print(format)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,197 @@
+//! `rustle noise`: rows made in this process, into an .npy file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use noise_kernel::{Backend, Generator, Stream};
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+use super::branch::{Branch, BranchArgs, within};
+use crate::args::Span;
+use crate::npy::NpyWriter;
+use crate::output::{Answer, Format, bad_use};
+
+/// Bytes of rows in memory at once, unless one row alone is longer.
+const BUFFER: usize = 256 << 20;
+
+/// Coordinates of one task where i.i.d. rows are drawn in parallel: whole noise blocks of 512.
+const TASK: usize = 1 << 16;
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct NoiseArgs {
+    #[command(flatten)]
+    branch: BranchArgs,
+    /// Coordinates of the flattened parameter vector; the plan's layout where it has one
+    #[arg(long, value_name = "M")]
+    dimension: Option<u64>,
+    /// Rows a..b, counted from 0
+    #[arg(long, value_name = "A..B")]
+    steps: Span,
+    /// Coordinates a..b, counted from 0; all of them where left away
+    #[arg(long, value_name = "A..B")]
+    range: Option<Span>,
+    /// Standard normals Z instead of σζ·C⁻¹Z; of a tree, the nodes that these steps complete
+    #[arg(long)]
+    iid: bool,
+    /// Threads; one for each core where left away
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    threads: Option<u16>,
+    /// Instruction set; the bits are the same on all
+    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
+    backend: BackendName,
+    /// The .npy file to write: float32 of shape (rows, coordinates)
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    Auto,
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+impl From<BackendName> for Backend {
+    fn from(name: BackendName) -> Self {
+        match name {
+            BackendName::Auto => Self::Auto,
+            BackendName::Portable => Self::Portable,
+            BackendName::Avx2 => Self::Avx2,
+            BackendName::Avx512 => Self::Avx512,
+        }
+    }
+}
+
+pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let branch = args.branch.open()?;
+    let dimension = dimension(args.dimension, &branch)?;
+    let range = args.range.clone().map_or(0..dimension, |span| span.0);
+    within("--range", &range, dimension, "the dimension")?;
+    let steps = args.steps.0.clone();
+    within("--steps", &steps, branch.plan.iterations(), "the plan's iterations")?;
+    let stream = Stream::new(&branch.key, branch.rounds).with_backend(args.backend.into()).map_err(bad_use)?;
+    let streams = if args.iid { branch.streams(&steps) } else { steps.clone() };
+    let (rows, coordinates) = (streams.end - streams.start, range.end - range.start);
+    let threads = args.threads.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("start threads")?;
+    let mut writer = NpyWriter::create(&args.out, rows, coordinates)?;
+    let maker = if args.iid {
+        Maker::Iid { stream, next: streams.start, offset: range.start }
+    } else {
+        let (n, scale) = (branch.plan.iterations(), branch.plan.scale());
+        let mut generator = Generator::new(stream, branch.coefficients.clone(), n, scale, range.clone())?;
+        replay(&mut generator, steps.start, &pool)?;
+        Maker::Correlated(Box::new(generator))
+    };
+    let seconds_making = maker.write(rows, usize::try_from(coordinates)?, &pool, &mut writer)?.as_secs_f64();
+    let digest = writer.finish()?;
+    Answer::new()
+        .with("out", args.out.display().to_string())
+        .with("mechanism", branch.plan.mechanism().name())
+        .with("iid", args.iid)
+        .with("rows", rows)
+        .with("coordinates", coordinates)
+        .with("sha256", hex::encode(digest))
+        .with("seconds", start.elapsed().as_secs_f64())
+        .with("seconds_making", seconds_making)
+        .with("coordinates_per_second", rows as f64 * coordinates as f64 / seconds_making)
+        .print(format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the flag says, what the plan says, or that they differ.
+fn dimension(flag: Option<u64>, branch: &Branch) -> anyhow::Result<u64> {
+    match (flag, branch.plan.layout().map(|layout| layout.dimension())) {
+        (Some(flag), Some(plan)) if flag != plan => {
+            Err(bad_use(format!("--dimension is {flag}; allowed: {plan}, as the plan's layout says")))
+        }
+        (Some(0), _) => Err(bad_use("--dimension is 0; allowed: 1 or more")),
+        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
+        (None, None) => Err(bad_use("--dimension is missing, and the plan has no layout that says it")),
+    }
+}
+
+/// Brings the state to row `row`, in silence on anything but a terminal.
+fn replay(generator: &mut Generator, row: u64, pool: &ThreadPool) -> anyhow::Result<()> {
+    let bar = ProgressBar::new(row).with_message("replay");
+    while generator.next_row() < row {
+        let count = if generator.slots() == 0 { row } else { (row - generator.next_row()).min(64) };
+        pool.install(|| generator.skip(count))?;
+        bar.set_position(generator.next_row());
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Where rows come from.
+enum Maker {
+    Correlated(Box<Generator>),
+    /// `next`: a stream number; `offset`: the first coordinate.
+    Iid { stream: Stream, next: u64, offset: u64 },
+}
+
+impl Maker {
+    /// Makes `rows` rows of `width` coordinates and writes them; says how long the making alone took.
+    fn write(
+        mut self,
+        rows: u64,
+        width: usize,
+        pool: &ThreadPool,
+        writer: &mut NpyWriter,
+    ) -> anyhow::Result<Duration> {
+        let at_once = (BUFFER / 4 / width).clamp(1, self.suggested_rows());
+        let at_once = usize::try_from(rows).unwrap_or(usize::MAX).min(at_once);
+        let mut buffer = Vec::new();
+        let length = at_once.checked_mul(width).context("a row is longer than this machine can address")?;
+        buffer.try_reserve_exact(length).with_context(|| format!("memory for {length} numbers"))?;
+        buffer.resize(length, 0.0);
+        let bar = ProgressBar::new(rows).with_message("rows");
+        let mut making = Duration::ZERO;
+        let mut left = rows;
+        while left > 0 {
+            let count = usize::try_from(left).unwrap_or(usize::MAX).min(at_once);
+            let part = &mut buffer[..count * width];
+            let start = Instant::now();
+            pool.install(|| self.fill(part, width))?;
+            making += start.elapsed();
+            writer.write(part)?;
+            left -= count as u64;
+            bar.inc(count as u64);
+        }
+        bar.finish_and_clear();
+        Ok(making)
+    }
+
+    fn suggested_rows(&self) -> usize {
+        match self {
+            Self::Correlated(generator) => generator.suggested_rows_at_once(),
+            Self::Iid { .. } => 1,
+        }
+    }
+
+    fn fill(&mut self, rows: &mut [f32], width: usize) -> anyhow::Result<()> {
+        match self {
+            Self::Correlated(generator) => {
+                let mut rows: Vec<&mut [f32]> = rows.chunks_mut(width).collect();
+                Ok(generator.generate(&mut rows)?)
+            }
+            Self::Iid { stream, next, offset } => {
+                for row in rows.chunks_mut(width) {
+                    row.par_chunks_mut(TASK).enumerate().try_for_each(|(task, part)| {
+                        let start = *offset + (task * TASK) as u64;
+                        stream.iid(*next, start..start + part.len() as u64, part)
+                    })?;
+                    *next += 1;
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The demo's contenders: four mechanisms at the same (ε, δ), each with its noise multiplier under the true
+//! participation.
+
+use std::ops::ControlFlow;
+
+use anyhow::Context;
+use plan::{Mechanism, Participation, Plan, PlanSpec};
+use strategy::{
+    Strategy,
+    optimize::{Family, Objective, Target, optimize},
+};
+
+use super::training::Config;
+
+/// A mechanism with its plan.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    pub name: String,
+    pub plan: Plan,
+    pub rms_loss: f64,
+}
+
+/// Identity, tree, BLT and banded, calibrated to (ε, δ) by the exact Gaussian formula.
+pub fn contenders(config: &Config, epsilon: f64, delta: f64) -> anyhow::Result<Vec<Contender>> {
+    let (min_sep, epochs) = (config.batches_per_epoch as u64, config.epochs as u64);
+    let participation = Participation { min_sep, max_participations: epochs };
+    let target = Target {
+        iterations: config.steps() as u64,
+        participation: strategy::Participation::new(min_sep, epochs)?,
+        objective: Objective::Rms,
+    };
+    let mechanisms = [
+        Mechanism::Identity,
+        Mechanism::Tree { restarts: vec![], completion: false },
+        optimised(Family::Blt { buffers: 3 }, &target)?,
+        optimised(Family::BandToeplitz { bands: config.batches_per_epoch }, &target)?,
+    ];
+    mechanisms.into_iter().map(|m| contender(m, config, participation, &target, epsilon, delta)).collect()
+}
+
+fn contender(
+    mechanism: Mechanism,
+    config: &Config,
+    participation: Participation,
+    target: &Target,
+    epsilon: f64,
+    delta: f64,
+) -> anyhow::Result<Contender> {
+    let name = mechanism.name().to_owned();
+    // The sensitivity does not depend on the noise multiplier, so any plan of the mechanism says it.
+    let spec = PlanSpec {
+        chacha_rounds: 20,
+        iterations: target.iterations,
+        noise_multiplier: 1.0,
+        clip_norm: config.clip_norm,
+        participation,
+        mechanism,
+        layout: None,
+    };
+    let strategy = Plan::new(spec.clone())?.strategy().clone();
+    let sensitivity = strategy.sensitivity(target.iterations, target.participation)?;
+    let noise_multiplier = accounting::calibrate_gaussian(sensitivity.value, epsilon, delta)?;
+    let rms_loss = strategy.rms_loss(target.iterations, target.participation)?;
+    Ok(Contender { name, plan: Plan::new(PlanSpec { noise_multiplier, ..spec })?, rms_loss })
+}
+
+fn optimised(family: Family, target: &Target) -> anyhow::Result<Mechanism> {
+    let found = optimize(family, target, &mut |_| ControlFlow::Continue(()))
+        .with_context(|| format!("optimise {}", family.name()))?;
+    match found.strategy {
+        Strategy::Blt(blt) => Ok(Mechanism::Blt { theta: blt.theta().to_vec(), omega: blt.omega().to_vec() }),
+        Strategy::BandToeplitz { coefficients, column_normalised } => {
+            Ok(Mechanism::BandToeplitz { coefficients, column_normalised })
+        }
+        other => anyhow::bail!("the optimiser answered {} for {}", other.name(), family.name()),
+    }
+}

@@ -1,0 +1,57 @@
+//! Key files: 32 raw bytes that only their owner may touch.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use noise_kernel::JobKey;
+use zeroize::Zeroizing;
+
+/// Bytes of a key.
+const LENGTH: usize = 32;
+
+/// Reads a job's key. Errors: not a plain file of 32 bytes, or one that group or others may touch.
+pub fn read(path: &Path) -> anyhow::Result<JobKey> {
+    let named = || format!("key file {}", path.display());
+    let file = File::open(path).with_context(named)?;
+    let metadata = file.metadata().with_context(named)?;
+    ensure!(metadata.is_file(), "{}: not a plain file; allowed: a file of {LENGTH} bytes", named());
+    let mode = metadata.mode() & 0o7777;
+    ensure!(mode & 0o077 == 0, "{}: mode is {mode:04o}; allowed: 0400 or 0600 (its owner alone)", named());
+    // One byte more than a key tells a longer file, however long, from a right one.
+    let mut bytes = Zeroizing::new([0; LENGTH + 1]);
+    let length = read_up_to(&file, bytes.as_mut()).with_context(named)?;
+    ensure!(length <= LENGTH, "{}: more than {LENGTH} bytes; allowed: exactly {LENGTH} raw bytes", named());
+    ensure!(length == LENGTH, "{}: {length} bytes; allowed: exactly {LENGTH} raw bytes", named());
+    JobKey::from_bytes(&bytes[..LENGTH]).with_context(named)
+}
+
+/// Creates a key from the operating system's randomness, mode 0400. Error: the file exists already.
+pub fn create(path: &Path) -> anyhow::Result<JobKey> {
+    let named = || format!("key file {}", path.display());
+    let mut bytes = Zeroizing::new([0; LENGTH]);
+    getrandom::fill(bytes.as_mut()).map_err(|error| anyhow::anyhow!("the operating system's randomness: {error}"))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).with_context(named)?;
+    let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        // Half a key would be refused later for its length; nobody should have to wonder why.
+        let _ = std::fs::remove_file(path);
+        return Err(error).with_context(named);
+    }
+    JobKey::from_bytes(bytes.as_ref()).with_context(named)
+}
+
+fn read_up_to(mut file: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}

@@ -1,0 +1,198 @@
+//! `.npy` files of little-endian float32, shape (rows, coordinates), rows one after another.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Headers are padded to this, so that the numbers start at a multiple of it.
+const ALIGNMENT: usize = 64;
+
+/// Writes rows to a temporary file beside the target; nothing appears there before [`NpyWriter::finish`].
+/// The file is its owner's alone: noise is as secret as what it hides.
+#[derive(Debug)]
+pub struct NpyWriter {
+    path: PathBuf,
+    file: BufWriter<NamedTempFile>,
+    hash: Sha256,
+    left: u64,
+}
+
+impl NpyWriter {
+    /// Error: the folder can't be written.
+    pub fn create(path: &Path, rows: u64, coordinates: u64) -> anyhow::Result<Self> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let named = || format!("write {}", path.display());
+        let temporary = NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).with_context(named)?;
+        let mut file = BufWriter::with_capacity(1 << 20, temporary);
+        file.write_all(&header(rows, coordinates)).with_context(named)?;
+        let left = rows.checked_mul(coordinates).context("more numbers than a file can hold")?;
+        Ok(Self { path: path.to_owned(), file, hash: Sha256::new(), left })
+    }
+
+    /// Adds numbers, in order. Error: more than the shape has room for, or the disk is full.
+    pub fn write(&mut self, values: &[f32]) -> anyhow::Result<()> {
+        self.left = self.left.checked_sub(values.len() as u64).context("more numbers than the shape holds")?;
+        let mut bytes = [0; 1 << 14];
+        for part in values.chunks(bytes.len() / 4) {
+            let (words, _) = bytes.as_chunks_mut::<4>();
+            words.iter_mut().zip(part).for_each(|(word, value)| *word = value.to_le_bytes());
+            let bytes = &bytes[..part.len() * 4];
+            self.hash.update(bytes);
+            self.file.write_all(bytes).with_context(|| format!("write {}", self.path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the whole file in its place and returns the SHA-256 of its numbers, header apart.
+    pub fn finish(self) -> anyhow::Result<[u8; 32]> {
+        ensure!(self.left == 0, "{} numbers are missing from {}", self.left, self.path.display());
+        let named = || format!("write {}", self.path.display());
+        let file = self.file.into_inner().map_err(|error| error.into_error()).with_context(named)?;
+        file.as_file().sync_all().with_context(named)?;
+        file.persist(&self.path).map_err(|error| error.error).with_context(named)?;
+        Ok(self.hash.finalize().into())
+    }
+}
+
+fn header(rows: u64, coordinates: u64) -> Vec<u8> {
+    let mut text =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {coordinates}), }}").into_bytes();
+    let prefix = MAGIC.len() + 4;
+    let length = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT) - prefix;
+    text.resize(length - 1, b' ');
+    text.push(b'\n');
+    // Two 20-digit numbers leave the text far below the 65,535 bytes that version 1.0 can name.
+    let named = (length as u16).to_le_bytes();
+    [MAGIC, &[1, 0], &named, &text].concat()
+}
+
+/// An open `.npy` file of float32 with one or two axes.
+#[derive(Debug)]
+pub struct NpyReader {
+    file: BufReader<File>,
+    data_start: u64,
+    pub rows: u64,
+    pub coordinates: u64,
+}
+
+impl NpyReader {
+    /// Errors: no such file; not an .npy file of '<f4' in C order with one or two axes; a length that isn't
+    /// the shape's.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        Self::open_inner(path).with_context(|| format!("read {}", path.display()))
+    }
+
+    fn open_inner(path: &Path) -> anyhow::Result<Self> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(1 << 20, file);
+        let mut prefix = [0; 8];
+        file.read_exact(&mut prefix).context("not an .npy file")?;
+        ensure!(prefix.starts_with(MAGIC), "not an .npy file");
+        let (length, skipped) = match prefix[6] {
+            1 => (u64::from(u16::from_le_bytes(read_array(&mut file)?)), 10),
+            2 | 3 => (u64::from(u32::from_le_bytes(read_array(&mut file)?)), 12),
+            version => bail!("version {version} of the .npy format; allowed: 1 to 3"),
+        };
+        ensure!(length <= 1 << 16, "a header of {length} bytes; allowed: at most 65536");
+        let mut text = vec![0; length as usize];
+        file.read_exact(&mut text).context("the header is cut short")?;
+        let (rows, coordinates) = shape(&String::from_utf8_lossy(&text))?;
+        let data_start = skipped + length;
+        let expected = rows.checked_mul(coordinates).and_then(|count| count.checked_mul(4));
+        ensure!(
+            expected == Some(size - data_start),
+            "{} bytes of numbers, but the shape ({rows}, {coordinates}) has another length",
+            size - data_start
+        );
+        Ok(Self { file, data_start, rows, coordinates })
+    }
+
+    /// Goes to the start of a row, counted from 0 in this file.
+    pub fn seek_row(&mut self, row: u64) -> anyhow::Result<()> {
+        self.file.seek(SeekFrom::Start(self.data_start + row * self.coordinates * 4))?;
+        Ok(())
+    }
+
+    /// Reads the next numbers.
+    pub fn read(&mut self, values: &mut [f32]) -> anyhow::Result<()> {
+        for value in values {
+            *value = f32::from_le_bytes(read_array(&mut self.file)?);
+        }
+        Ok(())
+    }
+}
+
+fn read_array<const N: usize>(file: &mut impl Read) -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    file.read_exact(&mut bytes).context("the file is cut short")?;
+    Ok(bytes)
+}
+
+/// (rows, coordinates) of a header as NumPy writes it; one axis is one row.
+fn shape(header: &str) -> anyhow::Result<(u64, u64)> {
+    let compact: String = header.chars().filter(|c| !c.is_whitespace()).collect();
+    ensure!(compact.contains("'descr':'<f4'"), "other numbers than little-endian float32: {}", header.trim());
+    ensure!(compact.contains("'fortran_order':False"), "not in C order: {}", header.trim());
+    let after = compact.split_once("'shape':(").map(|(_, after)| after);
+    let inside = after.and_then(|after| after.split_once(')')).map(|(inside, _)| inside);
+    let axes = inside.context("a header without a shape")?.split(',').filter(|axis| !axis.is_empty());
+    let axes: Vec<u64> = axes.map(str::parse).collect::<Result<_, _>>().context("a shape that isn't numbers")?;
+    match axes[..] {
+        [coordinates] => Ok((1, coordinates)),
+        [rows, coordinates] => Ok((rows, coordinates)),
+        _ => bail!("{} axes; allowed: (rows, coordinates)", axes.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
+        let mut writer = NpyWriter::create(&path, 2, 3).unwrap();
+        writer.write(&[1.0, -0.0, 3.5]).unwrap();
+        assert!(!path.exists(), "nothing half written");
+        writer.write(&[4.0, 5.0, f32::NAN]).unwrap();
+        assert!(writer.write(&[7.0]).is_err());
+        // The refused write leaves the writer as it was, so the file is made again whole.
+        let mut writer = NpyWriter::create(&path, 2, 3).unwrap();
+        writer.write(&[1.0, -0.0, 3.5, 4.0, 5.0, 6.0]).unwrap();
+        writer.finish().unwrap();
+        let mut reader = NpyReader::open(&path).unwrap();
+        assert_eq!((reader.rows, reader.coordinates, reader.data_start % 64), (2, 3, 0));
+        reader.seek_row(1).unwrap();
+        let mut row = [0.0; 3];
+        reader.read(&mut row).unwrap();
+        assert_eq!(row, [4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = NpyWriter::create(&folder.path().join("x.npy"), 2, 3).unwrap();
+        writer.write(&[1.0]).unwrap();
+        assert!(writer.finish().unwrap_err().to_string().contains("5 numbers are missing"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn shapes_as_numpy_writes_them() {
+        let with = |rest: &str| shape(&format!("{{'descr': '<f4', 'fortran_order': False, {rest}, }}"));
+        assert_eq!(with("'shape': (3,)").unwrap(), (1, 3));
+        assert_eq!(with("'shape': (2, 3)").unwrap(), (2, 3));
+        assert!(with("'shape': (1, 2, 3)").is_err());
+        assert!(with("'shape': ()").is_err());
+        assert!(shape("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }").is_err());
+        assert!(shape("{'descr': '<f4', 'fortran_order': True, 'shape': (3,), }").is_err());
+    }
+}

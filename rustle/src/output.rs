@@ -1,0 +1,126 @@
+//! Answers on standard output, as a table for people or one JSON object for programs; all else on standard error.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{ContentArrangement, Table};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Table,
+    Json,
+}
+
+/// Bad use of the command line, exit status 2. Every other error is a failure, exit status 1.
+#[derive(Debug)]
+pub struct BadUse(String);
+
+impl Display for BadUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadUse {}
+
+/// An error for what the caller typed, rather than for what happened.
+pub fn bad_use(message: impl Display) -> anyhow::Error {
+    BadUse(message.to_string()).into()
+}
+
+/// Says on standard error what went wrong; the exit status is 2 for [`BadUse`], else 1.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    // Nothing helps where standard error itself is closed.
+    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
+}
+
+/// What a command has to say: names and values, in the order they are to be read.
+#[derive(Debug, Default)]
+pub struct Answer {
+    fields: Vec<(&'static str, Value)>,
+}
+
+impl Answer {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one field. A number that JSON can't hold (NaN, ∞) becomes null.
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    /// Prints the answer to standard output. Error: standard output can't be written.
+    pub fn print(&self, format: Format) -> anyhow::Result<()> {
+        let text = match format {
+            Format::Json => serde_json::to_string(self)?,
+            Format::Table => self.table().to_string(),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{text}")?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(100);
+        for (name, value) in &self.fields {
+            table.add_row([(*name).to_owned(), cell(value)]);
+        }
+        table
+    }
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.fields.len()))?;
+        for (name, value) in &self.fields {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// A list is read as its elements, and only its ends where it is long: JSON has it whole.
+fn cell(value: &Value) -> String {
+    const SHOWN: usize = 24;
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        Value::Array(values) if values.len() > SHOWN => {
+            let ends = values[..SHOWN - 1].iter().chain(values.last());
+            let mut cells: Vec<String> = ends.map(cell).collect();
+            cells.insert(SHOWN - 1, format!("… {} in all …", values.len()));
+            cells.join(", ")
+        }
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_the_order_and_is_one_object() {
+        let answer = Answer::new().with("z", 1.5).with("a", vec![1.0, 2.0]).with("nan", f64::NAN);
+        assert_eq!(serde_json::to_string(&answer).unwrap(), r#"{"z":1.5,"a":[1.0,2.0],"nan":null}"#);
+    }
+
+    #[test]
+    fn tables_hold_names_and_values_without_escapes() {
+        let table = Answer::new().with("epsilon", 2.5).with("long", vec![0.5; 100]).table().to_string();
+        assert!(table.contains("epsilon") && table.contains("2.5") && table.contains("100 in all"));
+        assert!(!table.contains('\u{1b}'));
+    }
+}

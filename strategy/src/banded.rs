@@ -1,0 +1,134 @@
+//! General p-banded strategies: n×p free numbers, column j of C holding `columns[[j, i]]` at row j+i.
+
+use ndarray::Array2;
+
+use crate::error::{Result, all_finite, invalid};
+use crate::participation::{Errors, Participation, Sensitivity};
+use crate::patterns::{MAX_TABLE, gram_bound, worst_pattern};
+
+/// A lower triangular matrix with p bands, C[j+i, j] = columns[[j, i]]; entries below row n−1 are ignored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Banded {
+    columns: Array2<f64>,
+}
+
+impl Banded {
+    /// A banded strategy from its columns, shape (n, p).
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] for an empty array, more bands than rounds, a number that is not
+    /// finite or a diagonal entry (column 0 of the array) that is not positive.
+    pub fn new(columns: Array2<f64>) -> Result<Self> {
+        let (n, p) = columns.dim();
+        if n == 0 || p == 0 || p > n {
+            return Err(invalid("shape of columns", format!("({n}, {p})"), "(n, p) with 1 ≤ p ≤ n"));
+        }
+        let columns = columns.as_standard_layout().into_owned();
+        all_finite("column entry", columns.as_slice().unwrap_or_default())?;
+        if let Some(d) = columns.column(0).iter().find(|d| **d <= 0.0) {
+            return Err(invalid("diagonal entry", d, "above zero"));
+        }
+        Ok(Self { columns })
+    }
+
+    /// The columns, shape (n, p).
+    #[must_use]
+    pub fn columns(&self) -> &Array2<f64> {
+        &self.columns
+    }
+
+    /// The number of rounds n the matrix was made for.
+    #[must_use]
+    pub fn iterations(&self) -> usize {
+        self.columns.nrows()
+    }
+
+    /// The number of bands p.
+    #[must_use]
+    pub fn bands(&self) -> usize {
+        self.columns.ncols()
+    }
+
+    /// The same strategy with every column divided by its norm within n rows, so that each has norm one.
+    #[must_use]
+    pub fn normalised(&self) -> Self {
+        let n = self.iterations();
+        let mut columns = self.columns.clone();
+        for (j, mut column) in columns.rows_mut().into_iter().enumerate() {
+            let norm = column.iter().take(n - j).map(|c| c * c).sum::<f64>().sqrt();
+            column /= norm;
+        }
+        Self { columns }
+    }
+
+    /// C[row, column].
+    #[must_use]
+    pub fn entry(&self, row: usize, column: usize) -> f64 {
+        match row.checked_sub(column) {
+            Some(band) if band < self.bands() => self.columns[[column, band]],
+            _ => 0.0,
+        }
+    }
+
+    /// X[i,j] = (CᵀC)[i,j] within the first `n` rows.
+    fn gram(&self, n: usize, i: usize, j: usize) -> f64 {
+        let last = i.max(j);
+        (last..n.min(i.min(j) + self.bands())).map(|r| self.entry(r, i) * self.entry(r, j)).sum()
+    }
+
+    /// Refuses more rounds than the matrix has; fewer use its leading block.
+    pub(crate) fn rounds(&self, n: u64) -> Result<usize> {
+        let most = self.iterations();
+        usize::try_from(n)
+            .ok()
+            .filter(|n| (1..=most).contains(n))
+            .ok_or_else(|| invalid("iterations", n, format!("1 to {most}, the rows of this band matrix")))
+    }
+
+    /// sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
+    ///
+    /// Exact when p ≤ min_sep (one user's columns do not overlap: dynamic programming over column norms);
+    /// otherwise the Gram bound, which may also prove itself exact.
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] for an unusable rule, too many rounds, or n·k beyond memory.
+    pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
+        rule.check()?;
+        let rounds = self.rounds(n)?;
+        let count = rule.in_rounds(n) as usize;
+        if (count + 1).saturating_mul(rounds + 1) > MAX_TABLE {
+            return Err(invalid(
+                "iterations × max_participations",
+                rounds * count,
+                format!("up to {MAX_TABLE}"),
+            ));
+        }
+        if self.bands() as u64 <= rule.min_sep || count == 1 {
+            let norms: Vec<f64> = (0..rounds).map(|j| self.gram(rounds, j, j)).collect();
+            let gap = rule.min_sep.min(n) as usize;
+            return Ok(Sensitivity::exact_squared(worst_pattern(&norms, gap, count).0));
+        }
+        Ok(gram_bound(rounds, self.bands(), rule, |i, j| self.gram(rounds, i, j)))
+    }
+
+    /// Prefix-sum errors over the first `n` rounds in units of σζ; O(n·p²) time, O(p²) memory.
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] for more rounds than the matrix has.
+    pub fn errors(&self, n: u64) -> Result<Errors> {
+        let rounds = self.rounds(n)?;
+        let squared = crate::covariance::row_errors(self, rounds);
+        let total: f64 = squared.iter().sum();
+        let max = squared.iter().copied().fold(0.0, f64::max);
+        Ok(Errors {
+            rms: (total / rounds as f64).sqrt(),
+            max: max.sqrt(),
+            last: squared.last().copied().unwrap_or_default().sqrt(),
+        })
+    }
+
+    /// Row `t` of C⁻¹, t+1 numbers, by back substitution in O(t·p).
+    pub(crate) fn inverse_row(&self, t: usize) -> Vec<f64> {
+        crate::dense::solve_row(t, self.bands(), |i, j| self.entry(i, j))
+    }
+}

@@ -1,0 +1,138 @@
+//! Buffered linear Toeplitz strategies: c_0 = 1, c_i = Σ_j ω_j θ_j^{i−1} (papers/000).
+
+mod closed_form;
+mod roots;
+
+use crate::error::{Result, all_finite, invalid, series_length};
+use crate::participation::{Errors, Participation, Sensitivity};
+use crate::{series, toeplitz};
+
+pub(crate) use closed_form::{errors_squared, sensitivity_squared, weights};
+
+/// Most buffers a BLT may have.
+pub const MAX_BUFFERS: usize = 15;
+
+/// A BLT strategy: `theta[j]` in (0, 1] are the decays and `omega[j]` > 0 the output weights of its buffers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Blt {
+    theta: Vec<f64>,
+    omega: Vec<f64>,
+}
+
+impl Blt {
+    /// A BLT from its decays and weights, one of each per buffer.
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] when the lengths differ, there are no buffers or more than
+    /// [`MAX_BUFFERS`], a θ is outside (0, 1] or an ω is not positive.
+    pub fn new(theta: Vec<f64>, omega: Vec<f64>) -> Result<Self> {
+        if theta.is_empty() || theta.len() > MAX_BUFFERS {
+            return Err(invalid("number of buffers", theta.len(), format!("1 to {MAX_BUFFERS}")));
+        }
+        if omega.len() != theta.len() {
+            return Err(invalid("number of omega", omega.len(), format!("{}, one per theta", theta.len())));
+        }
+        all_finite("theta", &theta)?;
+        all_finite("omega", &omega)?;
+        if let Some(t) = theta.iter().find(|t| **t <= 0.0 || **t > 1.0) {
+            return Err(invalid("theta", t, "0 < theta ≤ 1"));
+        }
+        if let Some(w) = omega.iter().find(|w| **w <= 0.0) {
+            return Err(invalid("omega", w, "omega > 0"));
+        }
+        Ok(Self { theta, omega })
+    }
+
+    /// The decays θ, one per buffer, each in (0, 1].
+    #[must_use]
+    pub fn theta(&self) -> &[f64] {
+        &self.theta
+    }
+
+    /// The output weights ω, one per buffer, each positive.
+    #[must_use]
+    pub fn omega(&self) -> &[f64] {
+        &self.omega
+    }
+
+    /// The number of buffers d.
+    #[must_use]
+    pub fn buffers(&self) -> usize {
+        self.theta.len()
+    }
+
+    /// True when Σω ≤ 1, so that c_1 ≤ c_0 and the whole column is non-increasing (Theorem 3.1 holds).
+    #[must_use]
+    pub fn is_monotone(&self) -> bool {
+        self.omega.iter().sum::<f64>() <= 1.0
+    }
+
+    /// The BLT that is this one's inverse, as (θ̂, ω̂): C⁻¹ has c_i = Σ_j ω̂_j θ̂_j^{i−1}, with ω̂ < 0.
+    ///
+    /// θ̂ are the eigenvalues of diag(θ) − 1ωᵀ and ω̂ their weights (papers/000, Alg. 5, in the product form).
+    /// Buffers with equal θ act as one, so there may be fewer pairs than buffers.
+    #[must_use]
+    pub fn inverse(&self) -> (Vec<f64>, Vec<f64>) {
+        let poles = roots::Poles::of(&self.theta, &self.omega);
+        let weights = weights(&poles.phi_hat, &poles.phi);
+        (poles.phi_hat.iter().map(|p| 1.0 - p).collect(), weights)
+    }
+
+    /// sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d²k), whatever n is.
+    ///
+    /// Exact when Σω ≤ 1 or with one participation; else the bound of the non-increasing majorant, O(n·d).
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] for zero rounds or an unusable rule.
+    pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
+        rule.check()?;
+        check_rounds(n)?;
+        if self.is_monotone() || rule.in_rounds(n) == 1 {
+            let phi = complement(&self.theta);
+            return Ok(Sensitivity::exact_squared(sensitivity_squared(&phi, &self.omega, n, rule)));
+        }
+        toeplitz::sensitivity(&self.coefficients(series_length(n)?), n, rule)
+    }
+
+    /// Prefix-sum errors over `n` rounds in units of σζ; O(d²), whatever n is.
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] for zero rounds.
+    pub fn errors(&self, n: u64) -> Result<Errors> {
+        check_rounds(n)?;
+        let poles = roots::Poles::of(&self.theta, &self.omega);
+        if poles.distinct()
+            && let Some((max, rms)) = errors_squared(&poles.phi, &poles.phi_hat, n)
+        {
+            return Ok(Errors { rms: rms.sqrt(), max: max.sqrt(), last: max.sqrt() });
+        }
+        // The closed form divides by differences of θ̂: where two meet, sum the series instead, O(n·d).
+        let inverse = self.inverse_coefficients(series_length(n)?);
+        Ok(toeplitz::errors_of_decoder(&series::prefix_sums(&inverse)))
+    }
+
+    /// The first `count` coefficients of C.
+    #[must_use]
+    pub fn coefficients(&self, count: usize) -> Vec<f64> {
+        series::blt_coefficients(&self.theta, &self.omega, count)
+    }
+
+    /// The first `count` coefficients of C⁻¹.
+    #[must_use]
+    pub fn inverse_coefficients(&self, count: usize) -> Vec<f64> {
+        series::blt_inverse_coefficients(&self.theta, &self.omega, count)
+    }
+
+    /// The BLT with decays 1−φ and inverse decays 1−φ̂, where φ₁ < φ̂₁ < φ₂ < … < φ̂_d < 1.
+    pub(crate) fn from_interlaced(phi: &[f64], phi_hat: &[f64]) -> Result<Self> {
+        Self::new(complement(phi), weights(phi, phi_hat))
+    }
+}
+
+fn complement(x: &[f64]) -> Vec<f64> {
+    x.iter().map(|x| 1.0 - x).collect()
+}
+
+fn check_rounds(n: u64) -> Result<()> {
+    if n == 0 { Err(invalid("iterations", n, "1 or more")) } else { Ok(()) }
+}

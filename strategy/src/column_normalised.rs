@@ -1,0 +1,93 @@
+//! A Toeplitz column with every column of C scaled to norm one, the true shorter columns near n included.
+//!
+//! C = T·diag(1/ν_j) with ν_j = ‖c_0…c_{min(p, n−j)−1}‖, so only the last p−1 columns differ from a Toeplitz
+//! matrix and everything stays O(n·p).
+
+use ndarray::Array2;
+
+use crate::banded::Banded;
+use crate::error::{Result, series_length};
+use crate::participation::{Errors, Participation, Sensitivity};
+use crate::series::{check_leading, invert, prefix_sums};
+
+/// ν_j, the norm of Toeplitz column `j` within `n` rows.
+fn norms(c: &[f64], n: usize) -> impl Fn(usize) -> f64 {
+    let squares: Vec<f64> = c.iter().map(|c| c * c).collect();
+    let running = prefix_sums(&squares);
+    move |j| running[(n - j).min(running.len()) - 1].sqrt()
+}
+
+/// The matrix as a [`Banded`] of n columns; n·p numbers.
+///
+/// # Errors
+/// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
+pub fn columns(c: &[f64], n: u64) -> Result<Banded> {
+    check_leading(c)?;
+    let rounds = series_length(n)?;
+    let c = &c[..c.len().min(rounds)];
+    series_length(n.saturating_mul(c.len() as u64))?;
+    let norm = norms(c, rounds);
+    Banded::new(Array2::from_shape_fn((rounds, c.len()), |(j, i)| c[i] / norm(j)))
+}
+
+/// sens(C) per unit clip norm, for participations with j − i ≥ `min_sep`.
+///
+/// √min(k, ⌈n/b⌉) when p ≤ min_sep, whose columns do not overlap; else the Gram bound, O(n·p²).
+///
+/// # Errors
+/// [`crate::StrategyError::Invalid`] for an unusable column, rule or number of rounds.
+pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity> {
+    check_leading(c)?;
+    rule.check()?;
+    series_length(n)?;
+    let count = rule.in_rounds(n);
+    if count == 1 || c.len() as u64 <= rule.min_sep {
+        return Ok(Sensitivity::exact_squared(count as f64));
+    }
+    columns(c, n)?.sensitivity(n, rule)
+}
+
+/// Prefix-sum errors in units of σζ; O(n·p).
+///
+/// C⁻¹ = diag(ν)·T⁻¹: as long as ν is constant row i of B is ν times the Toeplitz one, and the last p−1 rows
+/// are added one at a time.
+///
+/// # Errors
+/// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
+pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
+    check_leading(c)?;
+    let rounds = series_length(n)?;
+    let norm = norms(c, rounds);
+    let inverse = invert(c, rounds)?;
+    let whole = rounds - (c.len().min(rounds) - 1);
+    let scale = norm(0);
+    let b: Vec<f64> = prefix_sums(&inverse).iter().map(|b| b * scale).collect();
+    let (mut last, mut total, mut max) = (0.0, 0.0, 0.0_f64);
+    for b in &b[..whole] {
+        last += b * b;
+        total += last;
+        max = max.max(last);
+    }
+    // Row whole−1 of B, then one row of C⁻¹ more each time; entry j of a Toeplitz row t is element t−j.
+    let mut row: Vec<f64> = b[..whole].iter().rev().copied().collect();
+    for t in whole..rounds {
+        row.push(0.0);
+        row.iter_mut().zip(inverse[..=t].iter().rev()).for_each(|(b, x)| *b += norm(t) * x);
+        last = row.iter().map(|b| b * b).sum();
+        total += last;
+        max = max.max(last);
+    }
+    Ok(Errors { rms: (total / rounds as f64).sqrt(), max: max.sqrt(), last: last.sqrt() })
+}
+
+/// Row `t` of C for `n` rounds, t+1 numbers.
+pub(crate) fn row(c: &[f64], n: usize, t: usize) -> Vec<f64> {
+    let norm = norms(c, n);
+    (0..=t).map(|j| if t - j < c.len() { c[t - j] / norm(j) } else { 0.0 }).collect()
+}
+
+/// Row `t` of C⁻¹ for `n` rounds, t+1 numbers.
+pub(crate) fn inverse_row(c: &[f64], n: usize, t: usize) -> Result<Vec<f64>> {
+    let scale = norms(c, n)(t);
+    Ok(invert(c, t + 1)?.into_iter().rev().map(|x| x * scale).collect())
+}

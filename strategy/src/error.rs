@@ -1,0 +1,52 @@
+//! The one error type of the crate: what was wrong, its value, and what is allowed.
+
+use thiserror::Error;
+
+/// Why a strategy could not be built, evaluated or optimised.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StrategyError {
+    /// A parameter or argument outside its range.
+    #[error("{what} is {value}; allowed: {allowed}")]
+    Invalid { what: &'static str, value: String, allowed: String },
+    /// The mechanism is not of the form C⁻¹Z with one noise row per round.
+    #[error("{mechanism} has no square strategy matrix C, so it has no rows of C or of its inverse")]
+    NoMatrix { mechanism: &'static str },
+    /// A first column describes only a Toeplitz matrix.
+    #[error("{mechanism} is not Toeplitz, so one column does not describe it; ask for its rows")]
+    NotToeplitz { mechanism: &'static str },
+    /// There is no optimiser for this mechanism in this setting.
+    #[error("{mechanism} cannot be optimised here: {why}")]
+    NotOptimisable { mechanism: &'static str, why: String },
+}
+
+/// The crate's result type.
+pub type Result<T> = std::result::Result<T, StrategyError>;
+
+/// Builds [`StrategyError::Invalid`].
+pub(crate) fn invalid(
+    what: &'static str,
+    value: impl std::fmt::Display,
+    allowed: impl Into<String>,
+) -> StrategyError {
+    StrategyError::Invalid { what, value: value.to_string(), allowed: allowed.into() }
+}
+
+/// Largest number of rounds for which a whole column is held in memory (1 GiB of f64).
+pub const MAX_SERIES: u64 = 1 << 27;
+
+/// Checks that `n` rounds is at least one and that a column of `n` numbers fits in memory.
+pub(crate) fn series_length(n: u64) -> Result<usize> {
+    if n == 0 || n > MAX_SERIES {
+        return Err(invalid("iterations", n, format!("1 to {MAX_SERIES}")));
+    }
+    usize::try_from(n).map_err(|_| invalid("iterations", n, "what fits in this machine's usize"))
+}
+
+/// Checks that every number is finite, naming the first that is not.
+pub(crate) fn all_finite(what: &'static str, values: &[f64]) -> Result<()> {
+    match values.iter().position(|v| !v.is_finite()) {
+        Some(i) => Err(invalid(what, format!("{} at index {i}", values[i]), "finite numbers")),
+        None => Ok(()),
+    }
+}

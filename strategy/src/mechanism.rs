@@ -1,0 +1,303 @@
+//! One enum over all mechanisms, the crate's main entry.
+
+use crate::banded::Banded;
+use crate::blt::Blt;
+use crate::dense::Dense;
+use crate::error::{Result, StrategyError, all_finite, invalid, series_length};
+use crate::participation::{Errors, Participation, Sensitivity};
+use crate::series::{band_inverse_sqrt, band_sqrt, check_leading, invert};
+use crate::tree::Tree;
+use crate::{banded_inverse, column_normalised, toeplitz};
+
+/// A correlated-noise mechanism: what is added in round t is σζ·(C⁻¹Z)_t (or a tree's residual noise).
+///
+/// Rounds count from 0; `n` is always the number of rounds of the run. All workloads are prefix sums. Errors
+/// are in units of σζ, sensitivities per unit clip norm, participations satisfy **j − i ≥ min_sep**.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// C = 1: independent noise, as in DP-SGD.
+    Identity,
+    /// Binary tree with Honaker's streaming estimate.
+    Tree(Tree),
+    /// Buffered linear Toeplitz (papers/000).
+    Blt(Blt),
+    /// C = LtToep(c), optionally with every column scaled to norm one, the last ones included.
+    BandToeplitz { c: Vec<f64>, column_normalised: bool },
+    /// General bands, one column of p numbers per round (papers/001).
+    BandMf(Banded),
+    /// The first `bands` coefficients of the square root of prefix sums (BSR).
+    BandSqrt { bands: usize },
+    /// C⁻¹ = LtToep(s).
+    BandInverse { s: Vec<f64> },
+    /// C⁻¹ has the first `bands` coefficients of the inverse square root of prefix sums (BISR).
+    BandInverseSqrt { bands: usize },
+    /// C⁻¹ = LtToep(1, −λ), 0 ≤ λ < 1.
+    LambdaCgd { lambda: f64 },
+    /// Any lower triangular C, for small n.
+    Dense(Dense),
+}
+
+/// Most bands of the closed-form strategies.
+pub const MAX_BANDS: usize = 1 << 24;
+
+impl Strategy {
+    /// The mechanism's name, as configurations spell it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Tree(_) => "tree",
+            Self::Blt(_) => "blt",
+            Self::BandToeplitz { .. } => "band-toeplitz",
+            Self::BandMf(_) => "band-mf",
+            Self::BandSqrt { .. } => "band-sqrt",
+            Self::BandInverse { .. } => "band-inverse",
+            Self::BandInverseSqrt { .. } => "band-inverse-sqrt",
+            Self::LambdaCgd { .. } => "lambda-cgd",
+            Self::Dense(_) => "dense",
+        }
+    }
+
+    /// Checks the parameters that the variants hold bare; the others are checked where they are built.
+    ///
+    /// # Errors
+    /// [`StrategyError::Invalid`] naming the parameter.
+    pub fn validate(&self) -> Result<()> {
+        match self {
+            Self::BandToeplitz { c, .. } => positive_lead("c", c),
+            Self::BandInverse { s } => positive_lead("s", s),
+            Self::BandSqrt { bands } | Self::BandInverseSqrt { bands }
+                if !(1..=MAX_BANDS).contains(bands) =>
+            {
+                Err(invalid("bands", bands, format!("1 to {MAX_BANDS}")))
+            }
+            Self::LambdaCgd { lambda } if !(0.0..1.0).contains(lambda) => {
+                Err(invalid("lambda", lambda, "0 ≤ lambda < 1"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// sens(C) per unit clip norm over `n` rounds, for participations with j − i ≥ `min_sep` (papers/000,
+    /// eq. 6; the rule for each mechanism is in its module).
+    ///
+    /// # Errors
+    /// [`StrategyError::Invalid`] for unusable parameters, rule or number of rounds.
+    pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
+        self.validate()?;
+        match self {
+            Self::Tree(tree) => tree.sensitivity(n, rule),
+            Self::Blt(blt) => blt.sensitivity(n, rule),
+            Self::BandMf(banded) => banded.sensitivity(n, rule),
+            Self::Dense(dense) => dense.sensitivity(n, rule),
+            Self::BandToeplitz { c, column_normalised: true } => column_normalised::sensitivity(c, n, rule),
+            Self::BandToeplitz { c, .. } => toeplitz::sensitivity(c, n, rule),
+            _ => match self.inverse_bands(n)? {
+                Some(s) => banded_inverse::sensitivity(&s, n, rule),
+                None => toeplitz::sensitivity(&self.bands(n)?, n, rule),
+            },
+        }
+    }
+
+    /// RmsError, MaxError and the last round's error over `n` rounds for prefix sums, in units of σζ.
+    ///
+    /// # Errors
+    /// [`StrategyError::Invalid`] for unusable parameters or number of rounds.
+    pub fn errors(&self, n: u64) -> Result<Errors> {
+        self.validate()?;
+        match self {
+            Self::Tree(tree) => tree.errors(n),
+            Self::Blt(blt) => blt.errors(n),
+            Self::BandMf(banded) => banded.errors(n),
+            Self::Dense(dense) => dense.errors(n),
+            Self::BandToeplitz { c, column_normalised: true } => column_normalised::errors(c, n),
+            Self::BandToeplitz { c, .. } => toeplitz::errors(c, n),
+            _ => match self.inverse_bands(n)? {
+                Some(s) => banded_inverse::errors(&s, n),
+                None => toeplitz::errors(&self.bands(n)?, n),
+            },
+        }
+    }
+
+    /// RmsError over `n` rounds, in units of σζ, not squared.
+    ///
+    /// # Errors
+    /// As [`Self::errors`].
+    pub fn rms_error(&self, n: u64) -> Result<f64> {
+        Ok(self.errors(n)?.rms)
+    }
+
+    /// MaxError over `n` rounds, in units of σζ, not squared.
+    ///
+    /// # Errors
+    /// As [`Self::errors`].
+    pub fn max_error(&self, n: u64) -> Result<f64> {
+        Ok(self.errors(n)?.max)
+    }
+
+    /// RmsLoss = RmsError · sens(C), not squared (papers/000, eq. 10).
+    ///
+    /// # Errors
+    /// As [`Self::errors`] and [`Self::sensitivity`].
+    pub fn rms_loss(&self, n: u64, rule: Participation) -> Result<f64> {
+        Ok(self.rms_error(n)? * self.sensitivity(n, rule)?.value)
+    }
+
+    /// MaxLoss = MaxError · sens(C), not squared (papers/000, eq. 9).
+    ///
+    /// # Errors
+    /// As [`Self::errors`] and [`Self::sensitivity`].
+    pub fn max_loss(&self, n: u64, rule: Participation) -> Result<f64> {
+        Ok(self.max_error(n)? * self.sensitivity(n, rule)?.value)
+    }
+
+    /// The first `count` coefficients of a Toeplitz C.
+    ///
+    /// # Errors
+    /// [`StrategyError::NotToeplitz`] or [`StrategyError::NoMatrix`] where one column does not say it all;
+    /// [`StrategyError::Invalid`] for unusable parameters or count.
+    pub fn c_column(&self, count: u64) -> Result<Vec<f64>> {
+        self.require_toeplitz()?;
+        let length = series_length(count)?;
+        match self {
+            Self::Blt(blt) => Ok(blt.coefficients(length)),
+            _ => match self.inverse_bands(count)? {
+                Some(s) => invert(&s, length),
+                None => Ok(padded(self.bands(count)?, length)),
+            },
+        }
+    }
+
+    /// The first `count` coefficients of a Toeplitz C⁻¹.
+    ///
+    /// # Errors
+    /// As [`Self::c_column`].
+    pub fn c_inverse_column(&self, count: u64) -> Result<Vec<f64>> {
+        self.require_toeplitz()?;
+        let length = series_length(count)?;
+        match self {
+            Self::Blt(blt) => Ok(blt.inverse_coefficients(length)),
+            _ => match self.inverse_bands(count)? {
+                Some(s) => Ok(padded(s, length)),
+                None => invert(&self.bands(count)?, length),
+            },
+        }
+    }
+
+    /// Row `t` of C in a run of `n` rounds: t+1 numbers, columns 0…t.
+    ///
+    /// # Errors
+    /// [`StrategyError::NoMatrix`] for trees; [`StrategyError::Invalid`] for t ≥ n or unusable parameters.
+    pub fn c_row(&self, n: u64, t: u64) -> Result<Vec<f64>> {
+        let row = self.check_row(n, t)?;
+        match self {
+            Self::BandMf(banded) => Ok((0..=row).map(|j| banded.entry(row, j)).collect()),
+            Self::Dense(dense) => Ok((0..=row).map(|j| dense.matrix()[[row, j]]).collect()),
+            Self::BandToeplitz { c, column_normalised: true } => {
+                Ok(column_normalised::row(c, n as usize, row))
+            }
+            _ => self.c_column(t + 1).map(reversed),
+        }
+    }
+
+    /// Row `t` of C⁻¹ in a run of `n` rounds: t+1 numbers, the weights of z_0…z_t.
+    ///
+    /// # Errors
+    /// As [`Self::c_row`].
+    pub fn c_inverse_row(&self, n: u64, t: u64) -> Result<Vec<f64>> {
+        let row = self.check_row(n, t)?;
+        match self {
+            Self::BandMf(banded) => Ok(banded.inverse_row(row)),
+            Self::Dense(dense) => Ok(dense.inverse_row(row)),
+            Self::BandToeplitz { c, column_normalised: true } => {
+                column_normalised::inverse_row(c, n as usize, row)
+            }
+            _ => self.c_inverse_column(t + 1).map(reversed),
+        }
+    }
+
+    /// Floats of state a server keeps per coordinate between rounds of a run of `n`: buffers of a BLT, p−1
+    /// past rows of a banded C, levels of a tree plus the previous prefix; none where z is drawn again.
+    #[must_use]
+    pub fn state_slots(&self, n: u64) -> usize {
+        let most = usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
+        match self {
+            Self::Blt(blt) => blt.buffers(),
+            Self::Tree(tree) => tree.state_slots(n),
+            Self::BandToeplitz { c, .. } => c.len().saturating_sub(1).min(most),
+            Self::BandMf(banded) => banded.bands() - 1,
+            Self::BandSqrt { bands } => bands.saturating_sub(1).min(most),
+            Self::Identity
+            | Self::BandInverse { .. }
+            | Self::BandInverseSqrt { .. }
+            | Self::LambdaCgd { .. }
+            | Self::Dense(_) => 0,
+        }
+    }
+
+    /// The diagonals of C within `n` rounds, for those given by them.
+    fn bands(&self, n: u64) -> Result<Vec<f64>> {
+        let most = series_length(n)?;
+        match self {
+            Self::BandToeplitz { c, .. } => Ok(c[..c.len().min(most)].to_vec()),
+            Self::BandSqrt { bands } => Ok(band_sqrt(*bands.min(&most))),
+            _ => Ok(vec![1.0]),
+        }
+    }
+
+    /// The diagonals of C⁻¹ within `n` rounds, for those given by them.
+    fn inverse_bands(&self, n: u64) -> Result<Option<Vec<f64>>> {
+        let most = series_length(n)?;
+        Ok(match self {
+            Self::BandInverse { s } => Some(s[..s.len().min(most)].to_vec()),
+            Self::BandInverseSqrt { bands } => Some(band_inverse_sqrt(*bands.min(&most))),
+            Self::LambdaCgd { lambda } => Some(vec![1.0, -lambda]),
+            _ => None,
+        })
+    }
+
+    fn require_toeplitz(&self) -> Result<()> {
+        self.validate()?;
+        match self {
+            Self::Tree(_) => Err(StrategyError::NoMatrix { mechanism: self.name() }),
+            Self::BandMf(_) | Self::Dense(_) | Self::BandToeplitz { column_normalised: true, .. } => {
+                Err(StrategyError::NotToeplitz { mechanism: self.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_row(&self, n: u64, t: u64) -> Result<usize> {
+        self.validate()?;
+        match self {
+            Self::Tree(_) => return Err(StrategyError::NoMatrix { mechanism: self.name() }),
+            Self::BandMf(banded) => drop(banded.rounds(n)?),
+            Self::Dense(dense) => drop(dense.rounds(n)?),
+            _ => drop(series_length(n)?),
+        }
+        if t >= n {
+            return Err(invalid("round", t, format!("0 to {}, the rounds of this run", n - 1)));
+        }
+        Ok(t as usize)
+    }
+}
+
+fn positive_lead(what: &'static str, values: &[f64]) -> Result<()> {
+    all_finite(what, values)?;
+    check_leading(values)?;
+    if values[0] <= 0.0 {
+        return Err(invalid("leading coefficient", values[0], "above zero"));
+    }
+    Ok(())
+}
+
+fn padded(mut values: Vec<f64>, length: usize) -> Vec<f64> {
+    values.resize(length, 0.0);
+    values
+}
+
+fn reversed(mut values: Vec<f64>) -> Vec<f64> {
+    values.reverse();
+    values
+}

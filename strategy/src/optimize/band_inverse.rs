@@ -1,0 +1,89 @@
+//! Inverse bands: s free, C = 1/s(x). The sensitivity is that of the non-increasing majorant of |c|, an upper
+//! bound wherever Theorem 3.1 does not apply, so an optimum never promises too much.
+
+use super::lbfgs::{Found, Limits, Watch, minimise};
+use super::series_gradient::{correlate, error_squared, spaced, transposed_solve};
+use super::{Optimised, ProgressFn, Target};
+use crate::error::{Result, invalid, series_length};
+use crate::mechanism::Strategy;
+use crate::series::{convolve_at, power, prefix_sums};
+
+const LIMITS: Limits = Limits { steps: 2000, tolerance: 1e-10 };
+
+pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+    let rounds = series_length(target.iterations)?;
+    if bands == 0 || bands > rounds {
+        return Err(invalid("bands", bands, format!("1 to {rounds}, the iterations")));
+    }
+    let mut watch = Watch::new(progress);
+    let mut best: Option<Found> = None;
+    for start in starts(bands, target, &mut watch) {
+        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target));
+        if best.as_ref().is_none_or(|b| found.value < b.value) {
+            best = Some(found);
+        }
+    }
+    let mut s = vec![1.0];
+    s.extend(best.map(|b| b.x).unwrap_or_default());
+    Optimised::evaluate(Strategy::BandInverse { s }, target, watch.steps, watch.stopped)
+}
+
+/// BISR, a flatter root, and the best λ-CGD filled up with zeros, so that the result is no worse than those.
+fn starts(bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Vec<Vec<f64>> {
+    let tail = |s: Vec<f64>| s[1..].to_vec();
+    let mut starts = vec![tail(power(-0.5, bands)), tail(power(-0.8, bands))];
+    if bands > 1 {
+        let mut s = vec![0.0; bands - 1];
+        s[0] = -super::lambda::search(target, watch);
+        starts.push(s);
+    }
+    starts
+}
+
+fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target) -> f64 {
+    let n = target.iterations as usize;
+    let mut s = vec![1.0];
+    s.extend_from_slice(x);
+    let mut padded = s.clone();
+    padded.resize(n, 0.0);
+    let (error, error_b) = error_squared(&prefix_sums(&padded), target.objective);
+    let c = series(&s, n);
+    let (bound, from) = majorant(&c);
+    let (square, square_bound) = spaced(&bound, target);
+    let mut square_c = vec![0.0; n];
+    for (i, g) in square_bound.iter().enumerate() {
+        square_c[from[i]] += g * c[from[i]].signum();
+    }
+    // s·c = 1, so ∂square/∂s_j = −Σ_i λ_i c_{i−j} with Sᵀλ = ∂square/∂c.
+    let square_s = correlate(&transposed_solve(&s, &square_c), &c, s.len());
+    // b is the running sum of s: ∂error/∂s_j = Σ_{i≥j} ∂error/∂b_i.
+    let mut error_s = error_b;
+    for i in (1..n).rev() {
+        error_s[i - 1] += error_s[i];
+    }
+    for (i, g) in gradient.iter_mut().enumerate() {
+        *g = 0.5 * error_s[i + 1] / error - 0.5 * square_s[i + 1] / square;
+    }
+    0.5 * (error * square).ln()
+}
+
+/// 1/s(x) with s_0 = 1; may overflow to infinity, which the search steps back from.
+fn series(s: &[f64], n: usize) -> Vec<f64> {
+    let mut c: Vec<f64> = Vec::with_capacity(n);
+    for t in 0..n {
+        c.push(if t == 0 { 1.0 } else { -convolve_at(s, &c, t) });
+    }
+    c
+}
+
+/// The non-increasing majorant of |c| and, for each entry, the index it was taken from.
+fn majorant(c: &[f64]) -> (Vec<f64>, Vec<usize>) {
+    let mut bound: Vec<f64> = c.iter().map(|c| c.abs()).collect();
+    let mut from: Vec<usize> = (0..c.len()).collect();
+    for i in (1..c.len()).rev() {
+        if bound[i] > bound[i - 1] {
+            (bound[i - 1], from[i - 1]) = (bound[i], from[i]);
+        }
+    }
+    (bound, from)
+}

@@ -1,0 +1,55 @@
+//! λ-CGD: one number, by a scan and a golden-section search in ln(1−λ).
+
+use super::lbfgs::Watch;
+use super::{Objective, Optimised, ProgressFn, Target};
+use crate::error::{Result, series_length};
+use crate::mechanism::Strategy;
+
+/// Points of the scan over 1−λ from 1e-8 to 1.
+const SCAN: u32 = 40;
+/// Golden-section steps; each shrinks the bracket by 0.618.
+const STEPS: usize = 45;
+
+pub(super) fn optimise(target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+    series_length(target.iterations)?;
+    let mut watch = Watch::new(progress);
+    let lambda = search(target, &mut watch);
+    Optimised::evaluate(Strategy::LambdaCgd { lambda }, target, watch.steps, watch.stopped)
+}
+
+/// The best λ in [0, 1).
+pub(super) fn search(target: &Target, watch: &mut Watch<'_, '_>) -> f64 {
+    let point = |i: u32| -18.4 * f64::from(i) / f64::from(SCAN);
+    let best = (0..=SCAN)
+        .map(|i| (i, ln_loss(point(i), target)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map_or(0, |b| b.0);
+    let (mut low, mut high) = (point((best + 1).min(SCAN)), point(best.saturating_sub(1)));
+    let golden = (5.0_f64.sqrt() - 1.0) / 2.0;
+    for _ in 0..STEPS {
+        let (left, right) = (high - golden * (high - low), low + golden * (high - low));
+        let (at_left, at_right) = (ln_loss(left, target), ln_loss(right, target));
+        if at_left < at_right {
+            high = right;
+        } else {
+            low = left;
+        }
+        if !watch.step(at_left.min(at_right), f64::NAN) {
+            break;
+        }
+    }
+    // The end of the bracket, λ = 0, is a candidate too (one participation in every round).
+    let middle = (low + high) / 2.0;
+    let x = if ln_loss(0.0, target) <= ln_loss(middle, target) { 0.0 } else { middle };
+    -x.exp_m1()
+}
+
+/// ln(loss) at ln(1−λ) = x.
+fn ln_loss(x: f64, target: &Target) -> f64 {
+    let strategy = Strategy::LambdaCgd { lambda: -x.exp_m1() };
+    let loss = match target.objective {
+        Objective::Rms => strategy.rms_loss(target.iterations, target.participation),
+        Objective::Max => strategy.max_loss(target.iterations, target.participation),
+    };
+    loss.map_or(f64::INFINITY, f64::ln)
+}

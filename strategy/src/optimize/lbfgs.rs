@@ -1,0 +1,179 @@
+//! Limited-memory BFGS with a weak-Wolfe bisection line search (Lewis and Overton), which also copes with
+//! the kinks of a majorant. Deterministic; all objectives are ln(loss), so tolerances are relative.
+
+use std::collections::VecDeque;
+
+use super::{Progress, ProgressFn};
+
+/// Steps remembered by the quasi-Newton direction.
+const MEMORY: usize = 20;
+/// Armijo and curvature constants of the line search.
+const DECREASE: f64 = 1e-4;
+const CURVATURE: f64 = 0.9;
+/// Most trial points in one line search.
+const TRIALS: usize = 40;
+/// The search ends when this many steps together gained less than the tolerance.
+const PATIENCE: usize = 10;
+
+/// Counts steps over several searches and asks the caller whether to go on.
+pub(super) struct Watch<'a, 'b> {
+    pub progress: &'a mut ProgressFn<'b>,
+    pub steps: usize,
+    pub stopped: bool,
+}
+
+impl<'a, 'b> Watch<'a, 'b> {
+    pub fn new(progress: &'a mut ProgressFn<'b>) -> Self {
+        Self { progress, steps: 0, stopped: false }
+    }
+
+    /// Reports one step at ln(loss); false when the caller wants to stop.
+    pub fn step(&mut self, ln_loss: f64, gradient_norm: f64) -> bool {
+        self.steps += 1;
+        let progress = Progress { iteration: self.steps, loss: ln_loss.exp(), gradient_norm };
+        self.stopped |= (self.progress)(progress).is_break();
+        !self.stopped
+    }
+}
+
+/// When to end a search.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub steps: usize,
+    /// Least gain of ln(loss) over [`PATIENCE`] steps.
+    pub tolerance: f64,
+}
+
+/// Where a search ended.
+pub(super) struct Found {
+    pub x: Vec<f64>,
+    pub value: f64,
+}
+
+/// A point with its value and gradient.
+struct Point {
+    x: Vec<f64>,
+    value: f64,
+    gradient: Vec<f64>,
+}
+
+/// Minimises `evaluate(x, gradient) -> value` from `start`. Values that are not finite count as too high.
+pub(super) fn minimise(
+    start: Vec<f64>,
+    limits: Limits,
+    watch: &mut Watch<'_, '_>,
+    mut evaluate: impl FnMut(&[f64], &mut [f64]) -> f64,
+) -> Found {
+    let mut at = point(start, &mut evaluate);
+    let mut pairs: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
+    let mut values = vec![at.value];
+    for _ in 0..limits.steps {
+        let norm = dot(&at.gradient, &at.gradient).sqrt();
+        if watch.stopped || norm < 1e-12 || !at.value.is_finite() {
+            break;
+        }
+        let direction = direction(&at.gradient, &pairs);
+        let next = match search(&at, &direction, first_step(&pairs, norm), &mut evaluate) {
+            Some(next) => next,
+            // A stale model may point nowhere: try once more down the gradient before giving up.
+            None if !pairs.is_empty() => {
+                pairs.clear();
+                continue;
+            }
+            None => break,
+        };
+        remember(&mut pairs, &at, &next);
+        at = next;
+        values.push(at.value);
+        let long_ago = values.len().checked_sub(PATIENCE + 1).map_or(f64::INFINITY, |i| values[i]);
+        if !watch.step(at.value, dot(&at.gradient, &at.gradient).sqrt())
+            || long_ago - at.value < limits.tolerance
+        {
+            break;
+        }
+    }
+    Found { x: at.x, value: at.value }
+}
+
+fn point(x: Vec<f64>, evaluate: &mut impl FnMut(&[f64], &mut [f64]) -> f64) -> Point {
+    let mut gradient = vec![0.0; x.len()];
+    let value = evaluate(&x, &mut gradient);
+    Point { x, value, gradient }
+}
+
+/// Without a model the first step moves by a tenth; with one the natural step is 1.
+fn first_step(pairs: &VecDeque<(Vec<f64>, Vec<f64>)>, norm: f64) -> f64 {
+    if pairs.is_empty() { 0.1 / norm } else { 1.0 }
+}
+
+/// −H·g by the two-loop recursion over the remembered (step, gradient change) pairs.
+fn direction(gradient: &[f64], pairs: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+    let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
+    let mut weights = Vec::with_capacity(pairs.len());
+    for (s, y) in pairs.iter().rev() {
+        let weight = dot(s, &q) / dot(s, y);
+        add(&mut q, -weight, y);
+        weights.push(weight);
+    }
+    if let Some((s, y)) = pairs.back() {
+        let scale = dot(s, y) / dot(y, y);
+        q.iter_mut().for_each(|q| *q *= scale);
+    }
+    for ((s, y), weight) in pairs.iter().zip(weights.iter().rev()) {
+        let correction = weight - dot(y, &q) / dot(s, y);
+        add(&mut q, correction, s);
+    }
+    q
+}
+
+/// A point along `direction` with enough decrease and enough flattening, by doubling and bisection.
+fn search(
+    from: &Point,
+    direction: &[f64],
+    first: f64,
+    evaluate: &mut impl FnMut(&[f64], &mut [f64]) -> f64,
+) -> Option<Point> {
+    let slope = dot(&from.gradient, direction);
+    if slope.is_nan() || slope >= 0.0 {
+        return None;
+    }
+    let (mut low, mut high, mut step) = (0.0, f64::INFINITY, first);
+    let mut best: Option<Point> = None;
+    for _ in 0..TRIALS {
+        let x = from.x.iter().zip(direction).map(|(x, d)| x + step * d).collect();
+        let trial = point(x, evaluate);
+        let there = dot(&trial.gradient, direction);
+        if trial.value.is_nan() || trial.value > from.value + DECREASE * step * slope || there.is_nan() {
+            high = step;
+        } else {
+            let flat = there >= CURVATURE * slope;
+            low = step;
+            best = Some(trial);
+            if flat {
+                break;
+            }
+        }
+        step = if high.is_finite() { low + (high - low) / 2.0 } else { 2.0 * step };
+    }
+    best.filter(|b| b.value < from.value)
+}
+
+/// Keeps the pair of a step if it has positive curvature.
+fn remember(pairs: &mut VecDeque<(Vec<f64>, Vec<f64>)>, from: &Point, to: &Point) {
+    let s: Vec<f64> = to.x.iter().zip(&from.x).map(|(a, b)| a - b).collect();
+    let y: Vec<f64> = to.gradient.iter().zip(&from.gradient).map(|(a, b)| a - b).collect();
+    if dot(&s, &y) > 1e-12 * dot(&s, &s).sqrt() * dot(&y, &y).sqrt() {
+        if pairs.len() == MEMORY {
+            pairs.pop_front();
+        }
+        pairs.push_back((s, y));
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn add(to: &mut [f64], factor: f64, what: &[f64]) {
+    to.iter_mut().zip(what).for_each(|(t, w)| *t += factor * w);
+}

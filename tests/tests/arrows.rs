@@ -1,0 +1,39 @@
+//! The dependency arrows of ARCHITECTURE.md, held over `cargo metadata`.
+
+use std::collections::BTreeSet;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Crate → what it may depend on, of ours. `rustle`, `bench` and `tests` may depend on all.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("strategy", &[]),
+    ("accounting", &["strategy"]),
+    ("plan", &["strategy"]),
+    ("noise-kernel", &["plan"]),
+    ("proto", &[]),
+    ("ledger", &["proto", "plan"]),
+    ("node", &[]),
+    ("client", &["proto", "ledger"]),
+    ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node"]),
+    ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
+];
+
+const FREE: [&str; 3] = ["rustle", "bench", "tests"];
+
+#[test]
+fn every_arrow_is_allowed() {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
+    let ours: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
+    assert_eq!(ours.len(), ARROWS.len() + FREE.len(), "a crate is missing from the table: {ours:?}");
+    for package in &metadata.packages {
+        let name = package.name.as_str();
+        let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
+            assert!(FREE.contains(&name), "{name} is in no table");
+            continue;
+        };
+        let normal = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+        for dependency in normal.map(|dependency| dependency.name.as_str()).filter(|name| ours.contains(name)) {
+            assert!(allowed.contains(&dependency), "{name} must not depend on {dependency}; allowed: {allowed:?}");
+        }
+    }
+}
