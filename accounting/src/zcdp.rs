@@ -51,8 +51,8 @@ pub fn generic_delta(rho: f64, epsilon: f64) -> Result<f64> {
     if rho == 0.0 {
         return Ok(0.0);
     }
-    // The derivative of ln δ in α is (2α−1)ρ − ε + ln(1−1/α), which rises from −∞; at α = (ε+1)/ρ/2 + 2 the
-    // first term alone exceeds ε + ρ + 1 − ln 2 … so the zero lies between.
+    // The derivative of ln δ in α is (2α−1)ρ − ε + ln(1−1/α). It rises from −∞, and at (ε+1)/(2ρ) + 2 it is at
+    // least 1 + 3ρ − ln 2 > 0: the best α lies between.
     let slope = |alpha: f64| (2.0 * alpha - 1.0) * rho - epsilon + (-1.0 / alpha).ln_1p();
     let (_, alpha) = bisect(1.0, (epsilon + 1.0) / (2.0 * rho) + 2.0, |a| slope(a) > 0.0);
     let ln = (alpha - 1.0) * (alpha * rho - epsilon) + alpha * (-1.0 / alpha).ln_1p() - (alpha - 1.0).ln();

@@ -1,4 +1,5 @@
 //! ρ and ε of the published production runs.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use accounting::{account, tree, zcdp};
 use strategy::{Blt, Participation, Strategy, Tree};

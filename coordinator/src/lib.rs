@@ -1,1 +1,28 @@
-//! coordinator
+//! The coordinator: who is here, who holds which shard, what may be released, and what is stored.
+//!
+//! It moves noise and can't make it: it never sees a key, and links no noise kernel. The ledger on disk is the truth;
+//! what is in memory can be lost at any moment without a row being released twice.
+
+mod blocking;
+mod checkpoints;
+mod cluster;
+mod config;
+mod coordinator;
+mod grpc;
+mod metric_definitions;
+pub mod placement;
+mod proxy;
+mod reconcile;
+mod release;
+mod report;
+mod run;
+mod service;
+pub mod split;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
+pub use metric_definitions::{DEFINITIONS, describe_metrics};
+pub use run::{run, run_with};

@@ -63,17 +63,19 @@ impl<'a> Plan<'a> {
         let mut by_load: Vec<usize> = (0..self.load.len()).collect();
         by_load.sort_by_key(|&worker| (self.load[worker], worker));
         for &full in by_load.iter().rev() {
+            let held: Vec<usize> = (0..self.shards.len())
+                .filter(|&at| self.owners[at] == Some(full) && !self.shards[at].is_pinned)
+                .collect();
             for &empty in by_load.iter().take_while(|&&worker| self.load[worker] < self.load[full]) {
                 let gap = self.load[full] - self.load[empty];
-                let movable = (0..self.shards.len()).filter(|&at| {
-                    let shard = &self.shards[at];
-                    self.owners[at] == Some(full)
-                        && !shard.is_pinned
-                        && is_worth_moving(weight(shard), gap)
-                        && may_take(at, empty)
-                });
+                let movable = held
+                    .iter()
+                    .copied()
+                    .filter(|&at| is_worth_moving(weight(&self.shards[at]), gap) && may_take(at, empty));
                 // The one that leaves the two most alike.
-                let Some(at) = movable.min_by_key(|&at| gap.abs_diff(2 * weight(&self.shards[at]))) else { continue };
+                let Some(at) = movable.min_by_key(|&at| gap.abs_diff(2 * weight(&self.shards[at]))) else {
+                    continue;
+                };
                 self.load[full] -= weight(&self.shards[at]);
                 self.load[empty] += weight(&self.shards[at]);
                 self.owners[at] = Some(empty);

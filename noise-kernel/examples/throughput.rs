@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     for backend in Backend::available() {
         for (name, rows, coordinates, coefficients) in &mechanisms {
-            let stream = Stream::new(&BranchKey::from_array([7; 32]), Rounds::Twenty).with_backend(backend)?;
+            let stream =
+                Stream::new(&BranchKey::from_array([7; 32]), Rounds::Twenty).with_backend(backend)?;
             let coefficients = Arc::new(coefficients.clone());
             let mut generator = Generator::new(stream, coefficients, 100_000, 1.0, 0..*coordinates)?;
             let mut buffers = vec![vec![0.0f32; *coordinates as usize]; *rows];
@@ -44,7 +45,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 best = best.min(start.elapsed().as_secs_f64());
             }
             let speed = *rows as f64 * *coordinates as f64 / best / 1e6;
-            println!("{backend:?} {name}: {speed:.0} M coordinates/s, {} threads", rayon::current_num_threads());
+            println!(
+                "{backend:?} {name}: {speed:.0} M coordinates/s, {} threads",
+                rayon::current_num_threads()
+            );
         }
     }
     Ok(())

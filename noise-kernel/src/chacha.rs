@@ -71,3 +71,49 @@ fn quarter_round(x: &mut [u32; 16], a: usize, b: usize, c: usize, d: usize) {
     x[c] = x[c].wrapping_add(x[d]);
     x[b] = (x[b] ^ x[c]).rotate_left(7);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha12Rng, ChaCha20Rng};
+    use rand_core::{Rng, SeedableRng};
+
+    fn check(key: [u32; 8], stream: u64, first: u64) {
+        let mut seed = [0; 32];
+        for (bytes, word) in seed.chunks_exact_mut(4).zip(key) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut twenty = ChaCha20Rng::from_seed(seed);
+        let mut twelve = ChaCha12Rng::from_seed(seed);
+        twenty.set_stream(stream);
+        twelve.set_stream(stream);
+        twenty.set_word_pos(u128::from(first) * 16);
+        twelve.set_word_pos(u128::from(first) * 16);
+        let mut ours = [[[0; LANES]; 16]; 2];
+        group::<true>(&key, stream, first, &mut ours[0]);
+        group::<false>(&key, stream, first, &mut ours[1]);
+        for lane in 0..LANES {
+            for word in 0..16 {
+                assert_eq!(ours[0][word][lane], twenty.next_u32());
+                assert_eq!(ours[1][word][lane], twelve.next_u32());
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_words_at_the_edges_are_rand_chachas() {
+        // The counter is 64 bits: past 2³² blocks it must carry into its high half.
+        for first in [0, 16, 0xffff_fff0, 1 << 32, (1 << 58) - 16, u64::MAX - 15] {
+            for stream in [0, 1, 0xffff_ffff, 1 << 32, u64::MAX] {
+                check([0x0123_4567; 8], stream, first);
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_words_are_rand_chachas(key: [u32; 8], stream: u64, first: u64) {
+            check(key, stream, first & !15);
+        }
+    }
+}

@@ -79,7 +79,11 @@ fn check_tree(tree: &Tree, iterations: u64) -> Result<(), KernelError> {
     let mut next = 0;
     for segment in &tree.segments {
         if segment.start != next {
-            return Err(wrong("the start of a tree", segment.start, format!("{next}, where the last one ends")));
+            return Err(wrong(
+                "the start of a tree",
+                segment.start,
+                format!("{next}, where the last one ends"),
+            ));
         }
         if segment.rows == 0 || segment.rows > iterations - next {
             let allowed = format!("between 1 and the {} rows left", iterations - next);

@@ -26,11 +26,9 @@ const LOG: [f32; 9] = [
     f32::from_bits(0x3eaa_aaa4),
 ];
 /// sin y = y + y³·S(y²) on [−π/4, π/4], highest power first.
-const SIN: [f32; 3] =
-    [f32::from_bits(0xb94c_a1f1), f32::from_bits(0x3c08_839d), f32::from_bits(0xbe2a_aaa3)];
+const SIN: [f32; 3] = [f32::from_bits(0xb94c_a1f1), f32::from_bits(0x3c08_839d), f32::from_bits(0xbe2a_aaa3)];
 /// cos y = 1 − y²/2 + y⁴·K(y²) on [−π/4, π/4], highest power first.
-const COS: [f32; 3] =
-    [f32::from_bits(0x37cc_f5ce), f32::from_bits(0xbab6_061a), f32::from_bits(0x3d2a_aaa5)];
+const COS: [f32; 3] = [f32::from_bits(0x37cc_f5ce), f32::from_bits(0xbab6_061a), f32::from_bits(0x3d2a_aaa5)];
 
 /// Two independent standard normals from 96 uniform bits: (a, b) make the radius, c the angle.
 #[inline(always)]
@@ -81,4 +79,88 @@ pub(crate) fn sin_cos_turn(c: u32) -> (f32, f32) {
     let cos_sign = (quadrant.wrapping_add(1) & 2) << 30;
     let sin_sign = (quadrant & 2) << 30;
     (f32::from_bits(sin.to_bits() ^ sin_sign), f32::from_bits(cos.to_bits() ^ cos_sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle_normal;
+
+    /// Words near every edge of the transform, and many others.
+    fn words() -> Vec<(u32, u32, u32)> {
+        let mut edges: Vec<u64> = vec![0, 1, u64::MAX, 1 << 63, SQRT_HALF_X, SQRT_HALF_X / 2];
+        edges.extend((0..64).map(|i| 1 << i));
+        edges.extend((0..64).map(|i| u64::MAX >> i));
+        let near = |x: u64| (0..5).map(move |i| x.wrapping_add(i).wrapping_sub(2));
+        let octants = (0..8u32).map(|i| i << 29);
+        let angles: Vec<u32> =
+            octants.flat_map(|c| (0..5).map(move |i| c.wrapping_add(i).wrapping_sub(2))).collect();
+        let mut words = Vec::new();
+        for x in edges.into_iter().flat_map(near) {
+            for &c in &angles {
+                words.push(((x >> 32) as u32, x as u32, c));
+            }
+        }
+        let mut x = 1u64;
+        for _ in 0..2_000_000 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let y = x ^ (x >> 29);
+            words.push(((y >> 32) as u32, y as u32, (y.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32));
+        }
+        words
+    }
+
+    const SQRT_HALF_X: u64 = 0xb504_f333_f9de_6484;
+
+    fn ulp(x: f64) -> f64 {
+        f64::from(f32::from_bits((x.abs() as f32).to_bits() + 1)) - f64::from(x.abs() as f32)
+    }
+
+    #[test]
+    fn the_two_transforms_agree_to_the_bit() {
+        for (a, b, c) in words() {
+            let (x, y) = (pair(a, b, c), oracle_normal::pair(a, b, c));
+            assert_eq!((x.0.to_bits(), x.1.to_bits()), (y.0.to_bits(), y.1.to_bits()), "{a:x} {b:x} {c:x}");
+        }
+    }
+
+    #[test]
+    fn logarithm_sine_and_cosine_are_within_an_ulp_and_a_half() {
+        let mut worst = [0f64; 4];
+        for (a, b, c) in words() {
+            let x = u128::from(a) << 32 | u128::from(b);
+            let below = (2 * x + 1) as f64 / 2f64.powi(65);
+            let above = (2 * ((1u128 << 64) - 1 - x) + 1) as f64 / 2f64.powi(65);
+            let exact = if above < 0.5 { -(-above).ln_1p() } else { -below.ln() };
+            let l = minus_log_uniform(a, b);
+            assert!(l > 0.0 && f64::from(l) <= 45.06, "{l}");
+            worst[0] = worst[0].max((f64::from(l) - exact).abs() / ulp(exact));
+            let r = f64::from((2.0 * l).sqrt());
+            worst[1] = worst[1].max((r - (2.0 * exact).sqrt()).abs() / ulp((2.0 * exact).sqrt()));
+
+            let (sin, cos) = sin_cos_turn(c);
+            let octant = (f64::from(c) + 0.5) / 2f64.powi(32) * std::f64::consts::TAU;
+            for (ours, exact) in [(sin, octant.sin()), (cos, octant.cos())] {
+                // Near a zero the f64 angle itself is off by 2^-52.
+                let error = (f64::from(ours) - exact).abs() - 1e-15;
+                let kind = if exact.abs() < 0.707 { 2 } else { 3 };
+                worst[kind] = worst[kind].max(error / ulp(exact));
+            }
+            let (x, y) = pair(a, b, c);
+            assert!(f64::from(x.abs().max(y.abs())) <= crate::LARGEST_NORMAL);
+        }
+        println!(
+            "ulps: log {}, radius {}, small sine {}, large sine {}",
+            worst[0], worst[1], worst[2], worst[3]
+        );
+        assert!(worst[0] < 2.5 && worst[1] < 1.5 && worst[2] < 1.6 && worst[3] < 1.5, "{worst:?}");
+    }
+
+    #[test]
+    fn the_extremes_are_what_the_specification_says() {
+        let (cosine, _) = pair(0, 0, 0);
+        assert!((f64::from(cosine) - (130.0 * std::f64::consts::LN_2).sqrt()).abs() < 1e-6);
+        let (cosine, _) = pair(u32::MAX, u32::MAX, 0);
+        assert!((f64::from(cosine) / 2f64.powi(-32) - 1.0).abs() < 1e-6);
+    }
 }

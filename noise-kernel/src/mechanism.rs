@@ -56,7 +56,8 @@ impl<'a> Call<'a> {
                     Inverse::Toeplitz { coefficients } => coefficients.len() as u64 - 1,
                     Inverse::Dense { .. } => first + count as u64 - 1,
                 };
-                let groups = RowGroup::cut(first, count, reach, |row, source| inverse_at(inverse, row, source));
+                let groups =
+                    RowGroup::cut(first, count, reach, |row, source| inverse_at(inverse, row, source));
                 Work::Inverse { reach, groups }
             }
             Coefficients::Tree(tree) => Work::Tree(tree::steps(tree, first, count)),

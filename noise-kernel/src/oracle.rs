@@ -72,8 +72,8 @@ impl Oracle {
     fn stream(&self, stream: u64, range: &Range<u64>) -> Vec<f32> {
         let first = range.start / 512;
         let last = (range.end - 1) / 512;
-        let blocks =
-            (first..=last).flat_map(|b| oracle_normal::block(self.key.secret_bytes(), self.rounds, stream, b));
+        let blocks = (first..=last)
+            .flat_map(|b| oracle_normal::block(self.key.secret_bytes(), self.rounds, stream, b));
         let length = (range.end - range.start) as usize;
         blocks.skip((range.start % 512) as usize).take(length).collect()
     }

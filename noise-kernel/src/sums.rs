@@ -41,8 +41,7 @@ impl RowGroup {
                 let used = source <= row && row - source <= reach;
                 if used { weight(row, source) } else { 0.0 }
             };
-            let coefficients =
-                (oldest..end).flat_map(|source| (first..end).map(move |row| (source, row)));
+            let coefficients = (oldest..end).flat_map(|source| (first..end).map(move |row| (source, row)));
             let coefficients = coefficients.map(|(source, row)| coefficient(source, row)).collect();
             groups.push(RowGroup { first, rows, oldest, coefficients });
             (first, left) = (end, left - rows);

@@ -32,11 +32,8 @@ pub fn tail_delta(rows: u64, coordinates: u64, shift: f64) -> f64 {
     let pairs = rows as f64 * (coordinates as f64 / 2.0 + 512.0);
     let small = shift * pairs.sqrt() * (r / PI) * OUTSIDE * (r * SMALL).exp();
     let rayleigh = |v: f64| (-(r - v) * (r - v) / 2.0).exp();
-    let large = if shift <= SMALL {
-        0.0
-    } else {
-        (rayleigh(SMALL) * (shift / SMALL).powi(2)).max(rayleigh(shift))
-    };
+    let large =
+        if shift <= SMALL { 0.0 } else { (rayleigh(SMALL) * (shift / SMALL).powi(2)).max(rayleigh(shift)) };
     small + large
 }
 

@@ -14,6 +14,7 @@ mod round;
 mod series;
 mod spec;
 mod strategies;
+mod streams;
 #[cfg(test)]
 mod tests;
 

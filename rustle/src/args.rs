@@ -67,7 +67,8 @@ impl FromStr for Span {
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed = "allowed: a..b with a < b, such as 0..8";
         let (start, end) = text.split_once("..").ok_or_else(|| allowed.to_owned())?;
-        let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}; {allowed}"));
+        let number =
+            |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}; {allowed}"));
         let (start, end) = (number(start)?, number(end)?);
         if start < end { Ok(Self(start..end)) } else { Err(format!("the range is empty; {allowed}")) }
     }
@@ -86,7 +87,9 @@ mod tests {
     #[test]
     fn spans() {
         assert_eq!("3..8".parse(), Ok(Span(3..8)));
-        for bad in ["", "3", "3..", "..3", "8..3", "3..3", "-1..3", "0..18446744073709551616", "0..=3", "a..b"] {
+        for bad in
+            ["", "3", "3..", "..3", "8..3", "3..3", "-1..3", "0..18446744073709551616", "0..=3", "a..b"]
+        {
             assert!(bad.parse::<Span>().unwrap_err().contains("a..b"), "{bad}");
         }
     }

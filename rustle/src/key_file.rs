@@ -32,8 +32,10 @@ pub fn read(path: &Path) -> anyhow::Result<JobKey> {
 pub fn create(path: &Path) -> anyhow::Result<JobKey> {
     let named = || format!("key file {}", path.display());
     let mut bytes = Zeroizing::new([0; LENGTH]);
-    getrandom::fill(bytes.as_mut()).map_err(|error| anyhow::anyhow!("the operating system's randomness: {error}"))?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).with_context(named)?;
+    getrandom::fill(bytes.as_mut())
+        .map_err(|error| anyhow::anyhow!("the operating system's randomness: {error}"))?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).with_context(named)?;
     let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all());
     if let Err(error) = written {
         // Half a key would be refused later for its length; nobody should have to wonder why.

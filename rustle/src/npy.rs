@@ -37,7 +37,8 @@ impl NpyWriter {
 
     /// Adds numbers, in order. Error: more than the shape has room for, or the disk is full.
     pub fn write(&mut self, values: &[f32]) -> anyhow::Result<()> {
-        self.left = self.left.checked_sub(values.len() as u64).context("more numbers than the shape holds")?;
+        self.left =
+            self.left.checked_sub(values.len() as u64).context("more numbers than the shape holds")?;
         let mut bytes = [0; 1 << 14];
         for part in values.chunks(bytes.len() / 4) {
             let (words, _) = bytes.as_chunks_mut::<4>();
@@ -61,8 +62,8 @@ impl NpyWriter {
 }
 
 fn header(rows: u64, coordinates: u64) -> Vec<u8> {
-    let mut text =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {coordinates}), }}").into_bytes();
+    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {coordinates}), }}")
+        .into_bytes();
     let prefix = MAGIC.len() + 4;
     let length = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT) - prefix;
     text.resize(length - 1, b' ');
@@ -143,7 +144,8 @@ fn shape(header: &str) -> anyhow::Result<(u64, u64)> {
     let after = compact.split_once("'shape':(").map(|(_, after)| after);
     let inside = after.and_then(|after| after.split_once(')')).map(|(inside, _)| inside);
     let axes = inside.context("a header without a shape")?.split(',').filter(|axis| !axis.is_empty());
-    let axes: Vec<u64> = axes.map(str::parse).collect::<Result<_, _>>().context("a shape that isn't numbers")?;
+    let axes: Vec<u64> =
+        axes.map(str::parse).collect::<Result<_, _>>().context("a shape that isn't numbers")?;
     match axes[..] {
         [coordinates] => Ok((1, coordinates)),
         [rows, coordinates] => Ok((rows, coordinates)),

@@ -20,6 +20,7 @@ mod mechanism;
 pub mod optimize;
 mod participation;
 mod patterns;
+mod rows;
 pub mod series;
 pub mod toeplitz;
 pub mod tree;

@@ -3,9 +3,9 @@
 use crate::banded::Banded;
 use crate::blt::Blt;
 use crate::dense::Dense;
-use crate::error::{Result, StrategyError, all_finite, invalid, series_length};
+use crate::error::{Result, all_finite, invalid, series_length};
 use crate::participation::{Errors, Participation, Sensitivity};
-use crate::series::{band_inverse_sqrt, band_sqrt, check_leading, invert};
+use crate::series::{band_inverse_sqrt, band_sqrt, check_leading};
 use crate::tree::Tree;
 use crate::{banded_inverse, column_normalised, toeplitz};
 
@@ -62,7 +62,7 @@ impl Strategy {
     /// Checks the parameters that the variants hold bare; the others are checked where they are built.
     ///
     /// # Errors
-    /// [`StrategyError::Invalid`] naming the parameter.
+    /// [`crate::StrategyError::Invalid`] naming the parameter.
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::BandToeplitz { c, .. } => positive_lead("c", c),
@@ -83,7 +83,7 @@ impl Strategy {
     /// eq. 6; the rule for each mechanism is in its module).
     ///
     /// # Errors
-    /// [`StrategyError::Invalid`] for unusable parameters, rule or number of rounds.
+    /// [`crate::StrategyError::Invalid`] for unusable parameters, rule or number of rounds.
     pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
         self.validate()?;
         match self {
@@ -103,7 +103,7 @@ impl Strategy {
     /// RmsError, MaxError and the last round's error over `n` rounds for prefix sums, in units of σζ.
     ///
     /// # Errors
-    /// [`StrategyError::Invalid`] for unusable parameters or number of rounds.
+    /// [`crate::StrategyError::Invalid`] for unusable parameters or number of rounds.
     pub fn errors(&self, n: u64) -> Result<Errors> {
         self.validate()?;
         match self {
@@ -152,71 +152,6 @@ impl Strategy {
         Ok(self.max_error(n)? * self.sensitivity(n, rule)?.value)
     }
 
-    /// The first `count` coefficients of a Toeplitz C.
-    ///
-    /// # Errors
-    /// [`StrategyError::NotToeplitz`] or [`StrategyError::NoMatrix`] where one column does not say it all;
-    /// [`StrategyError::Invalid`] for unusable parameters or count.
-    pub fn c_column(&self, count: u64) -> Result<Vec<f64>> {
-        self.require_toeplitz()?;
-        let length = series_length(count)?;
-        match self {
-            Self::Blt(blt) => Ok(blt.coefficients(length)),
-            _ => match self.inverse_bands(count)? {
-                Some(s) => invert(&s, length),
-                None => Ok(padded(self.bands(count)?, length)),
-            },
-        }
-    }
-
-    /// The first `count` coefficients of a Toeplitz C⁻¹.
-    ///
-    /// # Errors
-    /// As [`Self::c_column`].
-    pub fn c_inverse_column(&self, count: u64) -> Result<Vec<f64>> {
-        self.require_toeplitz()?;
-        let length = series_length(count)?;
-        match self {
-            Self::Blt(blt) => Ok(blt.inverse_coefficients(length)),
-            _ => match self.inverse_bands(count)? {
-                Some(s) => Ok(padded(s, length)),
-                None => invert(&self.bands(count)?, length),
-            },
-        }
-    }
-
-    /// Row `t` of C in a run of `n` rounds: t+1 numbers, columns 0…t.
-    ///
-    /// # Errors
-    /// [`StrategyError::NoMatrix`] for trees; [`StrategyError::Invalid`] for t ≥ n or unusable parameters.
-    pub fn c_row(&self, n: u64, t: u64) -> Result<Vec<f64>> {
-        let row = self.check_row(n, t)?;
-        match self {
-            Self::BandMf(banded) => Ok((0..=row).map(|j| banded.entry(row, j)).collect()),
-            Self::Dense(dense) => Ok((0..=row).map(|j| dense.matrix()[[row, j]]).collect()),
-            Self::BandToeplitz { c, column_normalised: true } => {
-                Ok(column_normalised::row(c, n as usize, row))
-            }
-            _ => self.c_column(t + 1).map(reversed),
-        }
-    }
-
-    /// Row `t` of C⁻¹ in a run of `n` rounds: t+1 numbers, the weights of z_0…z_t.
-    ///
-    /// # Errors
-    /// As [`Self::c_row`].
-    pub fn c_inverse_row(&self, n: u64, t: u64) -> Result<Vec<f64>> {
-        let row = self.check_row(n, t)?;
-        match self {
-            Self::BandMf(banded) => Ok(banded.inverse_row(row)),
-            Self::Dense(dense) => Ok(dense.inverse_row(row)),
-            Self::BandToeplitz { c, column_normalised: true } => {
-                column_normalised::inverse_row(c, n as usize, row)
-            }
-            _ => self.c_inverse_column(t + 1).map(reversed),
-        }
-    }
-
     /// Floats of state a server keeps per coordinate between rounds of a run of `n`: buffers of a BLT, p−1
     /// past rows of a banded C, levels of a tree plus the previous prefix; none where z is drawn again.
     #[must_use]
@@ -237,7 +172,7 @@ impl Strategy {
     }
 
     /// The diagonals of C within `n` rounds, for those given by them.
-    fn bands(&self, n: u64) -> Result<Vec<f64>> {
+    pub(crate) fn bands(&self, n: u64) -> Result<Vec<f64>> {
         let most = series_length(n)?;
         match self {
             Self::BandToeplitz { c, .. } => Ok(c[..c.len().min(most)].to_vec()),
@@ -247,7 +182,7 @@ impl Strategy {
     }
 
     /// The diagonals of C⁻¹ within `n` rounds, for those given by them.
-    fn inverse_bands(&self, n: u64) -> Result<Option<Vec<f64>>> {
+    pub(crate) fn inverse_bands(&self, n: u64) -> Result<Option<Vec<f64>>> {
         let most = series_length(n)?;
         Ok(match self {
             Self::BandInverse { s } => Some(s[..s.len().min(most)].to_vec()),
@@ -255,31 +190,6 @@ impl Strategy {
             Self::LambdaCgd { lambda } => Some(vec![1.0, -lambda]),
             _ => None,
         })
-    }
-
-    fn require_toeplitz(&self) -> Result<()> {
-        self.validate()?;
-        match self {
-            Self::Tree(_) => Err(StrategyError::NoMatrix { mechanism: self.name() }),
-            Self::BandMf(_) | Self::Dense(_) | Self::BandToeplitz { column_normalised: true, .. } => {
-                Err(StrategyError::NotToeplitz { mechanism: self.name() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check_row(&self, n: u64, t: u64) -> Result<usize> {
-        self.validate()?;
-        match self {
-            Self::Tree(_) => return Err(StrategyError::NoMatrix { mechanism: self.name() }),
-            Self::BandMf(banded) => drop(banded.rounds(n)?),
-            Self::Dense(dense) => drop(dense.rounds(n)?),
-            _ => drop(series_length(n)?),
-        }
-        if t >= n {
-            return Err(invalid("round", t, format!("0 to {}, the rounds of this run", n - 1)));
-        }
-        Ok(t as usize)
     }
 }
 
@@ -290,14 +200,4 @@ fn positive_lead(what: &'static str, values: &[f64]) -> Result<()> {
         return Err(invalid("leading coefficient", values[0], "above zero"));
     }
     Ok(())
-}
-
-fn padded(mut values: Vec<f64>, length: usize) -> Vec<f64> {
-    values.resize(length, 0.0);
-    values
-}
-
-fn reversed(mut values: Vec<f64>) -> Vec<f64> {
-    values.reverse();
-    values
 }

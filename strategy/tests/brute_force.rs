@@ -1,4 +1,5 @@
 //! Every mechanism against dense matrices and enumerated participation patterns.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Optimised losses against a peer's (reference/strategy.csv), times printed.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use std::ops::ControlFlow;
 use std::time::Instant;

@@ -1,4 +1,5 @@
 //! Tree sensitivities and errors against published rows and brute force.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use proptest::prelude::*;
 use strategy::tree::{Span, sensitivity_squared};

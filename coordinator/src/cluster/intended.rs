@@ -1,7 +1,5 @@
 //! Who should own what now, against who does.
 
-use std::collections::BTreeSet;
-
 use ledger::ShardRecord;
 use proto::{Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
@@ -64,8 +62,9 @@ impl Cluster {
     fn candidates(&self, now: Instant) -> Vec<Candidate> {
         let live = self.members.all_live(now).map(|(worker, member)| (worker.clone(), Some(member.incarnation)));
         let awaited = self.members.awaited().map(|worker| (worker.clone(), None));
-        let set: BTreeSet<_> = awaited.chain(live).map(|(worker, process)| (worker, process.map(|p| p.0))).collect();
-        set.into_iter().map(|(worker, process)| (worker, process.map(Incarnation))).collect()
+        let mut candidates: Vec<Candidate> = live.chain(awaited).collect();
+        candidates.sort_by(|a, b| a.0.cmp(&b.0));
+        candidates
     }
 
     fn to_place(&self, now: Instant, view: &JobView, shard: &ShardView, candidates: &[Candidate]) -> Shard {

@@ -90,9 +90,14 @@ impl AccountCommand {
             Self::Zcdp(args) => {
                 let plan = Plan::from_path(&args.plan)?;
                 let (n, rule) = (plan.iterations(), plan.participation());
-                let report =
-                    accounting::account(&plan.strategy(), n, rule.into(), plan.noise_multiplier(), args.delta)
-                        .map_err(unusable)?;
+                let report = accounting::account(
+                    &plan.strategy(),
+                    n,
+                    rule.into(),
+                    plan.noise_multiplier(),
+                    args.delta,
+                )
+                .map_err(unusable)?;
                 answer("zcdp", &report)
                     .with("mechanism", plan.mechanism().name())
                     .with("iterations", n)
@@ -102,9 +107,14 @@ impl AccountCommand {
             }
             Self::Tree(TreeArgs { noise_multiplier, shape, delta }) => {
                 let rule = shape.participation.rule()?;
-                let report =
-                    accounting::tree::account(&shape.tree()?, shape.iterations, rule, noise_multiplier, delta)
-                        .map_err(unusable)?;
+                let report = accounting::tree::account(
+                    &shape.tree()?,
+                    shape.iterations,
+                    rule,
+                    noise_multiplier,
+                    delta,
+                )
+                .map_err(unusable)?;
                 answer("tree", &report).with("iterations", shape.iterations).print(format)?;
             }
         }

@@ -52,7 +52,8 @@ impl CalibrateCommand {
         let (name, report) = match self {
             Self::Gaussian { sensitivity, goal } => {
                 let exact = Sensitivity { value: sensitivity, exact: true };
-                let sigma = accounting::calibrate_gaussian(sensitivity, goal.epsilon, goal.delta).map_err(unusable)?;
+                let sigma = accounting::calibrate_gaussian(sensitivity, goal.epsilon, goal.delta)
+                    .map_err(unusable)?;
                 ("gaussian", Report::at_delta(exact, sigma, goal.delta).map_err(unusable)?)
             }
             Self::Zcdp { plan, goal } => {
@@ -70,6 +71,11 @@ impl CalibrateCommand {
     }
 }
 
-fn calibrated(strategy: &Strategy, n: u64, rule: strategy::Participation, goal: Goal) -> anyhow::Result<Report> {
+fn calibrated(
+    strategy: &Strategy,
+    n: u64,
+    rule: strategy::Participation,
+    goal: Goal,
+) -> anyhow::Result<Report> {
     accounting::calibrate(strategy, n, rule, goal.epsilon, goal.delta).map_err(unusable)
 }

@@ -76,8 +76,9 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     within("--range", &range, dimension, "the dimension")?;
     let steps = args.steps.0.clone();
     within("--steps", &steps, branch.plan.iterations(), "the plan's iterations")?;
-    let stream = Stream::new(&branch.key, branch.rounds).with_backend(args.backend.into()).map_err(bad_use)?;
-    let streams = if args.iid { branch.streams(&steps) } else { steps.clone() };
+    let stream =
+        Stream::new(&branch.key, branch.rounds).with_backend(args.backend.into()).map_err(bad_use)?;
+    let streams = if args.iid { branch.plan.streams(steps.clone()) } else { steps.clone() };
     let (rows, coordinates) = (streams.end - streams.start, range.end - range.start);
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("start threads")?;
@@ -134,7 +135,11 @@ fn replay(generator: &mut Generator, row: u64, pool: &ThreadPool) -> anyhow::Res
 enum Maker {
     Correlated(Box<Generator>),
     /// `next`: a stream number; `offset`: the first coordinate.
-    Iid { stream: Stream, next: u64, offset: u64 },
+    Iid {
+        stream: Stream,
+        next: u64,
+        offset: u64,
+    },
 }
 
 impl Maker {

@@ -49,8 +49,13 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     }
     let mut file = NpyReader::open(&args.file)?;
     file.seek_row(row_of(args, &file)?)?;
-    let oracle =
-        Oracle::new(branch.key.clone(), branch.rounds, branch.coefficients.clone(), plan.iterations(), plan.scale())?;
+    let oracle = Oracle::new(
+        branch.key.clone(),
+        branch.rounds,
+        branch.coefficients.clone(),
+        plan.iterations(),
+        plan.scale(),
+    )?;
     let difference = first_difference(&oracle, step, &range, &mut file)?;
     let equal = difference.is_none();
     if let Some(Difference { coordinate, file, oracle }) = &difference {
@@ -76,13 +81,17 @@ fn row_of(args: &VerifyArgs, file: &NpyReader) -> anyhow::Result<u64> {
     let coordinates = args.range.0.end - args.range.0.start;
     if file.coordinates != coordinates {
         let (name, found) = (args.file.display(), file.coordinates);
-        return Err(bad_use(format!("--range has {coordinates} coordinates, but {name} has rows of {found}")));
+        return Err(bad_use(format!(
+            "--range has {coordinates} coordinates, but {name} has rows of {found}"
+        )));
     }
     match (args.row, file.rows) {
         (None, 1) => Ok(0),
         (Some(row), rows) if row < rows => Ok(row),
         (None, rows) => Err(bad_use(format!("the file has {rows} rows: name one with --row"))),
-        (Some(row), rows) => Err(bad_use(format!("--row is {row}, but the file has {rows} rows, counted from 0"))),
+        (Some(row), rows) => {
+            Err(bad_use(format!("--row is {row}, but the file has {rows} rows, counted from 0")))
+        }
     }
 }
 

@@ -1,0 +1,224 @@
+//! Settings of a coordinator: flags, before `RUSTLE_…` variables, before a file, before defaults.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use node::listen::bind_loopback_checked;
+use node::quantities::parse_duration;
+use node::settings::{Layers, Setting, SettingError};
+use tokio::net::TcpListener;
+use tracing::warn;
+
+/// The flags; whatever is not given comes from the environment, the file or the default.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CoordinatorArgs {
+    /// Address of the gRPC services; port 0 lets the system choose [default: 127.0.0.1:7300]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Address of /metrics, /livez, /readyz and /status [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<String>,
+    /// Folder of the ledger, and of checkpoints unless --checkpoint-url says otherwise
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// Where checkpoints go; "none" for nowhere [default: the folder `checkpoints` in the data folder]
+    #[arg(long, value_name = "URL")]
+    pub checkpoint_url: Option<String>,
+    /// Time between checkpoints of a job; 0 for none but those asked for [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    pub checkpoint_interval: Option<String>,
+    /// Checkpoints of a job to keep [default: 2]
+    #[arg(long, value_name = "COUNT")]
+    pub keep_checkpoints: Option<String>,
+    /// Time between heartbeats of a worker [default: 200ms]
+    #[arg(long, value_name = "DURATION")]
+    pub heartbeat: Option<String>,
+    /// A worker not heard of for this long loses its shards [default: 2s]
+    #[arg(long, value_name = "DURATION")]
+    pub lease_ttl: Option<String>,
+    /// How long a proxied fetch waits for a range without an owner, unless it says so itself [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub fetch_deadline: Option<String>,
+    /// File to write once ready, with the addresses
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<String>,
+    /// Listen where other hosts can connect, although nothing here authenticates them
+    #[arg(long)]
+    pub allow_public: bool,
+    /// TOML file of settings
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// What the coordinator runs by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub data_dir: PathBuf,
+    pub checkpoint_url: Option<String>,
+    /// Zero: on demand alone.
+    pub checkpoint_interval: Duration,
+    pub keep_checkpoints: usize,
+    pub heartbeat: Duration,
+    pub lease_ttl: Duration,
+    pub fetch_deadline: Duration,
+}
+
+/// Settings, and where to listen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub listen: SocketAddr,
+    pub metrics_listen: SocketAddr,
+    pub allow_public: bool,
+    pub ready_file: Option<PathBuf>,
+    pub settings: Settings,
+}
+
+/// Ready to [run](crate::run): the addresses are taken.
+#[derive(Debug)]
+pub struct CoordinatorConfig {
+    pub settings: Settings,
+    pub listener: TcpListener,
+    pub metrics_listener: TcpListener,
+    pub ready_file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The defaults over a folder.
+    pub fn in_folder(data_dir: &Path) -> anyhow::Result<Self> {
+        let data_dir = data_dir.to_str().context("the data folder's name is not UTF-8")?;
+        let args = CoordinatorArgs { data_dir: Some(data_dir.to_owned()), ..CoordinatorArgs::default() };
+        Ok(args.resolve_in(Layers::from_parts([], None)?)?.0.settings)
+    }
+}
+
+impl CoordinatorArgs {
+    /// All settings, and for each where it came from.
+    pub fn resolve(self) -> anyhow::Result<(Options, Vec<Setting>)> {
+        let layers = Layers::load(self.config.as_deref())?;
+        self.resolve_in(layers)
+    }
+
+    fn resolve_in(self, mut layers: Layers) -> anyhow::Result<(Options, Vec<Setting>)> {
+        let layer = &mut layers;
+        let listen = layer.with_default("listen", self.listen, "127.0.0.1:7300", SocketAddr::from_str)?;
+        let metrics_listen =
+            layer.with_default("metrics_listen", self.metrics_listen, "127.0.0.1:0", SocketAddr::from_str)?;
+        let data_dir = layer.required("data_dir", self.data_dir, std::path::absolute)?;
+        let default_url = format!("file://{}", data_dir.join("checkpoints").display());
+        let checkpoint_url = layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?;
+        let checkpoint_interval = duration(layer, "checkpoint_interval", self.checkpoint_interval, "60s")?;
+        let keep_checkpoints = layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
+        let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
+        let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
+        let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
+        let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
+        let allow_public = self.allow_public.then(|| "true".to_owned());
+        let allow_public = layer.with_default("allow_public", allow_public, false, bool::from_str)?;
+        ensure!(heartbeat >= Duration::from_millis(10), "heartbeat is {heartbeat:?}; allowed: 10ms or longer");
+        ensure!(
+            lease_ttl >= heartbeat * 3,
+            "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
+        );
+        let settings = Settings {
+            data_dir,
+            checkpoint_url,
+            checkpoint_interval,
+            keep_checkpoints,
+            heartbeat,
+            lease_ttl,
+            fetch_deadline,
+        };
+        Ok((Options { listen, metrics_listen, allow_public, ready_file, settings }, layers.finish()?))
+    }
+}
+
+impl Options {
+    /// Takes both addresses. Others than loopback only with `allow_public`.
+    pub async fn bind(self) -> anyhow::Result<CoordinatorConfig> {
+        let Options { listen, metrics_listen, allow_public, ready_file, settings } = self;
+        let hint = "--allow-public permits addresses that other hosts can reach";
+        let listener = bind_loopback_checked(listen, allow_public).await.context(hint)?;
+        let metrics_listener = bind_loopback_checked(metrics_listen, allow_public).await.context(hint)?;
+        for address in [listen, metrics_listen].iter().filter(|at| !at.ip().to_canonical().is_loopback()) {
+            warn!(%address, "other hosts can reach this address, and nothing here authenticates or encrypts");
+        }
+        Ok(CoordinatorConfig { settings, listener, metrics_listener, ready_file })
+    }
+}
+
+fn duration(
+    layers: &mut Layers,
+    name: &'static str,
+    flag: Option<String>,
+    default: &str,
+) -> Result<Duration, SettingError> {
+    let parse = |text: &str| if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text) };
+    layers.with_default(name, flag, default, parse)
+}
+
+fn store_url(text: &str) -> Result<Option<String>, Infallible> {
+    Ok(Some(text.to_owned()).filter(|url| !url.is_empty() && url != "none"))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&count| count >= 1).ok_or_else(|| "allowed: 1 or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(args: CoordinatorArgs, environment: &[(&str, &str)]) -> anyhow::Result<Options> {
+        let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let data_dir = args.data_dir.or(Some("/data".into()));
+        let args = CoordinatorArgs { data_dir, ..args };
+        Ok(args.resolve_in(Layers::from_parts(environment, None)?)?.0)
+    }
+
+    #[test]
+    fn the_defaults_are_as_documented() {
+        let options = resolve(CoordinatorArgs::default(), &[]).unwrap();
+        assert_eq!(options.listen, "127.0.0.1:7300".parse().unwrap());
+        assert_eq!(options.settings.checkpoint_url.as_deref(), Some("file:///data/checkpoints"));
+        assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
+        assert!(!options.allow_public && options.ready_file.is_none());
+    }
+
+    #[test]
+    fn flags_come_before_the_environment() {
+        let environment = [("RUSTLE_HEARTBEAT", "50ms"), ("RUSTLE_LEASE_TTL", "1s"), ("RUSTLE_CHECKPOINT_URL", "none")];
+        let args = CoordinatorArgs { heartbeat: Some("100ms".into()), ..CoordinatorArgs::default() };
+        let settings = resolve(args, &environment).unwrap().settings;
+        assert_eq!((settings.heartbeat.as_millis(), settings.lease_ttl.as_millis()), (100, 1000));
+        assert_eq!(settings.checkpoint_url, None);
+    }
+
+    #[test]
+    fn bad_settings_are_refused_by_name() {
+        for (name, value) in [
+            ("RUSTLE_LEASE_TTL", "300ms"),
+            ("RUSTLE_HEARTBEAT", "0"),
+            ("RUSTLE_KEEP_CHECKPOINTS", "0"),
+            ("RUSTLE_LISTEN", "here"),
+        ] {
+            let error = format!("{:#}", resolve(CoordinatorArgs::default(), &[(name, value)]).unwrap_err());
+            let field = name.trim_start_matches("RUSTLE_").to_lowercase();
+            assert!(error.contains(&field), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn public_addresses_need_the_flag() {
+        let options = |allow_public| {
+            let args = CoordinatorArgs { listen: Some("0.0.0.0:0".into()), allow_public, ..Default::default() };
+            resolve(args, &[]).unwrap()
+        };
+        let error = format!("{:#}", options(false).bind().await.unwrap_err());
+        assert!(error.contains("--allow-public"), "{error}");
+        options(true).bind().await.unwrap();
+    }
+}

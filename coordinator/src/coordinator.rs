@@ -1,0 +1,107 @@
+//! The coordinator's state, shared by its services and its tasks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use client::Connections;
+use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, LedgerError};
+use plan::Plan;
+use proto::{JobId, Result};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::blocking::{Stop, with_ledger};
+use crate::cluster::{Cluster, JobView};
+use crate::config::Settings;
+use crate::release::Releaser;
+
+pub struct Coordinator {
+    pub settings: Settings,
+    /// Above that of every coordinator before on this ledger.
+    pub epoch: u64,
+    pub ledger: Ledger,
+    pub releaser: std::sync::Arc<Releaser>,
+    /// `None` where checkpoints are turned off.
+    pub store: Option<CheckpointStore>,
+    pub connections: Connections,
+    pub stop: Stop,
+    /// Wakes placement.
+    pub nudge: Notify,
+    /// Held while shards or states of jobs change in the ledger and then in memory.
+    pub changes: tokio::sync::Mutex<()>,
+    pub next_checkpoint: std::sync::atomic::AtomicU64,
+    cluster: Mutex<Cluster>,
+}
+
+impl Coordinator {
+    /// Opens the ledger, takes a new epoch, and reads every job. Blocks.
+    pub fn open(settings: Settings, connections: Connections, stop: Stop) -> anyhow::Result<Self> {
+        let ledger = Ledger::open(&settings.data_dir.join("ledger.redb"))?;
+        let store = settings.checkpoint_url.as_deref().map(CheckpointStore::open).transpose()?;
+        let epoch = ledger.next_coordinator_epoch()?;
+        let mut cluster = Cluster::new(settings.lease_ttl);
+        let now = Instant::now();
+        for record in ledger.jobs()? {
+            cluster.restore_job(read_job(&ledger, record)?, now);
+        }
+        Ok(Self {
+            settings,
+            epoch,
+            ledger,
+            releaser: Releaser::new()?.into(),
+            store,
+            connections,
+            stop,
+            nudge: Notify::new(),
+            changes: tokio::sync::Mutex::new(()),
+            next_checkpoint: std::sync::atomic::AtomicU64::new(0),
+            cluster: Mutex::new(cluster),
+        })
+    }
+
+    /// Never held over an await.
+    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub async fn with_ledger<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T> {
+        with_ledger(&self.ledger, &self.stop, call).await
+    }
+
+    pub fn store_url(&self) -> &str {
+        self.settings.checkpoint_url.as_deref().unwrap_or_default()
+    }
+
+    pub fn job_message(&self, job: &JobId) -> Result<proto::pb::Job> {
+        Ok(self.cluster().job(job)?.to_message())
+    }
+
+    pub fn lease_ttl(&self) -> Duration {
+        self.settings.lease_ttl
+    }
+}
+
+fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
+    if record.state == JobState::Destroyed {
+        let bound = ledger.binding_summary(&record.job, record.branch)?;
+        return Ok(JobView { bound, ..JobView::new(record, Vec::new(), 0) });
+    }
+    let plan = Plan::from_toml_str(&record.plan_toml)
+        .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
+    let shards = ledger.shards(&record.job)?;
+    let bound = ledger.binding_summary(&record.job, record.branch)?;
+    let newest = newest(ledger.checkpoints(&record.job)?);
+    Ok(JobView { bound, newest, ..JobView::new(record, shards, bytes_per_coordinate(&plan)) })
+}
+
+pub fn newest(checkpoints: Vec<CheckpointRecord>) -> Option<CheckpointRecord> {
+    checkpoints.into_iter().max_by_key(|checkpoint| checkpoint.id)
+}
+
+/// A worker keeps the mechanism's state and at least one row.
+pub fn bytes_per_coordinate(plan: &Plan) -> u64 {
+    (plan.state_slots() as u64 + 1).saturating_mul(4)
+}

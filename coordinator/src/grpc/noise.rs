@@ -1,0 +1,37 @@
+//! `rustle.v1.Noise`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use proto::pb::{self, noise_server::Noise};
+use proto::{JobId, ReleaseToken, Result};
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status};
+
+use super::{answer, refused};
+use crate::coordinator::Coordinator;
+
+pub struct NoiseService(pub Arc<Coordinator>);
+
+#[tonic::async_trait]
+impl Noise for NoiseService {
+    async fn get_routing(
+        &self,
+        request: Request<pb::GetRoutingRequest>,
+    ) -> Result<Response<pb::Routing>, Status> {
+        let routing = JobId::new(request.into_inner().job).map_err(Into::into);
+        answer(routing.and_then(|job| self.0.routing(&job)).map(Into::into))
+    }
+
+    async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
+        let tokens = async { self.0.bind(request.into_inner().try_into()?).await }.await;
+        answer(tokens.map(|tokens| pb::BindResponse { tokens: tokens.iter().map(ReleaseToken::to_bytes).collect() }))
+    }
+
+    type FetchStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;
+
+    async fn fetch(&self, request: Request<pb::FetchRequest>) -> Result<Response<Self::FetchStream>, Status> {
+        let chunks = async { self.0.fetch(request.into_inner().try_into()?).await }.await;
+        answer(chunks.map(|chunks| Box::pin(chunks.map(|chunk| chunk.map_err(refused))) as Self::FetchStream))
+    }
+}

@@ -1,0 +1,109 @@
+//! The gRPC server: our three services, health and reflection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use node::rpc_metrics::RpcMetricsLayer;
+use node::trace_propagation::TraceLayer;
+use proto::pb::{
+    jobs_server::{self, JobsServer},
+    noise_server::{self, NoiseServer},
+    workers_server::{self, WorkersServer},
+};
+use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use super::jobs::JobsService;
+use super::noise::NoiseService;
+use super::workers::WorkersService;
+use crate::coordinator::Coordinator;
+
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+const FRAME_BYTES: u32 = 128 << 10;
+/// Calls under way may end within this time; health watches, which never do, are cut.
+const CLOSING_TIME: Duration = Duration::from_secs(5);
+
+/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
+pub async fn serve(
+    coordinator: Arc<Coordinator>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<JobsServer<JobsService>>().await;
+    health.set_serving::<NoiseServer<NoiseService>>().await;
+    health.set_serving::<WorkersServer<WorkersService>>().await;
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .build_v1()
+        .context("reflection")?;
+
+    let jobs = JobsServer::new(JobsService(coordinator.clone()))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let noise = NoiseServer::new(NoiseService(coordinator.clone()))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let workers = WorkersServer::new(WorkersService(coordinator))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+
+    let closing = shutdown.clone();
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .max_frame_size(FRAME_BYTES)
+        .layer(TraceLayer)
+        .layer(RpcMetricsLayer::new(methods()))
+        .add_service(health_service)
+        .add_service(reflection)
+        .add_service(jobs)
+        .add_service(noise)
+        .add_service(workers)
+        .serve_with_incoming_shutdown(
+            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            async move {
+                closing.cancelled().await;
+                // Whoever watches learns it before the connection goes.
+                health.set_not_serving::<JobsServer<JobsService>>().await;
+                health.set_not_serving::<NoiseServer<NoiseService>>().await;
+                health.set_not_serving::<WorkersServer<WorkersService>>().await;
+            },
+        );
+    let too_late = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(CLOSING_TIME).await;
+    };
+    tokio::select! {
+        served = server => served.context("the gRPC server failed"),
+        () = too_late => Ok(()),
+    }
+}
+
+/// The methods that metrics name; any other is "other".
+fn methods() -> Vec<String> {
+    let of = |service: &str, methods: &[&str]| -> Vec<String> {
+        methods.iter().map(|method| format!("/{service}/{method}")).collect()
+    };
+    let jobs = [
+        "CreateJob",
+        "GetJob",
+        "ListJobs",
+        "FinishJob",
+        "DestroyJob",
+        "ReshardJob",
+        "CheckpointJob",
+        "GetReport",
+    ];
+    [
+        of(jobs_server::SERVICE_NAME, &jobs),
+        of(noise_server::SERVICE_NAME, &["GetRouting", "Bind", "Fetch"]),
+        of(workers_server::SERVICE_NAME, &["Register", "Heartbeat", "Deregister", "GetJobPlan"]),
+    ]
+    .concat()
+}

@@ -1,0 +1,68 @@
+//! `rustle.v1.Workers`.
+
+use std::sync::Arc;
+
+use proto::pb::{self, workers_server::Workers};
+use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
+use tonic::{Request, Response, Status};
+
+use super::answer;
+use crate::cluster::LeaseReport;
+use crate::coordinator::Coordinator;
+
+pub struct WorkersService(pub Arc<Coordinator>);
+
+fn process(worker: String, incarnation: &[u8]) -> Result<(WorkerId, Incarnation)> {
+    Ok((WorkerId::new(worker)?, incarnation.try_into()?))
+}
+
+impl WorkersService {
+    fn beat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
+        let (worker, incarnation) = process(request.worker, &request.incarnation)?;
+        let reports: Result<Vec<_>> = request.leases.into_iter().map(LeaseReport::try_from).collect();
+        let grants = self.0.heartbeat(&worker, incarnation, &reports?)?;
+        Ok(pb::HeartbeatResponse {
+            coordinator_epoch: self.0.epoch,
+            grants: grants.into_iter().map(Into::into).collect(),
+            release_key: self.0.releaser.key_for_workers(),
+        })
+    }
+
+    fn leave(&self, request: pb::DeregisterRequest) -> Result<pb::DeregisterResponse> {
+        let (worker, incarnation) = process(request.worker, &request.incarnation)?;
+        self.0.deregister(&worker, incarnation);
+        Ok(pb::DeregisterResponse {})
+    }
+}
+
+#[tonic::async_trait]
+impl Workers for WorkersService {
+    async fn register(
+        &self,
+        request: Request<pb::RegisterRequest>,
+    ) -> Result<Response<pb::RegisterResponse>, Status> {
+        answer(request.into_inner().try_into().and_then(|request| self.0.register(request)))
+    }
+
+    async fn heartbeat(
+        &self,
+        request: Request<pb::HeartbeatRequest>,
+    ) -> Result<Response<pb::HeartbeatResponse>, Status> {
+        answer(self.beat(request.into_inner()))
+    }
+
+    async fn deregister(
+        &self,
+        request: Request<pb::DeregisterRequest>,
+    ) -> Result<Response<pb::DeregisterResponse>, Status> {
+        answer(self.leave(request.into_inner()))
+    }
+
+    async fn get_job_plan(
+        &self,
+        request: Request<pb::GetJobPlanRequest>,
+    ) -> Result<Response<pb::JobPlan>, Status> {
+        let job = JobId::new(request.into_inner().job).map_err(ServiceError::from);
+        answer(job.and_then(|job| self.0.plan_of(&job)))
+    }
+}

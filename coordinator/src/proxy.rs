@@ -1,0 +1,61 @@
+//! Fetching through the coordinator, for clients that can't reach the workers. It moves noise and can't make it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use client::{Part, Routing, SliceRequest, Source, stream_chunks};
+use futures::future::BoxFuture;
+use proto::model::{Bind, Fetch};
+use proto::{ReleaseToken, Result, ServiceError, pb};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::coordinator::Coordinator;
+
+/// A caller can't hold a fetch for longer.
+const LONGEST_DEADLINE: Duration = Duration::from_secs(3600);
+
+impl Coordinator {
+    /// Binds the rows, then streams their checked chunks in the order in which they arrive from the workers.
+    pub async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<ReceiverStream<Result<pb::Chunk>>> {
+        let began = Instant::now();
+        let Fetch { bind, range, deadline_ms } = fetch;
+        // Before anything is bound: a mistaken range must not use up rows.
+        self.routing(&bind.job)?.check_range(range)?;
+        let wait = deadline_ms.map_or(self.settings.fetch_deadline, Duration::from_millis).min(LONGEST_DEADLINE);
+        let tokens = self.bind(bind.clone()).await?;
+        let request = SliceRequest {
+            job: bind.job.clone(),
+            branch: bind.branch,
+            part: Part { rows: bind.rows, range },
+            tokens,
+            began,
+            deadline: began + wait,
+        };
+        let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind });
+        Ok(stream_chunks(self.connections.clone(), source, request))
+    }
+}
+
+/// This coordinator's own answers, without a call to itself. Weak: a fetch that outlasts shutdown must not keep the
+/// ledger open.
+struct OwnSource {
+    coordinator: Weak<Coordinator>,
+    bind: Bind,
+}
+
+impl OwnSource {
+    fn coordinator(&self) -> Result<Arc<Coordinator>> {
+        self.coordinator.upgrade().ok_or(ServiceError::Unavailable { what: "the coordinator".into() })
+    }
+}
+
+impl Source for OwnSource {
+    fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
+        Box::pin(async { self.coordinator()?.routing(&self.bind.job) })
+    }
+
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
+        Box::pin(async { self.coordinator()?.bind(self.bind.clone()).await })
+    }
+}

@@ -1,0 +1,86 @@
+//! The one task that brings owners to what they should be.
+
+use std::sync::Arc;
+
+use metrics::{counter, gauge};
+use proto::Result;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::cluster::{Cluster, OwnerChanges};
+use crate::coordinator::Coordinator;
+use crate::metric_definitions::{CHECKPOINT_AGE, LEASES_CHANGED, SHARDS_UNREADY, WORKERS_ALIVE};
+
+impl Coordinator {
+    /// Runs until shutdown: at every change, and by the clock, for what time alone brings about.
+    pub async fn keep_reconciled(self: Arc<Self>, shutdown: CancellationToken) {
+        // Leases end between heartbeats: half of one is soon enough to call it at once.
+        let mut ticks = interval(self.settings.heartbeat / 2);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_seen = Instant::now();
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.nudge.notified() => {}
+                _ = ticks.tick() => {}
+            }
+            self.forgive_standstill(last_seen);
+            if let Err(error) = self.reconcile().await {
+                error!(%error, "owners could not be changed; trying again");
+                tokio::time::sleep(self.settings.heartbeat / 2).await;
+            }
+            last_seen = Instant::now();
+        }
+    }
+
+    /// Heartbeats that came while this process could not run were not the workers' to miss.
+    fn forgive_standstill(&self, last_seen: Instant) {
+        let gap = last_seen.elapsed();
+        if gap > self.lease_ttl() / 2 {
+            warn!(gap_ms = gap.as_millis() as u64, "this process stood still; leases are extended by as much");
+            self.cluster().members.forgive(gap);
+        }
+    }
+
+    /// One pass. Gives the number of shards that changed hands.
+    pub async fn reconcile(&self) -> Result<usize> {
+        let _change = self.changes.lock().await;
+        let changes = {
+            let (now, mut cluster) = (Instant::now(), self.cluster());
+            for worker in cluster.expire(now) {
+                warn!(%worker, "worker not heard of for the time of a lease: its shards go to others");
+            }
+            record_gauges(&cluster, now);
+            cluster.owner_changes(now)
+        };
+        let mut changed = 0;
+        for change in changes {
+            self.change_owners(&change).await?;
+            changed += change.owners.len();
+        }
+        Ok(changed)
+    }
+
+    async fn change_owners(&self, change: &OwnerChanges) -> Result<()> {
+        let (job, owners) = (change.job.clone(), change.for_ledger());
+        let records = self.with_ledger(move |ledger| ledger.set_owners(&job, &owners)).await?;
+        for (shard, owner) in &change.owners {
+            let owner = owner.as_ref().map_or("nobody", |(worker, _)| worker.as_str());
+            info!(job = %change.job, shard, owner, "shard given");
+        }
+        counter!(LEASES_CHANGED).increment(change.owners.len() as u64);
+        self.cluster().owners_changed(change, records);
+        Ok(())
+    }
+}
+
+fn record_gauges(cluster: &Cluster, now: Instant) {
+    gauge!(WORKERS_ALIVE).set(cluster.members.all_live(now).count() as f64);
+    let served = cluster.jobs().filter(|view| view.is_served());
+    let unready = served.flat_map(|view| &view.shards).filter(|shard| !shard.is_ready);
+    gauge!(SHARDS_UNREADY).set(unready.count() as f64);
+    let running = cluster.jobs().filter(|view| view.record.state == ledger::JobState::Running);
+    let ages = running.filter_map(|view| view.written).map(|(when, _)| now.duration_since(when).as_secs_f64());
+    gauge!(CHECKPOINT_AGE).set(ages.fold(0.0, f64::max));
+}

@@ -1,0 +1,90 @@
+//! Start and end of a coordinator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use client::Connections;
+use node::build_info::record_build_info;
+use node::metrics_endpoint::MetricsEndpoint;
+use node::readiness::Readiness;
+use node::ready_file::ReadyFile;
+use node::recorder::install_recorder;
+use node::shutdown::drain;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::blocking::Stop;
+use crate::config::CoordinatorConfig;
+use crate::coordinator::Coordinator;
+use crate::metric_definitions::describe_metrics;
+
+const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Runs until `shutdown` is cancelled, or until the ledger can't be trusted any more, which is an error.
+pub async fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> anyhow::Result<()> {
+    run_with(config, Connections::new(), shutdown).await
+}
+
+/// As [`run`], reaching workers through given connections.
+pub async fn run_with(
+    config: CoordinatorConfig,
+    connections: Connections,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let CoordinatorConfig { settings, listener, metrics_listener, ready_file } = config;
+    let recorder = install_recorder()?;
+    describe_metrics();
+    record_build_info(env!("CARGO_PKG_VERSION"));
+    if let Some(path) = &ready_file {
+        ReadyFile::clear(path)?;
+    }
+
+    // A child, so that a ledger that fails ends this coordinator and nothing else in the process.
+    let shutdown = shutdown.child_token();
+    let stop = Stop::new(shutdown.clone());
+    let opening = (settings, connections, stop.clone());
+    let coordinator =
+        tokio::task::spawn_blocking(move || open(opening.0, opening.1, opening.2)).await.context("opening")??;
+    let coordinator = Arc::new(coordinator);
+    let (address, metrics_address) = (listener.local_addr()?, metrics_listener.local_addr()?);
+
+    let readiness = Readiness::not_ready("starting");
+    let watched = Arc::downgrade(&coordinator);
+    let status = move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
+    let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status: Arc::new(status) };
+    let tasks = TaskTracker::new();
+    let metrics_shutdown = CancellationToken::new();
+    tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
+    tasks.spawn(coordinator.clone().keep_reconciled(shutdown.clone()));
+    tasks.spawn(coordinator.clone().keep_checkpointing(shutdown.clone()));
+
+    readiness.set_ready();
+    if let Some(path) = &ready_file {
+        // The listener is bound: a connection made from now on is served.
+        ReadyFile::new(address, metrics_address).write(path)?;
+    }
+    info!(%address, metrics = %metrics_address, epoch = coordinator.epoch, "coordinator ready");
+    let served = crate::grpc::serve(coordinator, listener, shutdown.clone()).await;
+
+    readiness.set_not_ready("shutting down");
+    metrics_shutdown.cancel();
+    if let Err(late) = drain(&shutdown, &tasks, DRAIN_DEADLINE).await {
+        warn!(%late, "ending without them");
+    }
+    if let Some(path) = &ready_file {
+        ReadyFile::clear(path)?;
+    }
+    served?;
+    match stop.reason() {
+        Some(reason) => bail!("the coordinator stopped: {reason}"),
+        None => Ok(()),
+    }
+}
+
+fn open(settings: crate::Settings, connections: Connections, stop: Stop) -> anyhow::Result<Coordinator> {
+    let folder = &settings.data_dir;
+    std::fs::create_dir_all(folder).with_context(|| format!("data folder {}", folder.display()))?;
+    Coordinator::open(settings, connections, stop)
+}

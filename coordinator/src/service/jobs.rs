@@ -1,0 +1,178 @@
+//! The life of jobs.
+
+use ledger::{Created, JobRecord, JobState, ShardRecord};
+use plan::Plan;
+use proto::model::CreateJob;
+use proto::{JobId, Result, ServiceError, pb};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::cluster::JobView;
+use crate::coordinator::{Coordinator, bytes_per_coordinate};
+use crate::split;
+
+impl Coordinator {
+    pub async fn create_job(&self, request: CreateJob) -> Result<pb::Job> {
+        let plan = checked_plan(&request)?;
+        let dimension = dimension_of(&request, &plan)?;
+        let _change = self.changes.lock().await;
+        let shards = match request.shards {
+            Some(shards) => shards,
+            None => self.shards_to_choose(&request.job, dimension),
+        };
+        let record = JobRecord {
+            job: request.job,
+            plan_digest: plan.digest(),
+            dimension,
+            iterations: plan.iterations(),
+            mechanism: plan.mechanism().name().to_owned(),
+            key_commitment: request.key_commitment,
+            branch: 0,
+            shards,
+            layout_epoch: 0,
+            state: JobState::Running,
+            plan_toml: request.plan_toml,
+        };
+        let job = record.job.clone();
+        let shards = first_shards(&record)?;
+        let view = JobView::new(record.clone(), shards.clone(), bytes_per_coordinate(&plan));
+        match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
+            Created::Same => info!(%job, "job exists with this definition"),
+            Created::New => {
+                info!(%job, dimension, shards = view.shards.len(), "job created");
+                self.cluster().add_job(view);
+                self.nudge.notify_one();
+            }
+        }
+        self.job_message(&job)
+    }
+
+    /// One for each live worker; where the job exists, as many as it has.
+    fn shards_to_choose(&self, job: &JobId, dimension: u64) -> u32 {
+        let cluster = self.cluster();
+        if let Ok(view) = cluster.job(job)
+            && view.record.dimension == dimension
+        {
+            return view.record.shards;
+        }
+        let live = cluster.members.all_live(Instant::now()).count().max(1) as u64;
+        live.min(split::most_shards(dimension)) as u32
+    }
+
+    pub fn list_jobs(&self) -> Vec<pb::Job> {
+        self.cluster().jobs().map(JobView::to_message).collect()
+    }
+
+    pub async fn finish_job(&self, job: JobId) -> Result<pb::Job> {
+        let record = self.set_state(&job, JobState::Finished).await?;
+        info!(%job, "job finished");
+        let mut cluster = self.cluster();
+        let view = cluster.job_mut(&job)?;
+        view.record = record;
+        Ok(view.to_message())
+    }
+
+    /// From the moment the ledger has it, nothing of the job is released; the rest is tidying up.
+    pub async fn destroy_job(&self, job: JobId) -> Result<pb::DestroyJobResponse> {
+        let record = self.set_state(&job, JobState::Destroyed).await?;
+        let bound = {
+            let mut cluster = self.cluster();
+            cluster.replace(record, Vec::new())?;
+            let view = cluster.job_mut(&job)?;
+            view.newest = None;
+            view.bound
+        };
+        self.nudge.notify_one();
+        let (deleted, left) = self.delete_checkpoints(&job).await;
+        info!(%job, rows_bound = bound.rows_bound, deleted, left, "job destroyed");
+        let mut message = format!(
+            "job {job} is destroyed: none of its {} released rows can be fetched or recomputed by this cluster any \
+             more. Delete the job's key to make that final; as long as it exists, whoever holds it can recompute all \
+             of them.",
+            bound.rows_bound
+        );
+        if left > 0 {
+            message.push_str(&format!(
+                " {left} checkpoints could not be deleted: destroy the job again, or delete them by hand."
+            ));
+        }
+        Ok(pb::DestroyJobResponse { rows_released: bound.rows_bound, checkpoints_deleted: deleted, message })
+    }
+
+    async fn set_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
+        let _change = self.changes.lock().await;
+        let name = job.clone();
+        self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
+    }
+
+    pub async fn reshard_job(&self, job: JobId, shards: u32) -> Result<pb::Job> {
+        let ranges = {
+            let cluster = self.cluster();
+            let view = cluster.job(&job)?;
+            if view.record.state != JobState::Running {
+                return Err(view.wrong_state("running, to be resharded"));
+            }
+            split::ranges(view.record.dimension, shards)?
+        };
+        // Without it the new shards are made again from the key: slower, and the same.
+        if let Err(error) = self.checkpoint(&job).await {
+            warn!(%job, %error, "resharding without a fresh checkpoint");
+        }
+        {
+            let _change = self.changes.lock().await;
+            let name = job.clone();
+            let (record, shards) = self
+                .with_ledger(move |ledger| {
+                    let shards = ledger.replace_shards(&name, &ranges)?;
+                    Ok((ledger.job(&name)?, shards))
+                })
+                .await?;
+            let record = record.ok_or_else(|| crate::cluster::no_job(&job))?;
+            self.cluster().replace(record, shards)?;
+        }
+        info!(%job, shards, "job resharded");
+        self.nudge.notify_one();
+        self.job_message(&job)
+    }
+
+    pub fn plan_of(&self, job: &JobId) -> Result<pb::JobPlan> {
+        let cluster = self.cluster();
+        let record = &cluster.job(job)?.record;
+        Ok(pb::JobPlan { plan_toml: record.plan_toml.clone(), plan_digest: record.plan_digest.to_vec() })
+    }
+}
+
+fn checked_plan(request: &CreateJob) -> Result<Plan> {
+    let plan = Plan::from_toml_str(&request.plan_toml).map_err(|error| match error {
+        plan::PlanError::Field { field, value, allowed } => ServiceError::InvalidArgument { field, value, allowed },
+        plan::PlanError::Missing { field, allowed } => ServiceError::invalid(field, "missing", allowed),
+        other => ServiceError::invalid("plan_toml", "not a plan", format!("a valid plan.toml ({other})")),
+    })?;
+    match request.plan_digest {
+        Some(expected) if expected != plan.digest() => Err(ServiceError::PlanDigestMismatch {
+            expected: hex::encode(expected),
+            actual: hex::encode(plan.digest()),
+        }),
+        _ => Ok(plan),
+    }
+}
+
+fn dimension_of(request: &CreateJob, plan: &Plan) -> Result<u64> {
+    let in_plan = plan.layout().map(plan::Layout::dimension);
+    let allowed = format!("1 to {}", plan::Layout::MAX_DIMENSION);
+    match (request.dimension, in_plan) {
+        (Some(asked), Some(in_plan)) if asked != in_plan => {
+            Err(ServiceError::invalid("dimension", asked, format!("{in_plan}, as in the plan's layout, or 0")))
+        }
+        (Some(asked), None) if asked > plan::Layout::MAX_DIMENSION => {
+            Err(ServiceError::invalid("dimension", asked, allowed))
+        }
+        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
+        (None, None) => Err(ServiceError::invalid("dimension", 0, format!("{allowed}; the plan has no layout"))),
+    }
+}
+
+fn first_shards(record: &JobRecord) -> Result<Vec<ShardRecord>> {
+    let ranges = split::ranges(record.dimension, record.shards)?.into_iter();
+    Ok(ranges.zip(0..).map(|(range, shard)| ShardRecord { shard, range, epoch: 0, owner: None }).collect())
+}

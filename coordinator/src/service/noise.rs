@@ -1,0 +1,68 @@
+//! Routing and binding.
+
+use client::{Route, Routing};
+use metrics::counter;
+use proto::model::Bind;
+use proto::{JobId, ReleaseToken, Result};
+use tokio::time::Instant;
+
+use crate::cluster::{Cluster, JobView, ShardView};
+use crate::coordinator::Coordinator;
+use crate::metric_definitions::{BINDINGS_REFUSED, ROWS_BOUND};
+use crate::release::Releaser;
+
+impl Coordinator {
+    pub fn routing(&self, job: &JobId) -> Result<Routing> {
+        let cluster = self.cluster();
+        let view = cluster.job(job)?;
+        if !view.is_served() {
+            return Err(view.wrong_state("running or finished, to be routed"));
+        }
+        Ok(routing_of(&cluster, view, Instant::now()))
+    }
+
+    /// Durable when it returns; one token a row.
+    pub async fn bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
+        let bound = self.try_to_bind(bind).await;
+        if let Err(error) = &bound {
+            counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1);
+        }
+        bound
+    }
+
+    async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
+        Releaser::check(&bind)?;
+        let (job, branch, rows) = (bind.job.clone(), bind.branch, bind.rows);
+        let releaser = self.releaser.clone();
+        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind)).await?;
+        counter!(ROWS_BOUND).increment(released.newly);
+        // A job destroyed in this moment is no longer in memory as running; its ledger entry is what counts.
+        if let Ok(view) = self.cluster().job_mut(&job) {
+            view.rows_were_bound(branch, rows.end, released.newly);
+        }
+        Ok(released.tokens)
+    }
+}
+
+fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
+    let record = &view.record;
+    let route = |shard: &ShardView| Route {
+        shard: shard.record.shard,
+        range: shard.record.range,
+        lease_epoch: shard.record.epoch,
+        endpoint: endpoint_of(cluster, shard, now),
+    };
+    Routing {
+        job: record.job.clone(),
+        branch: record.branch,
+        dimension: record.dimension,
+        iterations: record.iterations,
+        routes: view.shards.iter().map(route).collect(),
+    }
+}
+
+/// `None` unless the process that holds the lease lives and has said that the shard is ready.
+fn endpoint_of(cluster: &Cluster, shard: &ShardView, now: Instant) -> Option<String> {
+    let member = cluster.members.live(shard.record.owner.as_ref()?, now)?;
+    (shard.is_ready && shard.holder == Some(member.incarnation)).then(|| member.endpoint.clone())
+}

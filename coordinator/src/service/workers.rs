@@ -1,0 +1,59 @@
+//! Membership and leases.
+
+use proto::model::{LeaseGrant, Register};
+use proto::{Incarnation, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
+use tokio::time::Instant;
+use tracing::info;
+
+use crate::cluster::LeaseReport;
+use crate::coordinator::Coordinator;
+
+impl Coordinator {
+    pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
+        check_versions(&request)?;
+        let Register { worker, endpoint, incarnation, .. } = request;
+        self.cluster().members.register(Instant::now(), &worker, endpoint.clone(), incarnation)?;
+        info!(%worker, endpoint, "worker registered");
+        self.nudge.notify_one();
+        Ok(pb::RegisterResponse {
+            coordinator_epoch: self.epoch,
+            heartbeat_ms: self.settings.heartbeat.as_millis() as u64,
+            lease_ttl_ms: self.lease_ttl().as_millis() as u64,
+        })
+    }
+
+    /// The answer holds all leases that the worker should hold.
+    pub fn heartbeat(
+        &self,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+        reports: &[LeaseReport],
+    ) -> Result<Vec<LeaseGrant>> {
+        let now = Instant::now();
+        let mut cluster = self.cluster();
+        cluster.members.heard(now, worker, incarnation)?;
+        if cluster.take_reports(now, worker, incarnation, reports) {
+            self.nudge.notify_one();
+        }
+        Ok(cluster.grants(worker, incarnation, self.store_url()))
+    }
+
+    pub fn deregister(&self, worker: &WorkerId, incarnation: Incarnation) {
+        if self.cluster().deregister(worker, incarnation) {
+            info!(%worker, "worker left");
+            self.nudge.notify_one();
+        }
+    }
+}
+
+fn check_versions(request: &Register) -> Result<()> {
+    let (expected, actual) = (PROTOCOL_VERSION, request.protocol_version);
+    if expected != actual {
+        return Err(ServiceError::ProtocolVersionMismatch { expected, actual });
+    }
+    let (expected, actual) = (plan::STREAM_VERSION, request.stream_version);
+    if expected != actual {
+        return Err(ServiceError::StreamVersionMismatch { expected, actual });
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! The body of `/status`: jobs and workers, without secrets.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::cluster::{Cluster, JobView, ShardView};
+use crate::coordinator::Coordinator;
+
+impl Coordinator {
+    pub fn status(&self) -> Value {
+        let (now, cluster) = (Instant::now(), self.cluster());
+        json!({
+            "coordinator_epoch": self.epoch,
+            "protocol_version": proto::PROTOCOL_VERSION,
+            "stream_version": plan::STREAM_VERSION,
+            "checkpoints_on": self.store.is_some(),
+            "workers": workers(&cluster, now),
+            "jobs": cluster.jobs().map(job).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
+    let row = |(name, member): (&proto::WorkerId, &crate::cluster::Member)| {
+        let owned = cluster.jobs().flat_map(|view| &view.shards);
+        let owned = owned.filter(|shard| shard.record.owner.as_ref() == Some(name));
+        json!({
+            "worker": name,
+            "endpoint": member.endpoint,
+            "last_heard_ms": now.duration_since(member.last_heard).as_millis() as u64,
+            "shards": owned.count(),
+        })
+    };
+    cluster.members.all_live(now).map(row).collect()
+}
+
+fn job(view: &JobView) -> Value {
+    let record = &view.record;
+    json!({
+        "job": record.job,
+        "state": record.state,
+        "mechanism": record.mechanism,
+        "plan_digest": hex::encode(record.plan_digest),
+        "dimension": record.dimension,
+        "iterations": record.iterations,
+        "branch": record.branch,
+        "rows_bound": view.bound.rows_bound,
+        "next_row": view.bound.next_row,
+        "newest_checkpoint": view.newest.as_ref().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
+        "shards": view.shards.iter().map(shard).collect::<Vec<_>>(),
+    })
+}
+
+fn shard(view: &ShardView) -> Value {
+    let report = view.last_report.as_ref();
+    json!({
+        "shard": view.record.shard,
+        "start": view.record.range.start,
+        "end": view.record.range.end,
+        "epoch": view.record.epoch,
+        "owner": view.record.owner,
+        "ready": view.is_ready,
+        "next_row": report.map(|report| report.next_row),
+        "released": report.map(|report| report.released),
+        "state_bytes": report.map(|report| report.state_bytes),
+        "ahead_bytes": report.map(|report| report.ahead_bytes),
+    })
+}

@@ -1,0 +1,128 @@
+//! The fast path gives the oracle's bits, however rows, ranges, threads and restarts are cut.
+
+mod common;
+
+use common::{Case, Choices, all_rows, bits, branch_key, cases, stream};
+use noise_kernel::{BLOCK, Backend, Generator, Oracle, Rounds, Stream, stream_count};
+use rayon::ThreadPoolBuilder;
+use std::ops::Range;
+
+const SCALE: f32 = 1.375;
+/// Five blocks, the first and last in part.
+const WINDOW: Range<u64> = 300..2_100;
+
+fn oracle(case: &Case) -> Oracle {
+    let coefficients = case.coefficients.clone();
+    Oracle::new(branch_key(), Rounds::Twenty, coefficients, case.iterations, SCALE).unwrap()
+}
+
+fn columns(rows: &[Vec<f32>], window: &Range<u64>, range: &Range<u64>) -> Vec<Vec<u32>> {
+    let part = (range.start - window.start) as usize..(range.end - window.start) as usize;
+    bits(&rows.iter().map(|row| row[part.clone()].to_vec()).collect::<Vec<_>>())
+}
+
+#[test]
+fn every_mechanism_range_and_pattern_gives_the_oracles_bits() {
+    let pools = [1, 2, 3].map(|n| ThreadPoolBuilder::new().num_threads(n).build().unwrap());
+    let mut choices = Choices(1);
+    for case in cases() {
+        let expected = oracle(&case).rows(0..case.iterations, WINDOW).unwrap();
+        for pattern in [1, 2, 3, 7, 16, 0] {
+            let start = WINDOW.start + choices.below(WINDOW.end - WINDOW.start);
+            let end = start + 1 + choices.below(WINDOW.end - start);
+            let range = if pattern == 16 { WINDOW } else { start..end };
+            let mut generator = case.generator(stream(), SCALE, range.clone());
+            let pool = &pools[choices.below(3) as usize];
+            let mut at_once = || if pattern == 0 { 1 + choices.below(20) as usize } else { pattern };
+            let rows = pool.install(|| all_rows(&mut generator, &mut at_once));
+            let equal = bits(&rows) == columns(&expected, &WINDOW, &range);
+            assert!(equal, "{}, range {range:?}, {pattern} rows at once", case.name);
+        }
+    }
+}
+
+#[test]
+fn every_backend_gives_the_same_bits() {
+    for case in cases() {
+        let expected = oracle(&case).rows(0..case.iterations, WINDOW).unwrap();
+        for backend in Backend::available() {
+            let mut generator = case.generator(stream().with_backend(backend).unwrap(), SCALE, WINDOW);
+            let rows = all_rows(&mut generator, || 11);
+            assert!(bits(&rows) == bits(&expected), "{} on {backend:?}", case.name);
+        }
+    }
+}
+
+#[test]
+fn a_restored_or_skipped_generator_goes_on_with_the_same_bits() {
+    let mut choices = Choices(2);
+    for case in cases() {
+        let expected = bits(&all_rows(&mut case.generator(stream(), SCALE, WINDOW), || 16));
+        for _ in 0..4 {
+            let row = choices.below(case.iterations + 1);
+            let mut stepped = case.generator(stream(), SCALE, WINDOW);
+            let mut skipped = case.generator(stream(), SCALE, WINDOW);
+            skipped.skip(row).unwrap();
+            for _ in 0..row {
+                stepped.generate(&mut [&mut [f32::NAN; 1_800][..]]).unwrap();
+            }
+            assert_eq!(skipped.next_row(), row);
+            assert!(stepped.state() == skipped.state(), "{}: state is canonical", case.name);
+            let (coefficients, state) = (case.coefficients.clone(), stepped.into_state());
+            let mut restored =
+                Generator::restore(stream(), coefficients, case.iterations, SCALE, WINDOW, row, state)
+                    .unwrap();
+            let rest = &expected[row as usize..];
+            assert!(bits(&all_rows(&mut restored, || 5)) == rest, "{} restored at {row}", case.name);
+            assert!(bits(&all_rows(&mut skipped, || 7)) == rest, "{} skipped to {row}", case.name);
+        }
+    }
+}
+
+#[test]
+fn states_of_ranges_that_meet_join_as_slices() {
+    for case in cases() {
+        let cut = 2 * BLOCK as u64;
+        let mut whole = case.generator(stream(), SCALE, WINDOW);
+        let mut left = case.generator(stream(), SCALE, WINDOW.start..cut);
+        let mut right = case.generator(stream(), SCALE, cut..WINDOW.end);
+        let rows = case.iterations / 2;
+        for generator in [&mut whole, &mut left, &mut right] {
+            generator.skip(rows).unwrap();
+        }
+        assert_eq!(whole.block_state_len(), whole.slots() * BLOCK);
+        assert_eq!(whole.state_bytes(), 5 * whole.block_state_len() * 4);
+        let joined = [left.state(), right.state()].concat();
+        assert!(whole.state() == joined, "{}", case.name);
+    }
+}
+
+#[test]
+fn far_coordinates_and_both_rounds() {
+    // Block counters and stream numbers past 2³².
+    let far = (1u64 << 45) + 77..(1 << 45) + 1_300;
+    for rounds in [Rounds::Twenty, Rounds::Twelve] {
+        let case = Case::new("far", 1 << 50, plan::Coefficients::Identity);
+        let coefficients = case.coefficients.clone();
+        let oracle = Oracle::new(branch_key(), rounds, coefficients, case.iterations, 1.0).unwrap();
+        for number in [0, 5, 1 << 33, (1 << 50) - 1] {
+            let expected = oracle.iid(number..number + 1, far.clone()).unwrap();
+            for backend in Backend::available() {
+                let stream = Stream::new(&branch_key(), rounds).with_backend(backend).unwrap();
+                let mut normals = vec![f32::NAN; 1_223];
+                stream.iid(number, far.clone(), &mut normals).unwrap();
+                assert_eq!(bits(&[normals]), bits(&expected));
+            }
+        }
+    }
+}
+
+#[test]
+fn iid_has_every_node_of_a_tree() {
+    let (n, coefficients) = common::tree(&[(5, 3), (6, 0)]);
+    let case = Case::new("tree", n, coefficients);
+    let nodes = stream_count(&case.coefficients, n);
+    assert_eq!(nodes, (2 * 8 - 1) + (2 * 6 - 2));
+    assert_eq!(oracle(&case).iid(0..nodes, 0..10).unwrap().len(), 25);
+    assert!(oracle(&case).iid(0..nodes + 1, 0..10).is_err());
+}

@@ -1,0 +1,89 @@
+//! `rustle fetch`: rows from a running cluster into an .npy file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use client::{Client, FetchRequest};
+use proto::{Commitment, CoordinateRange, JobId, RowRange};
+use tokio::time::Instant;
+
+use super::{job::CoordinatorArg, online};
+use crate::args::Span;
+use crate::npy::NpyWriter;
+use crate::output::{Answer, Format};
+
+/// Bytes of rows asked for at once.
+const BATCH_BYTES: u64 = 64 << 20;
+
+/// Bind rows to a commitment and fetch them
+#[derive(Args, Clone, Debug)]
+pub struct FetchArgs {
+    #[command(flatten)]
+    coordinator: CoordinatorArg,
+    #[arg(long, default_value = "default")]
+    job: JobId,
+    #[arg(long, default_value_t = 0)]
+    branch: u64,
+    /// What the rows are bound to: the same text again gets the same bytes, another is refused
+    #[arg(long, default_value = "cli")]
+    commitment: String,
+    /// Rows a..b, counted from 0
+    #[arg(long)]
+    steps: Span,
+    /// Coordinates a..b of the flattened parameter vector
+    #[arg(long)]
+    range: Span,
+    /// How long to wait for a range that no worker serves
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    deadline: Duration,
+    /// Float32 array of shape (rows, coordinates)
+    #[arg(long)]
+    out: PathBuf,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    node::quantities::parse_duration(text).map_err(|error| error.to_string())
+}
+
+pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
+    online::block_on(fetch(args, format))
+}
+
+async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let client = Client::connect(&args.coordinator.coordinator)?;
+    let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
+    let range = CoordinateRange::new(args.range.0.start, args.range.0.end)?;
+    // Before a file is made: is there such a range at all?
+    client.routing(&args.job).await?.check_range(range)?;
+    let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
+    let at_once = (BATCH_BYTES / (4 * range.len())).max(1);
+    let mut buffer = vec![0f32; (at_once.min(rows.len()) * range.len()) as usize];
+    let mut start = rows.start;
+    while start < rows.end {
+        let batch = RowRange::new(start, (start + at_once).min(rows.end))?;
+        let values = &mut buffer[..(batch.len() * range.len()) as usize];
+        client.fetch_into(request(args, batch, range), values).await?;
+        writer.write(values)?;
+        start = batch.end;
+    }
+    let sha256 = writer.finish()?;
+    let seconds = started.elapsed().as_secs_f64();
+    Answer::new()
+        .with("out", args.out.display().to_string())
+        .with("rows", rows.len())
+        .with("coordinates", range.len())
+        .with("sha256", hex::encode(sha256))
+        .with("seconds", seconds)
+        .with("bytes_per_second", (rows.len() * range.len() * 4) as f64 / seconds)
+        .print(format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn request(args: &FetchArgs, rows: RowRange, range: CoordinateRange) -> FetchRequest {
+    let commitments = vec![Commitment::of_text(&args.commitment); rows.len() as usize];
+    let (job, branch, deadline) = (args.job.clone(), args.branch, Instant::now() + args.deadline);
+    FetchRequest { job, branch, rows, range, commitments, deadline }
+}

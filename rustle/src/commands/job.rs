@@ -1,0 +1,174 @@
+//! `rustle job`: the life of jobs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use client::Client;
+use plan::Plan;
+use proto::{JobId, pb};
+
+use super::online;
+use crate::key_file;
+use crate::output::{Answer, Format};
+
+#[derive(Args, Clone, Debug)]
+pub struct CoordinatorArg {
+    /// Where the coordinator is
+    #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
+    pub coordinator: String,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct JobArgs {
+    #[command(flatten)]
+    coordinator: CoordinatorArg,
+    #[arg(long, default_value = "default")]
+    job: JobId,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// The plan, checked wholly before anything is recorded
+    #[arg(long)]
+    plan: PathBuf,
+    /// Coordinates; left out where the plan has a layout
+    #[arg(long, default_value_t = 0)]
+    dimension: u64,
+    /// Parts of the vector; 0 for one a worker
+    #[arg(long, default_value_t = 0)]
+    shards: u32,
+    /// The job's key: only its commitment leaves this process
+    #[arg(long)]
+    key_file: PathBuf,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub enum JobCommand {
+    /// Record a job
+    Create(CreateArgs),
+    /// All jobs
+    List(CoordinatorArg),
+    /// One job
+    Show(JobArgs),
+    /// Bind no further rows
+    Finish(JobArgs),
+    /// End the job and delete its checkpoints
+    Destroy(JobArgs),
+    /// Split the vector into another number of shards, in mid-run
+    Reshard {
+        #[command(flatten)]
+        job: JobArgs,
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        shards: u32,
+    },
+    /// Write a checkpoint of every shard now
+    Checkpoint(JobArgs),
+    /// What was released and what it has cost, as JSON
+    Report {
+        #[command(flatten)]
+        job: JobArgs,
+        /// δ at which ε is given
+        #[arg(long, default_value_t = 1e-6)]
+        delta: f64,
+    },
+}
+
+impl JobCommand {
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        online::block_on(async move {
+            match self {
+                Self::Create(args) => show(&create(args).await?).print(format)?,
+                Self::List(args) => list(&args, format).await?,
+                Self::Show(args) => show(&client(&args)?.jobs().get(&args.job).await?).print(format)?,
+                Self::Finish(args) => show(&client(&args)?.jobs().finish(&args.job).await?).print(format)?,
+                Self::Destroy(args) => destroyed(client(&args)?.jobs().destroy(&args.job).await?).print(format)?,
+                Self::Reshard { job, shards } => {
+                    show(&client(&job)?.jobs().reshard(&job.job, shards).await?).print(format)?;
+                }
+                Self::Checkpoint(args) => {
+                    checkpointed(client(&args)?.jobs().checkpoint(&args.job).await?).print(format)?;
+                }
+                Self::Report { job, delta } => {
+                    println!("{}", client(&job)?.jobs().report(&job.job, delta).await?);
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+fn client(args: &JobArgs) -> anyhow::Result<Client> {
+    Ok(Client::connect(&args.coordinator.coordinator)?)
+}
+
+async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
+    let plan = Plan::from_path(&args.plan)?;
+    let request = pb::CreateJobRequest {
+        job: args.job.job.to_string(),
+        plan_toml: plan.to_toml_string()?,
+        dimension: args.dimension,
+        shards: args.shards,
+        key_commitment: key_file::read(&args.key_file)?.commitment().to_vec(),
+        plan_digest: plan.digest().to_vec(),
+    };
+    Ok(client(&args.job)?.jobs().create(request).await?)
+}
+
+fn show(job: &pb::Job) -> Answer {
+    Answer::new()
+        .with("job", job.job.clone())
+        .with("state", state(job))
+        .with("mechanism", job.mechanism.clone())
+        .with("plan_digest", hex::encode(&job.plan_digest))
+        .with("dimension", job.dimension)
+        .with("iterations", job.iterations)
+        .with("branch", job.branch)
+        .with("shards", job.shards)
+        .with("shards_ready", job.shards_ready)
+        .with("rows_bound", job.rows_bound)
+        .with("next_row", job.next_row)
+}
+
+fn state(job: &pb::Job) -> String {
+    job.state().as_str_name().trim_start_matches("JOB_STATE_").to_lowercase()
+}
+
+async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
+    let jobs = Client::connect(&args.coordinator)?.jobs().list().await?;
+    match format {
+        Format::Json => {
+            let jobs: Vec<_> = jobs.iter().map(show).collect();
+            println!("{}", serde_json::json!({ "jobs": jobs }));
+        }
+        Format::Table => {
+            let mut table = online::table(["job", "state", "mechanism", "dimension", "rows", "shards ready"]);
+            for job in &jobs {
+                let (rows, ready) =
+                    (format!("{} of {}", job.next_row, job.iterations), format!("{} of {}", job.shards_ready, job.shards));
+                table.add_row([&job.job, &state(job), &job.mechanism, &job.dimension.to_string(), &rows, &ready]);
+            }
+            println!("{table}");
+        }
+    }
+    Ok(())
+}
+
+fn destroyed(answer: pb::DestroyJobResponse) -> Answer {
+    Answer::new()
+        .with("rows_released", answer.rows_released)
+        .with("checkpoints_deleted", answer.checkpoints_deleted)
+        .with("message", answer.message)
+}
+
+fn checkpointed(checkpoint: pb::Checkpoint) -> Answer {
+    Answer::new()
+        .with("job", checkpoint.job)
+        .with("id", checkpoint.id)
+        .with("next_row", checkpoint.next_row)
+        .with("bytes", checkpoint.bytes)
+        .with("shards", checkpoint.shards)
+        .with("seconds", checkpoint.seconds)
+}

@@ -1,0 +1,85 @@
+//! `rustle up`: a cluster on this machine, until it is told to stop.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use client::Client;
+use noise_kernel::JobKey;
+use plan::Plan;
+use proto::{JobId, pb};
+
+use crate::cluster::{ClusterOptions, LocalCluster};
+use crate::key_file;
+use crate::output::{Answer, Format};
+
+/// A coordinator and workers on this machine, with one job
+#[derive(Args, Clone, Debug)]
+pub struct UpArgs {
+    /// The job's plan
+    #[arg(long)]
+    plan: PathBuf,
+    /// Coordinates; left out where the plan has a layout
+    #[arg(long, default_value_t = 0)]
+    dimension: u64,
+    /// Worker processes
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+    #[arg(long, default_value = "default")]
+    job: JobId,
+    /// The job's key; drawn from the operating system into DATA_DIR/job.key where not given
+    #[arg(long)]
+    key_file: Option<PathBuf>,
+    /// Ledger, checkpoints and logs
+    #[arg(long, default_value = "rustle-data")]
+    data_dir: PathBuf,
+    /// Where the coordinator listens
+    #[arg(long, default_value = "127.0.0.1:7300")]
+    listen: String,
+}
+
+pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let plan = Plan::from_path(&args.plan)?;
+    std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
+    let key = key(args)?;
+    let program = std::env::current_exe().context("find this program")?;
+    let mut options = ClusterOptions::new(program, args.data_dir.clone(), args.workers.into());
+    options.listen = args.listen.clone();
+    let cluster = LocalCluster::start(options, *key.secret_bytes())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let job = runtime.block_on(async {
+        let request = pb::CreateJobRequest {
+            job: args.job.to_string(),
+            plan_toml: plan.to_toml_string()?,
+            dimension: args.dimension,
+            shards: 0,
+            key_commitment: key.commitment().to_vec(),
+            plan_digest: plan.digest().to_vec(),
+        };
+        anyhow::Ok(Client::connect(&cluster.url())?.jobs().create(request).await?)
+    })?;
+    Answer::new()
+        .with("coordinator", cluster.url())
+        .with("job", job.job)
+        .with("mechanism", job.mechanism)
+        .with("dimension", job.dimension)
+        .with("iterations", job.iterations)
+        .with("shards", job.shards)
+        .with("workers", args.workers)
+        .with("logs", args.data_dir.display().to_string())
+        .print(format)?;
+    eprintln!("running; Ctrl-C stops it. Try: rustle fetch --coordinator {} --job {} --steps 0..2 --range 0..8 --out x.npy", cluster.url(), args.job);
+    runtime.block_on(async { anyhow::Ok(node::shutdown::token_on_signals()?.cancelled_owned().await) })?;
+    cluster.stop()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn key(args: &UpArgs) -> anyhow::Result<JobKey> {
+    let own = args.data_dir.join("job.key");
+    match &args.key_file {
+        Some(path) => key_file::read(path),
+        None if own.exists() => key_file::read(&own),
+        None => key_file::create(&own),
+    }
+}
