@@ -18,8 +18,9 @@ PYTHON := .venv/bin/python
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
 
-setup: ## system packages, cargo-nextest, cargo-deny, the Python environment: each only where missing
+setup: ## system packages, dependencies, cargo-nextest, cargo-deny, the Python environment: what is missing
 	@$(STAGE) system tests/setup/system.sh
+	@$(STAGE) fetch cargo fetch --locked
 	@$(STAGE) tools tests/setup/tools.sh $(TOOLS)
 	@$(STAGE) python tests/setup/python.sh
 

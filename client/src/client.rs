@@ -79,7 +79,11 @@ impl Client {
         let FetchRequest { rows, range, .. } = request;
         let values = u128::from(rows.len()) * u128::from(range.len());
         if out.len() as u128 != values {
-            return Err(ServiceError::invalid("out", format!("{} values", out.len()), format!("{values} values")));
+            return Err(ServiceError::invalid(
+                "out",
+                format!("{} values", out.len()),
+                format!("{values} values"),
+            ));
         }
         let mut chunks = self.fetch_chunks(request).await?;
         while let Some(chunk) = chunks.next().await {
@@ -100,7 +104,11 @@ impl Client {
             Ok(bound) => bound?,
             Err(_) => {
                 let waited_ms = began.elapsed().as_millis() as u64;
-                return Err(ServiceError::RangeUnavailable { job: job.to_string(), missing: vec![range], waited_ms });
+                return Err(ServiceError::RangeUnavailable {
+                    job: job.to_string(),
+                    missing: vec![range],
+                    waited_ms,
+                });
             }
         };
         let request = SliceRequest { job, branch, part: Part { rows, range }, tokens, began, deadline };

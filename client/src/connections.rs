@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use proto::pb::{
-    jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient, workers_client::WorkersClient,
+    jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
+    workers_client::WorkersClient,
 };
 use proto::{MAX_MESSAGE_BYTES, Result, ServiceError};
 use tonic::Status;

@@ -191,7 +191,9 @@ mod tests {
     #[test]
     fn what_was_not_asked_for_is_refused() {
         let mut assembly = Assembly::new(whole());
-        for (row, range) in [(4, range(100, 110)), (9, range(100, 110)), (5, range(99, 110)), (5, range(190, 201))] {
+        for (row, range) in
+            [(4, range(100, 110)), (9, range(100, 110)), (5, range(99, 110)), (5, range(190, 201))]
+        {
             assert_eq!(assembly.accept(row, range), Err(MergeError::NotAsked { row, range }));
         }
         assert_eq!(assembly, Assembly::new(whole()));
@@ -203,8 +205,10 @@ mod tests {
         assembly.accept(5, range(100, 200)).unwrap();
         assembly.accept(6, range(100, 140)).unwrap();
         let row = |start, end| RowRange { start, end };
-        let expected =
-            [Part { rows: row(6, 7), range: range(140, 200) }, Part { rows: row(7, 9), range: range(100, 200) }];
+        let expected = [
+            Part { rows: row(6, 7), range: range(140, 200) },
+            Part { rows: row(7, 9), range: range(100, 200) },
+        ];
         assert_eq!(assembly.gaps(whole()), expected);
     }
 }

@@ -58,7 +58,13 @@ mod tests {
             endpoint: served.then(|| format!("http://w{shard}:1")),
         });
         let dimension = *bounds.last().unwrap();
-        Routing { job: JobId::new("j").unwrap(), branch: 0, dimension, iterations: 9, routes: routes.collect() }
+        Routing {
+            job: JobId::new("j").unwrap(),
+            branch: 0,
+            dimension,
+            iterations: 9,
+            routes: routes.collect(),
+        }
     }
 
     proptest! {

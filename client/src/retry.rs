@@ -95,7 +95,10 @@ mod tests {
     fn only_safe_errors_are_retried() {
         let job = || "j".to_owned();
         assert_eq!(after(&ServiceError::Draining), Next::Retry);
-        assert_eq!(after(&ServiceError::Fenced { job: job(), shard: 0, presented: 1, current: 2 }), Next::Retry);
+        assert_eq!(
+            after(&ServiceError::Fenced { job: job(), shard: 0, presented: 1, current: 2 }),
+            Next::Retry
+        );
         assert_eq!(after(&ServiceError::NotBound { job: job(), branch: 0, row: 1 }), Next::Rebind);
         assert_eq!(after(&ServiceError::AlreadyBound { job: job(), branch: 0, row: 1 }), Next::Stop);
         assert_eq!(after(&ServiceError::internal("?")), Next::Stop);

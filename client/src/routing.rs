@@ -40,7 +40,8 @@ impl Routing {
 impl TryFrom<pb::Routing> for Routing {
     type Error = ServiceError;
     fn try_from(routing: pb::Routing) -> Result<Self> {
-        let mut routes: Vec<Route> = routing.routes.into_iter().map(Route::try_from).collect::<Result<_>>()?;
+        let mut routes: Vec<Route> =
+            routing.routes.into_iter().map(Route::try_from).collect::<Result<_>>()?;
         routes.sort_by_key(|route| route.range);
         if let Some(pair) = routes.windows(2).find(|pair| pair[0].range.end > pair[1].range.start) {
             let overlap = format!("{} and {}", pair[0].range, pair[1].range);

@@ -82,7 +82,9 @@ async fn read_slice(
     if shared.assembly().gaps(part).is_empty() {
         return Ok(());
     }
-    Err(ServiceError::Unavailable { what: format!("the rest of shard {} (its stream ended early)", route.shard) })
+    Err(ServiceError::Unavailable {
+        what: format!("the rest of shard {} (its stream ended early)", route.shard),
+    })
 }
 
 async fn next_chunk(
@@ -112,7 +114,12 @@ async fn still_routed(shared: &Shared, route: &Route) -> Result<()> {
     }
 }
 
-fn request(shared: &Shared, route: &Route, part: Part, tokens: &[ReleaseToken]) -> Result<pb::FetchSliceRequest> {
+fn request(
+    shared: &Shared,
+    route: &Route,
+    part: Part,
+    tokens: &[ReleaseToken],
+) -> Result<pb::FetchSliceRequest> {
     let left = shared.deadline.saturating_duration_since(Instant::now()).as_millis();
     Ok(pb::FetchSliceRequest {
         job: shared.job.to_string(),
@@ -154,7 +161,8 @@ mod tests {
 
     #[test]
     fn chunks_outside_the_part_or_empty_are_refused() {
-        let part = Part { rows: RowRange { start: 0, end: 1 }, range: CoordinateRange { start: 10, end: 20 } };
+        let part =
+            Part { rows: RowRange { start: 0, end: 1 }, range: CoordinateRange { start: 10, end: 20 } };
         let chunk = |start, values: usize| chunk_of(0, start, vec![0; values * 4].into());
         assert_eq!(checked_range(&chunk(10, 10), part).unwrap(), part.range);
         for bad in [chunk(9, 2), chunk(19, 2), chunk(12, 0), chunk(u64::MAX, 1)] {

@@ -65,9 +65,12 @@ impl Coordinator {
         };
         let routes = self.ready_routes(job)?;
         let id = self.new_checkpoint_id();
-        let objects: Vec<_> =
-            routes.into_iter().map(|(route, endpoint)| (piece_object(job, id, route.range), route, endpoint)).collect();
-        let calls = objects.iter().map(|(object, route, endpoint)| self.write_piece(job, object, route, endpoint));
+        let objects: Vec<_> = routes
+            .into_iter()
+            .map(|(route, endpoint)| (piece_object(job, id, route.range), route, endpoint))
+            .collect();
+        let calls =
+            objects.iter().map(|(object, route, endpoint)| self.write_piece(job, object, route, endpoint));
         // Without boxing, the compiler can't see that a stream of borrowing futures is Send.
         let calls: Vec<futures::future::BoxFuture<'_, _>> = calls.map(|call| Box::pin(call) as _).collect();
         let pieces: Result<Vec<_>> = stream::iter(calls).buffered(PIECES_AT_ONCE).try_collect().await;
@@ -113,11 +116,18 @@ impl Coordinator {
             object: object.to_owned(),
         };
         let mut shards = self.connections.shards(endpoint)?;
-        let answer = timeout(LONGEST_PIECE, shards.snapshot(request)).await.map_err(|_| ServiceError::Unavailable {
-            what: format!("a checkpoint of shard {} within {LONGEST_PIECE:?}", route.shard),
+        let answer = timeout(LONGEST_PIECE, shards.snapshot(request)).await.map_err(|_| {
+            ServiceError::Unavailable {
+                what: format!("a checkpoint of shard {} within {LONGEST_PIECE:?}", route.shard),
+            }
         })?;
         let pb::SnapshotResponse { next_row, bytes, sha256 } = answer.map_err(from_status)?.into_inner();
-        let piece = pb::CheckpointPiece { object: object.to_owned(), range: Some(route.range.into()), next_row, sha256 };
+        let piece = pb::CheckpointPiece {
+            object: object.to_owned(),
+            range: Some(route.range.into()),
+            next_row,
+            sha256,
+        };
         Ok((piece.try_into()?, bytes))
     }
 

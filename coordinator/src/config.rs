@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use node::listen::bind_loopback_checked;
 use node::quantities::parse_duration;
 use node::settings::{Layers, Setting, SettingError};
 use tokio::net::TcpListener;
 use tracing::warn;
+use url::Url;
 
 /// The flags; whatever is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -107,18 +108,24 @@ impl CoordinatorArgs {
         let listen = layer.with_default("listen", self.listen, "127.0.0.1:7300", SocketAddr::from_str)?;
         let metrics_listen =
             layer.with_default("metrics_listen", self.metrics_listen, "127.0.0.1:0", SocketAddr::from_str)?;
-        let data_dir = layer.required("data_dir", self.data_dir, std::path::absolute)?;
-        let default_url = format!("file://{}", data_dir.join("checkpoints").display());
-        let checkpoint_url = layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?;
+        let data_dir = layer.required("data_dir", self.data_dir, |dir| std::path::absolute(dir))?;
+        let default_url = Url::from_file_path(data_dir.join("checkpoints"));
+        let default_url = default_url.map_err(|()| anyhow!("data_dir {} has no URL", data_dir.display()))?;
+        let checkpoint_url =
+            layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?;
         let checkpoint_interval = duration(layer, "checkpoint_interval", self.checkpoint_interval, "60s")?;
-        let keep_checkpoints = layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
+        let keep_checkpoints =
+            layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
         let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let allow_public = self.allow_public.then(|| "true".to_owned());
         let allow_public = layer.with_default("allow_public", allow_public, false, bool::from_str)?;
-        ensure!(heartbeat >= Duration::from_millis(10), "heartbeat is {heartbeat:?}; allowed: 10ms or longer");
+        ensure!(
+            heartbeat >= Duration::from_millis(10),
+            "heartbeat is {heartbeat:?}; allowed: 10ms or longer"
+        );
         ensure!(
             lease_ttl >= heartbeat * 3,
             "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
@@ -190,7 +197,8 @@ mod tests {
 
     #[test]
     fn flags_come_before_the_environment() {
-        let environment = [("RUSTLE_HEARTBEAT", "50ms"), ("RUSTLE_LEASE_TTL", "1s"), ("RUSTLE_CHECKPOINT_URL", "none")];
+        let environment =
+            [("RUSTLE_HEARTBEAT", "50ms"), ("RUSTLE_LEASE_TTL", "1s"), ("RUSTLE_CHECKPOINT_URL", "none")];
         let args = CoordinatorArgs { heartbeat: Some("100ms".into()), ..CoordinatorArgs::default() };
         let settings = resolve(args, &environment).unwrap().settings;
         assert_eq!((settings.heartbeat.as_millis(), settings.lease_ttl.as_millis()), (100, 1000));
@@ -214,7 +222,8 @@ mod tests {
     #[tokio::test]
     async fn public_addresses_need_the_flag() {
         let options = |allow_public| {
-            let args = CoordinatorArgs { listen: Some("0.0.0.0:0".into()), allow_public, ..Default::default() };
+            let args =
+                CoordinatorArgs { listen: Some("0.0.0.0:0".into()), allow_public, ..Default::default() };
             resolve(args, &[]).unwrap()
         };
         let error = format!("{:#}", options(false).bind().await.unwrap_err());

@@ -34,7 +34,8 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn keeping(workers: usize, shards: &'a [Shard]) -> Self {
-        let owners: Vec<_> = shards.iter().map(|shard| shard.holder.filter(|&holder| holder < workers)).collect();
+        let owners: Vec<_> =
+            shards.iter().map(|shard| shard.holder.filter(|&holder| holder < workers)).collect();
         let mut load = vec![0; workers];
         for (shard, owner) in shards.iter().zip(&owners) {
             if let Some(owner) = *owner {

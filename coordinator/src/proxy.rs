@@ -22,7 +22,8 @@ impl Coordinator {
         let Fetch { bind, range, deadline_ms } = fetch;
         // Before anything is bound: a mistaken range must not use up rows.
         self.routing(&bind.job)?.check_range(range)?;
-        let wait = deadline_ms.map_or(self.settings.fetch_deadline, Duration::from_millis).min(LONGEST_DEADLINE);
+        let wait =
+            deadline_ms.map_or(self.settings.fetch_deadline, Duration::from_millis).min(LONGEST_DEADLINE);
         let tokens = self.bind(bind.clone()).await?;
         let request = SliceRequest {
             job: bind.job.clone(),

@@ -38,7 +38,10 @@ impl Coordinator {
     fn forgive_standstill(&self, last_seen: Instant) {
         let gap = last_seen.elapsed();
         if gap > self.lease_ttl() / 2 {
-            warn!(gap_ms = gap.as_millis() as u64, "this process stood still; leases are extended by as much");
+            warn!(
+                gap_ms = gap.as_millis() as u64,
+                "this process stood still; leases are extended by as much"
+            );
             self.cluster().members.forgive(gap);
         }
     }
@@ -81,6 +84,7 @@ fn record_gauges(cluster: &Cluster, now: Instant) {
     let unready = served.flat_map(|view| &view.shards).filter(|shard| !shard.is_ready);
     gauge!(SHARDS_UNREADY).set(unready.count() as f64);
     let running = cluster.jobs().filter(|view| view.record.state == ledger::JobState::Running);
-    let ages = running.filter_map(|view| view.written).map(|(when, _)| now.duration_since(when).as_secs_f64());
+    let ages =
+        running.filter_map(|view| view.written).map(|(when, _)| now.duration_since(when).as_secs_f64());
     gauge!(CHECKPOINT_AGE).set(ages.fold(0.0, f64::max));
 }

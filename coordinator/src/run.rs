@@ -1,5 +1,6 @@
 //! Start and end of a coordinator.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,14 +46,16 @@ pub async fn run_with(
     let shutdown = shutdown.child_token();
     let stop = Stop::new(shutdown.clone());
     let opening = (settings, connections, stop.clone());
-    let coordinator =
-        tokio::task::spawn_blocking(move || open(opening.0, opening.1, opening.2)).await.context("opening")??;
+    let coordinator = tokio::task::spawn_blocking(move || open(opening.0, opening.1, opening.2))
+        .await
+        .context("opening")??;
     let coordinator = Arc::new(coordinator);
     let (address, metrics_address) = (listener.local_addr()?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
     let watched = Arc::downgrade(&coordinator);
-    let status = move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
+    let status =
+        move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
     let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status: Arc::new(status) };
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
@@ -85,6 +88,11 @@ pub async fn run_with(
 
 fn open(settings: crate::Settings, connections: Connections, stop: Stop) -> anyhow::Result<Coordinator> {
     let folder = &settings.data_dir;
-    std::fs::create_dir_all(folder).with_context(|| format!("data folder {}", folder.display()))?;
+    // What was bound to what is nobody else's to read.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("data folder {}", folder.display()))?;
     Coordinator::open(settings, connections, stop)
 }

@@ -1,1 +1,116 @@
+//! The service without a network: a coordinator on a folder, and workers that are only names.
 
+use std::time::Duration;
+
+use client::Connections;
+use ledger::ShardRecord;
+use proto::model::{Bind, CreateJob, LeaseGrant, Register};
+use proto::{
+    Commitment, CoordinateRange, Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, RowRange, ServiceError,
+    WorkerId,
+};
+use tempfile::TempDir;
+use tokio::time::advance;
+use tokio_util::sync::CancellationToken;
+
+use crate::Settings;
+use crate::blocking::Stop;
+use crate::cluster::{LeaseReport, ReportedState};
+use crate::coordinator::Coordinator;
+
+mod jobs;
+mod leases;
+mod release;
+
+const PLAN: &str = r#"
+format = 1
+stream_version = 1
+iterations = 8
+noise_multiplier = 1.0
+clip_norm = 1.0
+[participation]
+min_sep = 4
+max_participations = 2
+[mechanism]
+name = "identity"
+"#;
+
+const KEY: [u8; 32] = [7; 32];
+const TTL: Duration = Duration::from_secs(2);
+
+fn open(folder: &TempDir) -> Coordinator {
+    let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
+    Coordinator::open(settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+}
+
+fn job() -> JobId {
+    JobId::new("job").unwrap()
+}
+
+fn worker(name: &str) -> WorkerId {
+    WorkerId::new(name).unwrap()
+}
+
+fn create(dimension: u64, shards: u32) -> CreateJob {
+    CreateJob {
+        job: job(),
+        plan_toml: PLAN.to_owned(),
+        dimension: (dimension > 0).then_some(dimension),
+        shards: (shards > 0).then_some(shards),
+        key_commitment: KEY,
+        plan_digest: None,
+    }
+}
+
+fn registration(name: &str, process: u8) -> Register {
+    Register {
+        worker: worker(name),
+        endpoint: format!("http://{name}:1"),
+        protocol_version: PROTOCOL_VERSION,
+        stream_version: plan::STREAM_VERSION,
+        incarnation: Incarnation([process; 16]),
+    }
+}
+
+fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
+    LeaseReport {
+        job: grant.job.clone(),
+        shard: grant.shard,
+        epoch: grant.epoch,
+        state,
+        next_row: 0,
+        state_bytes: 0,
+        ahead_bytes: 0,
+        released: 0,
+        key_commitment: KEY.to_vec(),
+        message: String::new(),
+    }
+}
+
+impl Coordinator {
+    /// A heartbeat of process `process` that reports nothing; gives the grants.
+    fn beat(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
+        self.heartbeat(&worker(name), Incarnation([process; 16]), reports).unwrap()
+    }
+
+    /// Makes everything granted to the worker ready.
+    fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
+        let grants = self.beat(name, process, &[]);
+        let reports: Vec<_> = grants.iter().map(|grant| report(grant, ReportedState::Ready)).collect();
+        self.beat(name, process, &reports)
+    }
+
+    fn endpoints(&self) -> Vec<Option<String>> {
+        self.routing(&job()).unwrap().routes.into_iter().map(|route| route.endpoint).collect()
+    }
+
+    fn shard_records(&self) -> Vec<ShardRecord> {
+        self.ledger.shards(&job()).unwrap()
+    }
+}
+
+fn bind(rows: std::ops::Range<u64>, commitment: &str) -> Bind {
+    let rows = RowRange::new(rows.start, rows.end).unwrap();
+    let commitments = vec![Commitment::of_text(commitment); rows.len() as usize];
+    Bind { job: job(), branch: 0, rows, commitments }
+}

@@ -25,7 +25,13 @@ impl<T: ReadableTable<(&'static str, u64, u64), [u8; 32]>> Bindings for T {}
 impl Ledger {
     /// Binds all of the rows or none; `commitments[i]` is for row `rows.start + i`. A row that is bound to the same
     /// commitment already is fine.
-    pub fn bind(&self, job: &JobId, branch: u64, rows: RowRange, commitments: &[Commitment]) -> Result<Bound> {
+    pub fn bind(
+        &self,
+        job: &JobId,
+        branch: u64,
+        rows: RowRange,
+        commitments: &[Commitment],
+    ) -> Result<Bound> {
         let request = Request { job, branch, rows, commitments };
         request.check()?;
         let bound = self.bind_checked(&request);
@@ -55,7 +61,8 @@ impl Ledger {
                 return Ok(Change::Nothing(Bound { newly: 0 }));
             }
             let (job, branch) = (request.job.as_str(), request.branch);
-            let mut cursor = cursors.get((job, branch))?.map(|c| Cursor::from_stored(c.value())).unwrap_or_default();
+            let mut cursor =
+                cursors.get((job, branch))?.map(|c| Cursor::from_stored(c.value())).unwrap_or_default();
             for (row, commitment) in &unbound {
                 bindings.insert((job, branch, *row), commitment.0)?;
                 cursor.add(job, branch, *row, &commitment.0);

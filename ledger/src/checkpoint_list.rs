@@ -18,7 +18,9 @@ impl Ledger {
             let job = jobs::existing(&transaction.open_table(JOBS)?, &record.job)?;
             if record.plan_digest != job.plan_digest {
                 let allowed = format!("{}, the job's", hex::encode(job.plan_digest));
-                return Err(LedgerError::invalid("plan_digest", hex::encode(record.plan_digest), allowed).into());
+                return Err(
+                    LedgerError::invalid("plan_digest", hex::encode(record.plan_digest), allowed).into()
+                );
             }
             check_covered(job.dimension, record)?;
             let mut table = transaction.open_table(CHECKPOINTS)?;

@@ -51,10 +51,8 @@ impl CheckpointStore {
             found.map_err(|error| object_error(&piece.object, error))?;
         }
         let name = manifest_object(&record.job, record.id);
-        let json = serde_json::to_vec_pretty(record).map_err(|error| LedgerError::Checkpoint {
-            object: name.clone(),
-            reason: error.to_string(),
-        })?;
+        let json = serde_json::to_vec_pretty(record)
+            .map_err(|error| LedgerError::Checkpoint { object: name.clone(), reason: error.to_string() })?;
         self.make_folder(&name).await?;
         let put = self.store.put(&location(&name)?, PutPayload::from(json)).await;
         put.map_err(|error| object_error(&name, error))?;
@@ -118,7 +116,8 @@ fn folder_of(url: &str) -> Result<PathBuf> {
 
 /// Where an object lies. Its name has been checked against the one form that names have.
 pub fn location(object: &str) -> Result<Location> {
-    Location::parse(object).map_err(|error| LedgerError::invalid("object", format!("{object:?}"), error.to_string()))
+    Location::parse(object)
+        .map_err(|error| LedgerError::invalid("object", format!("{object:?}"), error.to_string()))
 }
 
 pub fn object_error(object: &str, error: object_store::Error) -> LedgerError {

@@ -94,7 +94,10 @@ impl ShardHeader {
             return Err(format!("range is {}; allowed: start < end", self.range));
         }
         let rows = self.next_row.checked_sub(self.window_start).ok_or_else(|| {
-            format!("window starts at row {}; allowed: at most the next row, {}", self.window_start, self.next_row)
+            format!(
+                "window starts at row {}; allowed: at most the next row, {}",
+                self.window_start, self.next_row
+            )
         })?;
         let too_large = || "its lengths are beyond what this machine can address".to_owned();
         // Shards meet at block boundaries; the last one may end inside a block, which then has whole state.
@@ -157,8 +160,8 @@ pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
     let body = rest.get(..length).filter(|_| length <= MAX_HEADER_BYTES).ok_or_else(|| {
         format!("its header of {length} bytes is cut off or longer than the {MAX_HEADER_BYTES} allowed")
     })?;
-    let (stored, used): (Stored, usize) =
-        bincode::decode_from_slice(body, CONFIG).map_err(|error| format!("its header can't be read: {error}"))?;
+    let (stored, used): (Stored, usize) = bincode::decode_from_slice(body, CONFIG)
+        .map_err(|error| format!("its header can't be read: {error}"))?;
     if used != length {
         return Err(format!("its header has {length} bytes, of which {used} were read"));
     }
@@ -167,7 +170,10 @@ pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
     let shape = header.shape()?;
     let payload_offset = (PREFIX_BYTES + length) as u64;
     if size.checked_sub(payload_offset) != Some(shape.payload_bytes) {
-        return Err(format!("it has {size} bytes, its header tells of {payload_offset} + {}", shape.payload_bytes));
+        return Err(format!(
+            "it has {size} bytes, its header tells of {payload_offset} + {}",
+            shape.payload_bytes
+        ));
     }
     Ok(Opened { header, shape, payload_sha256, payload_offset })
 }

@@ -10,7 +10,9 @@ pub enum LedgerError {
     NotFound { what: &'static str, name: String },
     #[error("{what} {name} exists already with another definition: {difference}")]
     AlreadyExists { what: &'static str, name: String, difference: String },
-    #[error("row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again")]
+    #[error(
+        "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
+    )]
     AlreadyBound { job: String, branch: u64, row: u64 },
     #[error("row {row} is beyond the plan's {iterations} iterations; rows 0..{iterations} exist")]
     RowBeyondIterations { row: u64, iterations: u64 },
@@ -58,7 +60,9 @@ impl From<LedgerError> for ServiceError {
                 Self::AlreadyExists { what: what.into(), name, difference }
             }
             LedgerError::AlreadyBound { job, branch, row } => Self::AlreadyBound { job, branch, row },
-            LedgerError::RowBeyondIterations { row, iterations } => Self::RowBeyondIterations { row, iterations },
+            LedgerError::RowBeyondIterations { row, iterations } => {
+                Self::RowBeyondIterations { row, iterations }
+            }
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::Invalid { field, value, allowed } => Self::invalid(field, value, allowed),
             LedgerError::Checkpoint { object, reason } => Self::Checkpoint { object, reason },

@@ -119,10 +119,7 @@ pub fn put(jobs: &mut Table<&'static str, &'static [u8]>, record: &JobRecord) ->
     Ok(())
 }
 
-pub fn plan_of(
-    plans: &impl ReadableTable<&'static str, &'static str>,
-    job: &JobId,
-) -> Result<String, Fail> {
+pub fn plan_of(plans: &impl ReadableTable<&'static str, &'static str>, job: &JobId) -> Result<String, Fail> {
     let plan = plans.get(job.as_str())?.map(|text| text.value().to_owned());
     plan.ok_or_else(|| Fail::Record(format!("the plan of job {job} is missing")))
 }

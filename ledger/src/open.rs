@@ -28,8 +28,11 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     if !path.try_exists().map_err(|error| io_error("looking for it", error))? {
         begin(path).map_err(|error| io_error("beginning a new one", error))?;
     }
-    let mut file =
-        OpenOptions::new().read(true).write(true).open(path).map_err(|error| io_error("opening it", error))?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| io_error("opening it", error))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked { path: path.to_owned() }),
@@ -37,7 +40,9 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     }
     files::make_private(path).map_err(|error| io_error("setting its mode to 0600", error))?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).and_then(|_| file.rewind()).map_err(|error| io_error("reading it", error))?;
+    file.read_to_end(&mut bytes)
+        .and_then(|_| file.rewind())
+        .map_err(|error| io_error("reading it", error))?;
     check_copy(bytes, path)?;
     let db = open_checked(file, path)?;
     Ok(Store::new(db, path.to_owned()))
@@ -86,7 +91,9 @@ fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<(), LedgerError> {
         return Err(damaged("the file is empty".to_owned()));
     }
     let copy = InMemoryBackend::new();
-    copy.set_len(bytes.len() as u64).and_then(|()| copy.write(0, &bytes)).map_err(|e| damaged(e.to_string()))?;
+    copy.set_len(bytes.len() as u64)
+        .and_then(|()| copy.write(0, &bytes))
+        .map_err(|e| damaged(e.to_string()))?;
     drop(bytes);
     let mut db = caught(|| Database::builder().create_with_backend(copy)).map_err(damaged)?;
     match caught(|| db.check_integrity()) {
@@ -111,7 +118,9 @@ fn open_checked(file: File, path: &Path) -> Result<Database, LedgerError> {
     let opened = catch_unwind(AssertUnwindSafe(|| Database::builder().create_file(file)));
     match opened {
         Ok(Ok(db)) => Ok(db),
-        Ok(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => Err(LedgerError::Locked { path: path.to_owned() }),
+        Ok(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => {
+            Err(LedgerError::Locked { path: path.to_owned() })
+        }
         Ok(Err(error)) => Err(LedgerError::Io { path: path.to_owned(), reason: error.to_string() }),
         Err(panic) => Err(LedgerError::Damaged { path: path.to_owned(), reason: panic_text(&*panic) }),
     }

@@ -33,7 +33,10 @@ impl CheckpointStore {
             self.store.get_range(&location, 0..first).await.map_err(|error| object_error(object, error))?;
         let opened = container::decode(&first, size).map_err(refused)?;
         if name.job.as_str() != opened.header.job || name.range != opened.header.range {
-            return Err(refused(format!("it holds job {}, range {}", opened.header.job, opened.header.range)));
+            return Err(refused(format!(
+                "it holds job {}, range {}",
+                opened.header.job, opened.header.range
+            )));
         }
         let mut reading = Reading::new(&opened, &first).map_err(refused)?;
         let mut parts = self.parts(location, opened.payload_offset, size);

@@ -113,7 +113,9 @@ impl Store {
             Fail::Refused(error) => error,
             Fail::Store(redb::Error::Corrupted(reason)) => LedgerError::Damaged { path, reason },
             Fail::Store(error) => LedgerError::Io { path, reason: error.to_string() },
-            Fail::Record(reason) => LedgerError::Damaged { path, reason: format!("a record can't be read: {reason}") },
+            Fail::Record(reason) => {
+                LedgerError::Damaged { path, reason: format!("a record can't be read: {reason}") }
+            }
         }
     }
 }

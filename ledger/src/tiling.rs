@@ -11,14 +11,21 @@ pub fn check(job: &JobRecord, shards: &[ShardRecord]) -> Result<(), LedgerError>
     }
     for (place, record) in shards.iter().enumerate() {
         if u64::from(record.shard) != place as u64 {
-            return Err(LedgerError::invalid("shard", record.shard, format!("{place}: numbers from 0, in order")));
+            return Err(LedgerError::invalid(
+                "shard",
+                record.shard,
+                format!("{place}: numbers from 0, in order"),
+            ));
         }
     }
     check_ranges(job.dimension, shards.iter().map(|shard| shard.range))
 }
 
 /// Ranges that follow each other from 0 to `dimension`, at least one.
-pub fn check_ranges(dimension: u64, ranges: impl Iterator<Item = CoordinateRange>) -> Result<(), LedgerError> {
+pub fn check_ranges(
+    dimension: u64,
+    ranges: impl Iterator<Item = CoordinateRange>,
+) -> Result<(), LedgerError> {
     let mut end = 0;
     for range in ranges {
         if range.start != end || range.end <= range.start || range.end > dimension {
@@ -30,6 +37,10 @@ pub fn check_ranges(dimension: u64, ranges: impl Iterator<Item = CoordinateRange
     if end == dimension && dimension > 0 {
         Ok(())
     } else {
-        Err(LedgerError::invalid("ranges", format!("0..{end}"), format!("together 0..{dimension}, not empty")))
+        Err(LedgerError::invalid(
+            "ranges",
+            format!("0..{end}"),
+            format!("together 0..{dimension}, not empty"),
+        ))
     }
 }

@@ -112,7 +112,9 @@ fn check_bindings(transaction: &ReadTransaction) -> Result<(), Fail> {
         cursors.insert((job.to_owned(), branch), Cursor::from_stored(cursor.value()));
     }
     if walked != cursors {
-        return Err(Fail::Record("the bindings are not those that were counted when they were made".to_owned()));
+        return Err(Fail::Record(
+            "the bindings are not those that were counted when they were made".to_owned(),
+        ));
     }
     Ok(())
 }

@@ -42,7 +42,8 @@ impl CheckpointStore {
             .map_err(|reason| LedgerError::Checkpoint { object: object.to_owned(), reason })?;
         self.make_folder(object).await?;
         let location = location(object)?;
-        let upload = self.store.put_multipart(&location).await.map_err(|error| object_error(object, error))?;
+        let upload =
+            self.store.put_multipart(&location).await.map_err(|error| object_error(object, error))?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, self.part_bytes);
         let sent = match send(&mut upload, first, &values).await {
             Ok(sent) => upload.finish().await.map(|_| sent),
@@ -112,13 +113,19 @@ fn check(object: &str, header: &ShardHeader, state: &[f32], window: &[&[f32]]) -
     }
     let shape = header.shape().map_err(refused)?;
     if state.len() != shape.state_len {
-        return Err(refused(format!("state has {} values; its header tells of {}", state.len(), shape.state_len)));
+        return Err(refused(format!(
+            "state has {} values; its header tells of {}",
+            state.len(),
+            shape.state_len
+        )));
     }
     if window.len() != shape.rows {
         return Err(refused(format!("window has {} rows; its header tells of {}", window.len(), shape.rows)));
     }
     match window.iter().find(|row| row.len() != shape.row_len) {
-        Some(row) => Err(refused(format!("a window row has {} values; allowed: {}", row.len(), shape.row_len))),
+        Some(row) => {
+            Err(refused(format!("a window row has {} values; allowed: {}", row.len(), shape.row_len)))
+        }
         None => Ok(()),
     }
 }

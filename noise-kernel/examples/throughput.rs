@@ -3,7 +3,7 @@
 use noise_kernel::{Backend, BranchKey, Generator, Rounds, Stream};
 use plan::{BandRows, Banded, Coefficients, Inverse};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let coordinates: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |a| a.parse())?;
@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut generator = Generator::new(stream, coefficients, 100_000, 1.0, 0..*coordinates)?;
             let mut buffers = vec![vec![0.0f32; *coordinates as usize]; *rows];
             let mut best = f64::INFINITY;
-            for _ in 0..4 {
+            let end = Instant::now() + Duration::from_millis(800);
+            while Instant::now() < end {
                 let mut out: Vec<&mut [f32]> = buffers.iter_mut().map(|b| &mut b[..]).collect();
                 let start = Instant::now();
                 generator.generate(&mut out)?;

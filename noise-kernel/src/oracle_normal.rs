@@ -5,24 +5,28 @@ use crate::Rounds;
 use rand_chacha::{ChaCha12Rng, ChaCha20Rng};
 use rand_core::{Rng, SeedableRng};
 
-/// Decimal forms of the specification's coefficients, lowest power first. Each is the exact binary32 value.
-const P: [f32; 9] = [
-    0.333_333_13,
-    -0.250_000_1,
-    0.200_021_2,
-    -0.166_679_95,
-    0.142_195_54,
-    -0.124_055_95,
-    0.118_881_606,
-    -0.116_756_14,
-    0.067_465_983,
-];
-const S: [f32; 3] = [-0.166_666_55, 0.008_332_16, -0.000_195_152_84];
-const K: [f32; 3] = [0.041_666_646, -0.001_388_731_6, 0.000_024_433_157];
-const LN2_HIGH: f32 = 0.693_359_4;
-const LN2_LOW: f32 = -0.000_212_194_44;
-const SQRT_HALF: f32 = 0.707_106_77;
-const ANGLE_STEP: f32 = 7.314_59e-10;
+/// The specification's coefficients, lowest power first: nine digits say each binary32 value exactly.
+#[allow(clippy::excessive_precision)]
+mod constants {
+    pub const P: [f32; 9] = [
+        3.33333135e-1,
+        -2.50000089e-1,
+        2.00021192e-1,
+        -1.66679949e-1,
+        1.42195538e-1,
+        -1.24055952e-1,
+        1.18881606e-1,
+        -1.16756141e-1,
+        6.74659833e-2,
+    ];
+    pub const S: [f32; 3] = [-1.66666552e-1, 8.33216030e-3, -1.95152839e-4];
+    pub const K: [f32; 3] = [4.16666456e-2, -1.38873165e-3, 2.44331568e-5];
+    pub const LN2_HIGH: f32 = 6.93359375e-1;
+    pub const LN2_LOW: f32 = -2.12194440e-4;
+    pub const SQRT_HALF: f32 = 7.07106769e-1;
+    pub const ANGLE_STEP: f32 = 7.31459060e-10;
+}
+use constants::*;
 
 /// Coordinates 512·`block`..512·(`block` + 1) of one stream.
 pub(crate) fn block(key: &[u8; 32], rounds: Rounds, stream: u64, block: u64) -> Vec<f32> {
@@ -82,7 +86,11 @@ fn minus_log(a: u32, b: u32) -> f32 {
         m *= 2.0;
         k -= 1.0;
     }
-    let f = if above_half && k == 0.0 { -w } else { m - 1.0 };
+    let f = match (above_half, k == 0.0) {
+        (false, _) => m - 1.0,
+        (true, true) => -w,
+        (true, false) => 1.0 - (w + w),
+    };
 
     let mut p = P[8];
     for i in (0..8).rev() {

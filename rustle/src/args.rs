@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{account, calibrate, completions, key, noise, plan, verify};
+use crate::commands::{account, calibrate, completions, demo, fetch, job, key, noise, plan, serve, up, verify};
 use crate::output::Format;
 
 /// Correlated noise for differentially private training
@@ -22,6 +22,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Demo(demo::DemoArgs),
+    Up(up::UpArgs),
+    Coordinator(serve::CoordinatorCommand),
+    Worker(serve::WorkerCommand),
+    /// The life of jobs
+    #[command(subcommand)]
+    Job(job::JobCommand),
+    Fetch(fetch::FetchArgs),
     /// Make plans, and look into them
     #[command(subcommand)]
     Plan(plan::PlanCommand),
@@ -46,6 +54,12 @@ impl Command {
     /// The one place where words become functions.
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Demo(args) => demo::run(&args, format),
+            Self::Up(args) => up::run(&args, format),
+            Self::Coordinator(command) => command.run(),
+            Self::Worker(command) => command.run(),
+            Self::Job(command) => command.run(format),
+            Self::Fetch(args) => fetch::run(&args, format),
             Self::Plan(command) => command.run(format),
             Self::Account(command) => command.run(format),
             Self::Calibrate(command) => command.run(format),

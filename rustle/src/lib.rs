@@ -1,7 +1,9 @@
 //! The command line of Rustle: words to functions, answers to tables or JSON.
 
 pub mod args;
+pub mod cluster;
 pub mod commands;
+pub mod demo;
 pub mod key_file;
 pub mod npy;
 pub mod output;

@@ -28,7 +28,10 @@ impl NpyWriter {
     pub fn create(path: &Path, rows: u64, coordinates: u64) -> anyhow::Result<Self> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let named = || format!("write {}", path.display());
-        let temporary = NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).with_context(named)?;
+        // A killed process leaves its temporary file: the name says what it is.
+        let mut temporary = tempfile::Builder::new();
+        let temporary = temporary.prefix(".noise-").suffix(".partial");
+        let temporary = temporary.tempfile_in(parent.unwrap_or(Path::new("."))).with_context(named)?;
         let mut file = BufWriter::with_capacity(1 << 20, temporary);
         file.write_all(&header(rows, coordinates)).with_context(named)?;
         let left = rows.checked_mul(coordinates).context("more numbers than a file can hold")?;

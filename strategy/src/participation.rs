@@ -67,10 +67,10 @@ impl Sensitivity {
 /// Errors of a decoder B = A·C⁻¹ for prefix sums, in units of σζ, not squared (papers/000, eqs 9 and 10).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
-    /// √(Σ_ij B[i,j]² / n): the root mean square over rounds.
+    /// √(Σ_ij B_ij² / n): the root mean square over rounds.
     pub rms: f64,
-    /// max_i √(Σ_j B[i,j]²): the worst round.
+    /// max_i √(Σ_j B_ij²): the worst round.
     pub max: f64,
-    /// √(Σ_j B[n−1,j]²): the final prefix sum.
+    /// √(Σ_j B_{n−1,j}²): the final prefix sum.
     pub last: f64,
 }

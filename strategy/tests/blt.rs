@@ -74,6 +74,15 @@ fn the_inverse_pair_gives_the_inverse_series() {
 }
 
 #[test]
+fn decays_and_weights_next_to_nothing() {
+    // φ̂ near 1e-10: the weighted geometric sum in its plain closed form would lose nine digits here.
+    let blt = Blt::new(vec![1.0 - 1e-11], vec![1e-10]).unwrap();
+    for n in [10, 1000, 100_000] {
+        agree(&blt, n, Participation::new(7, 3).unwrap(), 1e-12);
+    }
+}
+
+#[test]
 fn equal_buffers_act_as_one() {
     let one = Blt::new(vec![0.9, 0.5], vec![0.2, 0.3]).unwrap();
     let two = Blt::new(vec![0.9, 0.5, 0.5], vec![0.2, 0.1, 0.2]).unwrap();

@@ -55,7 +55,13 @@ impl Exclusions {
         true
     }
 
-    pub fn is_excluded(&self, now: Instant, job: &JobId, worker: &WorkerId, incarnation: Incarnation) -> bool {
+    pub fn is_excluded(
+        &self,
+        now: Instant,
+        job: &JobId,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+    ) -> bool {
         let entry = self.entries.get(&(job.clone(), worker.clone()));
         entry.is_some_and(|entry| {
             entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until)

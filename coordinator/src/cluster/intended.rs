@@ -46,13 +46,14 @@ impl Cluster {
 
         let mut changes: Vec<OwnerChanges> = Vec::new();
         for ((view, shard), owner) in views.into_iter().zip(owners) {
-            let Some(change) = self.change_of(now, view, shard, owner.map(|owner| &candidates[owner])) else { continue };
+            let Some(change) = self.change_of(now, view, shard, owner.map(|owner| &candidates[owner])) else {
+                continue;
+            };
             let job = &view.record.job;
             match changes.last_mut().filter(|last| last.job == *job) {
                 Some(last) => last.owners.push((shard.record.shard, change)),
-                None => {
-                    changes.push(OwnerChanges { job: job.clone(), owners: vec![(shard.record.shard, change)] })
-                }
+                None => changes
+                    .push(OwnerChanges { job: job.clone(), owners: vec![(shard.record.shard, change)] }),
             }
         }
         changes
@@ -60,7 +61,8 @@ impl Cluster {
 
     /// In order of names, so that the outcome does not hang on who came first.
     fn candidates(&self, now: Instant) -> Vec<Candidate> {
-        let live = self.members.all_live(now).map(|(worker, member)| (worker.clone(), Some(member.incarnation)));
+        let live =
+            self.members.all_live(now).map(|(worker, member)| (worker.clone(), Some(member.incarnation)));
         let awaited = self.members.awaited().map(|worker| (worker.clone(), None));
         let mut candidates: Vec<Candidate> = live.chain(awaited).collect();
         candidates.sort_by(|a, b| a.0.cmp(&b.0));
@@ -74,7 +76,8 @@ impl Cluster {
         // What a worker serves well it keeps, also where another shard of the job failed on it.
         let is_barred = process.is_some_and(|process| {
             !shard.is_ready
-                && owner.is_some_and(|owner| self.exclusions.is_excluded(now, &view.record.job, owner, process))
+                && owner
+                    .is_some_and(|owner| self.exclusions.is_excluded(now, &view.record.job, owner, process))
         });
         Shard {
             bytes: view.shard_bytes(shard.record.range),
@@ -108,7 +111,8 @@ impl Cluster {
             None => {
                 let owner = owner?;
                 let member = self.members.live(owner, now)?;
-                let is_excluded = self.exclusions.is_excluded(now, &view.record.job, owner, member.incarnation);
+                let is_excluded =
+                    self.exclusions.is_excluded(now, &view.record.job, owner, member.incarnation);
                 is_excluded.then_some(None)
             }
         }
@@ -119,7 +123,9 @@ impl Cluster {
         let Some(view) = self.jobs.get_mut(&changes.job) else { return };
         for (shard, owner) in &changes.owners {
             let Some(record) = records.iter().find(|record| record.shard == *shard) else { continue };
-            let Some(held) = view.shards.iter_mut().find(|held| held.record.shard == *shard) else { continue };
+            let Some(held) = view.shards.iter_mut().find(|held| held.record.shard == *shard) else {
+                continue;
+            };
             *held = ShardView::new(record.clone());
             held.holder = owner.as_ref().map(|(_, process)| *process);
         }

@@ -58,9 +58,11 @@ impl Membership {
 
     /// The worker says that it lives, and which leases it holds.
     pub fn heard(&mut self, now: Instant, worker: &WorkerId, incarnation: Incarnation) -> Result<()> {
-        let refused = |reason: &str| ServiceError::MustRegister { worker: worker.to_string(), reason: reason.into() };
+        let refused =
+            |reason: &str| ServiceError::MustRegister { worker: worker.to_string(), reason: reason.into() };
         let ttl = self.ttl;
-        let member = self.members.get_mut(worker).ok_or_else(|| refused("this coordinator doesn't know it"))?;
+        let member =
+            self.members.get_mut(worker).ok_or_else(|| refused("this coordinator doesn't know it"))?;
         if member.incarnation != incarnation {
             return Err(refused("another process has registered under its name"));
         }
@@ -85,8 +87,12 @@ impl Membership {
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let ttl = self.ttl;
         let ended = |member: &Member| now.duration_since(member.last_heard) >= ttl;
-        let gone: Vec<_> =
-            self.members.iter().filter(|(_, member)| ended(member)).map(|(worker, _)| worker.clone()).collect();
+        let gone: Vec<_> = self
+            .members
+            .iter()
+            .filter(|(_, member)| ended(member))
+            .map(|(worker, _)| worker.clone())
+            .collect();
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);
         gone

@@ -31,7 +31,11 @@ impl TryFrom<pb::LeaseStatus> for LeaseReport {
             pb::LeaseState::Ready => ReportedState::Ready,
             pb::LeaseState::Failed => ReportedState::Failed,
             pb::LeaseState::Unspecified => {
-                return Err(ServiceError::invalid("leases.state", status.state, "restoring, ready or failed"));
+                return Err(ServiceError::invalid(
+                    "leases.state",
+                    status.state,
+                    "restoring, ready or failed",
+                ));
             }
         };
         Ok(Self {

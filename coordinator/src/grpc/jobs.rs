@@ -43,7 +43,10 @@ impl Jobs for JobsService {
         answer(async { self.0.destroy_job(named(request.into_inner().job)?).await }.await)
     }
 
-    async fn reshard_job(&self, request: Request<pb::ReshardJobRequest>) -> Result<Response<pb::Job>, Status> {
+    async fn reshard_job(
+        &self,
+        request: Request<pb::ReshardJobRequest>,
+    ) -> Result<Response<pb::Job>, Status> {
         let pb::ReshardJobRequest { job, shards } = request.into_inner();
         answer(async { self.0.reshard_job(named(job)?, shards).await }.await)
     }

@@ -25,7 +25,11 @@ impl Noise for NoiseService {
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
         let tokens = async { self.0.bind(request.into_inner().try_into()?).await }.await;
-        answer(tokens.map(|tokens| pb::BindResponse { tokens: tokens.iter().map(ReleaseToken::to_bytes).collect() }))
+        answer(
+            tokens.map(|tokens| pb::BindResponse {
+                tokens: tokens.iter().map(ReleaseToken::to_bytes).collect(),
+            }),
+        )
     }
 
     type FetchStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;

@@ -65,16 +65,13 @@ pub async fn serve(
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers)
-        .serve_with_incoming_shutdown(
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            async move {
-                closing.cancelled().await;
-                // Whoever watches learns it before the connection goes.
-                health.set_not_serving::<JobsServer<JobsService>>().await;
-                health.set_not_serving::<NoiseServer<NoiseService>>().await;
-                health.set_not_serving::<WorkersServer<WorkersService>>().await;
-            },
-        );
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async move {
+            closing.cancelled().await;
+            // Whoever watches learns it before the connection goes.
+            health.set_not_serving::<JobsServer<JobsService>>().await;
+            health.set_not_serving::<NoiseServer<NoiseService>>().await;
+            health.set_not_serving::<WorkersServer<WorkersService>>().await;
+        });
     let too_late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSING_TIME).await;

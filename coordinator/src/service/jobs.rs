@@ -144,7 +144,9 @@ impl Coordinator {
 
 fn checked_plan(request: &CreateJob) -> Result<Plan> {
     let plan = Plan::from_toml_str(&request.plan_toml).map_err(|error| match error {
-        plan::PlanError::Field { field, value, allowed } => ServiceError::InvalidArgument { field, value, allowed },
+        plan::PlanError::Field { field, value, allowed } => {
+            ServiceError::InvalidArgument { field, value, allowed }
+        }
         plan::PlanError::Missing { field, allowed } => ServiceError::invalid(field, "missing", allowed),
         other => ServiceError::invalid("plan_toml", "not a plan", format!("a valid plan.toml ({other})")),
     })?;
@@ -161,14 +163,18 @@ fn dimension_of(request: &CreateJob, plan: &Plan) -> Result<u64> {
     let in_plan = plan.layout().map(plan::Layout::dimension);
     let allowed = format!("1 to {}", plan::Layout::MAX_DIMENSION);
     match (request.dimension, in_plan) {
-        (Some(asked), Some(in_plan)) if asked != in_plan => {
-            Err(ServiceError::invalid("dimension", asked, format!("{in_plan}, as in the plan's layout, or 0")))
-        }
+        (Some(asked), Some(in_plan)) if asked != in_plan => Err(ServiceError::invalid(
+            "dimension",
+            asked,
+            format!("{in_plan}, as in the plan's layout, or 0"),
+        )),
         (Some(asked), None) if asked > plan::Layout::MAX_DIMENSION => {
             Err(ServiceError::invalid("dimension", asked, allowed))
         }
         (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-        (None, None) => Err(ServiceError::invalid("dimension", 0, format!("{allowed}; the plan has no layout"))),
+        (None, None) => {
+            Err(ServiceError::invalid("dimension", 0, format!("{allowed}; the plan has no layout")))
+        }
     }
 }
 

@@ -14,6 +14,9 @@ impl Coordinator {
         if !missing.is_empty() {
             return Err(ServiceError::RangeUnavailable { job: job.to_string(), missing, waited_ms: 0 });
         }
-        Ok(routes.into_iter().filter_map(|route| route.endpoint.clone().map(|endpoint| (route, endpoint))).collect())
+        Ok(routes
+            .into_iter()
+            .filter_map(|route| route.endpoint.clone().map(|endpoint| (route, endpoint)))
+            .collect())
     }
 }

@@ -18,7 +18,10 @@ fn a_row_is_bound_once_and_the_same_again_is_fine() {
     let bind = |start, end, c: &[Commitment]| ledger.bind(&id("j"), 0, rows(start, end), c);
     assert_eq!(bind(0, 3, &many("a", 3)).unwrap(), Bound { newly: 3 });
     assert_eq!(bind(0, 3, &many("a", 3)).unwrap(), Bound { newly: 0 });
-    assert_eq!(bind(1, 4, &[many("a", 3)[1], many("a", 3)[2], commitment("new")]).unwrap(), Bound { newly: 1 });
+    assert_eq!(
+        bind(1, 4, &[many("a", 3)[1], many("a", 3)[2], commitment("new")]).unwrap(),
+        Bound { newly: 1 }
+    );
 
     let refused = bind(2, 3, &[commitment("other")]).unwrap_err();
     assert!(matches!(refused, LedgerError::AlreadyBound { row: 2, branch: 0, .. }), "{refused}");

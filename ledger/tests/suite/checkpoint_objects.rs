@@ -58,7 +58,9 @@ fn is_refused(result: Result<ledger::ShardCheckpoint, LedgerError>) -> bool {
 async fn a_shard_reads_back_bit_for_bit() {
     let place = folder();
     // Sizes around the pieces that are converted at once (256 Ki values), and none.
-    for (start, end, state, rows) in [(0, 512, 4, 0), (512, 1100, 3, 2), (0, 300_000, 0, 1), (0, 1_200_000, 2, 1)] {
+    for (start, end, state, rows) in
+        [(0, 512, 4, 0), (512, 1100, 3, 2), (0, 300_000, 0, 1), (0, 1_200_000, 2, 1)]
+    {
         let range = range(start, end);
         let header = header(range, state, 9 - rows);
         let blocks = end.div_ceil(512) - start / 512;
@@ -97,7 +99,10 @@ async fn every_cut_and_every_flipped_bit_is_noticed() {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << bit;
             fs::write(&file, &flipped).unwrap();
-            assert!(is_refused(place.store.read_shard(&object, &written.sha256).await), "bit {bit} of byte {at}");
+            assert!(
+                is_refused(place.store.read_shard(&object, &written.sha256).await),
+                "bit {bit} of byte {at}"
+            );
         }
     }
     fs::write(&file, [&whole[..], &[0]].concat()).unwrap();
@@ -131,7 +136,14 @@ async fn a_header_that_does_not_fit_the_values_writes_nothing() {
 async fn names_that_lead_elsewhere_are_refused() {
     let place = folder();
     fs::write(place.folder.path().join("secret"), "x").unwrap();
-    for bad in ["../secret", "/etc/passwd", "j/../../secret", "j/1/../../../secret", "..%2fsecret", "j/1/0-5.shard#1"] {
+    for bad in [
+        "../secret",
+        "/etc/passwd",
+        "j/../../secret",
+        "j/1/../../../secret",
+        "..%2fsecret",
+        "j/1/0-5.shard#1",
+    ] {
         let read = place.store.read_shard(bad, &[0; 32]).await;
         assert!(matches!(read, Err(LedgerError::Invalid { field: "object", .. })), "{bad}");
         let range = range(0, 5);
@@ -147,15 +159,20 @@ async fn names_that_lead_elsewhere_are_refused() {
 
 #[test]
 fn only_absolute_folders_are_stores() {
-    for bad in ["", "/tmp/x", "s3://bucket/x", "file://host/x", "file://relative/x", "memory:///", "file:///x?y"] {
+    for bad in
+        ["", "/tmp/x", "s3://bucket/x", "file://host/x", "file://relative/x", "memory:///", "file:///x?y"]
+    {
         let opened = CheckpointStore::open(bad).map(|_| ());
         assert!(matches!(opened, Err(LedgerError::Invalid { field: "store URL", .. })), "{bad}");
     }
 }
 
 fn record(pieces: &[(String, CoordinateRange, [u8; 32])]) -> CheckpointRecord {
-    let piece = |(object, range, sha256): &(String, CoordinateRange, [u8; 32])| {
-        CheckpointPiece { object: object.clone(), range: *range, next_row: 9, sha256: *sha256 }
+    let piece = |(object, range, sha256): &(String, CoordinateRange, [u8; 32])| CheckpointPiece {
+        object: object.clone(),
+        range: *range,
+        next_row: 9,
+        sha256: *sha256,
     };
     CheckpointRecord {
         job: id("j"),

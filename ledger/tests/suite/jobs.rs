@@ -34,7 +34,11 @@ fn a_job_is_created_once_under_one_definition() {
     assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::New);
     assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::Same);
     ledger.replace_shards(&id("j"), &[range(0, 2000)]).unwrap();
-    assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::Same, "layout is no definition");
+    assert_eq!(
+        ledger.create_job(&job("j"), &two_shards()).unwrap(),
+        Created::Same,
+        "layout is no definition"
+    );
     for other in [
         JobRecord { plan_digest: [9; 32], ..job("j") },
         JobRecord { key_commitment: [9; 32], ..job("j") },

@@ -3,10 +3,16 @@
 pub mod account;
 pub mod calibrate;
 pub mod completions;
+pub mod demo;
+pub mod fetch;
+pub mod job;
 pub mod key;
 pub mod noise;
 pub mod plan;
+pub mod serve;
+pub mod up;
 pub mod verify;
 
 mod branch;
+mod online;
 mod setting;

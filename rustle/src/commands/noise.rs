@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
-use noise_kernel::{Backend, Generator, Stream};
+use noise_kernel::{BLOCK, Backend, Generator, Stream};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
@@ -82,15 +82,16 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let (rows, coordinates) = (streams.end - streams.start, range.end - range.start);
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("start threads")?;
-    let mut writer = NpyWriter::create(&args.out, rows, coordinates)?;
     let maker = if args.iid {
         Maker::Iid { stream, next: streams.start, offset: range.start }
     } else {
         let (n, scale) = (branch.plan.iterations(), branch.plan.scale());
+        room_for_state(branch.plan.state_slots(), coordinates)?;
         let mut generator = Generator::new(stream, branch.coefficients.clone(), n, scale, range.clone())?;
         replay(&mut generator, steps.start, &pool)?;
         Maker::Correlated(Box::new(generator))
     };
+    let mut writer = NpyWriter::create(&args.out, rows, coordinates)?;
     let seconds_making = maker.write(rows, usize::try_from(coordinates)?, &pool, &mut writer)?.as_secs_f64();
     let digest = writer.finish()?;
     Answer::new()
@@ -117,6 +118,18 @@ fn dimension(flag: Option<u64>, branch: &Branch) -> anyhow::Result<u64> {
         (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
         (None, None) => Err(bad_use("--dimension is missing, and the plan has no layout that says it")),
     }
+}
+
+/// Error: no memory for the state of a range so long. The generator could only end the process.
+fn room_for_state(slots: usize, coordinates: u64) -> anyhow::Result<()> {
+    // A range may begin and end inside a block; whole ones are kept.
+    let numbers = u128::from(coordinates.saturating_add(2 * BLOCK as u64)) * slots as u128;
+    let named = || {
+        format!(
+            "memory for the state of {coordinates} coordinates, {slots} numbers each; a shorter --range fits"
+        )
+    };
+    Vec::<f32>::new().try_reserve_exact(usize::try_from(numbers).with_context(named)?).with_context(named)
 }
 
 /// Brings the state to row `row`, in silence on anything but a terminal.

@@ -1,7 +1,10 @@
 //! `rustle coordinator` and `rustle worker`: the entry points of the two binaries, in this one.
 
+use std::process::ExitCode;
+
 use clap::Args;
-use coordinator::config::CoordinatorArgs;
+use coordinator::CoordinatorArgs;
+use node::telemetry::{Format as LogFormat, TelemetryConfig};
 use noise_worker::config::WorkerArgs;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -32,9 +35,13 @@ pub struct CoordinatorCommand {
 }
 
 impl CoordinatorCommand {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
         self.child.apply()?;
-        runtime()?.block_on(async { coordinator::start(self.args, node::shutdown::token_on_signals()?).await })
+        runtime()?.block_on(async {
+            let (options, _) = self.args.resolve()?;
+            coordinator::run(options.bind().await?, node::shutdown::token_on_signals()?).await
+        })?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -48,13 +55,14 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
         self.child.apply()?;
-        runtime()?.block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })
+        runtime()?.block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    node::telemetry::init(node::telemetry::TelemetryConfig::default())?;
+    node::telemetry::init(TelemetryConfig { format: LogFormat::Text, filter: "info".into() })?;
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

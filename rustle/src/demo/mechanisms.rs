@@ -69,7 +69,7 @@ fn optimised(family: Family, target: &Target) -> anyhow::Result<Mechanism> {
         .with_context(|| format!("optimise {}", family.name()))?;
     match found.strategy {
         Strategy::Blt(blt) => Ok(Mechanism::Blt { theta: blt.theta().to_vec(), omega: blt.omega().to_vec() }),
-        Strategy::BandToeplitz { coefficients, column_normalised } => {
+        Strategy::BandToeplitz { c: coefficients, column_normalised } => {
             Ok(Mechanism::BandToeplitz { coefficients, column_normalised })
         }
         other => anyhow::bail!("the optimiser answered {} for {}", other.name(), family.name()),

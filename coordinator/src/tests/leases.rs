@@ -1,0 +1,200 @@
+//! Registration, heartbeats, and shards that change hands. Time is paused and moved by hand.
+
+use super::*;
+
+#[tokio::test]
+async fn other_versions_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    let protocol = Register { protocol_version: 99, ..registration("a", 1) };
+    assert!(matches!(
+        coordinator.register(protocol),
+        Err(ServiceError::ProtocolVersionMismatch { actual: 99, .. })
+    ));
+    let stream = Register { stream_version: 99, ..registration("a", 1) };
+    assert!(matches!(
+        coordinator.register(stream),
+        Err(ServiceError::StreamVersionMismatch { actual: 99, .. })
+    ));
+    let stranger = coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &[]).unwrap_err();
+    assert!(matches!(stranger, ServiceError::MustRegister { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_is_open_only_while_its_worker_is_ready_and_alive() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    assert_eq!(coordinator.reconcile().await.unwrap(), 1);
+    assert_eq!(coordinator.reconcile().await.unwrap(), 0);
+    let grant = coordinator.beat("a", 1, &[])[0].clone();
+    assert_eq!((grant.range.len(), grant.key_commitment, grant.next_row), (4096, KEY, 0));
+    assert_eq!(coordinator.endpoints(), [None]);
+    coordinator.beat("a", 1, &[report(&grant, ReportedState::Restoring)]);
+    assert_eq!(coordinator.endpoints(), [None]);
+    let stale = LeaseReport { epoch: grant.epoch + 1, ..report(&grant, ReportedState::Ready) };
+    coordinator.beat("a", 1, &[stale]);
+    assert_eq!(coordinator.endpoints(), [None]);
+    coordinator.beat("a", 1, &[report(&grant, ReportedState::Ready)]);
+    assert_eq!(coordinator.endpoints(), [Some("http://a:1".to_owned())]);
+    advance(TTL).await;
+    assert_eq!(coordinator.endpoints(), [None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_worker_loses_its_shards_to_another() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let before = coordinator.make_ready("a", 1);
+    assert_eq!(before.len(), 2);
+    advance(TTL / 2).await;
+    coordinator.register(registration("b", 2)).unwrap();
+    advance(TTL / 2).await;
+    coordinator.reconcile().await.unwrap();
+    let after = coordinator.make_ready("b", 2);
+    assert_eq!(after.len(), 2);
+    assert!(before.iter().zip(&after).all(|(old, new)| new.epoch > old.epoch));
+    assert!(coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &[]).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_leaves_is_replaced_at_once() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.register(registration("b", 2)).unwrap();
+    coordinator.create_job(create(4096, 0)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!((coordinator.make_ready("a", 1).len(), coordinator.make_ready("b", 2).len()), (1, 1));
+    coordinator.deregister(&worker("a"), Incarnation([1; 16]));
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(coordinator.make_ready("b", 2).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_alone_comes_back_to_its_own_leases_and_its_successor_to_new_ones() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let before = coordinator.make_ready("a", 1);
+    advance(TTL * 2).await;
+    coordinator.reconcile().await.unwrap();
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(coordinator.beat("a", 1, &[])[0].epoch, before[0].epoch);
+
+    let early = coordinator.register(registration("a", 2)).unwrap_err();
+    assert!(early.retry_safe());
+    advance(TTL).await;
+    coordinator.register(registration("a", 2)).unwrap();
+    assert!(coordinator.beat("a", 2, &[]).is_empty(), "the lease of the process before");
+    coordinator.reconcile().await.unwrap();
+    assert!(coordinator.beat("a", 2, &[])[0].epoch > before[0].epoch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_another_key_is_passed_over() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let grant = coordinator.beat("a", 1, &[])[0].clone();
+    let wrong = LeaseReport { key_commitment: vec![9; 32], ..report(&grant, ReportedState::Ready) };
+    coordinator.beat("a", 1, &[wrong]);
+    assert_eq!(coordinator.endpoints(), [None]);
+    coordinator.reconcile().await.unwrap();
+    assert!(coordinator.beat("a", 1, &[]).is_empty());
+    assert_eq!(coordinator.reconcile().await.unwrap(), 0, "nobody may take it: nothing changes");
+    coordinator.register(registration("b", 2)).unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(coordinator.make_ready("b", 2).len(), 1);
+    assert_eq!(coordinator.endpoints(), [Some("http://b:1".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_failed_goes_elsewhere_and_what_is_ready_stays() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let grants = coordinator.beat("a", 1, &[]);
+    let reports = [report(&grants[0], ReportedState::Ready), report(&grants[1], ReportedState::Failed)];
+    coordinator.beat("a", 1, &reports);
+    coordinator.reconcile().await.unwrap();
+    let left = coordinator.beat("a", 1, &reports[..1]);
+    assert_eq!(left, grants[..1]);
+    // Once the wait is over the worker is tried again.
+    for _ in 0..4 {
+        advance(TTL / 2).await;
+        coordinator.beat("a", 1, &reports[..1]);
+    }
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(coordinator.beat("a", 1, &reports[..1]).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_owners_get_a_lease_of_time_to_come_back() {
+    let folder = TempDir::new().unwrap();
+    let first = open(&folder);
+    first.register(registration("a", 1)).unwrap();
+    first.register(registration("b", 2)).unwrap();
+    first.create_job(create(4096, 0)).await.unwrap();
+    first.reconcile().await.unwrap();
+    let (held_by_a, held_by_b) = (first.make_ready("a", 1), first.make_ready("b", 2));
+    drop(first);
+
+    let second = open(&folder);
+    assert_eq!(second.endpoints(), [None, None]);
+    second.register(registration("a", 1)).unwrap();
+    second.reconcile().await.unwrap();
+    let kept = second.beat("a", 1, &[report(&held_by_a[0], ReportedState::Ready)]);
+    assert_eq!(kept, held_by_a, "the same process goes on under the same epoch");
+    assert_eq!(second.endpoints().iter().flatten().count(), 1);
+    assert_eq!(second.reconcile().await.unwrap(), 0, "b is waited for");
+
+    advance(TTL / 2).await;
+    second.beat("a", 1, &[report(&held_by_a[0], ReportedState::Ready)]);
+    advance(TTL / 2).await;
+    second.reconcile().await.unwrap();
+    let all = second.beat("a", 1, &[report(&held_by_a[0], ReportedState::Ready)]);
+    assert_eq!(all.len(), 2);
+    let taken = all.iter().find(|grant| grant.shard == held_by_b[0].shard).unwrap();
+    assert!(taken.epoch > held_by_b[0].epoch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_restarted_with_the_coordinator_gets_a_new_epoch() {
+    let folder = TempDir::new().unwrap();
+    let first = open(&folder);
+    first.register(registration("a", 1)).unwrap();
+    first.create_job(create(4096, 1)).await.unwrap();
+    first.reconcile().await.unwrap();
+    let before = first.make_ready("a", 1);
+    drop(first);
+    let second = open(&folder);
+    second.register(registration("a", 2)).unwrap();
+    second.reconcile().await.unwrap();
+    assert!(second.beat("a", 2, &[]).is_empty(), "its first heartbeat shows that it holds nothing");
+    second.reconcile().await.unwrap();
+    assert!(second.beat("a", 2, &[])[0].epoch > before[0].epoch);
+    assert_eq!(second.shard_records()[0].owner, Some(worker("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn grants_carry_the_bound_rows() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.bind(bind(0..5, "x")).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(coordinator.beat("a", 1, &[])[0].next_row, 5);
+}

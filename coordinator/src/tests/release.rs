@@ -1,0 +1,85 @@
+//! Binding and tokens.
+
+use super::*;
+
+#[tokio::test]
+async fn a_row_is_bound_to_one_commitment() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let tokens = coordinator.bind(bind(0..3, "x")).await.unwrap();
+    assert_eq!(coordinator.bind(bind(0..3, "x")).await.unwrap(), tokens);
+    let error = coordinator.bind(bind(2..4, "y")).await.unwrap_err();
+    assert!(matches!(error, ServiceError::AlreadyBound { row: 2, .. }), "{error}");
+    // All or none: row 3 stayed free.
+    coordinator.bind(bind(3..4, "z")).await.unwrap();
+    let error = coordinator.bind(bind(7..9, "x")).await.unwrap_err();
+    assert!(matches!(error, ServiceError::RowBeyondIterations { .. }), "{error}");
+    let job = coordinator.job_message(&job()).unwrap();
+    assert_eq!((job.rows_bound, job.next_row), (4, 4));
+    let unknown = Bind { job: JobId::new("other").unwrap(), ..bind(0..1, "x") };
+    assert!(matches!(coordinator.bind(unknown).await, Err(ServiceError::NotFound { .. })));
+    assert!(matches!(
+        coordinator.bind(bind(0..100_000, "x")).await,
+        Err(ServiceError::InvalidArgument { .. })
+    ));
+}
+
+#[tokio::test]
+async fn tokens_are_good_under_the_key_that_workers_get() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let tokens = coordinator.bind(bind(2..4, "x")).await.unwrap();
+    let key = ReleaseKey::try_from_bytes(&coordinator.releaser.key_for_workers()).unwrap();
+    key.verify(&job(), 0, 2, &tokens[0]).unwrap();
+    key.verify(&job(), 0, 3, &tokens[1]).unwrap();
+    assert!(key.verify(&job(), 0, 3, &tokens[0]).is_err());
+}
+
+#[tokio::test]
+async fn bindings_outlive_the_coordinator_and_tokens_do_not() {
+    let folder = TempDir::new().unwrap();
+    let first = open(&folder);
+    first.create_job(create(4096, 1)).await.unwrap();
+    let old = first.bind(bind(0..2, "x")).await.unwrap();
+    let epoch = first.epoch;
+    drop(first);
+    let second = open(&folder);
+    assert!(second.epoch > epoch);
+    assert_eq!(second.job_message(&job()).unwrap().rows_bound, 2);
+    assert!(matches!(second.bind(bind(1..2, "y")).await, Err(ServiceError::AlreadyBound { .. })));
+    let key = ReleaseKey::try_from_bytes(&second.releaser.key_for_workers()).unwrap();
+    assert!(key.verify(&job(), 0, 0, &old[0]).is_err());
+    let new = second.bind(bind(0..2, "x")).await.unwrap();
+    key.verify(&job(), 0, 0, &new[0]).unwrap();
+}
+
+#[tokio::test]
+async fn a_proxied_fetch_checks_its_range_before_it_binds() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = std::sync::Arc::new(open(&folder));
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    let range = CoordinateRange { start: 0, end: 4097 };
+    let fetch = proto::model::Fetch { bind: bind(0..1, "x"), range, deadline_ms: Some(50) };
+    let error = coordinator.fetch(fetch).await.err().unwrap();
+    assert!(matches!(error, ServiceError::RangeBeyondDimension { .. }), "{error}");
+    assert_eq!(coordinator.job_message(&job()).unwrap().rows_bound, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_workers_a_proxied_fetch_names_what_is_missing() {
+    use tokio_stream::StreamExt;
+    let folder = TempDir::new().unwrap();
+    let coordinator = std::sync::Arc::new(open(&folder));
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    let range = CoordinateRange { start: 100, end: 4000 };
+    let fetch = proto::model::Fetch { bind: bind(0..1, "x"), range, deadline_ms: Some(300) };
+    let items: Vec<_> = coordinator.fetch(fetch).await.unwrap().collect().await;
+    match items.as_slice() {
+        [Err(ServiceError::RangeUnavailable { missing, waited_ms, .. })] => {
+            assert_eq!((missing.as_slice(), *waited_ms >= 300), ([range].as_slice(), true));
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,175 @@
+//! A worker that keeps its membership like a real one and serves a known function instead of noise.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use client::Connections;
+use ledger::{CheckpointStore, ShardHeader};
+use proto::model::{FetchSlice, LeaseGrant};
+use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
+use proto::{PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, chunk_of};
+use tokio::net::TcpListener;
+use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+pub const KEY: [u8; 32] = [7; 32];
+
+pub fn value(row: u64, coordinate: u64) -> f32 {
+    (row * 100_000 + coordinate) as f32
+}
+
+#[derive(Default)]
+struct Leases {
+    grants: Vec<LeaseGrant>,
+    key: Option<ReleaseKey>,
+}
+
+#[derive(Clone)]
+pub struct FakeWorker {
+    name: String,
+    incarnation: [u8; 16],
+    endpoint: String,
+    leases: Arc<Mutex<Leases>>,
+    pub fails_snapshots: Arc<AtomicBool>,
+    /// Cancelled: dies without a word.
+    pub dead: CancellationToken,
+}
+
+impl FakeWorker {
+    pub async fn start(name: &str, coordinator: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let worker = Self {
+            name: name.to_owned(),
+            incarnation: [name.as_bytes()[0]; 16],
+            endpoint: format!("http://{}", listener.local_addr().unwrap()),
+            leases: Arc::default(),
+            fails_snapshots: Arc::default(),
+            dead: CancellationToken::new(),
+        };
+        let server = tonic::transport::Server::builder().add_service(ShardsServer::new(worker.clone()));
+        let serving = server.serve_with_incoming(TcpIncoming::from(listener));
+        tokio::spawn(worker.dead.clone().run_until_cancelled_owned(serving));
+        let beating = worker.clone().keep_membership(coordinator.to_owned());
+        tokio::spawn(worker.dead.clone().run_until_cancelled_owned(beating));
+        worker
+    }
+
+    pub fn grants(&self) -> Vec<LeaseGrant> {
+        self.leases.lock().unwrap().grants.clone()
+    }
+
+    async fn keep_membership(self, coordinator: String) {
+        let connections = Connections::new();
+        loop {
+            let mut workers = connections.workers(&coordinator).unwrap();
+            match workers.heartbeat(self.heartbeat()).await.map_err(ServiceError::from) {
+                Ok(answer) => self.take(answer.into_inner()),
+                Err(ServiceError::MustRegister { .. }) => {
+                    let _refused_for_now = workers.register(self.registration()).await;
+                }
+                Err(_away) => {}
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn registration(&self) -> pb::RegisterRequest {
+        pb::RegisterRequest {
+            worker: self.name.clone(),
+            endpoint: self.endpoint.clone(),
+            protocol_version: PROTOCOL_VERSION,
+            stream_version: plan::STREAM_VERSION,
+            incarnation: self.incarnation.to_vec(),
+        }
+    }
+
+    fn heartbeat(&self) -> pb::HeartbeatRequest {
+        let leases = self.grants().into_iter().map(|grant| pb::LeaseStatus {
+            job: grant.job.to_string(),
+            shard: grant.shard,
+            epoch: grant.epoch,
+            state: pb::LeaseState::Ready.into(),
+            key_commitment: KEY.to_vec(),
+            ..pb::LeaseStatus::default()
+        });
+        let (worker, incarnation) = (self.name.clone(), self.incarnation.to_vec());
+        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect() }
+    }
+
+    fn take(&self, answer: pb::HeartbeatResponse) {
+        let grants = answer.grants.into_iter().map(|grant| grant.try_into().unwrap()).collect();
+        let key = ReleaseKey::try_from_bytes(&answer.release_key).ok();
+        *self.leases.lock().unwrap() = Leases { grants, key };
+    }
+
+    fn lease(&self, job: &str, shard: u32, epoch: u64) -> Result<LeaseGrant> {
+        let grants = self.grants();
+        let held = grants.iter().find(|grant| grant.job.as_str() == job && grant.shard == shard);
+        let held = held.ok_or_else(|| ServiceError::NotOwner { job: job.to_owned(), shard })?;
+        if held.epoch == epoch {
+            return Ok(held.clone());
+        }
+        Err(ServiceError::Fenced { job: job.to_owned(), shard, presented: epoch, current: held.epoch })
+    }
+
+    fn chunks(&self, request: &FetchSlice) -> Result<Vec<Result<pb::Chunk, Status>>> {
+        self.lease(request.job.as_str(), request.shard, request.lease_epoch)?;
+        let key = self.leases.lock().unwrap().key.clone().ok_or(ServiceError::Draining)?;
+        let mut chunks = Vec::new();
+        for (row, token) in request.rows.as_range().zip(&request.tokens) {
+            key.verify(&request.job, request.branch, row, token)?;
+            for start in request.range.as_range().step_by(300) {
+                let values = start..(start + 300).min(request.range.end);
+                let bytes: Vec<u8> = values.flat_map(|at| value(row, at).to_le_bytes()).collect();
+                chunks.push(Ok(chunk_of(row, start, bytes.into())));
+            }
+        }
+        Ok(chunks)
+    }
+
+    async fn store_piece(&self, request: pb::SnapshotRequest) -> Result<pb::SnapshotResponse> {
+        if self.fails_snapshots.load(Ordering::Relaxed) {
+            return Err(ServiceError::Store { reason: "the disk is full".into() });
+        }
+        let lease = self.lease(&request.job, request.shard, request.lease_epoch)?;
+        let header = ShardHeader {
+            job: request.job,
+            branch: lease.branch,
+            plan_digest: lease.plan_digest,
+            key_commitment: lease.key_commitment,
+            stream_version: plan::STREAM_VERSION,
+            range: lease.range,
+            next_row: 3,
+            window_start: 3,
+            block_state_len: 1,
+        };
+        let state = vec![0.5; lease.range.len().div_ceil(512) as usize];
+        let store = CheckpointStore::open(&lease.store_url)?;
+        let written = store.write_shard(&request.object, header, &state, &[]).await?;
+        Ok(pb::SnapshotResponse { next_row: 3, bytes: written.bytes, sha256: written.sha256.to_vec() })
+    }
+}
+
+#[tonic::async_trait]
+impl Shards for FakeWorker {
+    type FetchSliceStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;
+
+    async fn fetch_slice(
+        &self,
+        request: Request<pb::FetchSliceRequest>,
+    ) -> Result<Response<Self::FetchSliceStream>, Status> {
+        let chunks = self.chunks(&FetchSlice::try_from(request.into_inner())?)?;
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
+    }
+
+    async fn snapshot(
+        &self,
+        request: Request<pb::SnapshotRequest>,
+    ) -> Result<Response<pb::SnapshotResponse>, Status> {
+        Ok(Response::new(self.store_piece(request.into_inner()).await?))
+    }
+}

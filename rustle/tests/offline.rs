@@ -1,0 +1,241 @@
+//! The built binary without a server: happy paths, bad input, exit statuses.
+
+// Helpers outside `#[test]` functions are tests too.
+#![allow(clippy::unwrap_used)]
+
+mod bench;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bench::Bench;
+use serde_json::Value;
+
+/// The numbers of an .npy file of version 1.0.
+fn numbers(path: &Path) -> Vec<u8> {
+    let bytes = fs::read(path).unwrap();
+    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    bytes[header..].to_vec()
+}
+
+#[test]
+fn rows_do_not_depend_on_where_they_start_or_on_threads() {
+    let bench = Bench::new();
+    let mechanisms = [
+        "identity",
+        "tree --restarts 5 --completion",
+        "blt --theta 0.9,0.5 --omega 0.2,0.3",
+        "band-toeplitz --coefficients 1,0.5,0.25 --column-normalised",
+        "band-sqrt --bands 4",
+        "band-inverse --coefficients 1,-0.5,-0.1",
+        "band-inverse-sqrt --bands 3",
+        "lambda-cgd --lambda 0.7",
+    ];
+    for mechanism in mechanisms {
+        bench.plan("p.toml", mechanism);
+        let whole = bench.noise("--plan p.toml --steps 0..12 --threads 1 --backend portable --out whole.npy");
+        assert_eq!((whole["rows"].as_u64(), whole["coordinates"].as_u64()), (Some(12), Some(3000)));
+        bench.noise("--plan p.toml --steps 3..12 --range 700..2100 --threads 2 --out part.npy");
+        let (whole, part) = (numbers(&bench.path("whole.npy")), numbers(&bench.path("part.npy")));
+        for (row, part) in part.chunks(1400 * 4).enumerate() {
+            let start = ((row + 3) * 3000 + 700) * 4;
+            assert_eq!(part, &whole[start..start + 1400 * 4], "{mechanism}, row {}", row + 3);
+        }
+    }
+}
+
+#[test]
+fn verify_agrees_and_names_the_first_difference() {
+    let bench = Bench::new();
+    bench.noise("--plan plan.toml --steps 0..8 --range 100..900 --out x.npy");
+    let words = "verify --plan plan.toml --key-file key --step 5 --range 100..900 x.npy";
+    let equal = bench.json(&format!("{words} --row 5"));
+    assert_eq!(equal["equal"], true);
+    bench.refused(words, 2, &["8 rows", "--row"]);
+    bench.refused(&format!("{words} --row 8"), 2, &["--row is 8"]);
+    let path = bench.path("x.npy");
+    let mut bytes = fs::read(&path).unwrap();
+    let start = bytes.len() - numbers(&path).len();
+    bytes[start + (5 * 800 + 77) * 4] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let output = bench.run(&format!("{words} --row 5 --format json"));
+    assert_eq!(output.status.code(), Some(1));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (answer["equal"].as_bool(), answer["first_difference"]["coordinate"].as_u64()),
+        (Some(false), Some(177))
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("coordinate 177"));
+    // Another key, job or branch gives other noise.
+    bench.noise("--plan plan.toml --steps 5..6 --out y.npy");
+    let other = "verify --plan plan.toml --key-file key --step 5 --range 0..3000 y.npy";
+    assert_eq!(bench.json(other)["equal"], true);
+    assert_eq!(bench.run(&format!("{other} --branch 1")).status.code(), Some(1));
+    assert_eq!(bench.run(&format!("{other} --job j")).status.code(), Some(1));
+}
+
+#[test]
+fn iid_rows_are_the_nodes_of_a_tree() {
+    let bench = Bench::new();
+    bench.plan("tree.toml", "tree");
+    // 12 leaves complete 24 − popcount(12) nodes.
+    assert_eq!(bench.noise("--plan tree.toml --steps 0..12 --iid --out z.npy")["rows"], 22);
+    bench.noise("--plan tree.toml --steps 3..4 --iid --out nodes.npy");
+    let (all, nodes) = (numbers(&bench.path("z.npy")), numbers(&bench.path("nodes.npy")));
+    assert_eq!(nodes, all[4 * 3000 * 4..7 * 3000 * 4]);
+    assert_eq!(bench.noise("--plan plan.toml --steps 2..5 --iid --out z.npy")["rows"], 3);
+}
+
+#[test]
+fn ranges_and_dimensions_that_do_not_fit() {
+    let bench = Bench::new();
+    let noise = "noise --plan plan.toml --key-file key --out x.npy";
+    bench.refused(
+        &format!("{noise} --dimension 10 --steps 0..8 --range 0..11"),
+        2,
+        &["--range is 0..11", "0..10"],
+    );
+    bench.refused(&format!("{noise} --dimension 10 --steps 0..13"), 2, &["--steps is 0..13", "0..12"]);
+    bench.refused(&format!("{noise} --dimension 10 --steps 5..5"), 2, &["5..5", "empty"]);
+    bench.refused(&format!("{noise} --dimension 10 --steps 0..8 --range 7..3"), 2, &["7..3"]);
+    bench.refused(&format!("{noise} --dimension 10 --steps x"), 2, &["a..b"]);
+    bench.refused(&format!("{noise} --dimension 0 --steps 0..1"), 2, &["--dimension is 0"]);
+    bench.refused(&format!("{noise} --steps 0..1"), 2, &["--dimension is missing"]);
+    bench.refused(&format!("{noise} --dimension 10 --steps 0..1 --backend gpu"), 2, &["gpu", "portable"]);
+    bench.refused(
+        "noise --plan plan.toml --key-file key --dimension 9 --steps 0..1 --out no/x.npy",
+        1,
+        &["no/x.npy"],
+    );
+    bench.refused(
+        "verify --plan plan.toml --key-file key --step 12 --range 0..1 x.npy",
+        2,
+        &["--step is 12"],
+    );
+    let huge = format!("{noise} --steps 0..1 --dimension");
+    bench.refused(&format!("{huge} 1000000000000000000"), 1, &["memory for the state"]);
+    bench.refused(&format!("{huge} 1000000000000000000 --iid"), 1, &["memory for"]);
+    assert!(!bench.path("x.npy").exists());
+    assert_eq!(fs::read_dir(bench.folder.path()).unwrap().count(), 2, "nothing half written");
+}
+
+#[test]
+fn keys() {
+    let bench = Bench::new();
+    let made = bench.json("key new --out fresh");
+    assert_eq!(made["commitment"].as_str().map(str::len), Some(64));
+    let metadata = fs::metadata(bench.path("fresh")).unwrap();
+    assert_eq!((metadata.len(), metadata.permissions().mode() & 0o777), (32, 0o400));
+    bench.refused("key new --out fresh", 1, &["fresh", "exists"]);
+    let noise = "noise --plan plan.toml --dimension 10 --steps 0..1 --out x.npy --key-file";
+    bench.json(&format!("{noise} fresh"));
+    for mode in [0o440, 0o404, 0o644, 0o620] {
+        bench.mode("fresh", mode);
+        bench.refused(&format!("{noise} fresh"), 1, &[&format!("{mode:04o}"), "0400 or 0600"]);
+    }
+    bench.mode("fresh", 0o600);
+    for length in [0, 31, 33, 64] {
+        fs::write(bench.path("fresh"), vec![1; length]).unwrap();
+        bench.refused(&format!("{noise} fresh"), 1, &["exactly 32"]);
+    }
+    bench.refused(&format!("{noise} none"), 1, &["none"]);
+    bench.refused(&format!("{noise} ."), 1, &["key file"]);
+}
+
+#[test]
+fn plans_are_made_and_looked_into() {
+    let bench = Bench::new();
+    let made = bench.json(
+        "plan from --mechanism band-toeplitz --coefficients 1,0.5,0.25 --iterations 9 --min-sep 3 \
+         --max-participations 2 --noise-multiplier 1 --dimension 5 --out b.toml",
+    );
+    assert_eq!(made["coefficients"], serde_json::json!([1.0, 0.5, 0.25]));
+    // Columns a participation apart don't overlap: sens² = 2·(1 + 1/4 + 1/16).
+    assert!((made["sensitivity"].as_f64().unwrap() - 2.625_f64.sqrt()).abs() < 1e-12);
+    let column = bench.json("plan coefficients --plan b.toml --matrix c --count 5");
+    assert_eq!(column["coefficients"], serde_json::json!([1.0, 0.5, 0.25, 0.0, 0.0]));
+    let row = bench.json("plan coefficients --plan b.toml --matrix c-inverse --row 2");
+    assert_eq!(row["coefficients"], serde_json::json!([0.0, -0.5, 1.0]));
+    bench.refused("plan coefficients --plan b.toml --matrix c --row 9", 2, &["--row is 9", "0 to 8"]);
+    bench.refused("plan coefficients --plan b.toml --matrix c --count 10", 2, &["--count is 10"]);
+    bench.refused("plan coefficients --plan b.toml --matrix c", 2, &["--count"]);
+    bench.refused(
+        "noise --plan b.toml --key-file key --dimension 6 --steps 0..1 --out x.npy",
+        2,
+        &["is 6", "5"],
+    );
+    let from = "plan from --iterations 9 --noise-multiplier 1 --mechanism";
+    bench.refused(&format!("{from} blt --theta 1.5 --omega 0.1"), 2, &["mechanism.theta[0]", "1.5"]);
+    bench.refused(&format!("{from} blt --theta 0.5"), 2, &["--omega is missing"]);
+    bench.refused(&format!("{from} identity --bands 2"), 2, &["--bands does not belong"]);
+    bench.refused(&format!("{from} nope"), 2, &["nope", "band-inverse-sqrt"]);
+    bench.refused(
+        "plan from --iterations 9 --mechanism identity --noise-multiplier NaN",
+        2,
+        &["noise_multiplier"],
+    );
+    fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 1\nsede = 3\n").unwrap();
+    bench.refused("account zcdp --plan bad.toml --delta 1e-6", 1, &["sede"]);
+}
+
+#[test]
+fn optimised_plans_say_what_they_do() {
+    let bench = Bench::new();
+    let answer = bench.json(
+        "plan optimize --mechanism blt --iterations 200 --min-sep 40 --max-participations 5 --buffers 2 --out o.toml",
+    );
+    for name in ["sensitivity", "rms_error", "max_error", "rms_loss", "max_loss", "seconds"] {
+        assert!(answer[name].as_f64().is_some_and(f64::is_finite), "{name}");
+    }
+    assert_eq!((answer["mechanism"].as_str(), answer["iterations"].as_u64()), (Some("blt"), Some(200)));
+    assert_eq!(answer["theta"].as_array().map(Vec::len), Some(2));
+    let identity =
+        bench.json("plan optimize --mechanism identity --iterations 200 --min-sep 40 --max-participations 5");
+    assert!(answer["rms_loss"].as_f64() < identity["rms_loss"].as_f64());
+    let account = bench.json("account zcdp --plan o.toml --delta 1e-6");
+    assert_eq!(account["sensitivity"], answer["sensitivity"]);
+    bench.refused("plan optimize --mechanism blt --iterations 0", 2, &["iterations", "0"]);
+    bench.refused("plan optimize --mechanism blt --iterations 9 --bands 3", 2, &["--bands"]);
+    bench.refused("plan optimize --mechanism band-toeplitz --iterations 9 --bands 10", 2, &["--bands is 10"]);
+    bench.refused("plan optimize --mechanism blt --iterations 9 --min-sep 0", 2, &["min-sep"]);
+}
+
+#[test]
+fn accounts() {
+    let bench = Bench::new();
+    let there = bench.json("account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6");
+    assert_eq!(there["rho"], 0.125);
+    let epsilon = there["epsilon"].as_f64().unwrap();
+    let back =
+        bench.json(&format!("account gaussian --sensitivity 1 --noise-multiplier 2 --epsilon {epsilon}"));
+    assert!((back["delta"].as_f64().unwrap() / 1e-6 - 1.0).abs() < 1e-9);
+    let sigma = bench.json(&format!("calibrate gaussian --sensitivity 1 --epsilon {epsilon} --delta 1e-6"));
+    assert!((sigma["noise_multiplier"].as_f64().unwrap() - 2.0).abs() < 1e-9);
+    // One participation of a user in a tree of 4 leaves lies below 3 nodes.
+    let tree = bench.json("account tree --noise-multiplier 3 --iterations 4 --delta 1e-6");
+    assert!((tree["sensitivity"].as_f64().unwrap() - 3_f64.sqrt()).abs() < 1e-12);
+    let gaussian = "account gaussian --sensitivity 1 --noise-multiplier";
+    bench.refused(&format!("{gaussian} 2"), 2, &["--delta", "--epsilon"]);
+    bench.refused(&format!("{gaussian} 2 --delta 1e-6 --epsilon 1"), 2, &["--delta", "--epsilon"]);
+    bench.refused(&format!("{gaussian} 0 --delta 1e-6"), 2, &["noise multiplier is 0"]);
+    bench.refused(&format!("{gaussian} NaN --delta 1e-6"), 2, &["noise multiplier is NaN"]);
+    bench.refused(&format!("{gaussian} 2 --delta 1"), 2, &["delta is 1"]);
+    bench.refused("account tree --noise-multiplier 3 --iterations 0 --delta 1e-6", 2, &["iterations is 0"]);
+}
+
+#[test]
+fn tables_and_scripts_are_for_people() {
+    let bench = Bench::new();
+    let table = bench.run("account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6");
+    let text = String::from_utf8(table.stdout).unwrap();
+    assert!(text.contains("epsilon") && text.contains("0.125") && !text.contains('\u{1b}'), "{text}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = bench.run(&format!("completions {shell}"));
+        assert!(script.status.success() && String::from_utf8_lossy(&script.stdout).contains("rustle"));
+    }
+    bench.refused("completions cmd", 2, &["cmd"]);
+    bench.refused("dance", 2, &["dance"]);
+    assert_eq!(bench.run("").status.code(), Some(2));
+    assert_eq!(bench.run("--help").status.code(), Some(0));
+}

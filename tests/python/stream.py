@@ -1,0 +1,115 @@
+"""The noise stream of docs/noise-stream.md, version 1, once more in numpy.
+
+Written to be read beside the specification; every float32 operation is one numpy call, so that each rounds once,
+in the order given there.
+"""
+
+import hashlib
+import hmac
+import struct
+
+import numpy as np
+
+BLOCK = 512
+U32 = np.uint32
+F32 = np.float32
+
+
+def bits(*patterns):
+    """The float32 with these bits."""
+    return np.array(patterns, U32).view(F32)
+
+
+SQRT_HALF_BITS = 0x3F3504F3
+LN2_HIGH, LN2_LOW, ANGLE_STEP = bits(0x3F318000, 0xB95E8083, 0x30490FDB)
+# Polynomials, highest power first.
+LOG = bits(
+    0x3D8A2B9B, 0xBDEF1DD8, 0x3DF37833, 0xBDFE110C, 0x3E119BB5, 0xBE2AAE26, 0x3E4CD25B, 0xBE800003, 0x3EAAAAA4
+)
+SIN = bits(0xB94CA1F1, 0x3C08839D, 0xBE2AAAA3)
+COS = bits(0x37CCF5CE, 0xBAB6061A, 0x3D2AAAA5)
+
+
+def branch_key(job_key, job, branch, plan_digest):
+    """HKDF-SHA-256 (RFC 5869), one block of output."""
+    job = job.encode()
+    info = b"branch" + struct.pack("<I", len(job)) + job + struct.pack("<Q", branch) + plan_digest
+    secret = hmac.digest(b"rustle noise-stream v1", job_key, hashlib.sha256)
+    return hmac.digest(secret, info + b"\x01", hashlib.sha256)
+
+
+def chacha(key, rounds, stream, counters):
+    """Words of the ChaCha blocks `counters` (uint64): shape (len(counters), 16)."""
+    state = np.empty((16, len(counters)), U32)
+    state[0:4] = np.frombuffer(b"expand 32-byte k", "<u4")[:, None]
+    state[4:12] = np.frombuffer(key, "<u4")[:, None]
+    state[12] = counters.astype(U32)
+    state[13] = (counters >> np.uint64(32)).astype(U32)
+    state[14] = U32(stream & 0xFFFFFFFF)
+    state[15] = U32(stream >> 32)
+    x = state.copy()
+    for _ in range(rounds // 2):
+        for a in range(4):
+            quarter_round(x, a, 4 + a, 8 + a, 12 + a)
+        for a in range(4):
+            quarter_round(x, a, 4 + (a + 1) % 4, 8 + (a + 2) % 4, 12 + (a + 3) % 4)
+    return (x + state).T
+
+
+def quarter_round(x, a, b, c, d):
+    for to, other, by, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+        x[to] += x[other]
+        mixed = x[by] ^ x[to]
+        x[by] = (mixed << U32(turn)) | (mixed >> U32(32 - turn))
+
+
+def normals(key, rounds, stream, start, end):
+    """The standard normals of coordinates start..end of a stream."""
+    first, last = start // BLOCK, (end - 1) // BLOCK
+    counters = np.arange(first * 48, (last + 1) * 48, dtype=np.uint64)
+    # [noise block, group of 16 ChaCha blocks, lane, word]
+    words = chacha(key, rounds, stream, counters).reshape(-1, 3, 16, 16)
+    # Each group feeds five rows of pairs with words 0..15; the last row of pairs takes word 15 of all three.
+    triples = words[..., :15].reshape(-1, 3, 16, 5, 3).transpose(0, 1, 3, 2, 4).reshape(-1, 15, 16, 3)
+    left_over = words[..., 15].transpose(0, 2, 1)[:, None]
+    a, b, c = np.moveaxis(np.concatenate([triples, left_over], axis=1), -1, 0)
+    radius = np.sqrt(F32(2) * minus_log(a, b))
+    cosine, sine = cos_sin(c)
+    values = np.stack([radius * cosine, radius * sine], axis=2)  # [block, pair row, cosine or sine, lane]
+    return values.reshape(-1)[start - first * BLOCK : end - first * BLOCK]
+
+
+def minus_log(a, b):
+    """−ln u, u = (2³²a + b + ½)·2⁻⁶⁴; above ½ by way of w = 1 − u."""
+    above = a >= U32(1 << 31)
+    a, b = np.where(above, ~a, a), np.where(above, ~b, b)
+    w = ((a.astype(F32) * F32(2.0**32) + b.astype(F32)) + F32(0.5)) * F32(2.0**-64)
+    u = np.where(above, F32(1) - w, w)
+
+    # u = m·2^k with m in [√½, √2), √½ being the float32 below it.
+    shifted = u.view(U32) + U32(0x3F800000 - SQRT_HALF_BITS)
+    k = (shifted >> U32(23)).astype(np.int32) - 127
+    m = ((shifted & U32(0x007FFFFF)) + U32(SQRT_HALF_BITS)).view(F32)
+    f = np.where(above & (k == 0), -w, m - F32(1))
+
+    p = np.full_like(f, LOG[0])
+    for coefficient in LOG[1:]:
+        p = p * f + coefficient
+    k = k.astype(F32)
+    square = f * f
+    y = (square * f) * p
+    y = y + k * LN2_LOW
+    y = y - F32(0.5) * square
+    return -((y + f) + k * LN2_HIGH)
+
+
+def cos_sin(c):
+    """Cosine and sine of 2π(c + ½)/2³²: polynomials within π/4 of a multiple of π/2, then quarter turns."""
+    quarter = (c + U32(1 << 29)) >> U32(30)
+    within = (c - (quarter << U32(30))).view(np.int32)
+    y = (2 * within + 1).astype(F32) * ANGLE_STEP
+    s = y * y
+    sine = y + (y * s) * ((SIN[0] * s + SIN[1]) * s + SIN[2])
+    cosine = (F32(1) - F32(0.5) * s) + (s * s) * ((COS[0] * s + COS[1]) * s + COS[2])
+    turns = quarter & U32(3)
+    return np.choose(turns, [cosine, -sine, -cosine, sine]), np.choose(turns, [sine, cosine, -sine, -cosine])
