@@ -85,7 +85,10 @@ fn measure(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let threads = rayon::current_num_threads();
-    println!("{} coordinates, {} rows at once, {threads} threads, medians of {}", args.dimension, args.rows, args.repeats);
+    println!(
+        "{} coordinates, {} rows at once, {threads} threads, medians of {}",
+        args.dimension, args.rows, args.repeats
+    );
     line("copy, GB/s", &copy, 1e9, None);
     line("rand_chacha keystream, one core, GB/s", &keystream, 1e9, None);
     for ((name, _), rate) in names.iter().zip(&rates) {

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use noise_kernel::JobKey;
 use node::secret_source::{read_key_command, read_key_descriptor, read_key_file};
+use noise_kernel::JobKey;
 use proto::WorkerId;
 
 use crate::keyring::Keyring;
@@ -84,7 +84,10 @@ impl WorkerArgs {
         if secret.is_none() && self.key_dir.is_none() {
             bail!("no key given; allowed: --key-file, --key-fd, --key-command or --key-dir");
         }
-        let default = secret.map(|secret| JobKey::from_bytes(secret.expose_secret())).transpose().context("read the key")?;
+        let default = secret
+            .map(|secret| JobKey::from_bytes(secret.expose_secret()))
+            .transpose()
+            .context("read the key")?;
         Ok(Keyring::new(default, self.key_dir.clone()))
     }
 

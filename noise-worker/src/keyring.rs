@@ -35,7 +35,9 @@ impl Keyring {
                 JobKey::from_bytes(bytes.expose_secret()).map_err(ServiceError::internal)?
             }
             (None, Some(key)) => key.clone(),
-            (None, None) => return Err(ServiceError::NotFound { what: "key for job".into(), name: job.to_string() }),
+            (None, None) => {
+                return Err(ServiceError::NotFound { what: "key for job".into(), name: job.to_string() });
+            }
         };
         read.insert(job.clone(), key.clone());
         Ok(key)

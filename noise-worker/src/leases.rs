@@ -96,7 +96,9 @@ impl Leases {
             let shard = match old.remove(&id) {
                 Some(shard) if shard.adopt(&grant) => shard,
                 // A failed shard stays failed under the same epoch, else it would be tried at every heartbeat.
-                Some(shard) if shard.epoch() == grant.epoch && matches!(shard.phase(), Phase::Failed(_)) => shard,
+                Some(shard) if shard.epoch() == grant.epoch && matches!(shard.phase(), Phase::Failed(_)) => {
+                    shard
+                }
                 other => {
                     other.inspect(|shard| shard.cancelled.cancel());
                     let shard = Shard::new(grant);
@@ -147,7 +149,9 @@ impl Leases {
         let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
         let found = held.shards.get(&(job.clone(), shard)).ok_or_else(not_owner)?;
         if Instant::now() >= held.valid_until {
-            return Err(ServiceError::Unavailable { what: "the worker's lease (no word from the coordinator)".into() });
+            return Err(ServiceError::Unavailable {
+                what: "the worker's lease (no word from the coordinator)".into(),
+            });
         }
         if found.epoch() != epoch {
             let (presented, current) = (epoch, found.epoch());

@@ -23,16 +23,21 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use node::{
-    cpu_pool::CpuPool, listen::bind_loopback_checked, metrics_endpoint::MetricsEndpoint, readiness::Readiness,
-    ready_file::ReadyFile,
+    cpu_pool::CpuPool, listen::bind_loopback_checked, metrics_endpoint::MetricsEndpoint,
+    readiness::Readiness, ready_file::ReadyFile,
 };
 use proto::{Incarnation, MAX_MESSAGE_BYTES, pb::shards_server::ShardsServer};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Server;
+use tonic::transport::{Server, server::TcpIncoming};
 
-use crate::{config::WorkerArgs, leases::{Leases, Limits}, membership::Member, service::NoiseService, transport::grpc};
+use crate::{
+    config::WorkerArgs,
+    leases::{Leases, Limits},
+    membership::Member,
+    service::NoiseService,
+    transport::grpc,
+};
 
 /// How long streams under way may go on after shutdown began.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -110,7 +115,6 @@ async fn serve(
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     Server::builder()
-        .tcp_nodelay(true)
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .initial_stream_window_size(16 << 20)
@@ -122,13 +126,17 @@ async fn serve(
         .add_service(health_service)
         .add_service(reflection)
         .add_service(shards)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), ended.cancelled_owned())
+        .serve_with_incoming_shutdown(
+            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            ended.cancelled_owned(),
+        )
         .await
 }
 
 fn incarnation() -> anyhow::Result<Incarnation> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(Incarnation(bytes))
 }
 

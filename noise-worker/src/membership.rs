@@ -93,7 +93,9 @@ async fn session(
         match tokio::time::timeout(ttl, heartbeat(&mut client, member, leases)).await {
             Ok(Ok((grants, release_key))) => leases.apply(grants, release_key, ttl, asked, plans),
             Ok(Err(error)) => return error,
-            Err(_) => return ServiceError::Unavailable { what: format!("the coordinator (silent for {ttl:?})") },
+            Err(_) => {
+                return ServiceError::Unavailable { what: format!("the coordinator (silent for {ttl:?})") };
+            }
         }
         readiness.set_ready();
         backoff.reset();
@@ -129,8 +131,10 @@ async fn heartbeat(
 }
 
 async fn deregister(mut client: Client, member: &Member) {
-    let request =
-        pb::DeregisterRequest { worker: member.worker.to_string(), incarnation: member.incarnation.0.to_vec() };
+    let request = pb::DeregisterRequest {
+        worker: member.worker.to_string(),
+        incarnation: member.incarnation.0.to_vec(),
+    };
     let told = tokio::time::timeout(Duration::from_secs(2), client.deregister(request)).await;
     if let Ok(Err(error)) = told {
         tracing::warn!(%error, "could not tell the coordinator of leaving");

@@ -63,13 +63,24 @@ impl Recipe {
         Generator::new(self.stream.clone(), self.coefficients.clone(), self.iterations, self.scale, range)
     }
 
-    pub fn restore(&self, range: std::ops::Range<u64>, next_row: u64, state: Vec<f32>) -> Result<Generator, KernelError> {
+    pub fn restore(
+        &self,
+        range: std::ops::Range<u64>,
+        next_row: u64,
+        state: Vec<f32>,
+    ) -> Result<Generator, KernelError> {
         let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
         Generator::restore(stream, coefficients, self.iterations, self.scale, range, next_row, state)
     }
 
     /// What everything this recipe makes is checked against.
     pub fn oracle(&self) -> Result<Oracle, KernelError> {
-        Oracle::new(self.branch_key.clone(), self.rounds, self.coefficients.clone(), self.iterations, self.scale)
+        Oracle::new(
+            self.branch_key.clone(),
+            self.rounds,
+            self.coefficients.clone(),
+            self.iterations,
+            self.scale,
+        )
     }
 }

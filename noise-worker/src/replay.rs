@@ -46,6 +46,9 @@ impl Replay {
 fn draw(mut generator: Generator, row: u64, len: usize) -> Result<(Generator, Vec<f32>), ServiceError> {
     let mut values = vec![0f32; len];
     let between = row - generator.next_row();
-    generator.skip(between).and_then(|()| generator.generate(&mut [&mut values])).map_err(ServiceError::internal)?;
+    generator
+        .skip(between)
+        .and_then(|()| generator.generate(&mut [&mut values]))
+        .map_err(ServiceError::internal)?;
     Ok((generator, values))
 }

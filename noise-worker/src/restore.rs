@@ -33,7 +33,11 @@ struct Piece {
     window: Window,
 }
 
-async fn from_checkpoint(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Result<(Generator, Window)> {
+async fn from_checkpoint(
+    grant: &LeaseGrant,
+    recipe: &Recipe,
+    limits: &Limits,
+) -> Result<(Generator, Window)> {
     let store = CheckpointStore::open(&grant.store_url)?;
     let mut pieces = Vec::new();
     for piece in &grant.pieces {
@@ -51,7 +55,10 @@ async fn from_checkpoint(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -
 
 fn check_header(stored: &ShardCheckpoint, grant: &LeaseGrant, object: &str) -> Result<()> {
     let header = &stored.header;
-    let wrong = |what: &str| ServiceError::Checkpoint { object: object.into(), reason: format!("is of another {what}") };
+    let wrong = |what: &str| ServiceError::Checkpoint {
+        object: object.into(),
+        reason: format!("is of another {what}"),
+    };
     match () {
         () if header.job != grant.job.as_str() => Err(wrong("job")),
         () if header.branch != grant.branch => Err(wrong("branch")),
@@ -98,7 +105,12 @@ fn check_cover(pieces: &mut [Piece], range: CoordinateRange) -> Result<()> {
 
 /// Pieces that stand at different rows are brought to the same one; rows that not all of them have are let go, and
 /// drawn again if they are asked for.
-fn join(mut pieces: Vec<Piece>, next_row: u64, range: CoordinateRange, recipe: &Recipe) -> Result<(Generator, Window)> {
+fn join(
+    mut pieces: Vec<Piece>,
+    next_row: u64,
+    range: CoordinateRange,
+    recipe: &Recipe,
+) -> Result<(Generator, Window)> {
     for piece in &mut pieces {
         while piece.generator.next_row() < next_row {
             let mut row = vec![0f32; piece.range.len() as usize];

@@ -100,7 +100,13 @@ impl NoiseService {
         Ok(())
     }
 
-    async fn send_made(&self, slice: &Slice, row: u64, made: &Row, out: &mpsc::Sender<Result<pb::Chunk>>) -> Result<()> {
+    async fn send_made(
+        &self,
+        slice: &Slice,
+        row: u64,
+        made: &Row,
+        out: &mpsc::Sender<Result<pb::Chunk>>,
+    ) -> Result<()> {
         let from = (slice.range.start - slice.shard.grant().range.start) as usize * 4;
         let bytes = made.bytes().slice(from..from + slice.range.len() as usize * 4);
         self.send_bytes(slice, row, slice.range.start, bytes, out).await
@@ -152,7 +158,13 @@ impl NoiseService {
     }
 
     /// Writes the shard's state and the rows made ahead of release; making goes on afterwards.
-    pub async fn snapshot(&self, job: &JobId, shard: u32, epoch: u64, object: &str) -> Result<(u64, Written)> {
+    pub async fn snapshot(
+        &self,
+        job: &JobId,
+        shard: u32,
+        epoch: u64,
+        object: &str,
+    ) -> Result<(u64, Written)> {
         let started = Instant::now();
         let (shard, _) = self.leases.shard(job, shard, epoch).inspect_err(count)?;
         let grant = shard.grant();

@@ -62,7 +62,8 @@ impl std::fmt::Debug for Shard {
 
 impl Shard {
     pub fn new(grant: LeaseGrant) -> Arc<Self> {
-        let rows = Rows { phase: Phase::Restoring, window: Window::default(), wanted: grant.next_row, released: 0 };
+        let rows =
+            Rows { phase: Phase::Restoring, window: Window::default(), wanted: grant.next_row, released: 0 };
         Arc::new(Self {
             epoch: Mutex::new(grant.epoch),
             grant,
@@ -226,7 +227,11 @@ impl Shard {
 
     fn late(&self, waited: Duration) -> ServiceError {
         let waited_ms = waited.as_millis() as u64;
-        ServiceError::RangeUnavailable { job: self.job().to_string(), missing: vec![self.grant.range], waited_ms }
+        ServiceError::RangeUnavailable {
+            job: self.job().to_string(),
+            missing: vec![self.grant.range],
+            waited_ms,
+        }
     }
 }
 

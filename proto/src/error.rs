@@ -33,11 +33,15 @@ pub enum ServiceError {
     RowBeyondIterations { row: u64, iterations: u64 },
     #[error("range {start}..{end} is beyond the dimension {dimension}")]
     RangeBeyondDimension { start: u64, end: u64, dimension: u64 },
-    #[error("row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again")]
+    #[error(
+        "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
+    )]
     AlreadyBound { job: String, branch: u64, row: u64 },
     #[error("row {row} of job {job}, branch {branch}: no valid release token; bind it first")]
     NotBound { job: String, branch: u64, row: u64 },
-    #[error("lease epoch {presented} of shard {shard} of job {job} is not the current one, {current}; ask for the routing again")]
+    #[error(
+        "lease epoch {presented} of shard {shard} of job {job} is not the current one, {current}; ask for the routing again"
+    )]
     Fenced { job: String, shard: u32, presented: u64, current: u64 },
     #[error("shard {shard} of job {job} is not held here; ask for the routing again")]
     NotOwner { job: String, shard: u32 },

@@ -6,7 +6,9 @@ use crate::ServiceError;
 
 /// A name that can't be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {value:?} is not a valid name: 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit")]
+#[error(
+    "{kind} {value:?} is not a valid name: 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit"
+)]
 pub struct IdError {
     kind: &'static str,
     value: String,

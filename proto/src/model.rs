@@ -1,6 +1,9 @@
 //! Requests and grants after the boundary has checked them.
 
-use crate::{Commitment, CoordinateRange, Incarnation, JobId, ReleaseToken, Result, RowRange, ServiceError, WorkerId, pb};
+use crate::{
+    Commitment, CoordinateRange, Incarnation, JobId, ReleaseToken, Result, RowRange, ServiceError, WorkerId,
+    pb,
+};
 
 fn digest(field: &str, bytes: &[u8]) -> Result<[u8; 32]> {
     bytes.try_into().map_err(|_| ServiceError::invalid(field, format!("{} bytes", bytes.len()), "32 bytes"))
@@ -134,7 +137,11 @@ impl TryFrom<pb::RegisterRequest> for Register {
     type Error = ServiceError;
     fn try_from(request: pb::RegisterRequest) -> Result<Self> {
         if !request.endpoint.starts_with("http://") && !request.endpoint.starts_with("https://") {
-            return Err(ServiceError::invalid("endpoint", format!("{:?}", request.endpoint), "http://host:port"));
+            return Err(ServiceError::invalid(
+                "endpoint",
+                format!("{:?}", request.endpoint),
+                "http://host:port",
+            ));
         }
         Ok(Self {
             worker: WorkerId::new(request.worker)?,

@@ -37,7 +37,8 @@ impl ReleaseKey {
     }
 
     fn mac(&self, job: &JobId, branch: u64, row: u64, commitment: &Commitment) -> Hmac<Sha256> {
-        let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac =
+            <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(DOMAIN);
         mac.update(&(job.as_str().len() as u32).to_le_bytes());
         mac.update(job.as_str().as_bytes());
@@ -54,7 +55,13 @@ impl ReleaseKey {
     }
 
     /// Constant-time check that this key's owner bound the row.
-    pub fn verify(&self, job: &JobId, branch: u64, row: u64, token: &ReleaseToken) -> Result<(), ServiceError> {
+    pub fn verify(
+        &self,
+        job: &JobId,
+        branch: u64,
+        row: u64,
+        token: &ReleaseToken,
+    ) -> Result<(), ServiceError> {
         self.mac(job, branch, row, &token.commitment)
             .verify_slice(&token.tag)
             .map_err(|_| ServiceError::NotBound { job: job.to_string(), branch, row })

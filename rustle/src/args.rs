@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{account, calibrate, completions, demo, fetch, job, key, noise, plan, serve, up, verify};
+use crate::commands::{
+    account, calibrate, completions, demo, fetch, job, key, noise, plan, serve, up, verify,
+};
 use crate::output::Format;
 
 /// Correlated noise for differentially private training

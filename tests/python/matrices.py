@@ -89,7 +89,7 @@ class Tree:
 
     def __init__(self, n, restarts=(), completion=False):
         starts, ends = [0, *restarts], [*restarts, n]
-        self.n, self.trees, first = n, [], 0
+        self.n, self.trees, self._estimates, first = n, [], {}, 0
         for start, end in zip(starts, ends):
             leaves = end - start
             if completion and end < n:
@@ -97,7 +97,7 @@ class Tree:
             nodes = {}
             for leaf in range(leaves):
                 level = 0
-                while (leaf + 1) % (1 << level) == 0 and (level == 0 or (leaf + 1) >> level > 0):
+                while (leaf + 1) % (1 << level) == 0:
                     nodes[level, leaf >> level] = first + len(nodes)
                     level += 1
             self.trees.append((start, end, leaves, nodes))
@@ -122,6 +122,12 @@ class Tree:
     def _estimate(self, nodes, level, number):
         """The least-variance estimate of a subtree's sum: its own node and its children's estimates, each
         weighted by one over its variance."""
+        node = nodes[level, number]
+        if node not in self._estimates:
+            self._estimates[node] = self._new_estimate(nodes, level, number)
+        return self._estimates[node]
+
+    def _new_estimate(self, nodes, level, number):
         own = np.zeros(self.nodes)
         own[nodes[level, number]] = 1.0
         if level == 0:

@@ -90,7 +90,8 @@ def minus_log(a, b):
     shifted = u.view(U32) + U32(0x3F800000 - SQRT_HALF_BITS)
     k = (shifted >> U32(23)).astype(np.int32) - 127
     m = ((shifted & U32(0x007FFFFF)) + U32(SQRT_HALF_BITS)).view(F32)
-    f = np.where(above & (k == 0), -w, m - F32(1))
+    # Above ½ u has been rounded, so m − 1 comes from w instead, exactly; k is 0 or −1 there.
+    f = np.where(above, np.where(k == 0, -w, F32(1) - (w + w)), m - F32(1))
 
     p = np.full_like(f, LOG[0])
     for coefficient in LOG[1:]:

@@ -9,7 +9,8 @@ use std::{
 pub fn get(base: &str, path: &str) -> String {
     let address = base.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).expect("the endpoint listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("the request is sent");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+        .expect("the request is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");

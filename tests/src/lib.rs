@@ -32,7 +32,11 @@ pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
     let program = profile.join("rustle");
-    assert!(program.exists(), "{} is missing: build it first (cargo build --release -p rustle)", program.display());
+    assert!(
+        program.exists(),
+        "{} is missing: build it first (cargo build --release -p rustle)",
+        program.display()
+    );
     program
 }
 
@@ -57,7 +61,8 @@ pub fn start(workers: usize) -> TestCluster {
 pub fn start_with(workers: usize, change: impl FnOnce(&mut ClusterOptions)) -> TestCluster {
     let dir = TempDir::new().expect("a temporary folder");
     let mut options = ClusterOptions::new(program(), dir.path().to_owned(), workers);
-    options.coordinator_flags = flags(&["--heartbeat", "50ms", "--lease-ttl", "700ms", "--checkpoint-interval", "0s"]);
+    options.coordinator_flags =
+        flags(&["--heartbeat", "50ms", "--lease-ttl", "700ms", "--checkpoint-interval", "0s"]);
     change(&mut options);
     let cluster = LocalCluster::start(options, KEY).expect("the cluster starts");
     let runtime = Runtime::new().expect("a runtime");
@@ -90,7 +95,12 @@ impl TestCluster {
     }
 
     /// Rows of a range, each bound to a commitment that names it.
-    pub fn fetch(&self, job: &JobId, rows: std::ops::Range<u64>, range: std::ops::Range<u64>) -> Result<Vec<Vec<f32>>> {
+    pub fn fetch(
+        &self,
+        job: &JobId,
+        rows: std::ops::Range<u64>,
+        range: std::ops::Range<u64>,
+    ) -> Result<Vec<Vec<f32>>> {
         let texts = rows.clone().map(|row| format!("step {row}")).collect();
         self.fetch_bound(job, rows, range, texts, Duration::from_secs(20))
     }
@@ -136,7 +146,12 @@ impl TestCluster {
 }
 
 /// What the rows must be, by the oracle.
-pub fn expected(job: &JobId, plan: &Plan, rows: std::ops::Range<u64>, range: std::ops::Range<u64>) -> Vec<Vec<f32>> {
+pub fn expected(
+    job: &JobId,
+    plan: &Plan,
+    rows: std::ops::Range<u64>,
+    range: std::ops::Range<u64>,
+) -> Vec<Vec<f32>> {
     let key = JobKey::from_bytes(&KEY).expect("32 bytes");
     let oracle = Recipe::new(plan, &key, job, 0).expect("a recipe").oracle().expect("an oracle");
     oracle.rows(rows, range).expect("rows of the oracle")
@@ -156,7 +171,11 @@ pub fn assert_same_bits(got: &[Vec<f32>], expected: &[Vec<f32>]) {
     for (row, (got, expected)) in got.iter().zip(expected).enumerate() {
         assert_eq!(got.len(), expected.len(), "coordinates of row {row}");
         for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
-            assert_eq!(got.to_bits(), expected.to_bits(), "row {row}, coordinate {i}: {got} is not {expected}");
+            assert_eq!(
+                got.to_bits(),
+                expected.to_bits(),
+                "row {row}, coordinate {i}: {got} is not {expected}"
+            );
         }
     }
 }

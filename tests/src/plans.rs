@@ -30,13 +30,17 @@ pub fn plans() -> Vec<Plan> {
         Mechanism::BandToeplitz { coefficients: decaying(7), column_normalised: false },
         Mechanism::BandToeplitz { coefficients: decaying(35), column_normalised: true },
         Mechanism::BandMf {
-            columns: (0..n).map(|j| (0..5).map(|i| if i + j < n { 1.0 / (1 + i + j % 3) as f64 } else { 0.0 }).collect()).collect(),
+            columns: (0..n)
+                .map(|j| (0..5).map(|i| if i + j < n { 1.0 / (1 + i + j % 3) as f64 } else { 0.0 }).collect())
+                .collect(),
         },
         Mechanism::BandSqrt { bands: 9 },
         Mechanism::BandInverse { coefficients: vec![1.0, -0.4, -0.1] },
         Mechanism::BandInverseSqrt { bands: 6 },
         Mechanism::LambdaCgd { lambda: 0.7 },
-        Mechanism::Dense { matrix: (0..n).map(|t| (0..=t).map(|j| 1.0 / (1 + t - j) as f64).collect()).collect() },
+        Mechanism::Dense {
+            matrix: (0..n).map(|t| (0..=t).map(|j| 1.0 / (1 + t - j) as f64).collect()).collect(),
+        },
     ];
     mechanisms.into_iter().map(|mechanism| small_plan(mechanism, ITERATIONS)).collect()
 }

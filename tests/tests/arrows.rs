@@ -31,9 +31,14 @@ fn every_arrow_is_allowed() {
             assert!(FREE.contains(&name), "{name} is in no table");
             continue;
         };
-        let normal = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
-        for dependency in normal.map(|dependency| dependency.name.as_str()).filter(|name| ours.contains(name)) {
-            assert!(allowed.contains(&dependency), "{name} must not depend on {dependency}; allowed: {allowed:?}");
+        let normal =
+            package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+        for dependency in normal.map(|dependency| dependency.name.as_str()).filter(|name| ours.contains(name))
+        {
+            assert!(
+                allowed.contains(&dependency),
+                "{name} must not depend on {dependency}; allowed: {allowed:?}"
+            );
         }
     }
 }

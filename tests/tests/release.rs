@@ -82,8 +82,7 @@ fn a_range_without_an_owner_is_waited_for_then_named() {
     cluster.create(&job, &plans()[3], DIMENSION, 2).unwrap();
     let started = Instant::now();
     let texts = vec!["step 0".to_owned()];
-    let error =
-        cluster.fetch_bound(&job, 0..1, 100..1_500, texts, Duration::from_millis(600)).unwrap_err();
+    let error = cluster.fetch_bound(&job, 0..1, 100..1_500, texts, Duration::from_millis(600)).unwrap_err();
     assert!(started.elapsed() >= Duration::from_millis(600), "it must wait up to its deadline");
     assert!(error.retry_safe(), "{error}");
     assert!(error.to_string().contains("100..1500"), "the missing range must be named: {error}");
@@ -128,7 +127,8 @@ fn other_versions_and_plans_are_refused() {
             incarnation: vec![0; 16],
         };
         cluster.runtime.block_on(async {
-            let mut workers = pb::workers_client::WorkersClient::connect(cluster.cluster.url()).await.unwrap();
+            let mut workers =
+                pb::workers_client::WorkersClient::connect(cluster.cluster.url()).await.unwrap();
             workers.register(request).await.map(|_| ()).map_err(ServiceError::from)
         })
     };
@@ -152,7 +152,8 @@ fn other_versions_and_plans_are_refused() {
     let wrong = create(text.replace("noise_multiplier = 1.5", "noise_multiplier = nan"), vec![]).unwrap_err();
     assert!(wrong.to_string().contains("noise_multiplier"), "{wrong}");
     create(text.clone(), vec![]).unwrap();
-    let other = create(text.replace("noise_multiplier = 1.5", "noise_multiplier = 1.25"), vec![]).unwrap_err();
+    let other =
+        create(text.replace("noise_multiplier = 1.5", "noise_multiplier = 1.25"), vec![]).unwrap_err();
     assert_eq!(other.kind(), "already_exists", "{other}");
     create(text, vec![]).expect("the same definition again is the same job");
 }
@@ -204,7 +205,8 @@ fn a_workers_memory_is_what_its_metrics_say() {
     const LARGE: u64 = 6_000_000;
     let cluster = start_with(1, |options| {
         options.worker_flags = flags(&["--ahead-rows", "4"]);
-        options.coordinator_flags = flags(&["--heartbeat", "50ms", "--lease-ttl", "3s", "--checkpoint-interval", "0s"]);
+        options.coordinator_flags =
+            flags(&["--heartbeat", "50ms", "--lease-ttl", "3s", "--checkpoint-interval", "0s"]);
     });
     let job = job("memory");
     cluster.create(&job, &plans()[3], LARGE, 2).unwrap();
@@ -215,7 +217,10 @@ fn a_workers_memory_is_what_its_metrics_say() {
     std::thread::sleep(Duration::from_millis(500));
     let metrics = get(cluster.cluster.worker(0).unwrap().metrics(), "/metrics");
     let value = |name: &str| -> f64 {
-        let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}:\n{metrics}"));
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("no {name}:\n{metrics}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     let (state, ahead) = (value("rustle_worker_state_bytes"), value("rustle_worker_ahead_bytes"));

@@ -26,7 +26,14 @@ fn rows_in_any_order_and_any_range() {
     let plan = &plans()[3];
     let job = job("order");
     cluster.create(&job, plan, DIMENSION, 3).unwrap();
-    let requests = [(5..9, 0..3_700), (0..3, 511..513), (30..31, 100..3_699), (2..12, 0..1), (39..40, 0..3_700), (8..9, 7..2_000)];
+    let requests = [
+        (5..9, 0..3_700),
+        (0..3, 511..513),
+        (30..31, 100..3_699),
+        (2..12, 0..1),
+        (39..40, 0..3_700),
+        (8..9, 7..2_000),
+    ];
     for (rows, range) in requests {
         let got = cluster.fetch(&job, rows.clone(), range.clone()).unwrap();
         assert_same_bits(&got, &expected(&job, plan, rows, range));

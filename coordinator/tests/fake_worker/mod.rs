@@ -162,6 +162,10 @@ impl Shards for FakeWorker {
         &self,
         request: Request<pb::FetchSliceRequest>,
     ) -> Result<Response<Self::FetchSliceStream>, Status> {
+        if self.dead.is_cancelled() {
+            // tonic keeps connections that are open: this one answers no more.
+            std::future::pending::<()>().await;
+        }
         let chunks = self.chunks(&FetchSlice::try_from(request.into_inner())?)?;
         Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
     }

@@ -29,7 +29,10 @@ impl shards_server::Shards for Shards {
         Ok(Response::new(Box::pin(chunks.map(|chunk| chunk.map_err(Status::from)))))
     }
 
-    async fn snapshot(&self, request: Request<pb::SnapshotRequest>) -> Result<Response<pb::SnapshotResponse>, Status> {
+    async fn snapshot(
+        &self,
+        request: Request<pb::SnapshotRequest>,
+    ) -> Result<Response<pb::SnapshotResponse>, Status> {
         let pb::SnapshotRequest { job, shard, lease_epoch, object } = request.into_inner();
         let job = JobId::new(job).map_err(ServiceError::from)?;
         let (next_row, written) = self.0.snapshot(&job, shard, lease_epoch, &object).await?;

@@ -112,11 +112,13 @@ impl LocalCluster {
     /// Starts the worker again under its name.
     pub fn start_worker(&mut self, index: usize) -> anyhow::Result<()> {
         let name = format!("worker-{index}");
-        let mut flags = vec!["worker".to_owned(), "--coordinator".into(), self.url(), "--name".into(), name.clone()];
+        let mut flags =
+            vec!["worker".to_owned(), "--coordinator".into(), self.url(), "--name".into(), name.clone()];
         flags.extend(["--threads".into(), self.options.threads_per_worker.to_string()]);
         flags.extend(["--key-fd".into(), "0".into()]);
         flags.extend(self.options.worker_flags.clone());
-        let process = Process::start(&self.options.program, &name, &self.options.dir, flags, Some(&self.key))?;
+        let process =
+            Process::start(&self.options.program, &name, &self.options.dir, flags, Some(&self.key))?;
         self.workers[index] = Some(process);
         Ok(())
     }

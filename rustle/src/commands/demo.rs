@@ -31,7 +31,8 @@ pub struct DemoArgs {
 }
 
 pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let scratch = tempfile::Builder::new().prefix("rustle-demo-").tempdir().context("make a temporary folder")?;
+    let scratch =
+        tempfile::Builder::new().prefix("rustle-demo-").tempdir().context("make a temporary folder")?;
     let options = DemoOptions {
         program: std::env::current_exe().context("find this program")?,
         dir: args.data_dir.clone().unwrap_or_else(|| scratch.path().to_owned()),
@@ -65,8 +66,12 @@ fn progress_bar() -> ProgressBar {
 
 fn print(report: &DemoReport) {
     let DemoReport { epsilon, delta, dimension, iterations, min_sep, max_participations, .. } = report;
-    println!("UCI handwritten digits: {dimension} parameters, {iterations} steps, (ε, δ) = ({epsilon}, {delta:e}),");
-    println!("each image takes part {max_participations} times, every {min_sep} steps (min-sep counts j − i).");
+    println!(
+        "UCI handwritten digits: {dimension} parameters, {iterations} steps, (ε, δ) = ({epsilon}, {delta:e}),"
+    );
+    println!(
+        "each image takes part {max_participations} times, every {min_sep} steps (min-sep counts j − i)."
+    );
     let header =
         ["mechanism", "noise multiplier", "RMS loss", "test accuracy", "state bytes/parameter", "seconds"];
     let mut table = online::table(header);

@@ -84,7 +84,9 @@ impl JobCommand {
                 Self::List(args) => list(&args, format).await?,
                 Self::Show(args) => show(&client(&args)?.jobs().get(&args.job).await?).print(format)?,
                 Self::Finish(args) => show(&client(&args)?.jobs().finish(&args.job).await?).print(format)?,
-                Self::Destroy(args) => destroyed(client(&args)?.jobs().destroy(&args.job).await?).print(format)?,
+                Self::Destroy(args) => {
+                    destroyed(client(&args)?.jobs().destroy(&args.job).await?).print(format)?
+                }
                 Self::Reshard { job, shards } => {
                     show(&client(&job)?.jobs().reshard(&job.job, shards).await?).print(format)?;
                 }
@@ -146,9 +148,18 @@ async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
         Format::Table => {
             let mut table = online::table(["job", "state", "mechanism", "dimension", "rows", "shards ready"]);
             for job in &jobs {
-                let (rows, ready) =
-                    (format!("{} of {}", job.next_row, job.iterations), format!("{} of {}", job.shards_ready, job.shards));
-                table.add_row([&job.job, &state(job), &job.mechanism, &job.dimension.to_string(), &rows, &ready]);
+                let (rows, ready) = (
+                    format!("{} of {}", job.next_row, job.iterations),
+                    format!("{} of {}", job.shards_ready, job.shards),
+                );
+                table.add_row([
+                    &job.job,
+                    &state(job),
+                    &job.mechanism,
+                    &job.dimension.to_string(),
+                    &rows,
+                    &ready,
+                ]);
             }
             println!("{table}");
         }

@@ -57,7 +57,8 @@ pub struct WorkerCommand {
 impl WorkerCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.child.apply()?;
-        runtime()?.block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })?;
+        runtime()?
+            .block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -69,7 +69,11 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("workers", args.workers)
         .with("logs", args.data_dir.display().to_string())
         .print(format)?;
-    eprintln!("running; Ctrl-C stops it. Try: rustle fetch --coordinator {} --job {} --steps 0..2 --range 0..8 --out x.npy", cluster.url(), args.job);
+    eprintln!(
+        "running; Ctrl-C stops it. Try: rustle fetch --coordinator {} --job {} --steps 0..2 --range 0..8 --out x.npy",
+        cluster.url(),
+        args.job
+    );
     runtime.block_on(async { anyhow::Ok(node::shutdown::token_on_signals()?.cancelled_owned().await) })?;
     cluster.stop()?;
     Ok(ExitCode::SUCCESS)

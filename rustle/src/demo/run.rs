@@ -97,7 +97,15 @@ pub fn run(options: &DemoOptions, on_progress: OnProgress<'_>) -> anyhow::Result
     let mut mechanisms = Vec::new();
     let runs = contenders.len() as u64 * options.seeds;
     for (index, contender) in contenders.iter().enumerate() {
-        mechanisms.push(demo.race(contender, index, contenders.len(), runs, options, &config, on_progress)?);
+        mechanisms.push(demo.race(
+            contender,
+            index,
+            contenders.len(),
+            runs,
+            options,
+            &config,
+            on_progress,
+        )?);
     }
     on_progress(runs, runs, "recomputing every delivered row by the oracle");
     let (values_compared, values_differing) = demo.compare()?;
@@ -134,7 +142,8 @@ struct Demo {
 
 fn random() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(bytes)
 }
 
@@ -172,7 +181,13 @@ impl Demo {
         })
     }
 
-    fn train(&mut self, contender: &Contender, seed: u64, config: &Config, kill: bool) -> anyhow::Result<f64> {
+    fn train(
+        &mut self,
+        contender: &Contender,
+        seed: u64,
+        config: &Config,
+        kill: bool,
+    ) -> anyhow::Result<f64> {
         let job = JobId::new(format!("{}-{seed}", contender.name))?;
         let client = self.create(&job, &contender.plan)?;
         let digits = Digits::load()?;
