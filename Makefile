@@ -63,7 +63,7 @@ demo: ## the whole system on real data
 	cargo run --release --locked -p rustle -- demo
 
 bench: ## measurements
-	cargo run --release --locked -p bench
+	cargo run --release --locked -p bench -- throughput
 
 clean: ## all that was built or set up here
 	cargo clean

@@ -83,7 +83,7 @@ impl Fetch {
         let outcome = tokio::select! {
             // Nobody waits for the rest.
             () = chunks.closed() => return,
-            outcome = timeout_at(deadline, self.to_the_end()) => outcome,
+            outcome = timeout_at(deadline, self.fetch_all()) => outcome,
         };
         let error = match outcome {
             Ok(Ok(())) => return,
@@ -95,7 +95,7 @@ impl Fetch {
         let _receiver_gone = chunks.send(Err(error)).await;
     }
 
-    async fn to_the_end(&mut self) -> Result<()> {
+    async fn fetch_all(&mut self) -> Result<()> {
         let mut retry_at = Instant::now();
         while !(self.pending.is_empty() && self.slices.is_empty()) {
             tokio::select! {

@@ -1,5 +1,8 @@
 //! Fetches from workers that fail in every way that a worker can.
 
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,13 @@
 //! `coordinator`: the same as `rustle coordinator`, as a binary of its own.
 
+use std::process::ExitCode;
+
 use clap::Parser;
-use coordinator::CoordinatorArgs;
+use coordinator::{CoordinatorArgs, Options};
 use node::telemetry::{Format, TelemetryConfig};
+
+/// As clap's own.
+const BAD_USE: u8 = 2;
 
 #[derive(Parser)]
 #[command(name = "coordinator", version, about = "Rustle's coordinator")]
@@ -18,10 +23,27 @@ struct Cli {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
     let Cli { args, log_format, log_filter } = Cli::parse();
-    node::telemetry::init(TelemetryConfig { format: log_format, filter: log_filter })?;
-    let (options, _sources) = args.resolve()?;
+    if let Err(error) = node::telemetry::init(TelemetryConfig { format: log_format, filter: log_filter }) {
+        return failed(error.into(), BAD_USE);
+    }
+    let options = match args.resolve() {
+        Ok((options, _sources)) => options,
+        Err(error) => return failed(error, BAD_USE),
+    };
+    match run(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(error, 1),
+    }
+}
+
+async fn run(options: Options) -> anyhow::Result<()> {
     let config = options.bind().await?;
     coordinator::run(config, node::shutdown::token_on_signals()?).await
+}
+
+fn failed(error: anyhow::Error, code: u8) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::from(code)
 }

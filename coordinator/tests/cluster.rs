@@ -1,5 +1,8 @@
 //! A whole coordinator over gRPC, with workers that serve a known function.
 
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

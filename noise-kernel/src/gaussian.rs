@@ -8,7 +8,7 @@ const TWO_MINUS_64: f32 = 1.0 / (TWO_32 * TWO_32);
 const SQRT_HALF_BITS: u32 = 0x3f35_04f3;
 const ONE_BITS: u32 = 0x3f80_0000;
 /// ln 2 in two parts; the high one has 9 significant bits, so that k·LN2_HIGH is exact for |k| ≤ 65.
-const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_HIGH: f32 = f32::from_bits(0x3f31_8000);
 const LN2_LOW: f32 = f32::from_bits(0xb95e_8083);
 /// π·2⁻³².
 const ANGLE_STEP: f32 = f32::from_bits(0x3049_0fdb);

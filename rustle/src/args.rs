@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, calibrate, completions, demo, fetch, job, key, noise, plan, serve, up, verify,
+    account, calibrate, completions, config, demo, fetch, job, key, noise, plan, serve, up, verify,
 };
 use crate::output::Format;
 
@@ -48,6 +48,8 @@ pub enum Command {
     Noise(noise::NoiseArgs),
     /// Recompute a row by the oracle and compare it bit for bit
     Verify(verify::VerifyArgs),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -68,6 +70,7 @@ impl Command {
             Self::Key(command) => command.run(format),
             Self::Noise(args) => noise::run(&args, format),
             Self::Verify(args) => verify::run(&args, format),
+            Self::Config(command) => command.run(format),
             Self::Completions(args) => completions::run(&args),
         }
     }

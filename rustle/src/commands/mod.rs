@@ -3,6 +3,7 @@
 pub mod account;
 pub mod calibrate;
 pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod fetch;
 pub mod job;

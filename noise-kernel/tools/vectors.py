@@ -1,0 +1,244 @@
+"""Noise stream version 1, re-implemented from docs/noise-stream.md with Python's standard library alone.
+
+Prints the test vectors of section 8; tests/golden.rs freezes them. Section numbers are those of the document.
+A binary32 operation is done in binary64 and rounded once more, which gives the same bits for + − × and √.
+"""
+
+import hashlib
+import hmac
+import math
+import struct
+from functools import cache
+
+MASK = 0xFFFFFFFF
+
+
+def r(x):
+    """Round to binary32."""
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def bits(x):
+    return struct.unpack("<I", struct.pack("<f", x))[0]
+
+
+def from_bits(n):
+    return struct.unpack("<f", struct.pack("<I", n))[0]
+
+
+# 1. Keys
+
+
+def commitment(job_key):
+    return hashlib.sha256(b"rustle key-commitment v1" + job_key).digest()
+
+
+def branch_key(job_key, job, branch, digest):
+    job = job.encode()
+    info = b"branch" + struct.pack("<I", len(job)) + job + struct.pack("<Q", branch) + digest
+    extracted = hmac.digest(b"rustle noise-stream v1", job_key, "sha256")
+    return hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+# 2. Keystream
+
+
+def chacha(key, stream, counter, rounds):
+    start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, *struct.unpack("<8I", key)]
+    start += [counter & MASK, counter >> 32, stream & MASK, stream >> 32]
+    x = list(start)
+
+    def quarter(a, b, c, d):
+        for first, second, turn in ((b, d, 16), (d, b, 12), (b, d, 8), (d, b, 7)):
+            into = a if first == b else c
+            x[into] = (x[into] + x[first]) & MASK
+            mixed = x[second] ^ x[into]
+            x[second] = (mixed << turn | mixed >> (32 - turn)) & MASK
+
+    for _ in range(rounds // 2):
+        for i in range(4):
+            quarter(i, 4 + i, 8 + i, 12 + i)
+        for i in range(4):
+            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+    return [(a + b) & MASK for a, b in zip(x, start)]
+
+
+# 4. Gaussian transform
+
+P = [from_bits(n) for n in (0x3EAAAAA4, 0xBE800003, 0x3E4CD25B, 0xBE2AAE26, 0x3E119BB5, 0xBDFE110C, 0x3DF37833,
+                            0xBDEF1DD8, 0x3D8A2B9B)]
+S = [from_bits(n) for n in (0xBE2AAAA3, 0x3C08839D, 0xB94CA1F1)]
+K = [from_bits(n) for n in (0x3D2AAAA5, 0xBAB6061A, 0x37CCF5CE)]
+LN2_HIGH, LN2_LOW, ANGLE_STEP = from_bits(0x3F318000), from_bits(0xB95E8083), from_bits(0x30490FDB)
+
+
+def horner(coefficients, x):
+    value = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        value = r(r(value * x) + c)
+    return value
+
+
+def pair(a, b, c):
+    top = a >> 31
+    if top:
+        a, b = a ^ MASK, b ^ MASK
+    w = r(r(r(r(a) * 2.0**32) + r(b)) + 0.5) * 2.0**-64
+    u = r(1 - w) if top else w
+    shifted = bits(u) + 0x3F800000 - 0x3F3504F3
+    k = (shifted >> 23) - 127
+    m = from_bits((shifted & 0x7FFFFF) + 0x3F3504F3)
+    f = r(m - 1) if not top else -w if k == 0 else r(1 - r(w + w))
+    f2 = r(f * f)
+    y = r(r(f2 * f) * horner(P, f))
+    y = r(y + r(k * LN2_LOW))
+    y = r(y - r(0.5 * f2))
+    y = r(r(y + f) + r(k * LN2_HIGH))
+    radius = r(math.sqrt(r(2 * -y)))
+
+    low = c & 0x3FFFFFFF
+    steps = low - (1 << 30) if low >= 1 << 29 else low
+    y = r(r(2 * steps + 1) * ANGLE_STEP)
+    s = r(y * y)
+    sine = r(y + r(r(y * s) * horner(S, s)))
+    cosine = r(r(1 - r(0.5 * s)) + r(r(s * s) * horner(K, s)))
+    quadrant = ((c + 0x20000000) & MASK) >> 30
+    cosine, sine = [(cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine)][quadrant]
+    return r(radius * cosine), r(radius * sine)
+
+
+# 3. Blocks
+
+
+@cache
+def block(key, stream, number, rounds=20):
+    words = [chacha(key, stream, 48 * number + i, rounds) for i in range(48)]
+    values = [0.0] * 512
+    for p in range(16):
+        for lane in range(16):
+            if p == 15:
+                a, b, c = (words[16 * g + lane][15] for g in range(3))
+            else:
+                g, j = divmod(p, 5)
+                a, b, c = words[16 * g + lane][3 * j : 3 * j + 3]
+            values[32 * p + lane], values[32 * p + 16 + lane] = pair(a, b, c)
+    return values
+
+
+def iid(key, stream, start, end, rounds=20):
+    return [block(key, stream, i // 512, rounds)[i % 512] for i in range(start, end)]
+
+
+# 5 to 7. Rows: each function takes z(stream), one coordinate's normals, and gives that coordinate's rows
+
+
+def blt(theta, omega, n):
+    def rows(z):
+        s = [0.0] * len(theta)
+        for t in range(n):
+            acc = r(omega[0] * s[0])
+            for j in range(1, len(s)):
+                acc = r(acc + r(omega[j] * s[j]))
+            row = r(z(t) - acc)
+            s = [r(r(theta[j] * s[j]) + row) for j in range(len(s))]
+            yield row
+
+    return rows
+
+
+def cut_sum(sources, weight, value):
+    total = partial = 0.0
+    for h in sources:
+        partial = r(partial + r(weight(h) * value(h)))
+        if h % 32 == 31:
+            total, partial = r(total + partial), 0.0
+    return r(total + partial)
+
+
+def banded(bands, lag, inverse_diagonal, output_scale, n):
+    def rows(z):
+        y = []
+        for t in range(n):
+            total = cut_sum(range(max(0, t - bands + 1), t), lambda h: lag(t, t - h), lambda h: y[h])
+            y.append(r(r(z(t) - total) * inverse_diagonal(t)))
+            yield r(y[t] * output_scale(t))
+
+    return rows
+
+
+def inverse(reach, weight, n):
+    def rows(z):
+        for t in range(n):
+            yield cut_sum(range(max(0, t - reach), t + 1), lambda h: weight(t, t - h), z)
+
+    return rows
+
+
+def tree(segments):
+    def rows(z):
+        node = 0
+        for count, virtual in segments:
+            estimates = {}
+            for leaf in range(count + virtual):
+                if leaf < count:
+                    last = leaf == count - 1 and virtual > 0
+                    levels = [l for l in range(64) if leaf >> l & 1]
+                    if not last:  # only the trailing ones
+                        levels = [l for l in levels if leaf & ((2 << l) - 1) == (2 << l) - 1]
+                    before = 0.0
+                    for l in levels:
+                        before = r(before + estimates[l])
+                carry, level = z(node), 0
+                node += 1
+                while leaf >> level & 1:
+                    level += 1
+                    v = 2.0**level / (2.0 ** (level + 1) - 1)
+                    both = r(estimates[level - 1] + carry)
+                    carry = r(r(r(v) * z(node)) + r(r(1 - v) * both))
+                    node += 1
+                estimates[level] = carry
+                if leaf < count and not last:
+                    yield r(carry - before)
+            if virtual:
+                yield r(carry - before)
+
+    return rows
+
+
+def digest(key, rows):
+    """SHA-256 of all rows over coordinates 100..1300, row after row, scale 1.5."""
+    columns = []
+    for i in range(100, 1300):
+        z = lambda stream: block(key, stream, i // 512)[i % 512]
+        columns.append([r(row * 1.5) for row in rows(z)])
+    return hashlib.sha256(b"".join(struct.pack("<f", v) for row in zip(*columns) for v in row)).hexdigest()
+
+
+def main():
+    job_key = bytes(range(32))
+    key = branch_key(job_key, "golden", 3, b"\x5a" * 32)
+    show = lambda *a, **k: " ".join(f"{bits(v):08x}" for v in iid(key, *a, **k))
+    print("commitment", commitment(job_key).hex())
+    print("branch", key.hex())
+    print("words", " ".join(f"{w:08x}" for w in chacha(key, 7, 48 * 5, 20)[:4]))
+    print("n0", show(0, 0, 4))
+    print("n1", show(0, 14, 18))
+    print("n2", show(7, 2560, 2564))
+    print("n3", show(7, 494, 498))
+    print("n4", show((1 << 40) + 1, 1 << 45, (1 << 45) + 4))
+    print("n5", show(0, 0, 4, rounds=12))
+    one = lambda *_: 1.0
+    band = [0.5, 0.375]
+    toeplitz = lambda t, i: band[i - 1]
+    print("identity", digest(key, inverse(0, one, 3)))
+    print("blt", digest(key, blt([0.875, 0.5], [0.25, 0.125], 8)))
+    print("banded", digest(key, banded(3, toeplitz, one, one, 40)))
+    print("scaled", digest(key, banded(3, toeplitz, one, lambda t: 1 + t / 64, 40)))
+    print("perrow", digest(key, banded(2, lambda t, i: 0.5 + t / 128, lambda t: 0.75, one, 8)))
+    print("inverse", digest(key, inverse(2, lambda t, i: [1.0, -0.5, -0.125][i], 40)))
+    print("dense", digest(key, inverse(4, lambda t, i: 0.5**i, 5)))
+    print("tree", digest(key, tree([(5, 3), (6, 0)])))
+
+
+if __name__ == "__main__":
+    main()

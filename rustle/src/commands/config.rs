@@ -1,0 +1,94 @@
+//! `rustle config show`: each setting, and where its value came from.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum, parser::ValueSource};
+use coordinator::CoordinatorArgs;
+use noise_worker::config::WorkerArgs;
+use serde::Serialize;
+
+use super::online;
+use crate::output::{Format, bad_use};
+
+/// Settings: flags before environment before file before defaults
+#[derive(Subcommand, Clone, Debug)]
+pub enum ConfigCommand {
+    /// What a process would run with, and where each value comes from
+    Show {
+        #[arg(value_enum)]
+        process: Process,
+        /// Flags as the process would get them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        flags: Vec<String>,
+    },
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    Coordinator,
+    Worker,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    value: Option<String>,
+    source: String,
+}
+
+impl ConfigCommand {
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        let Self::Show { process, flags } = self;
+        let settings = match process {
+            Process::Coordinator => coordinator(&flags)?,
+            Process::Worker => worker(&flags)?,
+        };
+        match format {
+            Format::Json => println!("{}", serde_json::json!({ "settings": settings })),
+            Format::Table => {
+                let mut table = online::table(["setting", "value", "from"]);
+                for shown in &settings {
+                    table.add_row([&shown.name, shown.value.as_deref().unwrap_or("-"), &shown.source]);
+                }
+                println!("{table}");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn parse(command: Command, flags: &[String]) -> anyhow::Result<clap::ArgMatches> {
+    command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| bad_use(error.render()))
+}
+
+fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
+    let matches = parse(CoordinatorArgs::augment_args(Command::new("coordinator")), flags)?;
+    let (_, settings) = CoordinatorArgs::from_arg_matches(&matches)?.resolve()?;
+    let shown = |s: &node::settings::Setting| Shown {
+        name: s.name.to_string(),
+        value: s.value.clone(),
+        source: s.source.to_string(),
+    };
+    Ok(settings.iter().map(shown).collect())
+}
+
+fn worker(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
+    let command = WorkerArgs::augment_args(Command::new("worker"));
+    let names: Vec<String> = command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+    let matches = parse(command, flags)?;
+    names
+        .into_iter()
+        .map(|name| {
+            let raw = matches.get_raw(&name).and_then(|mut values| values.next());
+            let value = raw.map(|value| value.to_str().context("a setting that is not UTF-8").map(str::to_owned));
+            let source = match matches.value_source(&name) {
+                Some(ValueSource::CommandLine) => "flag",
+                Some(ValueSource::EnvVariable) => "environment",
+                Some(_) => "default",
+                None => "not set",
+            };
+            Ok(Shown { name, value: value.transpose()?, source: source.into() })
+        })
+        .collect()
+}
