@@ -89,14 +89,13 @@ mod tests {
         twelve.set_stream(stream);
         twenty.set_word_pos(u128::from(first) * 16);
         twelve.set_word_pos(u128::from(first) * 16);
-        let mut ours = [[[0; LANES]; 16]; 2];
+        let mut ours: [Group; 2] = [[[0; LANES]; 16]; 2];
         group::<true>(&key, stream, first, &mut ours[0]);
         group::<false>(&key, stream, first, &mut ours[1]);
-        for lane in 0..LANES {
-            for word in 0..16 {
-                assert_eq!(ours[0][word][lane], twenty.next_u32());
-                assert_eq!(ours[1][word][lane], twelve.next_u32());
-            }
+        for position in 0..16 * LANES {
+            let (lane, word) = (position / 16, position % 16);
+            assert_eq!(ours[0][word][lane], twenty.next_u32());
+            assert_eq!(ours[1][word][lane], twelve.next_u32());
         }
     }
 

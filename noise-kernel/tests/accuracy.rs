@@ -1,5 +1,7 @@
 //! Rounding: rows stay within 2e-6 of the same recurrence in f64 with f64 coefficients, on the same normals.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Case, all_rows, square_root, stream};

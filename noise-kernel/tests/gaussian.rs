@@ -2,6 +2,8 @@
 //!
 //! 10⁷ draws by default, 2³⁰ with RUSTLE_LONG=1.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::stream;

@@ -1,5 +1,7 @@
 //! Frozen test vectors of stream version 1, as in docs/noise-stream.md. A change here is a new version.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Case, all_rows, branch_key, stream};

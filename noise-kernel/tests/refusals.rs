@@ -1,5 +1,7 @@
 //! Wrong input is refused with a named value, and changes nothing.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Case, banded, blt, branch_key, stream};
