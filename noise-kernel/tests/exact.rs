@@ -73,8 +73,7 @@ fn a_restored_or_skipped_generator_goes_on_with_the_same_bits() {
             assert!(stepped.state() == skipped.state(), "{}: state is canonical", case.name);
             let (coefficients, state) = (case.coefficients.clone(), stepped.into_state());
             let mut restored =
-                Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, row, state)
-                    .unwrap();
+                Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, row, state).unwrap();
             let rest = &expected[row as usize..];
             assert!(bits(&all_rows(&mut restored, || 5)) == rest, "{} restored at {row}", case.name);
             assert!(bits(&all_rows(&mut skipped, || 7)) == rest, "{} skipped to {row}", case.name);
@@ -128,4 +127,24 @@ fn iid_has_every_node_of_a_tree() {
     assert_eq!(nodes, (2 * 8 - 1) + (2 * 6 - 2));
     assert_eq!(oracle(&case).iid(0..nodes, 0..10).unwrap().len(), 25);
     assert!(oracle(&case).iid(0..nodes + 1, 0..10).is_err());
+}
+
+#[test]
+fn state_lies_where_the_specification_says() {
+    let range = 512..1_024;
+    let (n, coefficients) = common::tree(&[(5, 3), (6, 0)]);
+    let mut tree = Case::new("tree", n, coefficients).generator(stream(), SCALE, range.clone());
+    assert_eq!(tree.slots(), 3);
+    for (row, kept) in [(0, 0), (1, 1), (4, 3), (5, 0), (6, 1), (11, 0)] {
+        tree.skip(row - tree.next_row()).unwrap();
+        let written = tree.state().chunks(BLOCK).filter(|slot| slot.iter().any(|v| v.to_bits() != 0)).count();
+        assert_eq!(written, kept, "before row {row}");
+    }
+    // Without an output scale, a banded row is its slot of the ring.
+    let mut banded = Case::new("banded", 30, common::banded(6, 0)).generator(stream(), 1.0, range);
+    for row in 0..30 {
+        let mut served = [f32::NAN; BLOCK];
+        banded.generate(&mut [&mut served[..]]).unwrap();
+        assert!(banded.state()[row % 5 * BLOCK..][..BLOCK] == served, "row {row}");
+    }
 }

@@ -1,6 +1,8 @@
 //! Tree sensitivities and errors against published rows and brute force.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
+use std::cmp::Ordering;
+
 use proptest::prelude::*;
 use strategy::tree::{Span, sensitivity_squared};
 use strategy::{Participation, Strategy, Tree};
@@ -125,7 +127,12 @@ proptest! {
         let rows: Vec<f64> = (1..=n)
             .map(|t| {
                 let read = if completion { cut.next_power_of_two() } else { cut };
-                if t <= cut { prefix(t) } else { prefix(read) + prefix(t - cut) }
+                // The last round before the restart is served the filled tree's root.
+                match t.cmp(&cut) {
+                    Ordering::Less => prefix(t),
+                    Ordering::Equal => prefix(if n > cut { read } else { cut }),
+                    Ordering::Greater => prefix(read) + prefix(t - cut),
+                }
             })
             .collect();
         let errors = Strategy::Tree(tree).errors(n).unwrap();

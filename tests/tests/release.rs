@@ -1,4 +1,5 @@
 //! Invariant N-2: a row is bound to one commitment before a byte of it leaves; and what is refused.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
 //! Invariant N-3: the same bytes whatever happens to the cluster.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::time::Duration;
 

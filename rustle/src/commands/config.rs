@@ -81,7 +81,8 @@ fn worker(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
         .into_iter()
         .map(|name| {
             let raw = matches.get_raw(&name).and_then(|mut values| values.next());
-            let value = raw.map(|value| value.to_str().context("a setting that is not UTF-8").map(str::to_owned));
+            let value =
+                raw.map(|value| value.to_str().context("a setting that is not UTF-8").map(str::to_owned));
             let source = match matches.value_source(&name) {
                 Some(ValueSource::CommandLine) => "flag",
                 Some(ValueSource::EnvVariable) => "environment",

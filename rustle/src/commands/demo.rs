@@ -21,7 +21,7 @@ pub struct DemoArgs {
     /// Training runs for each mechanism
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.0)]
     epsilon: f64,
     #[arg(long, default_value_t = 1e-5)]
     delta: f64,

@@ -74,7 +74,10 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
         cluster.url(),
         args.job
     );
-    runtime.block_on(async { anyhow::Ok(node::shutdown::token_on_signals()?.cancelled_owned().await) })?;
+    runtime.block_on(async {
+        node::shutdown::token_on_signals()?.cancelled().await;
+        anyhow::Ok(())
+    })?;
     cluster.stop()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -89,11 +89,14 @@ impl Tree {
     pub fn errors(&self, n: u64) -> Result<Errors> {
         let (mut before, mut total, mut max, mut last) = (0.0, 0.0, 0.0_f64, 0.0);
         for span in self.spans(n)? {
-            total += span.rounds as f64 * before + variance_sum(span.rounds);
-            max = max.max(before + variance_max(span.rounds));
-            last = before + variance(span.rounds);
+            // A completed tree is filled at its last round, which is already served the filled tree's root.
             let read = if span.completed { span.rounds.next_power_of_two() } else { span.rounds };
-            before += variance(read);
+            let open = span.rounds - 1;
+            total += span.rounds as f64 * before + variance_sum(open) + variance(read);
+            let open_max = if open == 0 { 0.0 } else { variance_max(open) };
+            max = max.max(before + open_max.max(variance(read)));
+            last = before + variance(read);
+            before = last;
         }
         Ok(Errors { rms: (total / n as f64).sqrt(), max: max.sqrt(), last: last.sqrt() })
     }
