@@ -1,4 +1,4 @@
-//! The exact (ε, δ) of a Gaussian mechanism, μ = sensitivity/σ (guide/mathematics.md §5):
+//! The exact (ε, δ) of a Gaussian mechanism, μ = sensitivity/σ:
 //! δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
 //!
 //! σζ·C⁻¹Z with adaptively chosen inputs is Gaussian with μ = sens(C)/σ, so this is exact for every strategy

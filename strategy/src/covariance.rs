@@ -1,4 +1,4 @@
-//! The per-round squared errors of a banded strategy for prefix sums, in O(n·p²) (guide/mathematics.md §4).
+//! The per-round squared errors of a banded strategy for prefix sums, in O(n·p²).
 //!
 //! With D = A⁻¹ the first difference, L = C·D has p sub-diagonals and B = A·C⁻¹ = L⁻¹. The covariance
 //! S = BBᵀ satisfies L·S = L⁻ᵀ, so a window of the last p rows of S gives the next row.

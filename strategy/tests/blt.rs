@@ -51,7 +51,7 @@ fn a_million_rounds_to_the_last_digits() {
 
 #[test]
 fn published_losses_of_b400() {
-    // guide/reference: b400 at Table 3's setting and at its own.
+    // b400 at Table 3's setting and at its own.
     let blt = strategy::Strategy::Blt(published()[1].clone());
     let table = Participation::new(342, 6).unwrap();
     assert!((blt.max_loss(2052, table).unwrap() - 10.7455).abs() < 6e-5);

@@ -146,7 +146,7 @@ proptest! {
 
 #[test]
 fn table_3_streaming_tree() {
-    // guide/reference: the streaming bottom-up tree gives max 27.27 and rms 19.28.
+    // the streaming bottom-up tree gives max 27.27 and rms 19.28.
     let rule = Participation::new(342, 6).unwrap();
     let tree = Strategy::Tree(Tree::default());
     assert!((tree.max_loss(2052, rule).unwrap() - 27.27).abs() < 0.005);

@@ -1,4 +1,4 @@
-//! Sensitivity and errors of a BLT in closed form, independent of n (guide/mathematics.md §4).
+//! Sensitivity and errors of a BLT in closed form, independent of n.
 //!
 //! Everything is written in φ = 1−θ: published BLTs have θ within 1e-11 of one, and geometric sums written in
 //! θ lose ten digits there.

@@ -1,4 +1,4 @@
-//! The exact sensitivity of a tree: dynamic programming over complete blocks (guide/mathematics.md §3).
+//! The exact sensitivity of a tree: dynamic programming over complete blocks.
 //!
 //! For a block of 2^l leaves, a first allowed leaf and a number of participations, only two things about a
 //! pattern matter: the sum over the block's nodes and how soon the next participation may be. The Pareto list
