@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use node::trace_context::TraceContext;
 use proto::{Commitment, CoordinateRange, JobId, ReleaseToken, Result, RowRange, ServiceError, pb};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::StreamExt;
@@ -85,11 +86,17 @@ impl Client {
                 format!("{values} values"),
             ));
         }
-        let mut chunks = self.fetch_chunks(request).await?;
-        while let Some(chunk) = chunks.next().await {
-            place(&chunk?, rows, range, out)?;
-        }
-        Ok(())
+        // Binding and every slice belong to one trace: the caller's, or a new one.
+        let trace = TraceContext::current().unwrap_or_else(TraceContext::root);
+        trace
+            .scope(async {
+                let mut chunks = self.fetch_chunks(request).await?;
+                while let Some(chunk) = chunks.next().await {
+                    place(&chunk?, rows, range, out)?;
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// As [`Client::fetch_into`], but hands on the checked chunks as they come, in any order.

@@ -6,12 +6,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use node::trace_propagation::TraceInterceptor;
 use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
     workers_client::WorkersClient,
 };
 use proto::{MAX_MESSAGE_BYTES, Result, ServiceError};
 use tonic::Status;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -21,6 +23,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 const FRAME_BYTES: u32 = 128 << 10;
+
+/// Every call carries the caller's trace.
+pub type Traced = InterceptedService<Channel, TraceInterceptor>;
 
 type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 
@@ -69,26 +74,26 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(endpoint);
     }
 
-    pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Channel>> {
-        Ok(ShardsClient::new(self.channel(endpoint)?)
+    pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Traced>> {
+        Ok(ShardsClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Channel>> {
-        Ok(NoiseClient::new(self.channel(endpoint)?)
+    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Traced>> {
+        Ok(NoiseClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Channel>> {
-        Ok(JobsClient::new(self.channel(endpoint)?)
+    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Traced>> {
+        Ok(JobsClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Channel>> {
-        Ok(WorkersClient::new(self.channel(endpoint)?)
+    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Traced>> {
+        Ok(WorkersClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }

@@ -60,7 +60,7 @@ pub fn stream_chunks(
         delays: Delays::default(),
         is_rebinding: false,
     };
-    tokio::spawn(fetch.run());
+    tokio::spawn(node::trace_context::carry(fetch.run()));
     ReceiverStream::new(receiver)
 }
 
@@ -157,7 +157,7 @@ impl Fetch {
         self.pending = cut.unserved;
         for (route, part) in cut.asked {
             let slice = fetch_slice(self.shared.clone(), route, part, self.tokens.clone());
-            self.slices.spawn(async move { (part, slice.await) });
+            self.slices.spawn(node::trace_context::carry(async move { (part, slice.await) }));
         }
         Ok(())
     }

@@ -61,12 +61,12 @@ impl NoiseService {
         let slice = self.check(request).inspect_err(count)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
         let service = self.clone();
-        tokio::spawn(async move {
+        tokio::spawn(node::trace_context::carry(async move {
             if let Err(error) = service.send(slice, &sender).await {
                 count(&error);
                 let _ = sender.send(Err(error)).await;
             }
-        });
+        }));
         Ok(receiver)
     }
 

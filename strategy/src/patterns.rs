@@ -49,7 +49,7 @@ pub(crate) const MAX_TABLE: usize = 1 << 27;
 
 /// A bound on sens(C) from the Gram matrix X = CᵀC, whose entries vanish for |i−j| ≥ `reach`.
 ///
-/// v_i is the most that one pattern through round i collects of |X_ij|, and sens² ≤ max_π Σ_{i∈π} v_i
+/// v_i is the most that one pattern through round i collects of |X_ij|, and sens² ≤ max_π Σ_{i∈π} v_i.
 /// The pattern found is then tried itself: where ‖C u(π)‖² equals the bound the
 /// value is exact.
 pub(crate) fn gram_bound(

@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("proto", &[]),
     ("ledger", &["proto", "plan"]),
     ("node", &[]),
-    ("client", &["proto"]),
+    ("client", &["proto", "node"]),
     ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node"]),
     ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
 ];
