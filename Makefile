@@ -13,7 +13,7 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-python test-long audit demo bench clean
+.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-long audit demo bench clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -38,7 +38,7 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-python
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-python test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
@@ -48,6 +48,9 @@ test-rust: build ## Rust tests in release, the noise kernel's frozen bits in deb
 
 test-python: build ## what an independent implementation says of the noise, the losses and the accounting
 	@$(STAGE) pytest $(PYTHON) -m pytest tests/python
+
+test-neon: ## the noise kernel on 64-bit Arm, under qemu
+	@$(STAGE) neon tests/setup/neon.sh
 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
@@ -63,7 +66,7 @@ demo: ## the whole system on real data
 	cargo run --release --locked -p rustle -- demo
 
 bench: ## measurements
-	cargo run --release --locked -p bench -- throughput
+	cargo run --release --locked -p bench -- kernels
 
 clean: ## all that was built or set up here
 	cargo clean

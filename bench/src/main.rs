@@ -1,23 +1,47 @@
-//! Measurements that anyone can run: every figure is a ratio to the machine's own limit, taken in the same run.
+//! Measurements that anyone can run: each figure beside a limit of this machine or a peer, in turn with it.
 
+mod arguments;
+mod cases;
+mod job;
+mod kernels;
 mod limits;
-mod throughput;
+mod machine;
+mod memory;
+mod output;
+mod peers;
+mod roofline;
+mod scale;
+mod serve;
+mod stats;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Measure Rustle against this machine's limits
+/// Measure Rustle against this machine's limits and against other libraries
 #[derive(Parser, Debug)]
 #[command(name = "bench", version)]
 enum Cli {
-    /// Rows of every mechanism beside copy bandwidth and keystream, in one run
-    Throughput(throughput::Args),
+    /// Rows of every mechanism, from cache to memory, as fractions of what this machine could do at best
+    Kernels(kernels::Args),
+    /// The same work by Rustle and by jax-privacy, NumPy and PyTorch, in turn
+    Peers(peers::Args),
+    /// Rates as threads and workers are added, and costs as rows, coordinates and bands grow
+    Scale(scale::Args),
+    /// Rows that are ready, over every transport, beside bare sockets, a bare tonic echo and one copy of memory
+    Serve(serve::Args),
+    /// One worker of `scale`: measures whenever a line comes in
+    #[command(hide = true)]
+    Worker(scale::worker::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse() {
-        Cli::Throughput(args) => throughput::run(&args),
+        Cli::Kernels(args) => kernels::run(&args),
+        Cli::Peers(args) => peers::run(&args),
+        Cli::Scale(args) => scale::run(&args),
+        Cli::Serve(args) => serve::run(args),
+        Cli::Worker(args) => scale::worker::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,21 +1,33 @@
 //! The training job's side: bind, fetch, put together.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use node::trace_context::TraceContext;
-use proto::{Commitment, CoordinateRange, JobId, ReleaseToken, Result, RowRange, ServiceError, pb};
+use proto::{
+    Commitment, CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange,
+    ServiceError, pb,
+};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::StreamExt;
 
 use crate::connections::from_status;
-use crate::{Connections, Delays, Jobs, Next, Part, Routing, SliceRequest, Source, after, stream_chunks};
+use crate::routing_cache::RoutingCache;
+use crate::{
+    Connections, Delays, Jobs, Next, Part, Placement, Region, Routing, SliceRequest, Source, after,
+    stream_chunks,
+};
+
+#[cfg(target_endian = "big")]
+compile_error!("rows arrive as little-endian bytes and are taken as they are; this target is big-endian");
 
 /// Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     coordinator: String,
     connections: Connections,
+    routings: RoutingCache,
 }
 
 /// Rows of a range, each bound to its commitment.
@@ -30,6 +42,12 @@ pub struct FetchRequest {
     pub deadline: Instant,
 }
 
+/// Where a fetch puts what comes.
+enum Into<'a> {
+    Bytes(&'a mut [u8]),
+    Region(&'a mut Region, Placement),
+}
+
 impl Client {
     /// Checks the URL; connects on the first call. Must be called inside a tokio runtime.
     pub fn connect(coordinator: &str) -> Result<Self> {
@@ -38,7 +56,7 @@ impl Client {
 
     pub fn with_connections(coordinator: &str, connections: Connections) -> Result<Self> {
         connections.channel(coordinator)?;
-        Ok(Self { coordinator: coordinator.to_owned(), connections })
+        Ok(Self { coordinator: coordinator.to_owned(), connections, routings: RoutingCache::default() })
     }
 
     pub fn jobs(&self) -> Jobs {
@@ -48,7 +66,9 @@ impl Client {
     pub async fn routing(&self, job: &JobId) -> Result<Routing> {
         let request = pb::GetRoutingRequest { job: job.to_string() };
         let answer = self.connections.noise(&self.coordinator)?.get_routing(request).await;
-        answer.map_err(from_status)?.into_inner().try_into()
+        let routing = Routing::try_from(answer.map_err(from_status)?.into_inner())?;
+        self.routings.keep(&routing);
+        Ok(routing)
     }
 
     /// Binds all of the rows or none, durably; one token a row. The same commitments again are answered alike.
@@ -77,59 +97,136 @@ impl Client {
     /// retry are retried until the deadline; then `RangeUnavailable` names what is missing. After an error `out`
     /// holds some of the rows' values, and the rows stay bound.
     pub async fn fetch_into(&self, request: FetchRequest, out: &mut [f32]) -> Result<()> {
-        let FetchRequest { rows, range, .. } = request;
-        let values = u128::from(rows.len()) * u128::from(range.len());
-        if out.len() as u128 != values {
-            return Err(ServiceError::invalid(
-                "out",
-                format!("{} values", out.len()),
-                format!("{values} values"),
-            ));
-        }
-        // Binding and every slice belong to one trace: the caller's, or a new one.
-        let trace = TraceContext::current().unwrap_or_else(TraceContext::root);
-        trace
-            .scope(async {
-                let mut chunks = self.fetch_chunks(request).await?;
-                while let Some(chunk) = chunks.next().await {
-                    place(&chunk?, rows, range, out)?;
-                }
-                Ok(())
-            })
-            .await
+        self.fetch_bytes(request, ElementType::F32, bytemuck::cast_slice_mut(out)).await
     }
 
-    /// As [`Client::fetch_into`], but hands on the checked chunks as they come, in any order.
-    pub async fn fetch_chunks(
+    /// As [`Client::fetch_into`], each value rounded to bf16 by the worker: the upper half of an f32.
+    pub async fn fetch_bf16_into(&self, request: FetchRequest, out: &mut [u16]) -> Result<()> {
+        self.fetch_bytes(request, ElementType::Bf16, bytemuck::cast_slice_mut(out)).await
+    }
+
+    async fn fetch_bytes(&self, request: FetchRequest, element: ElementType, out: &mut [u8]) -> Result<()> {
+        let FetchRequest { rows, range, .. } = request;
+        let values = u128::from(rows.len()) * u128::from(range.len());
+        if out.len() as u128 != values * element.bytes() as u128 {
+            let given = out.len() / element.bytes();
+            return Err(ServiceError::invalid("out", format!("{given} values"), format!("{values} values")));
+        }
+        self.fetch_to(request, None, element, Into::Bytes(out)).await
+    }
+
+    /// Memory for `slots` rows of `range`, for [`Client::fetch_region`]: workers of this host that take regions
+    /// write to it, the others' rows are written here.
+    pub fn lend(&self, range: CoordinateRange, slots: u32, element: ElementType) -> Result<Region> {
+        Region::create(range, slots, element)
+    }
+
+    /// As [`Client::fetch_into`], the rows to the slots from `slot` on of a region that holds the request's range.
+    pub async fn fetch_region(&self, request: FetchRequest, region: &mut Region, slot: u32) -> Result<()> {
+        self.fetch_lent(request, None, region, slot).await
+    }
+
+    /// As [`Client::fetch_region`], of rows bound before: `tokens` are what [`Client::bind`] gave.
+    pub async fn fetch_bound_region(
         &self,
         request: FetchRequest,
-    ) -> Result<impl tokio_stream::Stream<Item = Result<pb::Chunk>> + Send + use<>> {
+        tokens: Vec<ReleaseToken>,
+        region: &mut Region,
+        slot: u32,
+    ) -> Result<()> {
+        self.fetch_lent(request, Some(tokens), region, slot).await
+    }
+
+    /// As [`Client::fetch_into`], of rows bound before: `tokens` are what [`Client::bind`] gave.
+    pub async fn fetch_bound_into(
+        &self,
+        request: FetchRequest,
+        tokens: Vec<ReleaseToken>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let out = bytemuck::cast_slice_mut(out);
+        self.fetch_to(request, Some(tokens), ElementType::F32, Into::Bytes(out)).await
+    }
+
+    async fn fetch_lent(
+        &self,
+        request: FetchRequest,
+        tokens: Option<Vec<ReleaseToken>>,
+        region: &mut Region,
+        slot: u32,
+    ) -> Result<()> {
+        let placement = region.ready_for(request.rows, request.range, slot)?;
+        let element = region.layout().element;
+        self.fetch_to(request, tokens, element, Into::Region(region, placement)).await
+    }
+
+    async fn fetch_to(
+        &self,
+        request: FetchRequest,
+        tokens: Option<Vec<ReleaseToken>>,
+        element: ElementType,
+        mut to: Into<'_>,
+    ) -> Result<()> {
+        let FetchRequest { rows, range, .. } = request;
+        let placement = match &to {
+            Into::Bytes(_) => None,
+            Into::Region(_, placement) => Some(placement.clone()),
+        };
+        let fetch = async {
+            let mut chunks = self.fetch_chunks(request, tokens, element, placement).await?;
+            while let Some(chunk) = chunks.next().await {
+                let chunk = chunk?;
+                match &mut to {
+                    Into::Bytes(out) => place(&chunk, rows, range, out)?,
+                    Into::Region(_, _) if chunk.head.data_len == 0 => {}
+                    Into::Region(region, placement) => region.place(&chunk, placement)?,
+                }
+            }
+            Ok(())
+        };
+        // Binding and every slice belong to one trace: the caller's, or a new one.
+        TraceContext::current().unwrap_or_else(TraceContext::root).scope(fetch).await
+    }
+
+    async fn fetch_chunks(
+        &self,
+        request: FetchRequest,
+        tokens: Option<Vec<ReleaseToken>>,
+        element: ElementType,
+        region: Option<Placement>,
+    ) -> Result<impl tokio_stream::Stream<Item = Result<ReceivedChunk>> + Send + use<>> {
         let began = Instant::now();
         let FetchRequest { job, branch, rows, range, commitments, deadline } = request;
-        let bound = BoundRows { client: self.clone(), job: job.clone(), branch, rows, commitments };
-        let tokens = match timeout_at(deadline, bound.bind_until_it_works()).await {
-            Ok(bound) => bound?,
-            Err(_) => {
-                let waited_ms = began.elapsed().as_millis() as u64;
-                return Err(ServiceError::RangeUnavailable {
-                    job: job.to_string(),
-                    missing: vec![range],
-                    waited_ms,
-                });
-            }
+        let was_routed = AtomicBool::new(false);
+        let bound =
+            BoundRows { client: self.clone(), job: job.clone(), branch, rows, commitments, was_routed };
+        let out_of_time = |_| ServiceError::RangeUnavailable {
+            job: job.to_string(),
+            missing: vec![range],
+            waited_ms: began.elapsed().as_millis() as u64,
         };
-        let request = SliceRequest { job, branch, part: Part { rows, range }, tokens, began, deadline };
+        let tokens = match tokens {
+            Some(tokens) => tokens,
+            None => timeout_at(deadline, bound.bind_until_it_works()).await.map_err(out_of_time)??,
+        };
+        let part = Part { rows, range };
+        let request = SliceRequest { job, branch, part, tokens, began, deadline, element, region };
         Ok(stream_chunks(self.connections.clone(), Arc::new(bound), request))
     }
 }
 
-/// Little-endian bytes to their place in `out`.
-fn place(chunk: &pb::Chunk, rows: RowRange, range: CoordinateRange, out: &mut [f32]) -> Result<()> {
-    let at = (chunk.row - rows.start) * range.len() + (chunk.start - range.start);
-    let (values, _) = chunk.data.as_chunks::<4>();
-    let place = out.get_mut(at as usize..at as usize + values.len());
-    let place = place.ok_or_else(|| ServiceError::internal("a chunk lies outside of the buffer"))?;
-    place.iter_mut().zip(values).for_each(|(to, from)| *to = f32::from_le_bytes(*from));
+/// The chunk's bytes to their place in `out`, rows of `range` one after the other.
+fn place(chunk: &ReceivedChunk, rows: RowRange, range: CoordinateRange, out: &mut [u8]) -> Result<()> {
+    let head = &chunk.head;
+    let value = (head.row - rows.start) * range.len() + (head.start - range.start);
+    let at = value as usize * head.element.bytes();
+    let outside = || ServiceError::internal("a chunk lies outside of the buffer");
+    let mut rest = out.get_mut(at..at + head.data_len).ok_or_else(outside)?;
+    for piece in &chunk.data {
+        let (here, after) = rest.split_at_mut_checked(piece.len()).ok_or_else(outside)?;
+        here.copy_from_slice(piece);
+        rest = after;
+    }
     Ok(())
 }
 
@@ -139,6 +236,8 @@ struct BoundRows {
     branch: u64,
     rows: RowRange,
     commitments: Vec<Commitment>,
+    /// A routing kept from an earlier fetch is good enough to begin with: a worker refuses what is not its own.
+    was_routed: AtomicBool,
 }
 
 impl BoundRows {
@@ -159,7 +258,16 @@ impl BoundRows {
 
 impl Source for BoundRows {
     fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
-        Box::pin(self.client.routing(&self.job))
+        let kept = match self.was_routed.swap(true, Ordering::Relaxed) {
+            false => self.client.routings.kept(&self.job, self.branch),
+            true => None,
+        };
+        Box::pin(async move {
+            match kept {
+                Some(routing) => Ok(routing),
+                None => self.client.routing(&self.job).await,
+            }
+        })
     }
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
@@ -169,17 +277,22 @@ impl Source for BoundRows {
 
 #[cfg(test)]
 mod tests {
-    use proto::chunk_of;
+    use proto::{ChunkHead, chunk_of};
 
     use super::*;
 
     #[test]
     fn chunks_land_at_their_row_and_coordinate() {
         let (rows, range) = (RowRange { start: 3, end: 5 }, CoordinateRange { start: 10, end: 13 });
-        let bytes: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
-        let mut out = [0.0; 6];
-        place(&chunk_of(4, 11, bytes.clone().into()), rows, range, &mut out).unwrap();
+        let chunk = |start| {
+            let bytes: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+            let message = chunk_of(4, start, ElementType::F32, bytes.into());
+            let data = vec![message.data.slice(..3), message.data.slice(3..)];
+            ReceivedChunk { head: ChunkHead::of(&message).unwrap(), data }
+        };
+        let mut out = [0.0f32; 6];
+        place(&chunk(11), rows, range, bytemuck::cast_slice_mut(&mut out)).unwrap();
         assert_eq!(out, [0.0, 0.0, 0.0, 0.0, 1.0, 2.0]);
-        assert!(place(&chunk_of(4, 12, bytes.into()), rows, range, &mut out).is_err());
+        assert!(place(&chunk(12), rows, range, bytemuck::cast_slice_mut(&mut out)).is_err());
     }
 }

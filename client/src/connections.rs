@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::Uri;
+use node::local_socket::host_id;
 use node::trace_propagation::TraceInterceptor;
 use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
@@ -16,13 +19,27 @@ use tonic::Status;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::Route;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A partition drops segments for good: only an answered ping tells a slow peer from a lost one.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-const STREAM_WINDOW: u32 = 16 << 20;
-const CONNECTION_WINDOW: u32 = 64 << 20;
-const FRAME_BYTES: u32 = 128 << 10;
+
+/// What HTTP/2 is told, by measurement: docs/serving.md has the sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    pub stream_window: u32,
+    pub connection_window: u32,
+    /// Largest frame that peers may send.
+    pub frame_bytes: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { stream_window: 16 << 20, connection_window: 64 << 20, frame_bytes: 128 << 10 }
+    }
+}
 
 /// Every call carries the caller's trace.
 pub type Traced = InterceptedService<Channel, TraceInterceptor>;
@@ -34,6 +51,8 @@ type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 pub struct Connections {
     dialer: Dialer,
     open: Arc<Mutex<HashMap<String, Channel>>>,
+    host: Arc<str>,
+    tuning: Tuning,
 }
 
 impl Default for Connections {
@@ -53,9 +72,23 @@ impl Connections {
         Self::default()
     }
 
-    /// Dials by other means than TCP: simulations and Unix sockets.
+    /// Dials by other means than sockets: simulations.
     pub fn with_dialer(dialer: impl Fn(Endpoint) -> Channel + Send + Sync + 'static) -> Self {
-        Self { dialer: Arc::new(dialer), open: Arc::default() }
+        Self {
+            dialer: Arc::new(dialer),
+            open: Arc::default(),
+            host: host_id().into(),
+            tuning: Tuning::default(),
+        }
+    }
+
+    pub fn tuned(self, tuning: Tuning) -> Self {
+        Self { tuning, ..self }
+    }
+
+    /// Reaches workers of this host as others do.
+    pub fn without_local(self) -> Self {
+        Self { host: "".into(), ..self }
     }
 
     /// Connects on the first call through it. Must be called inside a tokio runtime.
@@ -64,14 +97,30 @@ impl Connections {
         if let Some(channel) = open.get(endpoint) {
             return Ok(channel.clone());
         }
-        let channel = (self.dialer)(configured(endpoint)?);
+        let channel = (self.dialer)(configured(endpoint, self.tuning)?);
         open.insert(endpoint.to_owned(), channel.clone());
         Ok(channel)
+    }
+
+    /// How to reach the worker of a route: by its Unix socket where that is on this host and answers.
+    pub(crate) fn nearest(&self, route: &Route) -> Option<String> {
+        let local = route.local.as_ref().filter(|local| !local.host.is_empty() && *local.host == *self.host);
+        let local = local.and_then(|local| local.endpoint.clone()).filter(|endpoint| self.answers(endpoint));
+        local.or_else(|| route.endpoint.clone())
+    }
+
+    fn answers(&self, endpoint: &str) -> bool {
+        let is_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(endpoint);
+        is_open || endpoint.strip_prefix("unix://").is_some_and(|path| UnixStream::connect(path).is_ok())
     }
 
     /// The next call dials anew: after a transport failure, and so that endpoints that are gone don't pile up.
     pub fn forget(&self, endpoint: &str) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(endpoint);
+    }
+
+    pub(crate) fn traced(&self, endpoint: &str) -> Result<Traced> {
+        Ok(InterceptedService::new(self.channel(endpoint)?, TraceInterceptor))
     }
 
     pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Traced>> {
@@ -99,22 +148,26 @@ impl Connections {
     }
 }
 
-fn configured(endpoint: &str) -> Result<Endpoint> {
-    let allowed = "http://host:port";
-    let parsed = Endpoint::from_shared(endpoint.to_owned())
-        .map_err(|_| ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed))?;
-    if parsed.uri().scheme_str() != Some("http") || parsed.uri().host().is_none() {
-        return Err(ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed));
-    }
+fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint> {
+    let refused =
+        || ServiceError::invalid("endpoint", format!("{endpoint:?}"), "http://host:port or unix:///path");
+    let parsed = Endpoint::from_shared(endpoint.to_owned()).map_err(|_| refused())?;
+    let is_local = endpoint.strip_prefix("unix://").is_some_and(|path| path.starts_with('/'));
+    let parsed = match is_local {
+        // The authority that other gRPC servers expect over a Unix socket.
+        true => parsed.origin(Uri::from_static("http://localhost")),
+        false if endpoint.starts_with("http://") && parsed.uri().host().is_some() => parsed,
+        false => return Err(refused()),
+    };
     Ok(parsed
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME_BYTES))
+        .initial_stream_window_size(tuning.stream_window)
+        .initial_connection_window_size(tuning.connection_window)
+        .max_frame_size(tuning.frame_bytes))
 }
 
 /// The error a service sent, or `Unavailable` where the connection failed. tonic gives some broken connections the
@@ -139,7 +192,8 @@ mod tests {
         assert_eq!(connections.open.lock().unwrap().len(), 1);
         connections.forget("http://127.0.0.1:9");
         assert!(connections.open.lock().unwrap().is_empty());
-        for bad in ["", "127.0.0.1:9", "ftp://x:1", "http://", "a b"] {
+        connections.channel("unix:///tmp/none").unwrap();
+        for bad in ["", "127.0.0.1:9", "ftp://x:1", "http://", "a b", "unix:x", "unix://x"] {
             assert!(matches!(connections.channel(bad), Err(ServiceError::InvalidArgument { .. })), "{bad:?}");
         }
     }

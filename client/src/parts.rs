@@ -56,6 +56,7 @@ mod tests {
             range: CoordinateRange { start: pair[0], end: pair[1] },
             lease_epoch: 1,
             endpoint: served.then(|| format!("http://w{shard}:1")),
+            local: None,
         });
         let dimension = *bounds.last().unwrap();
         Routing {

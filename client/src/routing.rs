@@ -1,5 +1,6 @@
 //! Which worker holds which range.
 
+use proto::model::LocalAccess;
 use proto::{CoordinateRange, JobId, Result, ServiceError, pb};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub struct Route {
     pub lease_epoch: u64,
     /// `None` where no worker is ready to serve the range now.
     pub endpoint: Option<String>,
+    /// How the worker is reached from its own host.
+    pub local: Option<LocalAccess>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,7 @@ impl TryFrom<pb::Route> for Route {
             range: route.range.try_into()?,
             lease_epoch: route.lease_epoch,
             endpoint: (!route.endpoint.is_empty()).then_some(route.endpoint),
+            local: route.local.map(Into::into),
         })
     }
 }
@@ -83,8 +87,14 @@ impl From<Routing> for pb::Routing {
 
 impl From<Route> for pb::Route {
     fn from(route: Route) -> Self {
-        let Route { shard, range, lease_epoch, endpoint } = route;
-        Self { shard, range: Some(range.into()), lease_epoch, endpoint: endpoint.unwrap_or_default() }
+        let Route { shard, range, lease_epoch, endpoint, local } = route;
+        Self {
+            shard,
+            range: Some(range.into()),
+            lease_epoch,
+            endpoint: endpoint.unwrap_or_default(),
+            local: local.map(Into::into),
+        }
     }
 }
 
@@ -94,7 +104,7 @@ mod tests {
 
     fn route(shard: u32, start: u64, end: u64) -> pb::Route {
         let range = Some(pb::CoordinateRange { start, end });
-        pb::Route { shard, range, lease_epoch: 1, endpoint: String::new() }
+        pb::Route { shard, range, lease_epoch: 1, endpoint: String::new(), local: None }
     }
 
     fn routing(routes: Vec<pb::Route>) -> pb::Routing {

@@ -3,13 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use proto::{CoordinateRange, JobId, ReleaseToken, Result, RowRange, ServiceError, check_chunk, pb};
+use proto::{
+    CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange, ServiceError, pb,
+};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
-use tonic::Streaming;
 
-use crate::connections::from_status;
-use crate::{Assembly, Connections, Part, Route, Source};
+use crate::chunks::Chunks;
+use crate::region::Pending;
+use crate::{Assembly, Connections, Part, Placement, Route, Source};
 
 /// After this long without a byte, ask whether the worker still holds the shard: a frozen process keeps its
 /// connection open long after its lease is gone.
@@ -25,7 +27,10 @@ pub(crate) struct Shared {
     pub first_row: u64,
     pub deadline: Instant,
     pub assembly: Mutex<Assembly>,
-    pub chunks: mpsc::Sender<Result<pb::Chunk>>,
+    pub element: ElementType,
+    /// Where the workers of this host write the rows.
+    pub region: Option<Placement>,
+    pub chunks: mpsc::Sender<Result<ReceivedChunk>>,
 }
 
 impl Shared {
@@ -34,10 +39,10 @@ impl Shared {
     }
 
     /// Marks a chunk as arrived and hands it on, in one step: a task that is stopped has done both or neither.
-    async fn deliver(&self, chunk: pb::Chunk, part: Part) -> Result<()> {
-        let range = checked_range(&chunk, part)?;
+    async fn deliver(&self, chunk: ReceivedChunk, part: Part, may_place: bool) -> Result<()> {
+        let range = checked_range(&chunk, part, self.element, may_place)?;
         let Ok(permit) = self.chunks.reserve().await else { return Err(ServiceError::Draining) };
-        self.assembly().accept(chunk.row, range)?;
+        self.assembly().accept(chunk.head.row, range)?;
         permit.send(Ok(chunk));
         Ok(())
     }
@@ -50,10 +55,17 @@ pub(crate) async fn fetch_slice(
     part: Part,
     tokens: Arc<[ReleaseToken]>,
 ) -> Result<()> {
-    let Some(endpoint) = route.endpoint.clone() else {
+    let Some(endpoint) = shared.connections.nearest(&route) else {
         return Err(ServiceError::NotOwner { job: shared.job.to_string(), shard: route.shard });
     };
     let outcome = read_slice(&shared, &endpoint, &route, part, &tokens).await;
+    if let (Some(region), Err(ServiceError::NotFound { what, .. })) = (&shared.region, &outcome)
+        && what == "region"
+    {
+        // The worker has started anew since the region was lent to it.
+        region.forget(route.local.as_ref()).await;
+        return Err(ServiceError::Unavailable { what: "the region at this worker".into() });
+    }
     if matches!(outcome, Err(ServiceError::Unavailable { .. })) {
         shared.connections.forget(&endpoint);
     }
@@ -67,18 +79,22 @@ async fn read_slice(
     part: Part,
     tokens: &[ReleaseToken],
 ) -> Result<()> {
-    let mut shards = shared.connections.shards(endpoint)?;
-    let call = shards.fetch_slice(request(shared, route, part, tokens)?);
+    let channel = shared.connections.traced(endpoint)?;
+    let mut request = request(shared, route, part, tokens)?;
+    let pending = aim(shared, route, part, &mut request).await;
+    let call = Chunks::open(channel, &request);
     tokio::pin!(call);
-    let mut stream = loop {
+    let mut chunks = loop {
         match timeout_at(patience(), &mut call).await {
-            Ok(answer) => break answer.map_err(from_status)?.into_inner(),
+            Ok(answer) => break answer?,
             Err(_) => still_routed(shared, route).await?,
         }
     };
-    while let Some(chunk) = next_chunk(shared, route, &mut stream).await? {
-        shared.deliver(chunk, part).await?;
+    while let Some(chunk) = next_chunk(shared, route, &mut chunks).await? {
+        shared.deliver(chunk, part, pending.is_some()).await?;
     }
+    // Its end was announced: the worker writes nothing more for this request.
+    pending.into_iter().for_each(Pending::answered);
     if shared.assembly().gaps(part).is_empty() {
         return Ok(());
     }
@@ -87,14 +103,23 @@ async fn read_slice(
     })
 }
 
-async fn next_chunk(
+/// Has the worker write to the region, where there is one and it is on this host.
+async fn aim(
     shared: &Shared,
     route: &Route,
-    stream: &mut Streaming<pb::Chunk>,
-) -> Result<Option<pb::Chunk>> {
+    part: Part,
+    request: &mut pb::FetchSliceRequest,
+) -> Option<Pending> {
+    let (target, pending) = shared.region.as_ref()?.target(route.local.as_ref(), part.rows.start).await?;
+    request.region = target.region.to_vec();
+    request.slot = target.slot;
+    Some(pending)
+}
+
+async fn next_chunk(shared: &Shared, route: &Route, chunks: &mut Chunks) -> Result<Option<ReceivedChunk>> {
     loop {
-        match timeout_at(patience(), stream.message()).await {
-            Ok(message) => return message.map_err(from_status),
+        match timeout_at(patience(), chunks.next()).await {
+            Ok(chunk) => return chunk,
             Err(_) => still_routed(shared, route).await?,
         }
     }
@@ -131,6 +156,9 @@ fn request(
         tokens: tokens_of(tokens, shared.first_row, part.rows)?.iter().map(ReleaseToken::to_bytes).collect(),
         // 0 would mean the server's default.
         deadline_ms: u64::try_from(left).unwrap_or(u64::MAX).max(1),
+        element_type: shared.element.into(),
+        region: Vec::new(),
+        slot: 0,
     })
 }
 
@@ -141,21 +169,30 @@ fn tokens_of(tokens: &[ReleaseToken], first_row: u64, rows: RowRange) -> Result<
         .ok_or_else(|| ServiceError::internal(format!("{} tokens do not cover rows {rows}", tokens.len())))
 }
 
-fn checked_range(chunk: &pb::Chunk, part: Part) -> Result<CoordinateRange> {
-    check_chunk(chunk, part.rows)?;
+fn checked_range(
+    chunk: &ReceivedChunk,
+    part: Part,
+    element: ElementType,
+    may_place: bool,
+) -> Result<CoordinateRange> {
     let refused = |what: String| ServiceError::Unavailable { what };
-    let range = chunk.start.checked_add(chunk.data.len() as u64 / 4);
-    let range = range.and_then(|end| CoordinateRange::new(chunk.start, end).ok());
-    match range {
-        Some(range) if part.range.contains(&range) => Ok(range),
-        Some(range) => Err(refused(format!("a sound answer (coordinates {range} were not asked for)"))),
-        None => Err(refused(format!("a sound answer (chunk at coordinate {} is empty)", chunk.start))),
+    let range = chunk.head.check(part.rows, element)?;
+    if !part.range.contains(&range) {
+        return Err(refused(format!("a sound answer (coordinates {range} were not asked for)")));
     }
+    if chunk.head.data_len == 0 && !may_place {
+        return Err(refused("a sound answer (rows placed in a region that was not named)".into()));
+    }
+    let sum = chunk.data.iter().fold(0, |sum, piece| crc32c::crc32c_append(sum, piece));
+    if chunk.head.data_len > 0 {
+        chunk.head.check_sum(sum)?;
+    }
+    Ok(range)
 }
 
 #[cfg(test)]
 mod tests {
-    use proto::chunk_of;
+    use proto::{ChunkHead, chunk_of};
 
     use super::*;
 
@@ -163,13 +200,25 @@ mod tests {
     fn chunks_outside_the_part_or_empty_are_refused() {
         let part =
             Part { rows: RowRange { start: 0, end: 1 }, range: CoordinateRange { start: 10, end: 20 } };
-        let chunk = |start, values: usize| chunk_of(0, start, vec![0; values * 4].into());
-        assert_eq!(checked_range(&chunk(10, 10), part).unwrap(), part.range);
+        let chunk = |start, values: usize| {
+            let message = chunk_of(0, start, ElementType::F32, vec![0; values * 4].into());
+            ReceivedChunk { head: ChunkHead::of(&message).unwrap(), data: vec![message.data] }
+        };
+        let check =
+            |chunk: &ReceivedChunk, may_place| checked_range(chunk, part, ElementType::F32, may_place);
+        assert_eq!(check(&chunk(10, 10), false).unwrap(), part.range);
         for bad in [chunk(9, 2), chunk(19, 2), chunk(12, 0), chunk(u64::MAX, 1)] {
-            assert!(checked_range(&bad, part).unwrap_err().retry_safe());
+            assert!(check(&bad, true).unwrap_err().retry_safe());
         }
-        let altered = pb::Chunk { crc32c: 1, ..chunk(10, 10) };
-        assert!(checked_range(&altered, part).unwrap_err().retry_safe());
+        let mut altered = chunk(10, 10);
+        altered.head.crc32c = 1;
+        assert!(check(&altered, false).unwrap_err().retry_safe());
+        let mut placed = chunk(10, 0);
+        placed.head.placed = 10;
+        assert!(check(&placed, false).unwrap_err().retry_safe());
+        assert_eq!(check(&placed, true).unwrap(), part.range);
+        let other = checked_range(&chunk(10, 10), part, ElementType::Bf16, false).unwrap_err();
+        assert!(!other.retry_safe(), "{other}");
     }
 
     #[test]

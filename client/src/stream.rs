@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use proto::{JobId, ReleaseToken, Result, ServiceError, pb};
+use proto::{ElementType, JobId, ReceivedChunk, ReleaseToken, Result, ServiceError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use crate::parts::cut;
 use crate::slice::{Shared, fetch_slice};
-use crate::{Assembly, Connections, Delays, Next, Part, Source, after};
+use crate::{Assembly, Connections, Delays, Next, Part, Placement, Source, after};
 
 /// Chunks of up to 4 MiB that wait for the receiver.
 const CHUNKS_AHEAD: usize = 8;
@@ -27,6 +27,9 @@ pub struct SliceRequest {
     /// When this fetch began; errors say how long they waited.
     pub began: Instant,
     pub deadline: Instant,
+    pub element: ElementType,
+    /// Where the workers of this host write the rows.
+    pub region: Option<Placement>,
 }
 
 /// Checked chunks in any order, each coordinate of each row once. The stream ends when all have come, or with one
@@ -37,9 +40,9 @@ pub fn stream_chunks(
     connections: Connections,
     source: Arc<dyn Source>,
     request: SliceRequest,
-) -> ReceiverStream<Result<pb::Chunk>> {
+) -> ReceiverStream<Result<ReceivedChunk>> {
     let (chunks, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let SliceRequest { job, branch, part, tokens, began, deadline } = request;
+    let SliceRequest { job, branch, part, tokens, began, deadline, element, region } = request;
     let shared = Shared {
         connections,
         source,
@@ -48,6 +51,8 @@ pub fn stream_chunks(
         first_row: part.rows.start,
         deadline,
         assembly: Mutex::new(Assembly::new(part)),
+        element,
+        region,
         chunks,
     };
     let fetch = Fetch {
@@ -96,7 +101,9 @@ impl Fetch {
     }
 
     async fn fetch_all(&mut self) -> Result<()> {
-        let mut retry_at = Instant::now();
+        // At once: a timer, even one that is due, would cost a millisecond.
+        self.ask_for_pending().await?;
+        let mut retry_at = Instant::now() + self.delays.next_delay();
         while !(self.pending.is_empty() && self.slices.is_empty()) {
             tokio::select! {
                 Some(ended) = self.slices.join_next() => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Connections, Part, Routing, SliceRequest, stream_chunks};
-use proto::{CoordinateRange, ReleaseKey, Result, RowRange, ServiceError};
+use proto::{CoordinateRange, ElementType, ReleaseKey, Result, RowRange, ServiceError};
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
@@ -24,6 +24,8 @@ fn request(wait: Duration, key: &ReleaseKey) -> SliceRequest {
         job: job(),
         branch: 0,
         part: PART,
+        element: ElementType::F32,
+        region: None,
         tokens: tokens(key, PART.rows),
         began,
         deadline: began + wait,
@@ -35,7 +37,7 @@ async fn fetch(source: Arc<FakeSource>, request: SliceRequest) -> Result<Vec<f32
     let mut out = vec![f32::NAN; width * PART.rows.len() as usize];
     let mut chunks = stream_chunks(Connections::new(), source, request);
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk?;
+        let chunk = chunk?.into_message();
         let at = (chunk.row - PART.rows.start) as usize * width + (chunk.start - PART.range.start) as usize;
         for (place, bytes) in out[at..].iter_mut().zip(chunk.data.as_chunks::<4>().0) {
             assert!(place.is_nan(), "a coordinate came twice");

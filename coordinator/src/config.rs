@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use node::listen::bind_loopback_checked;
+use node::listener::{ListenAddress, Listener};
 use node::quantities::parse_duration;
 use node::settings::{Layers, Setting, SettingError};
 use tokio::net::TcpListener;
@@ -17,7 +18,7 @@ use url::Url;
 /// The flags; whatever is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CoordinatorArgs {
-    /// Address of the gRPC services; port 0 lets the system choose [default: 127.0.0.1:7300]
+    /// Address of the gRPC services: ip:port, port 0 lets the system choose, or unix:/path [default: 127.0.0.1:7300]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
     /// Address of /metrics, /livez, /readyz and /status [default: 127.0.0.1:0]
@@ -71,7 +72,7 @@ pub struct Settings {
 /// Settings, and where to listen.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
     pub metrics_listen: SocketAddr,
     pub allow_public: bool,
     pub ready_file: Option<PathBuf>,
@@ -82,7 +83,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct CoordinatorConfig {
     pub settings: Settings,
-    pub listener: TcpListener,
+    pub listener: Listener,
     pub metrics_listener: TcpListener,
     pub ready_file: Option<PathBuf>,
 }
@@ -105,7 +106,7 @@ impl CoordinatorArgs {
 
     fn resolve_in(self, mut layers: Layers) -> anyhow::Result<(Options, Vec<Setting>)> {
         let layer = &mut layers;
-        let listen = layer.with_default("listen", self.listen, "127.0.0.1:7300", SocketAddr::from_str)?;
+        let listen = layer.with_default("listen", self.listen, "127.0.0.1:7300", ListenAddress::from_str)?;
         let metrics_listen =
             layer.with_default("metrics_listen", self.metrics_listen, "127.0.0.1:0", SocketAddr::from_str)?;
         let data_dir = layer.required("data_dir", self.data_dir, |dir| std::path::absolute(dir))?;
@@ -148,9 +149,9 @@ impl Options {
     pub async fn bind(self) -> anyhow::Result<CoordinatorConfig> {
         let Options { listen, metrics_listen, allow_public, ready_file, settings } = self;
         let hint = "--allow-public permits addresses that other hosts can reach";
-        let listener = bind_loopback_checked(listen, allow_public).await.context(hint)?;
+        let listener = listen.bind(allow_public).await.context(hint)?;
         let metrics_listener = bind_loopback_checked(metrics_listen, allow_public).await.context(hint)?;
-        for address in [listen, metrics_listen].iter().filter(|at| !at.ip().to_canonical().is_loopback()) {
+        for address in [listen, ListenAddress::Tcp(metrics_listen)].iter().filter(|at| at.is_public()) {
             warn!(%address, "other hosts can reach this address, and nothing here authenticates or encrypts");
         }
         Ok(CoordinatorConfig { settings, listener, metrics_listener, ready_file })

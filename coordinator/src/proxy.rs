@@ -1,25 +1,29 @@
 //! Fetching through the coordinator, for clients that can't reach the workers. It moves noise and can't make it.
 
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use client::{Part, Routing, SliceRequest, Source, stream_chunks};
 use futures::future::BoxFuture;
 use proto::model::{Bind, Fetch};
-use proto::{ReleaseToken, Result, ServiceError, pb};
+use proto::{ReceivedChunk, ReleaseToken, Result, ServiceError, pb};
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 
 use crate::coordinator::Coordinator;
 
 /// A caller can't hold a fetch for longer.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(3600);
 
+/// Checked chunks, each in one piece.
+pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk>> + Send>>;
+
 impl Coordinator {
     /// Binds the rows, then streams their checked chunks in the order in which they arrive from the workers.
-    pub async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<ReceiverStream<Result<pb::Chunk>>> {
+    pub async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<ChunkStream> {
         let began = Instant::now();
-        let Fetch { bind, range, deadline_ms } = fetch;
+        let Fetch { bind, range, element, deadline_ms } = fetch;
         // Before anything is bound: a mistaken range must not use up rows.
         self.routing(&bind.job)?.check_range(range)?;
         let wait =
@@ -32,9 +36,12 @@ impl Coordinator {
             tokens,
             began,
             deadline: began + wait,
+            element,
+            region: None,
         };
         let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind });
-        Ok(stream_chunks(self.connections.clone(), source, request))
+        let chunks = stream_chunks(self.connections.clone(), source, request);
+        Ok(Box::pin(chunks.map(|chunk| chunk.map(ReceivedChunk::into_message))))
     }
 }
 

@@ -50,7 +50,7 @@ pub async fn run_with(
         .await
         .context("opening")??;
     let coordinator = Arc::new(coordinator);
-    let (address, metrics_address) = (listener.local_addr()?, metrics_listener.local_addr()?);
+    let (address, metrics_address) = (listener.endpoint()?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
     let watched = Arc::downgrade(&coordinator);
@@ -66,7 +66,7 @@ pub async fn run_with(
     readiness.set_ready();
     if let Some(path) = &ready_file {
         // The listener is bound: a connection made from now on is served.
-        ReadyFile::new(address, metrics_address).write(path)?;
+        ReadyFile::new(address.clone(), metrics_address).write(path)?;
     }
     info!(%address, metrics = %metrics_address, epoch = coordinator.epoch, "coordinator ready");
     let served = crate::grpc::serve(coordinator, listener, shutdown.clone()).await;

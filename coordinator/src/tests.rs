@@ -24,7 +24,7 @@ mod release;
 
 const PLAN: &str = r#"
 format = 1
-stream_version = 1
+stream_version = 2
 iterations = 8
 noise_multiplier = 1.0
 clip_norm = 1.0
@@ -66,6 +66,7 @@ fn registration(name: &str, process: u8) -> Register {
     Register {
         worker: worker(name),
         endpoint: format!("http://{name}:1"),
+        local: None,
         protocol_version: PROTOCOL_VERSION,
         stream_version: plan::STREAM_VERSION,
         incarnation: Incarnation([process; 16]),

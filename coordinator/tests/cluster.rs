@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use client::{Client, FetchRequest};
 use coordinator::{CoordinatorConfig, Settings};
+use node::listener::Listener;
 use proto::pb::{self, noise_client::NoiseClient};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, ServiceError};
 use tempfile::TempDir;
@@ -23,7 +24,7 @@ use fake_worker::{FakeWorker, KEY, value};
 
 const PLAN: &str = r#"
 format = 1
-stream_version = 1
+stream_version = 2
 iterations = 8
 noise_multiplier = 1.0
 clip_norm = 1.0
@@ -49,6 +50,7 @@ impl Running {
         };
         let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let listener = Listener::Tcp(listener);
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = CoordinatorConfig { settings, listener, metrics_listener, ready_file: None };
         let shutdown = CancellationToken::new();
@@ -108,6 +110,7 @@ async fn fetch(client: &Client, rows: std::ops::Range<u64>) -> Result<(), Servic
 
 async fn proxied(url: &str, rows: std::ops::Range<u64>) -> Result<usize, ServiceError> {
     let request = pb::FetchRequest {
+        element_type: pb::ElementType::F32.into(),
         job: "job".into(),
         branch: 0,
         commitments: vec![Commitment::of_text("c").0.to_vec(); rows.clone().count()],

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! "RUSTLESH" | container version, u32 | header length, u32 | header, bincode | payload
-//! payload = state, then window rows, oldest first, all f32; everything little-endian
+//! payload = state, then window rows, oldest first, all of the header's element type; everything little-endian
 //! ```
 //!
 //! The payload's length follows from the header, so nothing may follow it and nothing of it may be missing.
@@ -13,10 +13,10 @@ use bincode::{
     Decode, Encode,
     config::{Configuration, Fixint, Limit, LittleEndian},
 };
-use proto::{CoordinateRange, JobId};
+use proto::{CoordinateRange, ElementType, JobId};
 
 pub const MAGIC: &[u8; 8] = b"RUSTLESH";
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 pub const PREFIX_BYTES: usize = 16;
 /// More than any header needs: a damaged length never makes us allocate.
 pub const MAX_HEADER_BYTES: usize = 64 * 1024;
@@ -38,8 +38,10 @@ pub struct ShardHeader {
     pub next_row: u64,
     /// First row of the window, whose rows are `window_start..next_row`.
     pub window_start: u64,
-    /// f32 of state for each block of 512 coordinates.
+    /// Values of state for each block of 512 coordinates.
     pub block_state_len: u64,
+    /// Of state and rows alike. Only f32 is stored so far.
+    pub element: ElementType,
 }
 
 /// A shard's state as it was stored. Secret: who knows it can predict noise.
@@ -74,6 +76,7 @@ struct Stored {
     next_row: u64,
     window_start: u64,
     block_state_len: u64,
+    element: u8,
     payload_sha256: [u8; 32],
 }
 
@@ -99,6 +102,9 @@ impl ShardHeader {
                 self.window_start, self.next_row
             )
         })?;
+        if self.element != ElementType::F32 {
+            return Err(format!("its values are {}; this build stores f32", self.element));
+        }
         let too_large = || "its lengths are beyond what this machine can address".to_owned();
         // Shards meet at block boundaries; the last one may end inside a block, which then has whole state.
         let blocks = end.div_ceil(BLOCK) - start / BLOCK;
@@ -129,6 +135,7 @@ pub fn encode(header: &ShardHeader, payload_sha256: [u8; 32]) -> Result<Vec<u8>,
         next_row: header.next_row,
         window_start: header.window_start,
         block_state_len: header.block_state_len,
+        element: header.element.number(),
         payload_sha256,
     };
     let body = bincode::encode_to_vec(stored, CONFIG).map_err(|error| format!("header: {error}"))?;
@@ -166,7 +173,7 @@ pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
         return Err(format!("its header has {length} bytes, of which {used} were read"));
     }
     let payload_sha256 = stored.payload_sha256;
-    let header = from_stored(stored);
+    let header = from_stored(stored)?;
     let shape = header.shape()?;
     let payload_offset = (PREFIX_BYTES + length) as u64;
     if size.checked_sub(payload_offset) != Some(shape.payload_bytes) {
@@ -178,8 +185,12 @@ pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
     Ok(Opened { header, shape, payload_sha256, payload_offset })
 }
 
-fn from_stored(stored: Stored) -> ShardHeader {
-    ShardHeader {
+fn from_stored(stored: Stored) -> Result<ShardHeader, String> {
+    let element = match stored.element {
+        0 => return Err("its element type is 0; allowed: 1 (f32)".to_owned()),
+        number => ElementType::try_from(i32::from(number)).map_err(|error| format!("its {error}"))?,
+    };
+    Ok(ShardHeader {
         job: stored.job,
         branch: stored.branch,
         plan_digest: stored.plan_digest,
@@ -189,7 +200,8 @@ fn from_stored(stored: Stored) -> ShardHeader {
         next_row: stored.next_row,
         window_start: stored.window_start,
         block_state_len: stored.block_state_len,
-    }
+        element,
+    })
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -207,4 +219,47 @@ pub fn to_bytes(values: &[f32], out: &mut Vec<u8>) {
 /// Appends the values of whole little-endian f32.
 pub fn from_bytes(bytes: &[u8], out: &mut Vec<f32>) {
     out.extend(bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> ShardHeader {
+        ShardHeader {
+            job: "j".to_owned(),
+            branch: 0,
+            plan_digest: [1; 32],
+            key_commitment: [2; 32],
+            stream_version: 1,
+            range: CoordinateRange { start: 0, end: 512 },
+            next_row: 1,
+            window_start: 1,
+            block_state_len: 4,
+            element: ElementType::F32,
+        }
+    }
+
+    #[test]
+    fn another_version_or_element_type_is_refused_by_name() {
+        let good = encode(&header(), [0; 32]).unwrap();
+        let refused = |bytes: &[u8]| decode(bytes, bytes.len() as u64 + 16).err().unwrap_or_default();
+        assert_eq!(refused(&good), "");
+        let mut old = good.clone();
+        old[8] = 1;
+        assert!(
+            refused(&old).contains("container version 1; this build reads version 2"),
+            "{}",
+            refused(&old)
+        );
+        // The element type is the byte before the payload's digest.
+        let at = good.len() - 33;
+        assert_eq!(good[at], 1);
+        for (number, word) in [(0, "is 0"), (2, "bf16"), (7, "is 7")] {
+            let mut other = good.clone();
+            other[at] = number;
+            assert!(refused(&other).contains(word), "{number}: {}", refused(&other));
+        }
+        assert!(ShardHeader { element: ElementType::Bf16, ..header() }.shape().is_err());
+    }
 }

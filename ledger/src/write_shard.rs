@@ -156,6 +156,7 @@ mod tests {
             next_row: 1,
             window_start: 0,
             block_state_len: 64,
+            element: proto::ElementType::F32,
         }
     }
 

@@ -30,13 +30,18 @@ pub struct CpuPool {
 
 impl CpuPool {
     pub fn new(threads: usize) -> Result<CpuPool, CpuPoolError> {
+        CpuPool::named("cpu", threads)
+    }
+
+    /// Its threads are called `name-0`, `name-1`, …
+    pub fn named(name: &'static str, threads: usize) -> Result<CpuPool, CpuPoolError> {
         // Rayon reads 0 as "as many as there are cores".
         if threads == 0 {
             return Err(CpuPoolError::NoThreads);
         }
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
-            .thread_name(|index| format!("cpu-{index}"))
+            .thread_name(move |index| format!("{name}-{index}"))
             // Without a handler, rayon aborts the process. What can still panic is the drop of an unwanted
             // result.
             .panic_handler(|panic| error!(message = panic_message(&*panic), "panic on the pool"))

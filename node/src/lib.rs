@@ -7,6 +7,8 @@ pub mod backoff;
 pub mod build_info;
 pub mod cpu_pool;
 pub mod listen;
+pub mod listener;
+pub mod local_socket;
 pub mod memory;
 pub mod metric_definitions;
 pub mod metrics_endpoint;

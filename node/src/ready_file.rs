@@ -24,12 +24,9 @@ pub struct ReadyFileError {
 }
 
 impl ReadyFile {
-    pub fn new(grpc: SocketAddr, metrics: SocketAddr) -> ReadyFile {
-        ReadyFile {
-            pid: std::process::id(),
-            grpc: format!("http://{grpc}"),
-            metrics: format!("http://{metrics}"),
-        }
+    /// `grpc` is an endpoint as clients name it.
+    pub fn new(grpc: String, metrics: SocketAddr) -> ReadyFile {
+        ReadyFile { pid: std::process::id(), grpc, metrics: format!("http://{metrics}") }
     }
 
     /// Write once listening. The file appears whole or not at all: a reader may poll for it.
@@ -62,7 +59,7 @@ mod tests {
     use super::*;
 
     fn example() -> ReadyFile {
-        ReadyFile::new("127.0.0.1:7001".parse().unwrap(), "[::1]:7002".parse().unwrap())
+        ReadyFile::new("http://127.0.0.1:7001".into(), "[::1]:7002".parse().unwrap())
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! One noise block: 512 neighbouring coordinates of one stream, from 48 ChaCha blocks.
+//! One noise block: 512 neighbouring coordinates of one stream, from 32 ChaCha blocks and, seldom, one of 16 more.
 
-use crate::chacha::{Group, LANES, group};
-use crate::gaussian::pair;
+#![allow(clippy::needless_range_loop)] // vectors of several arrays go by one number
+
+use crate::chacha::{self, LANES};
+use crate::gaussian::{cos_sin, radius, refined, split, uniform};
+use crate::simd::Simd;
 
 /// Coordinates in a noise block; state and shards are cut at multiples of it.
 pub const BLOCK: usize = 512;
@@ -12,34 +15,125 @@ pub(crate) type Block = [f32; BLOCK];
 pub(crate) const ZERO_BLOCK: Block = [0.0; BLOCK];
 
 /// Groups of 16 ChaCha blocks in a noise block.
-const GROUPS: usize = 3;
-/// Pair rows that take all their words from one group; the word row left over by each group makes one more.
-const PAIR_ROWS: usize = 5;
+const GROUPS: usize = 2;
+/// Rows of 16 pairs in a noise block: each takes two rows of words.
+const PAIR_ROWS: usize = 16;
 
-/// The standard normals of coordinates 512·`number`..512·(`number`+1) in stream `stream`.
-#[inline(always)]
-pub(crate) fn fill<const TWENTY: bool>(key: &[u32; 8], stream: u64, number: u64, out: &mut Block) {
-    let mut words: Group = [[0; LANES]; 16];
-    let mut left_over = [[0; LANES]; GROUPS];
-    let (rows, _) = out.as_chunks_mut::<{ 2 * LANES }>();
-    for (g, left_over) in left_over.iter_mut().enumerate() {
-        let first = number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * g as u64);
-        group::<TWENTY>(key, stream, first, &mut words);
-        for j in 0..PAIR_ROWS {
-            pair_row(&words[3 * j], &words[3 * j + 1], &words[3 * j + 2], &mut rows[PAIR_ROWS * g + j]);
-        }
-        *left_over = words[15];
-    }
-    let [a, b, c] = &left_over;
-    pair_row(a, b, c, &mut rows[GROUPS * PAIR_ROWS]);
+/// The block counter's half that extension words come from.
+const EXTENSION: u64 = 1 << 63;
+
+/// Where a noise block's words come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub key: &'a [u32; 8],
+    pub stream: u64,
+    /// Number of the noise block.
+    pub number: u64,
 }
 
-/// 16 pairs: cosines in the first half of `out`, sines in the second.
+/// The standard normals of coordinates 512·`number`..512·(`number`+1). Each pair of words lies where its pair of
+/// normals will.
 #[inline(always)]
-fn pair_row(a: &[u32; LANES], b: &[u32; LANES], c: &[u32; LANES], out: &mut [f32; 2 * LANES]) {
-    for lane in 0..LANES {
-        let (cosine, sine) = pair(a[lane], b[lane], c[lane]);
-        out[lane] = cosine;
-        out[LANES + lane] = sine;
+pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, out: &mut Block) {
+    let (rows, _) = out.as_chunks_mut::<LANES>();
+    let (groups, _) = rows.as_chunks_mut::<16>();
+    for (g, words) in groups.iter_mut().enumerate() {
+        let first = place.number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * g as u64);
+        chacha::group::<S, TWENTY>(s, place.key, place.stream, first, words);
+    }
+    let (pairs, _) = rows.as_chunks_mut::<2>();
+    let mut exponents = [[0.0; LANES]; PAIR_ROWS];
+    logarithms::<S, TWENTY>(s, place, pairs, &mut exponents);
+    // As many vectors at once as registers allow.
+    match S::LANES {
+        16 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, pairs)),
+        8 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, pairs)),
+        4 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 4>(s, pairs)),
+        _ => (radii::<S, 1>(s, pairs, &exponents), turns::<S, 1>(s, pairs)),
+    };
+}
+
+/// A row of words for the radius and one for the angle, then a row of cosines and one of sines.
+type PairRow = [[f32; LANES]; 2];
+
+/// Words for the radius become f, and `exponents` k.
+#[inline(always)]
+fn logarithms<S: Simd, const TWENTY: bool>(
+    s: S,
+    place: Place<'_>,
+    pairs: &mut [PairRow],
+    exponents: &mut [[f32; LANES]; PAIR_ROWS],
+) {
+    for (row, ([words, _], exponents)) in pairs.iter_mut().zip(exponents).enumerate() {
+        let mut w = [0.0; LANES];
+        let mut coarse = s.splat(0);
+        for at in (0..LANES).step_by(S::LANES) {
+            let (value, is_coarse) = uniform(s, s.bits(s.load_f(words, at)));
+            s.store_f(value, &mut w, at);
+            coarse = s.or(coarse, is_coarse);
+        }
+        if s.any_high(coarse) {
+            refine::<TWENTY>(place, row, words, &mut w);
+        }
+        for at in (0..LANES).step_by(S::LANES) {
+            let (f, k) = split(s, s.load_f(&w, at), s.bits(s.load_f(words, at)));
+            s.store_f(f, words, at);
+            s.store_f(k, exponents, at);
+        }
+    }
+}
+
+/// f becomes the radius, `N` vectors at a time.
+#[inline(always)]
+fn radii<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow], exponents: &[[f32; LANES]; PAIR_ROWS]) {
+    for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
+        let (mut f, mut k) = ([s.splat_f(0.0); N], [s.splat_f(0.0); N]);
+        for i in 0..N {
+            let (row, at) = place_of::<S>(first + i);
+            f[i] = s.load_f(&pairs[row][0], at);
+            k[i] = s.load_f(&exponents[row], at);
+        }
+        let r = radius(s, f, k);
+        for i in 0..N {
+            let (row, at) = place_of::<S>(first + i);
+            s.store_f(r[i], &mut pairs[row][0], at);
+        }
+    }
+}
+
+/// Radii and words for the angle become normals, `N` vectors at a time.
+#[inline(always)]
+fn turns<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow]) {
+    for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
+        let mut words = [s.splat(0); N];
+        for i in 0..N {
+            let (row, at) = place_of::<S>(first + i);
+            words[i] = s.bits(s.load_f(&pairs[row][1], at));
+        }
+        let (cosine, sine) = cos_sin(s, words);
+        for i in 0..N {
+            let (row, at) = place_of::<S>(first + i);
+            let r = s.load_f(&pairs[row][0], at);
+            s.store_f(s.mul_f(r, cosine[i]), &mut pairs[row][0], at);
+            s.store_f(s.mul_f(r, sine[i]), &mut pairs[row][1], at);
+        }
+    }
+}
+
+/// Row of pairs and first lane of a vector.
+#[inline(always)]
+fn place_of<S: Simd>(vector: usize) -> (usize, usize) {
+    let in_row = LANES / S::LANES;
+    (vector / in_row, vector % in_row * S::LANES)
+}
+
+/// One row of pairs in 128 comes here: w from 64 bits where it needs them.
+#[cold]
+#[inline(never)]
+fn refine<const TWENTY: bool>(place: Place<'_>, row: usize, a: &[f32; LANES], w: &mut [f32; LANES]) {
+    let counter = EXTENSION | place.number.wrapping_mul(PAIR_ROWS as u64).wrapping_add(row as u64);
+    for (lane, w) in w.iter_mut().enumerate() {
+        let extension = || chacha::block::<TWENTY>(place.key, place.stream, counter)[lane];
+        *w = refined(a[lane].to_bits(), extension).unwrap_or(*w);
     }
 }

@@ -1,11 +1,22 @@
-//! Which instruction set the inner loops are compiled for. The one home of `unsafe` in this crate.
+//! Which instruction set the inner loops are compiled for. With `simd`, the home of `unsafe` in this crate.
 //!
 //! Each operation is one generic body, inlined into one shell per instruction set. The bodies hold nothing but
 //! IEEE operations in a fixed order, so every shell gives the same bits.
 
-use crate::block::{self, Block};
+use crate::block::{self, Block, Place};
 use crate::blt::{self, Blt};
-use crate::{KernelError, Rounds, linear};
+use crate::chacha::{self, Group};
+use crate::linear::{self, Solve};
+use crate::output;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::neon::Neon;
+use crate::simd::{Simd as _, scalar::Scalar};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{avx2::Avx2, avx512::Avx512};
+use crate::sums::{Sums, Tile};
+use crate::{KernelError, Rounds};
+use std::fmt;
+use std::str::FromStr;
 
 /// What a caller may ask for. All give the same bits; forcing one is for tests and measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,20 +24,51 @@ pub enum Backend {
     /// The best this processor has.
     #[default]
     Auto,
-    /// What the compiler's target always has: SSE2 on x86-64, NEON on 64-bit Arm.
+    /// Plain Rust, as the compiler turns it into what the target always has.
     Portable,
+    /// AVX2 and FMA.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
+    /// NEON.
+    Neon,
 }
 
 impl Backend {
-    /// The backends this processor can run, `Portable` first.
+    const ALL: [(Backend, &'static str); 5] = [
+        (Backend::Auto, "auto"),
+        (Backend::Portable, "portable"),
+        (Backend::Avx2, "avx2"),
+        (Backend::Avx512, "avx512"),
+        (Backend::Neon, "neon"),
+    ];
+
+    /// The backends this processor can run, `Portable` first and the best last.
     pub fn available() -> Vec<Backend> {
-        [Backend::Portable, Backend::Avx2, Backend::Avx512]
-            .into_iter()
-            .filter(|&backend| Active::new(backend).is_ok())
-            .collect()
+        let all = Self::ALL.into_iter().map(|(backend, _)| backend);
+        all.filter(|&b| b != Backend::Auto && Active::new(b).is_ok()).collect()
+    }
+
+    /// What `self` stands for on this processor: `Auto` becomes the best. Error: one it does not have.
+    pub fn resolve(self) -> Result<Backend, KernelError> {
+        Active::new(self).map(|active| active.0.backend())
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.into_iter().find(|(backend, _)| backend == self);
+        f.write_str(name.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for Backend {
+    type Err = KernelError;
+
+    /// Error: a name that is none of `auto`, `portable`, `avx2`, `avx512`, `neon`.
+    fn from_str(text: &str) -> Result<Self, KernelError> {
+        let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
+        found.map(|(backend, _)| backend).ok_or_else(|| KernelError::BackendName { got: text.to_owned() })
     }
 }
 
@@ -41,70 +83,115 @@ enum Set {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
-#[cfg(target_arch = "x86_64")]
-fn detected() -> (bool, bool) {
-    let avx512 = is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl");
-    (is_x86_feature_detected!("avx2"), avx512)
+impl Set {
+    fn backend(self) -> Backend {
+        match self {
+            Set::Portable => Backend::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => Backend::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => Backend::Avx512,
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon => Backend::Neon,
+        }
+    }
+
+    /// What this processor has, the best first.
+    fn found() -> Vec<Set> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            if avx2 && avx512 {
+                found.push(Set::Avx512);
+            }
+            if avx2 {
+                found.push(Set::Avx2);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            found.push(Set::Neon);
+        }
+        found.push(Set::Portable);
+        found
+    }
 }
 
 impl Active {
     /// The best instruction set of this processor.
     pub fn best() -> Self {
-        Self::new(Backend::Auto).unwrap_or(Self(Set::Portable))
+        Self(Set::found()[0])
     }
 
     /// Error: a backend this processor does not have.
-    #[cfg(target_arch = "x86_64")]
     pub fn new(backend: Backend) -> Result<Self, KernelError> {
-        match (backend, detected()) {
-            (Backend::Portable, _) | (Backend::Auto, (false, false)) => Ok(Self(Set::Portable)),
-            (Backend::Avx512 | Backend::Auto, (_, true)) => Ok(Self(Set::Avx512)),
-            (Backend::Avx2 | Backend::Auto, (true, _)) => Ok(Self(Set::Avx2)),
-            _ => Err(KernelError::Backend { backend }),
-        }
-    }
-
-    /// Error: a backend this processor does not have.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn new(backend: Backend) -> Result<Self, KernelError> {
-        match backend {
-            Backend::Portable | Backend::Auto => Ok(Self(Set::Portable)),
-            Backend::Avx2 | Backend::Avx512 => Err(KernelError::Backend { backend }),
-        }
+        let fits = |set: &Set| backend == Backend::Auto || set.backend() == backend;
+        let found = Set::found().into_iter().find(fits);
+        found.map(Self).ok_or(KernelError::Backend { backend })
     }
 }
 
-/// One method of [`Active`] for each operation: the body compiled once for every instruction set.
+/// One method of [`Active`] for each operation: the body compiled once for every instruction set, with `S` the type
+/// and `s` the value of its [`Simd`].
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident$(<$(const $generic:ident: $kind:ty),+>)?
-        ($($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
+        ($s:ident, $($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
         impl Active {
             $($(#[$doc])*
             #[inline]
             pub fn $name$(<$(const $generic: $kind),+>)?(self, $($argument: $type),*) {
                 #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx2")]
+                #[target_feature(enable = "avx2,fma")]
                 fn avx2$(<$(const $generic: $kind),+>)?($($argument: $type),*) {
+                    #[allow(dead_code)]
+                    type S = Avx2;
+                    // SAFETY: this shell is entered only where AVX2 and FMA were found.
+                    let $s = unsafe { Avx2::new() };
                     $body
                 }
                 #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
                 fn avx512$(<$(const $generic: $kind),+>)?($($argument: $type),*) {
+                    #[allow(dead_code)]
+                    type S = Avx512;
+                    // SAFETY: this shell is entered only where all its features were found.
+                    let $s = unsafe { Avx512::new() };
+                    $body
+                }
+                #[cfg(target_arch = "aarch64")]
+                #[target_feature(enable = "neon")]
+                fn neon$(<$(const $generic: $kind),+>)?($($argument: $type),*) {
+                    #[allow(dead_code)]
+                    type S = Neon;
+                    // SAFETY: this shell is entered only where NEON was found.
+                    let $s = unsafe { Neon::new() };
                     $body
                 }
                 match self.0 {
-                    Set::Portable => $body,
-                    // SAFETY: `Set::Avx2` is made only by `Active::new`, after it found AVX2.
+                    Set::Portable => {
+                        #[allow(dead_code)]
+                        type S = Scalar;
+                        let $s = Scalar;
+                        $body
+                    }
+                    // SAFETY: `Set::Avx2` is made only by `Set::found`, after it found AVX2 and FMA.
                     #[cfg(target_arch = "x86_64")]
                     Set::Avx2 => unsafe { avx2$(::<$($generic),+>)?($($argument),*) },
-                    // SAFETY: `Set::Avx512` is made only by `Active::new`, after it found all four features.
+                    // SAFETY: `Set::Avx512` is made only by `Set::found`, after it found all six features.
                     #[cfg(target_arch = "x86_64")]
                     Set::Avx512 => unsafe { avx512$(::<$($generic),+>)?($($argument),*) },
+                    // SAFETY: `Set::Neon` is made only by `Set::found`, after it found NEON.
+                    #[cfg(target_arch = "aarch64")]
+                    Set::Neon => unsafe { neon$(::<$($generic),+>)?($($argument),*) },
                 }
             })*
         }
@@ -113,23 +200,31 @@ macro_rules! operations {
 
 operations! {
     /// The normals of one noise block of one stream.
-    noise(key: &[u32; 8], rounds: Rounds, stream: u64, number: u64, out: &mut Block) => match rounds {
-        Rounds::Twenty => block::fill::<true>(key, stream, number, out),
-        Rounds::Twelve => block::fill::<false>(key, stream, number, out),
+    noise(s, place: Place<'_>, rounds: Rounds, out: &mut Block) => match rounds {
+        Rounds::Twenty => block::fill::<S, true>(s, place, out),
+        Rounds::Twelve => block::fill::<S, false>(s, place, out),
     };
-    blt_row(blt: Blt<'_>, state: &mut [Block], out: &mut Block) => blt::row(blt, state, out);
-    scale(out: &mut Block, factor: f32) => linear::scale(out, factor);
-    add(sum: &mut Block, x: &Block) => linear::add(sum, x);
-    add_product(sum: &mut Block, factor: f32, x: &Block) => linear::add_product(sum, factor, x);
-    merge(carry: &mut Block, weights: (f32, f32), own: &Block, left: &Block)
-        => linear::merge(carry, weights, own, left);
-    difference(out: &mut Block, a: &Block, b: &Block, factor: f32) => linear::difference(out, a, b, factor);
-    sum(out: &mut Block, a: &Block, b: &Block, factor: f32) => linear::sum(out, a, b, factor);
-    solve(y: &mut Block, z: &Block, total: &Block, inverse_diagonal: f32)
-        => linear::solve(y, z, total, inverse_diagonal);
-    scale_twice(out: &mut Block, x: &Block, first: f32, second: f32)
-        => linear::scale_twice(out, x, first, second);
-    accumulate<const K: usize, const U: usize>(
-        sums: &mut [Block; K], ring: &[Block], slots: &[usize; U], coefficients: &[f32],
-    ) => linear::accumulate::<K, U>(sums, ring, slots, coefficients);
+    /// Sixteen neighbouring ChaCha blocks.
+    keystream(s, place: Place<'_>, rounds: Rounds, first: u64, out: &mut Group) => match rounds {
+        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, out),
+        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, out),
+    };
+    blt(s, blt: Blt<'_>, state: &mut [Block], rows: &mut [Block]) => blt::rows(s, blt, state, rows);
+    accumulate<const K: usize>(
+        s, sums: &mut Sums, closes: bool, sources: &[&Tile], next: &[&Tile], coefficients: &[f32],
+    ) => linear::accumulate::<S, K>(s, sums, closes, sources, next, coefficients);
+    solve<const K: usize>(
+        s, sums: &Sums, solve: &Solve<'_, K>, tile: usize, rows: &mut [Block],
+    ) => linear::solve::<S, K>(s, sums, solve, tile, rows);
+    /// Starts to fetch what will be read or written once the normals are there.
+    prefetch(s, values: &[f32]) => for line in values.as_chunks().0 {
+        s.prefetch(line);
+    };
+    add(_s, sum: &mut [f32], x: &[f32]) => linear::add(sum, x);
+    merge(_s, carry: &mut Block, weights: (f32, f32), own: &Block, left: &Block)
+        => linear::merge::<S>(carry, weights, own, left);
+    difference(_s, out: &mut Block, a: &Block, b: &Block) => linear::difference(out, a, b);
+    scale_into(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_into(out, x, factor);
+    scale_add(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_add(out, x, factor);
+    scale_bf16(_s, out: &mut [u16], x: &[f32], factor: f32) => output::scale_bf16(out, x, factor);
 }

@@ -23,6 +23,14 @@ pub enum KernelError {
     StateLength { got: usize, expected: usize },
     #[error("{what} needs {bytes} bytes, more than this machine can address")]
     TooLarge { what: &'static str, bytes: u128 },
-    #[error("the backend {backend:?} is not available on this processor; Auto and Portable always are")]
+    #[error("the system has no {bytes} bytes for {what}")]
+    OutOfMemory { what: &'static str, bytes: u128 },
+    #[error("the backend {backend} is not available on this processor; available: auto{}", available())]
     Backend { backend: Backend },
+    #[error("there is no backend {got:?}; allowed: auto, portable, avx2, avx512, neon")]
+    BackendName { got: String },
+}
+
+fn available() -> String {
+    Backend::available().iter().map(|backend| format!(", {backend}")).collect()
 }

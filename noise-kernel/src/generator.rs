@@ -1,21 +1,25 @@
 //! Rows of σζ·C⁻¹Z for one range of coordinates, in order.
 
-use crate::block::{BLOCK, Block};
+use crate::block::{BLOCK, Block, ZERO_BLOCK};
 use crate::check::{check, slots};
+use crate::history::History;
 use crate::mechanism::Call;
-use crate::parallel::{blocks, check_range, tiles};
+use crate::memory::Buffer;
+use crate::output::Row;
+use crate::parallel::{blocks, check_range, on_own_threads, tiles};
+use crate::sums::Ring;
 use crate::{KernelError, Stream};
 use plan::Coefficients;
-use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Makes rows one after another and keeps the state between them.
 ///
-/// State is `[block][slot][512]` f32 with blocks in order of their global number, so that the states of ranges
-/// that meet at a multiple of [`BLOCK`] are joined and cut as plain slices. It is a function of branch key,
-/// coefficients and next row alone; slots not yet written are zero. Slots: BLT, the d buffers; banded, ŷ of row
-/// t in slot t % min(p−1, n−1); tree, one for each level, all zero between trees; others, none.
+/// State is `[block][slot][512]` f32, for banded mechanisms `[block][quarter][slot][128]`, with blocks in order of
+/// their global number, so that the states of ranges that meet at a multiple of [`BLOCK`] are joined and cut as plain
+/// slices. It is a function of branch key, coefficients and next row alone; slots not yet written are zero. Slots: BLT,
+/// the d buffers; banded, ŷ of row t in slot t % min(p−1, n−1); tree, one for each level, all zero between trees;
+/// others, none.
 pub struct Generator {
     stream: Stream,
     coefficients: Arc<Coefficients>,
@@ -26,14 +30,23 @@ pub struct Generator {
     width: usize,
     slots: usize,
     next_row: u64,
-    state: Vec<f32>,
+    state: Buffer,
+    past: Past,
+}
+
+/// Normals that an inverse mechanism looks back at, as a banded state holds its rows: row t in slot t % slots.
+struct Past {
+    slots: usize,
+    values: Buffer,
+    /// The row before which they are complete.
+    next_row: u64,
 }
 
 impl Generator {
     /// A generator before row 0 of a mechanism with `iterations` rows. `scale`: σζ, served rows are ẑ·scale.
     /// `range`: global coordinates.
     /// Errors: coefficients that are not finite or do not fit each other or `iterations`; an empty range;
-    /// a scale that is not a positive finite number; a state too large to address.
+    /// a scale that is not a positive finite number; more state than the system has memory for.
     pub fn new(
         stream: Stream,
         coefficients: Arc<Coefficients>,
@@ -45,11 +58,15 @@ impl Generator {
         check_scale(scale)?;
         let width = check_range(&range)?;
         let slots = slots(&coefficients, iterations);
-        let state = vec![0.0; state_length(&range, slots)?];
-        Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state })
+        let state = Buffer::zeroed("the state of this range", state_length(&range, slots)?)?;
+        let past = Past { slots: 0, values: Buffer::zeroed("past normals", 0)?, next_row: 0 };
+        let generator =
+            Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past };
+        generator.with_history(History::default())
     }
 
-    /// A generator that goes on before row `next_row` with a state saved by [`Generator::state`].
+    /// A generator that goes on before row `next_row` with a state saved by [`Generator::state`]. `state`: its parts
+    /// in order.
     /// Errors: those of [`Generator::new`]; a state of another length; `next_row` past `iterations`.
     pub fn restore(
         stream: Stream,
@@ -58,20 +75,36 @@ impl Generator {
         scale: f32,
         range: Range<u64>,
         next_row: u64,
-        state: Vec<f32>,
+        state: &[&[f32]],
     ) -> Result<Self, KernelError> {
-        check(&coefficients, iterations)?;
-        check_scale(scale)?;
-        let width = check_range(&range)?;
-        let slots = slots(&coefficients, iterations);
-        let expected = state_length(&range, slots)?;
-        if state.len() != expected {
-            return Err(KernelError::StateLength { got: state.len(), expected });
+        let mut generator = Self::new(stream, coefficients, iterations, scale, range)?;
+        let (got, expected) = (state.iter().map(|part| part.len()).sum(), generator.state.len());
+        if got != expected {
+            return Err(KernelError::StateLength { got, expected });
         }
         if next_row > iterations {
             return Err(KernelError::RowBeyondIterations { row: next_row, iterations });
         }
-        Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row, state })
+        let mut rest = &mut generator.state[..];
+        for part in state {
+            let (now, later) = rest.split_at_mut(part.len());
+            now.copy_from_slice(part);
+            rest = later;
+        }
+        generator.next_row = next_row;
+        Ok(generator)
+    }
+
+    /// The same generator with another way to treat past normals, which mechanisms that are banded in C⁻¹ look back
+    /// at. It changes no bit. Error: more of them than the system has memory for.
+    pub fn with_history(mut self, history: History) -> Result<Self, KernelError> {
+        let blocks = blocks(&self.range);
+        let coordinates = (blocks.end - blocks.start) * BLOCK as u64;
+        let at_once = self.suggested_rows_at_once() as u64;
+        let slots = history.slots(&self.stream, &self.coefficients, self.iterations, coordinates, at_once);
+        let values = Buffer::zeroed("past normals", state_length(&self.range, slots)?)?;
+        self.past = Past { slots, values, next_row: 0 };
+        Ok(self)
     }
 
     /// The row made next.
@@ -107,14 +140,9 @@ impl Generator {
         self.slots
     }
 
-    /// The state before [`Generator::next_row`]: `[block][slot][512]`.
+    /// The state before [`Generator::next_row`].
     pub fn state(&self) -> &[f32] {
         &self.state
-    }
-
-    /// Takes the state out without a copy.
-    pub fn into_state(self) -> Vec<f32> {
-        self.state
     }
 
     /// Values of state for each block of 512 coordinates that the range touches.
@@ -124,27 +152,39 @@ impl Generator {
 
     /// Bytes of all state.
     pub fn state_bytes(&self) -> usize {
-        size_of_val(self.state.as_slice())
+        size_of_val(&self.state[..])
     }
 
-    /// How many rows to make in one call so that reading and writing state, or drawing rows again, costs
-    /// little beside the rows themselves.
+    /// Bytes of past normals kept beside the state.
+    pub fn history_bytes(&self) -> usize {
+        size_of_val(&self.past.values[..])
+    }
+
+    /// How many rows to make in one call: enough that reading and writing state, or drawing rows again, costs little
+    /// beside the rows themselves, and no more than the caches hold of rows and state of a block.
     pub fn suggested_rows_at_once(&self) -> usize {
-        let stateless = matches!(*self.coefficients, Coefficients::Identity);
-        if stateless { 8 } else { 16 }
+        match &*self.coefficients {
+            // Its past is long, and shared by the rows made together.
+            Coefficients::Banded(banded) if banded.bands >= 32 => 16,
+            Coefficients::Inverse(_) => 16,
+            _ => 8,
+        }
     }
 
     /// Makes the next `out.len()` rows, in parallel on the caller's rayon pool. Each buffer is as long as the
     /// range and is overwritten whole.
     /// Errors, before anything is changed: rows past the last; a buffer of another length.
     pub fn generate(&mut self, out: &mut [&mut [f32]]) -> Result<(), KernelError> {
-        let wrong = out.iter().position(|row| row.len() != self.width);
-        if let Some(index) = wrong {
-            let got = out[index].len();
-            return Err(KernelError::BufferLength { index, got, expected: self.width });
+        self.generate_rows(out.iter_mut().map(|row| Row::F32(row)).collect())
+    }
+
+    /// The same into buffers of any kind.
+    pub fn generate_rows(&mut self, out: Vec<Row<'_>>) -> Result<(), KernelError> {
+        if let Some((index, row)) = out.iter().enumerate().find(|(_, row)| row.len() != self.width) {
+            return Err(KernelError::BufferLength { index, got: row.len(), expected: self.width });
         }
         let count = self.check_rows(out.len() as u64)?;
-        self.advance(count, out.iter_mut().map(|row| &mut **row).collect());
+        self.advance(count, out);
         Ok(())
     }
 
@@ -175,24 +215,60 @@ impl Generator {
     }
 
     /// `count` rows, written to `rows` or dropped where there are none.
-    fn advance(&mut self, count: usize, rows: Vec<&mut [f32]>) {
+    fn advance(&mut self, count: usize, rows: Vec<Row<'_>>) {
         if count == 0 {
             return;
         }
-        let call = Call::new(&self.stream, &self.coefficients, self.scale, self.next_row, count);
-        let (state, _) = self.state.as_chunks_mut::<BLOCK>();
-        let slots = self.slots;
+        self.draw_past();
+        let kept = self.past.slots > 0;
+        let call = Call::new(&self.stream, &self.coefficients, self.next_row, count, kept);
+        let (active, scale) = (self.stream.active(), self.scale);
+        let (values, slots) = match kept {
+            true => (&mut self.past.values, self.past.slots),
+            false => (&mut self.state, self.slots),
+        };
+        let (state, _) = values.as_chunks_mut::<BLOCK>();
         let tiles = tiles(&self.range, slots, state, rows, rayon::current_num_threads());
-        tiles.into_par_iter().for_each_init(
+        on_own_threads(
+            tiles,
             || call.scratch(),
-            |scratch, mut tile| {
+            |scratch, tile| {
                 for block in tile.blocks.clone() {
-                    let (state, mut sink) = tile.block(block, slots);
+                    let (state, mut sink) = tile.block(block, slots, active, scale);
                     call.run(block, state, scratch, &mut sink);
                 }
             },
         );
         self.next_row += count as u64;
+        self.past.next_row = self.next_row;
+    }
+
+    /// Draws the past normals that are not there: after a restore, or where rows were skipped.
+    fn draw_past(&mut self) {
+        let Past { slots, values, next_row } = &mut self.past;
+        let (slots, first) = (*slots, self.next_row.saturating_sub(*slots as u64));
+        if slots == 0 || *next_row == self.next_row {
+            return;
+        }
+        let (state, _) = values.as_chunks_mut::<BLOCK>();
+        let (stream, rows) = (&self.stream, first..self.next_row);
+        let tiles = tiles(&self.range, slots, state, Vec::new(), rayon::current_num_threads());
+        on_own_threads(
+            tiles,
+            || (),
+            |(), tile| {
+                let blocks = tile.blocks.clone().zip(tile.state.chunks_exact_mut(slots));
+                for (block, state) in blocks {
+                    let mut ring = Ring::new(state);
+                    for row in rows.clone() {
+                        let mut normals = [ZERO_BLOCK];
+                        stream.fill_block(row, block, &mut normals[0]);
+                        ring.keep(row, &normals);
+                    }
+                }
+            },
+        );
+        *next_row = self.next_row;
     }
 }
 

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-const BRANCH_SALT: &[u8] = b"rustle noise-stream v1";
+const BRANCH_SALT: &[u8] = b"rustle noise-stream v2";
 const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
 
 /// The 32 secret bytes a job's noise comes from. Drawn from the operating system by whoever starts the job.

@@ -4,8 +4,8 @@
 //! coefficients, row and coordinate alone: not on ranges, rows at once, threads, instruction set or restarts.
 //! [`Generator`] is the fast way to make rows; [`Oracle`] recomputes any of them slowly, in the plainest code.
 //!
-//! All arithmetic is binary32 add, subtract, multiply and square root in the order given there, rounded to
-//! nearest, never fused. A thread that sets its processor to flush subnormals or to another rounding mode
+//! All arithmetic is binary32 add, subtract, multiply, square root and fused multiply-add in the order given there,
+//! rounded to nearest. A thread that sets its processor to flush subnormals or to another rounding mode
 //! leaves the specification.
 
 mod block;
@@ -17,12 +17,18 @@ mod dispatch;
 mod error;
 mod gaussian;
 mod generator;
+mod history;
 mod key;
 mod linear;
 mod mechanism;
+#[allow(unsafe_code)]
+mod memory;
 mod oracle;
 mod oracle_normal;
+mod output;
 mod parallel;
+#[allow(unsafe_code)]
+mod simd;
 mod stream;
 mod sums;
 mod tail;
@@ -33,10 +39,13 @@ pub use check::stream_count;
 pub use dispatch::Backend;
 pub use error::KernelError;
 pub use generator::Generator;
+pub use history::History;
 pub use key::{BranchKey, JobKey};
+pub use memory::Buffer;
 pub use oracle::Oracle;
+pub use output::Row;
 pub use stream::{Rounds, Stream};
 pub use tail::{LARGEST_NORMAL, tail_delta};
 
 /// Version of the noise stream. A change of any output bit is a new version.
-pub const STREAM_VERSION: u32 = 1;
+pub const STREAM_VERSION: u32 = 2;

@@ -3,15 +3,22 @@
 use crate::Stream;
 use crate::block::{Block, ZERO_BLOCK};
 use crate::blt::Blt;
+use crate::linear::Solve;
 use crate::parallel::Sink;
-use crate::sums::{GROUP, RowGroup, Sums};
+use crate::sums::{CHUNKS, GROUP, Ring, RowGroup, Sums, TILES, chunks_mut, tile};
 use crate::tree;
 use plan::{BandRows, Banded, Coefficients, Inverse};
+
+/// Rows of a BLT made together: few enough for their places, the rows themselves and the buffers to share the first
+/// level cache.
+const BLT_ROWS: usize = 4;
+
+/// Values of a block's state fetched ahead: half of the smallest first level cache. The sums fetch the rest.
+const PREFETCHED: usize = 4_096;
 
 /// Rows `first..first + count`, the same for every block.
 pub(crate) struct Call<'a> {
     stream: &'a Stream,
-    scale: f32,
     first: u64,
     count: usize,
     work: Work<'a>,
@@ -21,31 +28,34 @@ enum Work<'a> {
     Identity,
     Blt(Blt<'a>),
     Banded { banded: &'a Banded, groups: Vec<RowGroup> },
-    Inverse { reach: u64, groups: Vec<RowGroup> },
+    Inverse { groups: Vec<RowGroup>, kept: bool },
     Tree(Vec<tree::Step>),
 }
 
 /// Working space of one thread.
 pub(crate) struct Scratch {
-    normals: Block,
+    rows: Vec<Block>,
     sums: Box<Sums>,
+    /// The rows of an inverse mechanism, while `rows` are still needed as sources.
+    results: Vec<Block>,
     /// Source rows drawn again, row h in slot h % length.
     drawn: Vec<Block>,
     tree: Box<tree::Scratch>,
 }
 
 impl<'a> Call<'a> {
-    /// The coefficients have been checked and have these rows.
+    /// The coefficients have been checked and have these rows. `kept`: the state of an inverse mechanism holds its
+    /// past normals.
     pub fn new(
         stream: &'a Stream,
         coefficients: &'a Coefficients,
-        scale: f32,
         first: u64,
         count: usize,
+        kept: bool,
     ) -> Self {
         let work = match coefficients {
             Coefficients::Identity => Work::Identity,
-            Coefficients::Blt { theta, omega } => Work::Blt(Blt { theta, omega, scale }),
+            Coefficients::Blt { theta, omega } => Work::Blt(Blt { theta, omega }),
             Coefficients::Banded(banded) => {
                 let weight = |row: u64, source: u64| lag(banded, row, (row - source) as usize);
                 let groups = RowGroup::cut(first, count, banded.bands as u64 - 1, weight);
@@ -58,22 +68,26 @@ impl<'a> Call<'a> {
                 };
                 let groups =
                     RowGroup::cut(first, count, reach, |row, source| inverse_at(inverse, row, source));
-                Work::Inverse { reach, groups }
+                Work::Inverse { groups, kept }
             }
             Coefficients::Tree(tree) => Work::Tree(tree::steps(tree, first, count)),
         };
-        Self { stream, scale, first, count, work }
+        Self { stream, first, count, work }
     }
 
     pub fn scratch(&self) -> Scratch {
-        let drawn = match &self.work {
-            // No row looks back past row 0.
-            Work::Inverse { reach, .. } => (*reach).min(self.first + self.count as u64) as usize + GROUP,
-            _ => 0,
+        let group = self.count.min(GROUP);
+        let (results, drawn) = match &self.work {
+            Work::Inverse { groups, kept } => {
+                let reach = groups.iter().map(|g| g.first - g.oldest).max().unwrap_or(0);
+                (group, if *kept { 0 } else { reach as usize + GROUP })
+            }
+            _ => (0, 0),
         };
         Scratch {
-            normals: ZERO_BLOCK,
+            rows: vec![ZERO_BLOCK; group],
             sums: Sums::new(),
+            results: vec![ZERO_BLOCK; results],
             drawn: vec![ZERO_BLOCK; drawn],
             tree: Box::new(tree::Scratch::new()),
         }
@@ -81,38 +95,64 @@ impl<'a> Call<'a> {
 
     /// All rows of block `block`: `state` moves on by them, `sink` gets them.
     pub fn run(&self, block: u64, state: &mut [Block], scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
+        let values = state.as_flattened();
+        self.stream.active().prefetch(&values[..values.len().min(PREFETCHED)]);
         match &self.work {
-            Work::Identity => self.identity(block, sink),
-            Work::Blt(blt) => self.blt(*blt, block, state, sink),
+            Work::Identity => self.identity(block, scratch, sink),
+            Work::Blt(blt) => self.blt(*blt, block, state, scratch, sink),
             Work::Banded { banded, groups } => {
                 for group in groups {
-                    self.banded(banded, group, block, state, scratch, sink);
+                    match group.rows {
+                        1 => self.banded::<1>(banded, group, block, state, scratch, sink),
+                        2 => self.banded::<2>(banded, group, block, state, scratch, sink),
+                        4 => self.banded::<4>(banded, group, block, state, scratch, sink),
+                        8 => self.banded::<8>(banded, group, block, state, scratch, sink),
+                        _ => self.banded::<16>(banded, group, block, state, scratch, sink),
+                    }
                 }
             }
-            Work::Inverse { groups, .. } => self.inverse(groups, block, scratch, sink),
-            Work::Tree(steps) => scratch.tree.run(self.stream, self.scale, steps, block, state, sink),
+            Work::Inverse { groups, kept } => {
+                for group in groups {
+                    let past = if *kept { Past::Kept(&mut *state) } else { Past::Drawn };
+                    match group.rows {
+                        1 => self.inverse::<1>(group, block, past, scratch, sink),
+                        2 => self.inverse::<2>(group, block, past, scratch, sink),
+                        4 => self.inverse::<4>(group, block, past, scratch, sink),
+                        8 => self.inverse::<8>(group, block, past, scratch, sink),
+                        _ => self.inverse::<16>(group, block, past, scratch, sink),
+                    }
+                }
+            }
+            Work::Tree(steps) => scratch.tree.run(self.stream, steps, block, state, sink),
         }
     }
 
-    fn identity(&self, block: u64, sink: &mut Sink<'_, '_>) {
+    fn identity(&self, block: u64, scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
+        let normals = &mut scratch.rows[0];
         for row in 0..self.count {
-            sink.write(row, |out| {
-                self.stream.fill_block(self.first + row as u64, block, out);
-                self.stream.active().scale(out, self.scale);
-            });
+            sink.prefetch(row);
+            self.stream.fill_block(self.first + row as u64, block, normals);
+            sink.write(row, normals);
         }
     }
 
-    fn blt(&self, blt: Blt<'_>, block: u64, state: &mut [Block], sink: &mut Sink<'_, '_>) {
-        for row in 0..self.count {
-            sink.write(row, |out| {
-                self.stream.fill_block(self.first + row as u64, block, out);
-                self.stream.active().blt_row(blt, state, out);
-            });
+    fn blt(
+        &self,
+        blt: Blt<'_>,
+        block: u64,
+        state: &mut [Block],
+        scratch: &mut Scratch,
+        sink: &mut Sink<'_, '_>,
+    ) {
+        for first in (0..self.count).step_by(BLT_ROWS) {
+            let rows = &mut scratch.rows[..BLT_ROWS.min(self.count - first)];
+            self.fill(first, block, rows, sink);
+            self.stream.active().blt(blt, state, rows);
+            rows.iter().enumerate().for_each(|(j, row)| sink.write(first + j, row));
         }
     }
 
-    fn banded(
+    fn banded<const K: usize>(
         &self,
         banded: &Banded,
         group: &RowGroup,
@@ -122,51 +162,84 @@ impl<'a> Call<'a> {
         sink: &mut Sink<'_, '_>,
     ) {
         let active = self.stream.active();
-        let Scratch { normals, sums, .. } = scratch;
-        sums.clear(group.rows);
-        sums.add(active, group, group.oldest..group.first, state);
-        for j in 0..group.rows {
-            let row = group.first + j as u64;
-            self.stream.fill_block(row, block, normals);
-            // The partial sum of row j turns into ŷ of row j, the last source of the rows after it.
-            let (solved, later) = sums.partial.split_at_mut(j + 1);
-            let y = &mut solved[j];
-            active.solve(y, normals, &sums.total[j], inverse_diagonal(banded, row));
-            let factors = &group.coefficients(row, 1)[j + 1..];
-            for (partial, &factor) in later.iter_mut().zip(factors).take(banded.bands - 1) {
-                active.add_product(partial, factor, y);
+        let Scratch { rows, sums, .. } = scratch;
+        let rows = &mut rows[..K];
+        self.fill((group.first - self.first) as usize, block, rows, sink);
+        let solve = Solve::<K> {
+            coefficients: group.coefficients_from(group.first),
+            inverse_diagonal: std::array::from_fn(|j| inverse_diagonal(banded, group.first + j as u64)),
+            closed_after: group.closed_after(),
+        };
+        let mut ring = Ring::new(state);
+        for tile in 0..TILES {
+            sums.clear();
+            sums.add::<K>(active, group, group.oldest..group.first, tile, |h, tile| ring.tile(h, tile));
+            active.solve::<K>(sums, &solve, tile, rows);
+        }
+        ring.keep(group.first, rows);
+        for (j, row) in rows.iter_mut().enumerate() {
+            let row_number = group.first + j as u64;
+            if let Some(&factor) = banded.output_scale.get(row_number as usize) {
+                let unscaled = *row;
+                active.scale_into(row, &unscaled, factor);
             }
-            let output_scale = banded.output_scale.get(row as usize).copied().unwrap_or(1.0);
-            sink.write((row - self.first) as usize, |out| {
-                active.scale_twice(out, y, output_scale, self.scale);
-            });
-            if !state.is_empty() {
-                state[(row % state.len() as u64) as usize] = *y;
-            }
-            sums.close_after(active, row, j + 1..group.rows);
+            sink.write((row_number - self.first) as usize, row);
         }
     }
 
-    fn inverse(&self, groups: &[RowGroup], block: u64, scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
+    fn inverse<const K: usize>(
+        &self,
+        group: &RowGroup,
+        block: u64,
+        past: Past<'_>,
+        scratch: &mut Scratch,
+        sink: &mut Sink<'_, '_>,
+    ) {
         let active = self.stream.active();
-        let Scratch { sums, drawn, .. } = scratch;
-        let mut next = 0;
-        for group in groups {
-            let end = group.first + group.rows as u64;
-            for source in group.oldest.max(next)..end {
-                let slot = (source % drawn.len() as u64) as usize;
-                self.stream.fill_block(source, block, &mut drawn[slot]);
+        let Scratch { rows, results, drawn, sums, .. } = scratch;
+        let (rows, results) = (&mut rows[..K], &mut results[..K]);
+        self.fill((group.first - self.first) as usize, block, rows, sink);
+        let mut ring = match past {
+            Past::Kept(state) => Ring::new(state),
+            Past::Drawn => {
+                let mut ring = Ring::new(drawn);
+                // Neighbouring groups share most of their past: what the last one drew is still there.
+                let from = if group.first == self.first { group.oldest } else { group.first };
+                for source in from..group.first {
+                    self.stream.fill_block(source, block, &mut results[0]);
+                    ring.keep(source, &results[..1]);
+                }
+                ring
             }
-            next = end;
-            sums.clear(group.rows);
-            sums.add(active, group, group.oldest..end, drawn);
-            for j in 0..group.rows {
-                sink.write((group.first - self.first) as usize + j, |out| {
-                    active.sum(out, &sums.total[j], &sums.partial[j], self.scale);
-                });
+        };
+        for index in 0..TILES {
+            sums.clear();
+            sums.add::<K>(active, group, group.oldest..group.first, index, |h, index| ring.tile(h, index));
+            sums.add::<K>(active, group, group.first..group.end(), index, |h, index| {
+                tile(&rows[(h - group.first) as usize], index)
+            });
+            for (j, result) in results.iter_mut().enumerate() {
+                sums.write(active, j, &mut chunks_mut(result)[index * CHUNKS..][..CHUNKS]);
             }
         }
+        ring.keep(group.first, rows);
+        let first = (group.first - self.first) as usize;
+        results.iter().enumerate().for_each(|(j, row)| sink.write(first + j, row));
     }
+
+    /// The normals of rows of the call, from its `first`-th on.
+    fn fill(&self, first: usize, block: u64, rows: &mut [Block], sink: &Sink<'_, '_>) {
+        for (row, normals) in (first..).zip(rows) {
+            sink.prefetch(row);
+            self.stream.fill_block(self.first + row as u64, block, normals);
+        }
+    }
+}
+
+/// Where an inverse mechanism gets its past normals from.
+enum Past<'a> {
+    Kept(&'a mut [Block]),
+    Drawn,
 }
 
 /// C[row, row − back] for 0 < back < bands; 0 on the diagonal, which has a place of its own.

@@ -119,7 +119,7 @@ impl Oracle {
         let right = self.estimate(first_node, level - 1, 2 * number + 1, range);
         let variance = 2f64.powi(level as i32) / (2f64.powi(level as i32 + 1) - 1.0);
         let (v, w) = (variance as f32, (1.0 - variance) as f32);
-        (0..own.len()).map(|i| v * own[i] + w * (left[i] + right[i])).collect()
+        (0..own.len()).map(|i| v.mul_add(own[i], w * (left[i] + right[i]))).collect()
     }
 }
 
@@ -130,13 +130,21 @@ fn blt(theta: &[f32], omega: &[f32], z: &[Vec<f32>]) -> Vec<Vec<f32>> {
     for z in z {
         let mut row = Vec::new();
         for i in 0..width {
-            let mut acc = omega[0] * buffers[0][i];
-            for j in 1..omega.len() {
-                acc += omega[j] * buffers[j][i];
+            // Even buffers are taken from z, odd ones summed apart.
+            let mut value = z[i];
+            for j in (0..omega.len()).step_by(2) {
+                value = (-omega[j]).mul_add(buffers[j][i], value);
             }
-            row.push(z[i] - acc);
+            if omega.len() > 1 {
+                let mut odd = -omega[1] * buffers[1][i];
+                for j in (3..omega.len()).step_by(2) {
+                    odd = (-omega[j]).mul_add(buffers[j][i], odd);
+                }
+                value += odd;
+            }
+            row.push(value);
             for j in 0..theta.len() {
-                buffers[j][i] = theta[j] * buffers[j][i] + row[i];
+                buffers[j][i] = theta[j].mul_add(buffers[j][i], value);
             }
         }
         rows.push(row);
@@ -144,17 +152,18 @@ fn blt(theta: &[f32], omega: &[f32], z: &[Vec<f32>]) -> Vec<Vec<f32>> {
     rows
 }
 
-/// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31.
-fn cut_sum(used: Range<usize>, i: usize, sources: &[Vec<f32>], weight: impl Fn(usize) -> f32) -> f32 {
+/// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31: their total, and what
+/// came after the last end.
+fn cut_sum(used: Range<usize>, i: usize, sources: &[Vec<f32>], weight: impl Fn(usize) -> f32) -> (f32, f32) {
     let (mut total, mut partial) = (0.0f32, 0.0f32);
     for h in used {
-        partial += weight(h) * sources[h][i];
+        partial = weight(h).mul_add(sources[h][i], partial);
         if h % 32 == 31 {
             total += partial;
             partial = 0.0;
         }
     }
-    total + partial
+    (total, partial)
 }
 
 fn banded_rows(banded: &Banded, z: &[Vec<f32>]) -> Vec<Vec<f32>> {
@@ -166,7 +175,11 @@ fn banded_rows(banded: &Banded, z: &[Vec<f32>]) -> Vec<Vec<f32>> {
             BandRows::PerRow { lags, inverse_diagonal } => (&lags[t * back..], inverse_diagonal[t]),
         };
         let sum = |i| cut_sum(t.saturating_sub(back)..t, i, &solved, |h| lags[t - h - 1]);
-        let row = (0..z[t].len()).map(|i| (z[t][i] - sum(i)) * inverse_diagonal).collect();
+        let value = |i: usize| {
+            let (total, partial) = sum(i);
+            ((z[t][i] - total) - partial) * inverse_diagonal
+        };
+        let row = (0..z[t].len()).map(value).collect();
         solved.push(row);
     }
     for (row, scale) in solved.iter_mut().zip(&banded.output_scale) {
@@ -177,14 +190,14 @@ fn banded_rows(banded: &Banded, z: &[Vec<f32>]) -> Vec<Vec<f32>> {
 
 fn inverse_rows(inverse: &Inverse, z: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let row = |t: usize| -> Vec<f32> {
-        let value = |i| match inverse {
+        let sum = |i| match inverse {
             Inverse::Toeplitz { coefficients } => {
                 let oldest = (t + 1).saturating_sub(coefficients.len());
                 cut_sum(oldest..t + 1, i, z, |h| coefficients[t - h])
             }
             Inverse::Dense { rows } => cut_sum(0..t + 1, i, z, |h| rows[t * (t + 1) / 2 + h]),
         };
-        (0..z[t].len()).map(value).collect()
+        (0..z[t].len()).map(sum).map(|(total, partial)| total + partial).collect()
     };
     (0..z.len()).map(row).collect()
 }

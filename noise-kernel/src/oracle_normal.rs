@@ -30,54 +30,70 @@ use constants::*;
 
 /// Coordinates 512·`block`..512·(`block` + 1) of one stream.
 pub(crate) fn block(key: &[u8; 32], rounds: Rounds, stream: u64, block: u64) -> Vec<f32> {
-    let words = match rounds {
+    // ChaCha block `counter` of the stream.
+    let chacha = |counter: u64| match rounds {
         Rounds::Twenty => {
             let mut rng = ChaCha20Rng::from_seed(*key);
             rng.set_stream(stream);
-            rng.set_word_pos(u128::from(block) * 768);
-            words(&mut rng)
+            words(&mut rng, counter)
         }
         Rounds::Twelve => {
             let mut rng = ChaCha12Rng::from_seed(*key);
             rng.set_stream(stream);
-            rng.set_word_pos(u128::from(block) * 768);
-            words(&mut rng)
+            words(&mut rng, counter)
         }
     };
-    (0..512).map(|coordinate| normal(&words, coordinate)).collect()
+    let own: Vec<Vec<u32>> = (0..32).map(|i| chacha(32 * block + i)).collect();
+    (0..512)
+        .map(|coordinate| {
+            let (pair_row, lane) = (coordinate / 32, coordinate % 16);
+            let source = &own[16 * (pair_row / 8) + lane];
+            let (a, c) = (source[2 * (pair_row % 8)], source[2 * (pair_row % 8) + 1]);
+            let extension = || chacha((1 << 63) + 16 * block + pair_row as u64)[lane];
+            let (cosine, sine) = pair(a, extension, c);
+            if coordinate % 32 < 16 { cosine } else { sine }
+        })
+        .collect()
 }
 
-fn words(rng: &mut impl Rng) -> Vec<u32> {
-    (0..768).map(|_| rng.next_u32()).collect()
+fn words<R: Rng + WordPosition>(rng: &mut R, counter: u64) -> Vec<u32> {
+    rng.to_block(counter);
+    (0..16).map(|_| rng.next_u32()).collect()
 }
 
-/// The value of one coordinate of a block from the block's 768 words in ChaCha order.
-fn normal(words: &[u32], coordinate: usize) -> f32 {
-    let pair_row = coordinate / 32;
-    let lane = coordinate % 16;
-    // Word w of ChaCha block 16·g + lane of this noise block.
-    let word = |g: usize, w: usize| words[16 * (16 * g + lane) + w];
-    let (a, b, c) = if pair_row == 15 {
-        (word(0, 15), word(1, 15), word(2, 15))
-    } else {
-        let (g, j) = (pair_row / 5, pair_row % 5);
-        (word(g, 3 * j), word(g, 3 * j + 1), word(g, 3 * j + 2))
-    };
-    let (cosine, sine) = pair(a, b, c);
-    if coordinate % 32 < 16 { cosine } else { sine }
+/// `rand_chacha` moves each of its generators by a method of its own.
+trait WordPosition {
+    fn to_block(&mut self, counter: u64);
 }
 
-pub(crate) fn pair(a: u32, b: u32, c: u32) -> (f32, f32) {
-    let radius = (2.0 * minus_log(a, b)).sqrt();
+impl WordPosition for ChaCha20Rng {
+    fn to_block(&mut self, counter: u64) {
+        self.set_word_pos(u128::from(counter) * 16);
+    }
+}
+
+impl WordPosition for ChaCha12Rng {
+    fn to_block(&mut self, counter: u64) {
+        self.set_word_pos(u128::from(counter) * 16);
+    }
+}
+
+pub(crate) fn pair(a: u32, extension: impl FnOnce() -> u32, c: u32) -> (f32, f32) {
+    let radius = (-2.0 * log(a, extension)).sqrt();
     let (cosine, sine) = cos_sin(c);
     (radius * cosine, radius * sine)
 }
 
-fn minus_log(a: u32, b: u32) -> f32 {
+fn log(a: u32, extension: impl FnOnce() -> u32) -> f32 {
     let above_half = a >= 0x8000_0000;
-    let (a, b) = if above_half { (!a, !b) } else { (a, b) };
-    let s = (a as f32 * 4294967296.0 + b as f32) + 0.5;
-    let w = s / 18446744073709551616.0; // a power of two: exact
+    let a = if above_half { !a } else { a };
+    let w = if a >= 1 << 20 {
+        (a as f32 + 0.5) / 4294967296.0 // a power of two: exact
+    } else {
+        let e = extension();
+        let e = if above_half { !e } else { e };
+        ((a as f32 * 4294967296.0 + e as f32) + 0.5) / 18446744073709551616.0
+    };
     let u = if above_half { 1.0 - w } else { w };
 
     // u = m·2^k by halving and doubling, all exact.
@@ -94,13 +110,13 @@ fn minus_log(a: u32, b: u32) -> f32 {
 
     let mut p = P[8];
     for i in (0..8).rev() {
-        p = p * f + P[i];
+        p = p.mul_add(f, P[i]);
     }
     let square = f * f;
     let cubic = (square * f) * p;
-    let low = cubic + k * LN2_LOW;
-    let without_f = low - 0.5 * square;
-    -((without_f + f) + k * LN2_HIGH)
+    let low = k.mul_add(LN2_LOW, cubic);
+    let without_f = (-0.5f32).mul_add(square, low);
+    k.mul_add(LN2_HIGH, without_f + f)
 }
 
 fn cos_sin(c: u32) -> (f32, f32) {
@@ -109,8 +125,9 @@ fn cos_sin(c: u32) -> (f32, f32) {
     let steps = if low >= 0x2000_0000 { low - 0x4000_0000 } else { low };
     let y = (2 * steps + 1) as f32 * ANGLE_STEP;
     let s = y * y;
-    let sine = y + (y * s) * ((S[2] * s + S[1]) * s + S[0]);
-    let cosine = (1.0 - 0.5 * s) + (s * s) * ((K[2] * s + K[1]) * s + K[0]);
+    let sine = (y * s).mul_add(S[2].mul_add(s, S[1]).mul_add(s, S[0]), y);
+    let half = (-0.5f32).mul_add(s, 1.0);
+    let cosine = (s * s).mul_add(K[2].mul_add(s, K[1]).mul_add(s, K[0]), half);
     match (u64::from(c) + 0x2000_0000) / 0x4000_0000 % 4 {
         0 => (cosine, sine),
         1 => (-sine, cosine),

@@ -1,6 +1,6 @@
 //! A branch's i.i.d. normals, addressable by stream number and coordinate.
 
-use crate::block::{BLOCK, Block, ZERO_BLOCK};
+use crate::block::{BLOCK, Block, Place, ZERO_BLOCK};
 use crate::dispatch::{Active, Backend};
 use crate::parallel::check_range;
 use crate::{BranchKey, KernelError};
@@ -50,7 +50,17 @@ impl Stream {
 
     /// The normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`.
     pub fn fill_block(&self, number: u64, block: u64, out: &mut [f32; BLOCK]) {
-        self.active.noise(&self.key, self.rounds, number, block, out);
+        self.active.noise(self.place(number, block), self.rounds, out);
+    }
+
+    fn place(&self, stream: u64, number: u64) -> Place<'_> {
+        Place { key: &self.key, stream, number }
+    }
+
+    /// Words of the keystream of stream `number`, sixteen ChaCha blocks from block `first` on, `first` a multiple of
+    /// 16: word w of block `first` + l lies at `[w][l]`, as the bits of a value. For tests and measurements: noise is [`Stream::fill_block`].
+    pub fn keystream(&self, number: u64, first: u64, out: &mut [[f32; 16]; 16]) {
+        self.active.keystream(self.place(number, 0), self.rounds, first & !15, out);
     }
 
     /// The normals of a range of coordinates of stream `number`, in O(range).

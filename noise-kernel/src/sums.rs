@@ -1,25 +1,76 @@
-//! Weighted sums over earlier rows, for several rows of the result at once.
+//! Weighted sums over earlier rows, for several rows of the result at once: a small matrix product.
 //!
 //! The sum for a row runs over source rows in ascending order and is cut into partial sums at multiples of 32
 //! source rows, which keeps rounding small. The cuts depend on the source row alone, so neighbouring rows can
 //! share each pass over the sources and still get the bits they would get one at a time.
 
-use crate::block::{Block, ZERO_BLOCK};
+use crate::block::Block;
 use crate::dispatch::Active;
 use std::ops::Range;
 
 /// Rows that share a pass over the sources, at most.
-pub(crate) const GROUP: usize = 8;
+pub(crate) const GROUP: usize = 16;
 /// A partial sum is closed after every source row h with h % 32 = 31.
 const CUT: u64 = 32;
-/// Sources taken together, so that a sum is loaded and stored once for all of them.
-const TOGETHER: usize = 8;
+
+/// Chunks of 16 coordinates in a tile.
+pub(crate) const CHUNKS: usize = 8;
+/// A quarter of a block: the sums of a group of rows over it stay in the first level cache.
+pub(crate) type Tile = [[f32; 16]; CHUNKS];
+/// Tiles in a block.
+pub(crate) const TILES: usize = 4;
+
+const ZERO_TILE: Tile = [[0.0; 16]; CHUNKS];
+
+#[inline(always)]
+pub(crate) fn chunks(block: &Block) -> &[[f32; 16]] {
+    block.as_chunks().0
+}
+
+#[inline(always)]
+pub(crate) fn chunks_mut(block: &mut Block) -> &mut [[f32; 16]] {
+    block.as_chunks_mut().0
+}
+
+/// One tile of a block.
+pub(crate) fn tile(block: &Block, index: usize) -> &Tile {
+    &chunks(block).as_chunks().0[index]
+}
+
+/// The last rows of one block, row h in slot h % slots: `[tile][slot][128]`, so that the sources of a tile lie next to
+/// each other and do not crowd each other out of the cache, as they would with a stride of a whole block.
+pub(crate) struct Ring<'a> {
+    tiles: &'a mut [Tile],
+    slots: usize,
+}
+
+impl<'a> Ring<'a> {
+    /// As many slots as blocks.
+    pub fn new(state: &'a mut [Block]) -> Self {
+        let slots = state.len();
+        Self { tiles: state.as_flattened_mut().as_chunks_mut().0.as_chunks_mut().0, slots }
+    }
+
+    pub fn tile(&self, row: u64, index: usize) -> &Tile {
+        &self.tiles[index * self.slots + (row % self.slots as u64) as usize]
+    }
+
+    /// Puts in rows `first..`, of which the last stay.
+    pub fn keep(&mut self, first: u64, rows: &[Block]) {
+        for (row, values) in (first..).zip(rows).skip(rows.len().saturating_sub(self.slots)) {
+            let slot = (row % self.slots as u64) as usize;
+            for index in 0..TILES {
+                self.tiles[index * self.slots + slot] = *tile(values, index);
+            }
+        }
+    }
+}
 
 /// Rows `first..first + rows` and their coefficients over source rows `oldest..first + rows`.
 #[derive(Debug)]
 pub(crate) struct RowGroup {
     pub first: u64,
-    /// 1, 2, 4 or 8.
+    /// 1, 2, 4, 8 or 16.
     pub rows: usize,
     pub oldest: u64,
     /// `[(source − oldest)·rows + row − first]`; 0 where a source has no part in a row. Adding a zero product
@@ -49,79 +100,80 @@ impl RowGroup {
         groups
     }
 
-    /// The coefficients of `sources` neighbouring sources from `source` on.
-    pub fn coefficients(&self, source: u64, sources: usize) -> &[f32] {
-        let at = (source - self.oldest) as usize * self.rows;
-        &self.coefficients[at..at + sources * self.rows]
+    pub fn end(&self) -> u64 {
+        self.first + self.rows as u64
+    }
+
+    /// The coefficients of the sources from `source` on.
+    pub fn coefficients_from(&self, source: u64) -> &[f32] {
+        &self.coefficients[(source - self.oldest) as usize * self.rows..]
+    }
+
+    /// The row of the group after which partial sums are closed, if there is one: never two, as a group has at most
+    /// 16 rows.
+    pub fn closed_after(&self) -> Option<usize> {
+        (0..self.rows).find(|&row| (self.first + row as u64) % CUT == CUT - 1)
     }
 }
 
-/// Running sums of up to [`GROUP`] rows for one block.
+/// Running sums of the rows of a group over one tile. What has not been written counts as +0.
 pub(crate) struct Sums {
-    pub total: [Block; GROUP],
-    pub partial: [Block; GROUP],
+    pub total: [Tile; GROUP],
+    pub partial: [Tile; GROUP],
+    pub has_total: bool,
+    pub has_partial: bool,
 }
 
 impl Sums {
     pub fn new() -> Box<Self> {
-        Box::new(Self { total: [ZERO_BLOCK; GROUP], partial: [ZERO_BLOCK; GROUP] })
+        let zero = [ZERO_TILE; GROUP];
+        Box::new(Self { total: zero, partial: zero, has_total: false, has_partial: false })
     }
 
-    pub fn clear(&mut self, rows: usize) {
-        self.total[..rows].fill(ZERO_BLOCK);
-        self.partial[..rows].fill(ZERO_BLOCK);
+    pub fn clear(&mut self) {
+        (self.has_total, self.has_partial) = (false, false);
     }
 
-    /// Adds sources, in ascending order. Source h lies in `ring[h % ring.len()]`.
-    pub fn add(&mut self, active: Active, group: &RowGroup, sources: Range<u64>, ring: &[Block]) {
-        match group.rows {
-            1 => self.add_rows::<1>(active, group, sources, ring),
-            2 => self.add_rows::<2>(active, group, sources, ring),
-            4 => self.add_rows::<4>(active, group, sources, ring),
-            _ => self.add_rows::<8>(active, group, sources, ring),
-        }
-    }
-
-    fn add_rows<const K: usize>(
+    /// Adds sources to the sums of K rows, in ascending order, all of one cut together: `tile_of(h, index)` is a tile
+    /// of source row h.
+    pub fn add<'a, const K: usize>(
         &mut self,
         active: Active,
         group: &RowGroup,
         sources: Range<u64>,
-        ring: &[Block],
+        index: usize,
+        tile_of: impl Fn(u64, usize) -> &'a Tile,
     ) {
-        let slot = |source: u64| (source % ring.len() as u64) as usize;
+        let gather = |sources: Range<u64>, index: usize| {
+            let mut tiles = [&ZERO_TILE; CUT as usize];
+            let count = tiles.iter_mut().zip(sources).map(|(to, h)| *to = tile_of(h, index)).count();
+            (tiles, count)
+        };
+        let stop = |source: u64| ((source / CUT + 1) * CUT).min(sources.end);
         let mut source = sources.start;
         while source < sources.end {
-            let cut = (source / CUT + 1) * CUT;
-            let stop = cut.min(sources.end);
-            let Some(partial) = self.partial.first_chunk_mut::<K>() else { return };
-            while stop - source >= TOGETHER as u64 {
-                let slots: [usize; TOGETHER] = std::array::from_fn(|u| slot(source + u as u64));
-                let factors = group.coefficients(source, TOGETHER);
-                active.accumulate::<K, TOGETHER>(partial, ring, &slots, factors);
-                source += TOGETHER as u64;
-            }
-            while source < stop {
-                active.accumulate::<K, 1>(partial, ring, &[slot(source)], group.coefficients(source, 1));
-                source += 1;
-            }
-            if stop == cut {
-                self.close(active, 0..K);
-            }
+            let end = stop(source);
+            let (tiles, count) = gather(source..end, index);
+            let (next, next_count) = match index + 1 {
+                _ if end < sources.end => gather(end..stop(end), index),
+                TILES => gather(0..0, index),
+                index => gather(sources.start..stop(sources.start), index),
+            };
+            let coefficients = &group.coefficients_from(source)[..count * K];
+            active.accumulate::<K>(self, end % CUT == 0, &tiles[..count], &next[..next_count], coefficients);
+            source = end;
         }
     }
 
-    /// Closes the partial sums of some rows if `source` is the last before a cut.
-    pub fn close_after(&mut self, active: Active, source: u64, rows: Range<usize>) {
-        if source % CUT == CUT - 1 {
-            self.close(active, rows);
+    /// total + partial of one row.
+    pub fn write(&self, active: Active, row: usize, to: &mut [[f32; 16]]) {
+        match (self.has_total, self.has_partial) {
+            (true, _) => to.copy_from_slice(&self.total[row]),
+            (false, true) => to.copy_from_slice(&self.partial[row]),
+            (false, false) => to.fill([0.0; 16]),
         }
-    }
-
-    fn close(&mut self, active: Active, rows: Range<usize>) {
-        for (total, partial) in self.total[rows.clone()].iter_mut().zip(&mut self.partial[rows]) {
-            active.add(total, partial);
-            *partial = ZERO_BLOCK;
+        if self.has_total && self.has_partial {
+            active.add(to.as_flattened_mut(), self.partial[row].as_flattened());
         }
     }
 }

@@ -59,7 +59,6 @@ impl Scratch {
     pub fn run(
         &mut self,
         stream: &Stream,
-        scale: f32,
         steps: &[Step],
         block: u64,
         state: &mut [Block],
@@ -76,7 +75,8 @@ impl Scratch {
                 self.prefix(stream, state, (1 << step.leaf.trailing_ones()) - 1, &mut before);
                 self.leaf(stream, step.first_node, step.leaf, block, state);
             }
-            sink.write(row, |out| stream.active().difference(out, &self.carry, &before, scale));
+            stream.active().difference(&mut self.node, &self.carry, &before);
+            sink.write(row, &self.node);
             if step.last {
                 state.fill(ZERO_BLOCK);
             }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Case, Choices, all_rows, bits, branch_key, cases, stream};
-use noise_kernel::{BLOCK, Backend, Generator, Oracle, Rounds, Stream, stream_count};
+use noise_kernel::{BLOCK, Backend, Generator, History, Oracle, Rounds, Row, Stream, stream_count};
 use rayon::ThreadPoolBuilder;
 use std::ops::Range;
 
@@ -71,9 +71,10 @@ fn a_restored_or_skipped_generator_goes_on_with_the_same_bits() {
             }
             assert_eq!(skipped.next_row(), row);
             assert!(stepped.state() == skipped.state(), "{}: state is canonical", case.name);
-            let (coefficients, state) = (case.coefficients.clone(), stepped.into_state());
+            let (coefficients, state) = (case.coefficients.clone(), stepped.state().to_vec());
             let mut restored =
-                Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, row, state).unwrap();
+                Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, row, &[&state])
+                    .unwrap();
             let rest = &expected[row as usize..];
             assert!(bits(&all_rows(&mut restored, || 5)) == rest, "{} restored at {row}", case.name);
             assert!(bits(&all_rows(&mut skipped, || 7)) == rest, "{} skipped to {row}", case.name);
@@ -145,6 +146,71 @@ fn state_lies_where_the_specification_says() {
     for row in 0..30 {
         let mut served = [f32::NAN; BLOCK];
         banded.generate(&mut [&mut served[..]]).unwrap();
-        assert!(banded.state()[row % 5 * BLOCK..][..BLOCK] == served, "row {row}");
+        for (quarter, served) in served.chunks(128).enumerate() {
+            assert!(banded.state()[(quarter * 5 + row % 5) * 128..][..128] == *served, "row {row}");
+        }
+    }
+}
+
+#[test]
+fn past_normals_kept_or_drawn_again_give_the_same_bits() {
+    let kept = |history, case: &Case| case.generator(stream(), SCALE, PART).with_history(history).unwrap();
+    for (name, n, coefficients) in [
+        ("inverse 2", 70, common::inverse(2)),
+        ("inverse 90", 100, common::inverse(90)),
+        ("dense", 75, common::dense(75)),
+    ] {
+        let case = Case::new(name, n, coefficients);
+        let mut choices = common::Choices(5);
+        let mut at_once = || 1 + choices.below(20) as usize;
+        let drawn = all_rows(&mut kept(History::Redraw, &case), &mut at_once);
+        assert_eq!(kept(History::Redraw, &case).history_bytes(), 0);
+        let mut keeping = kept(History::Keep, &case);
+        assert!(keeping.history_bytes() > 0 && keeping.state().is_empty());
+        assert!(bits(&all_rows(&mut keeping, &mut at_once)) == bits(&drawn), "{name}");
+        // What was passed over or lost in a restart is drawn again.
+        let mut skipped = kept(History::Keep, &case);
+        skipped.generate(&mut [&mut vec![0.0; drawn[0].len()][..]]).unwrap();
+        skipped.skip(32).unwrap();
+        assert!(bits(&all_rows(&mut skipped, &mut at_once)) == bits(&drawn[33..]), "{name}");
+        // Too little memory allowed: nothing is kept.
+        let little = kept(History::Auto { limit_bytes: 100 }, &case);
+        assert_eq!(little.history_bytes(), 0);
+    }
+}
+
+#[test]
+fn buffers_of_every_kind_hold_the_same_row() {
+    for case in common::cases() {
+        let rows = all_rows(&mut case.generator(stream(), SCALE, PART), || 4);
+        let mut generator = case.generator(stream(), SCALE, PART);
+        let gradient: Vec<f32> = (0..rows[0].len()).map(|i| (i as f32).sin()).collect();
+        for row in &rows {
+            let next = generator.next_row();
+            let state = generator.state().to_vec();
+            let mut sum = gradient.clone();
+            generator.generate_rows(vec![Row::Add(&mut sum)]).unwrap();
+            let expected: Vec<f32> = gradient.iter().zip(row).map(|(g, row)| g + row).collect();
+            assert!(bits(&[sum]) == bits(&[expected]), "{} row {next}", case.name);
+
+            let coefficients = case.coefficients.clone();
+            let mut again =
+                Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, next, &[&state])
+                    .unwrap();
+            let mut short = vec![0u16; row.len()];
+            again.generate_rows(vec![Row::Bf16(&mut short)]).unwrap();
+            assert!(short.iter().zip(row).all(|(&short, &row)| nearest_bf16(row) == short), "{}", case.name);
+        }
+    }
+}
+
+/// By trying both neighbours.
+fn nearest_bf16(value: f32) -> u16 {
+    let below = (value.to_bits() >> 16) as u16;
+    let error = |bits: u16| (f64::from(f32::from_bits(u32::from(bits) << 16)) - f64::from(value)).abs();
+    match error(below).total_cmp(&error(below + 1)) {
+        std::cmp::Ordering::Less => below,
+        std::cmp::Ordering::Greater => below + 1,
+        std::cmp::Ordering::Equal => below + (below & 1),
     }
 }

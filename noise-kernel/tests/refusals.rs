@@ -73,8 +73,9 @@ fn ranges_scales_states_and_keys_are_checked() {
         assert!(matches!(new(0..5, scale).err(), Some(KernelError::Scale { .. })));
     }
     assert!(matches!(new(0..u64::MAX, 1.0).err(), Some(KernelError::TooLarge { .. })));
-    let restore =
-        |length, row| Generator::restore(stream(), Arc::new(blt(1)), 10, 1.0, 0..513, row, vec![0.0; length]);
+    let restore = |length, row| {
+        Generator::restore(stream(), Arc::new(blt(1)), 10, 1.0, 0..513, row, &[&vec![0.0; length]])
+    };
     assert_eq!(restore(1_023, 0).err(), Some(KernelError::StateLength { got: 1_023, expected: 1_024 }));
     assert!(matches!(restore(1_024, 11).err(), Some(KernelError::RowBeyondIterations { .. })));
     assert_eq!(restore(1_024, 10).unwrap().remaining(), 0);

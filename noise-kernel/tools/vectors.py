@@ -1,13 +1,15 @@
-"""Noise stream version 1, re-implemented from docs/noise-stream.md with Python's standard library alone.
+"""Noise stream version 2, re-implemented from docs/noise-stream.md with Python's standard library alone.
 
 Prints the test vectors of section 8; tests/golden.rs freezes them. Section numbers are those of the document.
-A binary32 operation is done in binary64 and rounded once more, which gives the same bits for + − × and √.
+A binary32 operation is done in binary64 and rounded once more, which gives the same bits for + − × and √; a fused
+multiply-add is done in exact fractions.
 """
 
 import hashlib
 import hmac
 import math
 import struct
+from fractions import Fraction
 from functools import cache
 
 MASK = 0xFFFFFFFF
@@ -16,6 +18,15 @@ MASK = 0xFFFFFFFF
 def r(x):
     """Round to binary32."""
     return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def fma(a, b, c):
+    """a·b + c, rounded once to binary32."""
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    near = r(float(exact))
+    # Rounding to binary64 on the way may have crossed a tie: of the three values about it the nearest is meant.
+    around = {near} | {from_bits(bits(near) + step) for step in (-1, 1) if near and bits(near) + step & MASK}
+    return min(around, key=lambda x: (abs(Fraction(x) - exact), bits(x) & 1))
 
 
 def bits(x):
@@ -36,7 +47,7 @@ def commitment(job_key):
 def branch_key(job_key, job, branch, digest):
     job = job.encode()
     info = b"branch" + struct.pack("<I", len(job)) + job + struct.pack("<Q", branch) + digest
-    extracted = hmac.digest(b"rustle noise-stream v1", job_key, "sha256")
+    extracted = hmac.digest(b"rustle noise-stream v2", job_key, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")
 
 
@@ -75,33 +86,36 @@ LN2_HIGH, LN2_LOW, ANGLE_STEP = from_bits(0x3F318000), from_bits(0xB95E8083), fr
 def horner(coefficients, x):
     value = coefficients[-1]
     for c in coefficients[-2::-1]:
-        value = r(r(value * x) + c)
+        value = fma(value, x, c)
     return value
 
 
-def pair(a, b, c):
+def pair(a, extension, c):
     top = a >> 31
-    if top:
-        a, b = a ^ MASK, b ^ MASK
-    w = r(r(r(r(a) * 2.0**32) + r(b)) + 0.5) * 2.0**-64
+    a ^= MASK if top else 0
+    if a >= 1 << 20:
+        w = r(r(a) + 0.5) * 2.0**-32
+    else:
+        e = extension() ^ (MASK if top else 0)
+        w = r(r(r(a) * 2.0**32 + r(e)) + 0.5) * 2.0**-64
     u = r(1 - w) if top else w
     shifted = bits(u) + 0x3F800000 - 0x3F3504F3
     k = (shifted >> 23) - 127
     m = from_bits((shifted & 0x7FFFFF) + 0x3F3504F3)
-    f = r(m - 1) if not top else -w if k == 0 else r(1 - r(w + w))
+    f = r(m - 1) if not top else -w if k == 0 else r(1 - 2 * w)
     f2 = r(f * f)
     y = r(r(f2 * f) * horner(P, f))
-    y = r(y + r(k * LN2_LOW))
-    y = r(y - r(0.5 * f2))
-    y = r(r(y + f) + r(k * LN2_HIGH))
-    radius = r(math.sqrt(r(2 * -y)))
+    y = fma(k, LN2_LOW, y)
+    y = fma(-0.5, f2, y)
+    y = fma(k, LN2_HIGH, r(y + f))
+    radius = r(math.sqrt(r(-2 * y)))
 
     low = c & 0x3FFFFFFF
     steps = low - (1 << 30) if low >= 1 << 29 else low
     y = r(r(2 * steps + 1) * ANGLE_STEP)
     s = r(y * y)
-    sine = r(y + r(r(y * s) * horner(S, s)))
-    cosine = r(r(1 - r(0.5 * s)) + r(r(s * s) * horner(K, s)))
+    sine = fma(r(y * s), horner(S, s), y)
+    cosine = fma(r(s * s), horner(K, s), fma(-0.5, s, 1.0))
     quadrant = ((c + 0x20000000) & MASK) >> 30
     cosine, sine = [(cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine)][quadrant]
     return r(radius * cosine), r(radius * sine)
@@ -112,16 +126,13 @@ def pair(a, b, c):
 
 @cache
 def block(key, stream, number, rounds=20):
-    words = [chacha(key, stream, 48 * number + i, rounds) for i in range(48)]
+    words = [chacha(key, stream, 32 * number + i, rounds) for i in range(32)]
     values = [0.0] * 512
     for p in range(16):
         for lane in range(16):
-            if p == 15:
-                a, b, c = (words[16 * g + lane][15] for g in range(3))
-            else:
-                g, j = divmod(p, 5)
-                a, b, c = words[16 * g + lane][3 * j : 3 * j + 3]
-            values[32 * p + lane], values[32 * p + 16 + lane] = pair(a, b, c)
+            a, c = words[16 * (p // 8) + lane][2 * (p % 8) :][:2]
+            extension = lambda: chacha(key, stream, (1 << 63) + 16 * number + p, rounds)[lane]
+            values[32 * p + lane], values[32 * p + 16 + lane] = pair(a, extension, c)
     return values
 
 
@@ -136,11 +147,15 @@ def blt(theta, omega, n):
     def rows(z):
         s = [0.0] * len(theta)
         for t in range(n):
-            acc = r(omega[0] * s[0])
-            for j in range(1, len(s)):
-                acc = r(acc + r(omega[j] * s[j]))
-            row = r(z(t) - acc)
-            s = [r(r(theta[j] * s[j]) + row) for j in range(len(s))]
+            row = z(t)
+            for j in range(0, len(s), 2):
+                row = fma(-omega[j], s[j], row)
+            if len(s) > 1:
+                odd = r(-omega[1] * s[1])
+                for j in range(3, len(s), 2):
+                    odd = fma(-omega[j], s[j], odd)
+                row = r(row + odd)
+            s = [fma(theta[j], s[j], row) for j in range(len(s))]
             yield row
 
     return rows
@@ -149,18 +164,18 @@ def blt(theta, omega, n):
 def cut_sum(sources, weight, value):
     total = partial = 0.0
     for h in sources:
-        partial = r(partial + r(weight(h) * value(h)))
+        partial = fma(weight(h), value(h), partial)
         if h % 32 == 31:
             total, partial = r(total + partial), 0.0
-    return r(total + partial)
+    return total, partial
 
 
 def banded(bands, lag, inverse_diagonal, output_scale, n):
     def rows(z):
         y = []
         for t in range(n):
-            total = cut_sum(range(max(0, t - bands + 1), t), lambda h: lag(t, t - h), lambda h: y[h])
-            y.append(r(r(z(t) - total) * inverse_diagonal(t)))
+            total, partial = cut_sum(range(max(0, t - bands + 1), t), lambda h: lag(t, t - h), lambda h: y[h])
+            y.append(r(r(r(z(t) - total) - partial) * inverse_diagonal(t)))
             yield r(y[t] * output_scale(t))
 
     return rows
@@ -169,7 +184,7 @@ def banded(bands, lag, inverse_diagonal, output_scale, n):
 def inverse(reach, weight, n):
     def rows(z):
         for t in range(n):
-            yield cut_sum(range(max(0, t - reach), t + 1), lambda h: weight(t, t - h), z)
+            yield r(sum(cut_sum(range(max(0, t - reach), t + 1), lambda h: weight(t, t - h), z)))
 
     return rows
 
@@ -194,7 +209,7 @@ def tree(segments):
                     level += 1
                     v = 2.0**level / (2.0 ** (level + 1) - 1)
                     both = r(estimates[level - 1] + carry)
-                    carry = r(r(r(v) * z(node)) + r(r(1 - v) * both))
+                    carry = fma(r(v), z(node), r(r(1 - v) * both))
                     node += 1
                 estimates[level] = carry
                 if leaf < count and not last:
@@ -220,18 +235,20 @@ def main():
     show = lambda *a, **k: " ".join(f"{bits(v):08x}" for v in iid(key, *a, **k))
     print("commitment", commitment(job_key).hex())
     print("branch", key.hex())
-    print("words", " ".join(f"{w:08x}" for w in chacha(key, 7, 48 * 5, 20)[:4]))
+    print("words", " ".join(f"{w:08x}" for w in chacha(key, 7, 32 * 5, 20)[:4]))
     print("n0", show(0, 0, 4))
     print("n1", show(0, 14, 18))
     print("n2", show(7, 2560, 2564))
     print("n3", show(7, 494, 498))
     print("n4", show((1 << 40) + 1, 1 << 45, (1 << 45) + 4))
+    print("n6", show(0, 484, 488))  # the first of these needs its extension word, from below
+    print("n7", show(0, 4620, 4624))  # and the second of these, from above
     print("n5", show(0, 0, 4, rounds=12))
     one = lambda *_: 1.0
     band = [0.5, 0.375]
     toeplitz = lambda t, i: band[i - 1]
     print("identity", digest(key, inverse(0, one, 3)))
-    print("blt", digest(key, blt([0.875, 0.5], [0.25, 0.125], 8)))
+    print("blt", digest(key, blt([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)))
     print("banded", digest(key, banded(3, toeplitz, one, one, 40)))
     print("scaled", digest(key, banded(3, toeplitz, one, lambda t: 1 + t / 64, 40)))
     print("perrow", digest(key, banded(2, lambda t, i: 0.5 + t / 128, lambda t: 0.75, one, 8)))

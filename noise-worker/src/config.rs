@@ -4,9 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use node::listener::ListenAddress;
 use node::secret_source::{read_key_command, read_key_descriptor, read_key_file};
-use noise_kernel::JobKey;
-use proto::WorkerId;
+use noise_kernel::{Backend, JobKey};
+use proto::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WorkerId};
 
 use crate::keyring::Keyring;
 
@@ -22,9 +23,21 @@ pub struct WorkerArgs {
     /// This worker's name, unique in its cluster; made up where not given
     #[arg(long, env = "RUSTLE_WORKER_NAME")]
     pub name: Option<WorkerId>,
-    /// Where to serve shards; port 0 lets the system choose
+    /// Where to serve shards: ip:port, port 0 lets the system choose; or unix:/path for this host alone
     #[arg(long, env = "RUSTLE_WORKER_LISTEN", default_value = "127.0.0.1:0")]
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
+    /// Serve on this Unix socket too; jobs on this host prefer it
+    #[arg(long, env = "RUSTLE_WORKER_UNIX_SOCKET")]
+    pub unix_socket: Option<PathBuf>,
+    /// Take regions of shared memory from this user's processes over this Unix socket, and write rows there
+    #[arg(long, env = "RUSTLE_WORKER_SHM_SOCKET")]
+    pub shm_socket: Option<PathBuf>,
+    /// Bytes of row data in one gRPC message
+    #[arg(long, env = "RUSTLE_WORKER_CHUNK_BYTES", default_value_t = DEFAULT_CHUNK_BYTES, value_parser = parse_chunk, hide_short_help = true)]
+    pub chunk_bytes: usize,
+    /// Bytes of shared memory that may be lent to this worker, at most
+    #[arg(long, env = "RUSTLE_WORKER_SHM_BYTES", default_value = "4GiB", value_parser = parse_bytes)]
+    pub shm_bytes: u64,
     /// How others reach this worker, where that is not the listening address
     #[arg(long, env = "RUSTLE_WORKER_ADVERTISE")]
     pub advertise: Option<String>,
@@ -46,6 +59,12 @@ pub struct WorkerArgs {
     /// Threads that make noise; 0 for one a core
     #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
     pub threads: usize,
+    /// Instruction set that makes noise: auto, portable, avx2, avx512, neon; the bits are the same on all
+    #[arg(long, env = "RUSTLE_WORKER_BACKEND", default_value = "auto")]
+    pub backend: Backend,
+    /// Bytes of past normals that one shard may keep so as not to draw them again (mechanisms banded in C⁻¹)
+    #[arg(long, env = "RUSTLE_WORKER_HISTORY_BYTES", default_value = "256MiB", value_parser = parse_bytes)]
+    pub history_bytes: u64,
     /// Rows made ahead of need, at most
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_ROWS", default_value_t = 8)]
     pub ahead_rows: u64,
@@ -58,6 +77,14 @@ pub struct WorkerArgs {
     /// Listen beyond loopback although nothing is encrypted yet
     #[arg(long, env = "RUSTLE_ALLOW_PUBLIC")]
     pub allow_public: bool,
+}
+
+fn parse_chunk(text: &str) -> Result<usize, String> {
+    let bytes = parse_bytes(text)? as usize;
+    match (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&bytes) && bytes.is_multiple_of(4) {
+        true => Ok(bytes),
+        false => Err(format!("allowed: {MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES}, a multiple of 4")),
+    }
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

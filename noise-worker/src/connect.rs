@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use http::Uri;
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{
     service::interceptor::InterceptedService,
@@ -14,7 +15,12 @@ pub use node::trace_propagation::TraceInterceptor as Traced;
 /// Connects when first used, and again when the connection is lost.
 pub fn coordinator(url: &str) -> anyhow::Result<WorkersClient<InterceptedService<Channel, Traced>>> {
     let endpoint = Endpoint::from_shared(url.to_owned())
-        .with_context(|| format!("coordinator is {url:?}; allowed: http://host:port"))?
+        .with_context(|| format!("coordinator is {url:?}; allowed: http://host:port or unix:///path"))?;
+    let endpoint = match url.starts_with("unix:") {
+        true => endpoint.origin(Uri::from_static("http://localhost")),
+        false => endpoint,
+    };
+    let endpoint = endpoint
         .connect_timeout(Duration::from_secs(2))
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(10))

@@ -7,11 +7,12 @@ use std::{
 };
 
 use node::cpu_pool::CpuPool;
-use noise_kernel::Generator;
+use noise_kernel::{Backend, Generator, History};
 use plan::Plan;
 use proto::{JobId, ReleaseKey, Result, ServiceError, model::LeaseGrant, pb};
 
 use crate::{
+    config::WorkerArgs,
     keyring::Keyring,
     make::make_rows,
     metric_definitions as metric,
@@ -21,19 +22,23 @@ use crate::{
     shard::{Phase, Shard},
 };
 
-/// How far ahead rows are made, and the pool they are made on.
+/// How rows are made, how far ahead, and the pool they are made on.
 #[derive(Debug)]
 pub struct Limits {
     pub pool: CpuPool,
     pub ahead_rows: u64,
     /// Of all shards together.
     pub ahead_bytes: u64,
+    pub backend: Backend,
+    /// Past normals that one shard may keep.
+    pub history_bytes: u64,
     shards: std::sync::atomic::AtomicU64,
 }
 
 impl Limits {
-    pub fn new(pool: CpuPool, ahead_rows: u64, ahead_bytes: u64) -> Self {
-        Self { pool, ahead_rows, ahead_bytes, shards: 0.into() }
+    pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
+        let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
+        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, shards: 0.into() }
     }
 
     /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
@@ -122,8 +127,9 @@ impl Leases {
         };
         match restored {
             Ok((recipe, generator, window)) => {
+                let history_bytes = generator.history_bytes() as u64;
                 *shard.generator.lock().await = Some(generator);
-                shard.ready(recipe, window);
+                shard.ready(recipe, window, history_bytes);
                 make_rows(shard, self.limits.clone()).await;
             }
             Err(error) => {
@@ -138,7 +144,10 @@ impl Leases {
         let key = self.keyring.key(&grant.job)?;
         let text = plans.plan(&grant.job).await?;
         let plan = Plan::from_toml_str(&text).map_err(ServiceError::internal)?;
-        let recipe = Recipe::checked(&plan, &key, grant)?;
+        let history = History::Auto { limit_bytes: self.limits.history_bytes };
+        let recipe = Recipe::checked(&plan, &key, grant)?
+            .made_by(self.limits.backend, history)
+            .map_err(ServiceError::internal)?;
         let (generator, window) = restore(grant, &recipe, &self.limits).await?;
         Ok((recipe, generator, window))
     }

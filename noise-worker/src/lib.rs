@@ -4,14 +4,17 @@
 //! A request goes `transport/grpc.rs` → [`service`] → [`shard`] (made ahead by [`make`]) or [`replay`] (drawn again).
 //! Shards come and go by [`membership`] → [`leases`] → [`restore`].
 
+mod bf16;
 pub mod config;
 mod connect;
+mod delivery;
 mod keyring;
 mod leases;
 mod make;
 mod membership;
 mod metric_definitions;
 pub mod recipe;
+mod regions;
 mod replay;
 mod restore;
 mod row;
@@ -23,42 +26,93 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use node::{
-    cpu_pool::CpuPool, listen::bind_loopback_checked, metrics_endpoint::MetricsEndpoint,
-    readiness::Readiness, ready_file::ReadyFile,
+    cpu_pool::CpuPool,
+    listen::bind_loopback_checked,
+    listener::{ListenAddress, Listener},
+    local_socket::{LocalSocket, host_id},
+    metrics_endpoint::MetricsEndpoint,
+    readiness::Readiness,
+    ready_file::ReadyFile,
 };
-use proto::{Incarnation, MAX_MESSAGE_BYTES, pb::shards_server::ShardsServer};
-use tokio::net::TcpListener;
+use proto::{Incarnation, model::LocalAccess};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::transport::server::TcpIncoming;
 
 use crate::{
     config::WorkerArgs,
     leases::{Leases, Limits},
     membership::Member,
+    regions::Regions,
     service::NoiseService,
-    transport::grpc,
+    transport::{lending, server},
 };
 
 /// How long streams under way may go on after shutdown began.
 const DRAIN: Duration = Duration::from_secs(10);
 
-const METHODS: [&str; 2] = ["/rustle.v1.Shards/FetchSlice", "/rustle.v1.Shards/Snapshot"];
+/// Everything this worker listens on.
+struct Listeners {
+    main: Listener,
+    unix: Option<Listener>,
+    lending: Option<LocalSocket>,
+}
+
+impl Listeners {
+    async fn bind(args: &WorkerArgs) -> anyhow::Result<Self> {
+        let unix = match &args.unix_socket {
+            Some(path) => Some(ListenAddress::Unix(path.clone()).bind(false).await?),
+            None => None,
+        };
+        let lending = args.shm_socket.as_deref().map(LocalSocket::bind).transpose()?;
+        Ok(Self { main: args.listen.bind(args.allow_public).await?, unix, lending })
+    }
+
+    fn local(&self) -> anyhow::Result<Option<LocalAccess>> {
+        let endpoint = self.unix.as_ref().map(Listener::endpoint).transpose()?;
+        let lending = self.lending.as_ref().map(|socket| socket.path().display().to_string());
+        let is_reachable = endpoint.is_some() || lending.is_some();
+        Ok(is_reachable.then(|| LocalAccess { host: host_id(), endpoint, lending }))
+    }
+
+    fn serve(
+        self,
+        service: &Arc<NoiseService>,
+        regions: &Arc<Regions>,
+        ended: &CancellationToken,
+    ) -> Vec<JoinHandle<()>> {
+        let mut tasks: Vec<_> = [Some(self.main), self.unix]
+            .into_iter()
+            .flatten()
+            .map(|listener| tokio::spawn(serve(listener, service.clone(), ended.clone())))
+            .collect();
+        tasks.extend(
+            self.lending.map(|socket| tokio::spawn(lending::serve(socket, regions.clone(), ended.clone()))),
+        );
+        tasks
+    }
+}
 
 /// Runs a worker until `shutdown`; then drains: leaves the cluster, lets streams end, stops.
 pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let keyring = args.keyring().await?;
     let worker = args.worker_id()?;
+    let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
+    tracing::info!(asked = %args.backend, chosen = %backend, "instruction set");
     let pool = CpuPool::new(args.pool_threads()).context("start the CPU pool")?;
+    let copying = CpuPool::named("copy", args.pool_threads()).context("start the copying threads")?;
     let recorder = node::recorder::install_recorder()?;
     metric_definitions::describe_metrics();
     node::metric_definitions::describe_metrics();
     node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
-    let listener = bind_loopback_checked(args.listen, args.allow_public).await?;
+    let listeners = Listeners::bind(&args).await?;
     let metrics_listener = bind_loopback_checked(args.metrics_listen, args.allow_public).await?;
-    let (address, metrics_address) = (listener.local_addr()?, metrics_listener.local_addr()?);
+    let (address, metrics_address) = (listeners.main.endpoint()?, metrics_listener.local_addr()?);
 
-    let leases = Leases::new(keyring, Limits::new(pool, args.ahead_rows, args.ahead_bytes));
-    let service = NoiseService::new(leases.clone());
+    let leases = Leases::new(keyring, Limits::new(pool, &args));
+    let regions = Regions::new(copying, args.shm_bytes);
+    let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");
     let status_leases = leases.clone();
     let endpoint = MetricsEndpoint {
@@ -68,17 +122,15 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     };
     let ended = CancellationToken::new();
     let metrics_server = tokio::spawn(endpoint.serve(metrics_listener, ended.clone()));
-    let server = tokio::spawn(serve(listener, service.clone(), ended.clone()));
+    let local = listeners.local()?;
+    let servers = listeners.serve(&service, &regions, &ended);
     if let Some(path) = &args.ready_file {
-        ReadyFile::new(address, metrics_address).write(path)?;
+        ReadyFile::new(address.clone(), metrics_address).write(path)?;
     }
-    tracing::info!(%worker, %address, %metrics_address, "worker listening");
+    tracing::info!(%worker, %address, %metrics_address, ?local, "worker listening");
 
-    let member = Member {
-        worker,
-        incarnation: incarnation()?,
-        endpoint: args.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
-    };
+    let endpoint = args.advertise.clone().unwrap_or(address);
+    let member = Member { worker, incarnation: incarnation()?, endpoint, local };
     let client = connect::coordinator(&args.coordinator)?;
     // New requests are refused from the moment that shutdown begins; membership tells the coordinator.
     let refusing = tokio::spawn({
@@ -92,7 +144,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     refusing.abort();
     service.drain();
     ended.cancel();
-    if tokio::time::timeout(DRAIN, server).await.is_err() {
+    if tokio::time::timeout(DRAIN, futures::future::join_all(servers)).await.is_err() {
         tracing::warn!(deadline = ?DRAIN, "streams were still open; closing them");
     }
     leases.clear();
@@ -100,37 +152,19 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     membership.context("membership ended")
 }
 
-async fn serve(
-    listener: TcpListener,
-    service: Arc<NoiseService>,
-    ended: CancellationToken,
-) -> Result<(), tonic::transport::Error> {
-    let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<ShardsServer<grpc::Shards>>().await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
-        .build_v1()
-        .expect("the descriptors were encoded by our own build");
-    let shards = ShardsServer::new(grpc::Shards(service))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(20)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .initial_stream_window_size(16 << 20)
-        .initial_connection_window_size(64 << 20)
-        .max_frame_size(128 << 10)
-        .max_concurrent_streams(256)
-        .layer(node::rpc_metrics::RpcMetricsLayer::new(METHODS))
-        .layer(node::trace_propagation::TraceLayer)
-        .add_service(health_service)
-        .add_service(reflection)
-        .add_service(shards)
-        .serve_with_incoming_shutdown(
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            ended.cancelled_owned(),
-        )
-        .await
+async fn serve(listener: Listener, service: Arc<NoiseService>, ended: CancellationToken) {
+    let served = match listener {
+        Listener::Tcp(listener) => {
+            server::serve(TcpIncoming::from(listener).with_nodelay(Some(true)), service, ended).await
+        }
+        Listener::Unix(socket) => {
+            let (listener, _file) = socket.into_parts();
+            server::serve(UnixListenerStream::new(listener), service, ended).await
+        }
+    };
+    if let Err(error) = served {
+        tracing::error!(%error, "a server ended");
+    }
 }
 
 fn incarnation() -> anyhow::Result<Incarnation> {

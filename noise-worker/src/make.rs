@@ -2,23 +2,21 @@
 
 use std::{sync::Arc, time::Instant};
 
-use noise_kernel::Generator;
+use noise_kernel::{Generator, KernelError};
 use proto::ServiceError;
 
 use crate::{
     leases::Limits,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
-    row::Row,
+    row::{Row, Spares},
     shard::{Batch, Shard},
 };
 
-/// Rows of one batch: more don't save memory traffic, and a snapshot or a cancelled lease waits for a batch to end.
-const AT_ONCE: u64 = 8;
-
 /// Runs until the lease is cancelled or the kernel fails.
 pub async fn make_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
+    let mut spares = None;
     while !shard.cancelled.is_cancelled() {
-        match make_batch(&shard, &limits).await {
+        match make_batch(&shard, &limits, &mut spares).await {
             Ok(true) => {}
             Ok(false) => tokio::select! {
                 () = shard.demanded() => {}
@@ -33,16 +31,22 @@ pub async fn make_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
 }
 
 /// False where nothing is wanted now.
-async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError> {
+async fn make_batch(
+    shard: &Shard,
+    limits: &Limits,
+    spares: &mut Option<Arc<Spares>>,
+) -> Result<bool, ServiceError> {
     let Some(recipe) = shard.recipe() else { return Ok(false) };
     let mut slot = shard.generator.lock().await;
     let len = shard.grant().range.len();
     let ahead = limits.ahead_rows(len);
-    let Some(batch) = shard.next_batch(ahead, recipe.iterations, AT_ONCE) else { return Ok(false) };
+    let at_once = slot.as_ref().map_or(1, Generator::suggested_rows_at_once) as u64;
+    let Some(batch) = shard.next_batch(ahead, recipe.iterations, at_once) else { return Ok(false) };
+    let spares = spares.get_or_insert_with(|| Spares::new(len as usize, at_once as usize)).clone();
     let generator = slot.take().ok_or_else(|| ServiceError::internal("a shard without its generator"))?;
     let started = Instant::now();
     let (generator, made) =
-        limits.pool.run(move || generate(generator, batch, len)).await.map_err(ServiceError::internal)?;
+        limits.pool.run(move || generate(generator, batch, &spares)).await.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());
     let (Batch::Keep(rows) | Batch::Skip(rows)) = batch;
@@ -58,14 +62,17 @@ async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError
 
 type Made = Result<Vec<Row>, ServiceError>;
 
-fn generate(mut generator: Generator, batch: Batch, len: u64) -> (Generator, Made) {
+fn generate(mut generator: Generator, batch: Batch, spares: &Arc<Spares>) -> (Generator, Made) {
     let made = match batch {
         Batch::Skip(rows) => generator.skip(rows).map(|()| vec![]),
-        Batch::Keep(rows) => {
-            let mut buffers = vec![vec![0f32; len as usize]; rows as usize];
-            let mut out: Vec<&mut [f32]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
-            generator.generate(&mut out).map(|()| buffers.into_iter().map(Row::new).collect())
-        }
+        Batch::Keep(rows) => keep(&mut generator, rows, spares),
     };
     (generator, made.map_err(ServiceError::internal))
+}
+
+fn keep(generator: &mut Generator, rows: u64, spares: &Arc<Spares>) -> Result<Vec<Row>, KernelError> {
+    let mut memory = (0..rows).map(|_| spares.take()).collect::<Result<Vec<_>, _>>()?;
+    let mut out: Vec<&mut [f32]> = memory.iter_mut().map(|row| &mut row[..]).collect();
+    generator.generate(&mut out)?;
+    Ok(memory.into_iter().map(|memory| spares.row(memory)).collect())
 }

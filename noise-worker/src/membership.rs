@@ -8,7 +8,7 @@ use std::{
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
     Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
-    model::LeaseGrant,
+    model::{LeaseGrant, LocalAccess},
     pb::{self, workers_client::WorkersClient},
 };
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,8 @@ pub struct Member {
     pub worker: WorkerId,
     pub incarnation: Incarnation,
     pub endpoint: String,
+    /// How processes on this host reach it.
+    pub local: Option<LocalAccess>,
 }
 
 /// Asks the coordinator for plans.
@@ -108,6 +110,7 @@ async fn register(client: &mut Client, member: &Member) -> Result<pb::RegisterRe
     let request = pb::RegisterRequest {
         worker: member.worker.to_string(),
         endpoint: member.endpoint.clone(),
+        local: member.local.clone().map(Into::into),
         protocol_version: PROTOCOL_VERSION,
         stream_version: noise_kernel::STREAM_VERSION,
         incarnation: member.incarnation.0.to_vec(),

@@ -9,6 +9,8 @@ pub const GENERATE_SECONDS: &str = "rustle_worker_generate_duration_seconds";
 /// How long a request waited for a row; 0 where it was made ahead.
 pub const ROW_WAIT_SECONDS: &str = "rustle_worker_row_wait_seconds";
 pub const BYTES_SERVED: &str = "rustle_worker_served_bytes_total";
+/// Bytes written to shared memory instead.
+pub const BYTES_PLACED: &str = "rustle_worker_placed_bytes_total";
 /// Rows drawn again from the key because they had left the window.
 pub const ROWS_REPLAYED: &str = "rustle_worker_replayed_rows_total";
 pub const SHARDS: &str = "rustle_worker_shards";
@@ -24,6 +26,7 @@ pub fn describe_metrics() {
     describe_histogram!(GENERATE_SECONDS, Unit::Seconds, "time of one batch of rows of one shard");
     describe_histogram!(ROW_WAIT_SECONDS, Unit::Seconds, "time a request waited for a row to be made");
     describe_counter!(BYTES_SERVED, Unit::Bytes, "noise bytes handed to the transport");
+    describe_counter!(BYTES_PLACED, Unit::Bytes, "noise bytes written to shared memory");
     describe_counter!(ROWS_REPLAYED, Unit::Count, "rows drawn again from the key");
     describe_gauge!(SHARDS, Unit::Count, "shards held");
     describe_gauge!(STATE_BYTES, Unit::Bytes, "noise state of the shards held");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use noise_kernel::{BranchKey, Generator, JobKey, KernelError, Oracle, Rounds, Stream};
+use noise_kernel::{Backend, BranchKey, Generator, History, JobKey, KernelError, Oracle, Rounds, Stream};
 use plan::{Coefficients, Plan};
 use proto::{JobId, ServiceError, model::LeaseGrant};
 
@@ -15,6 +15,7 @@ pub struct Recipe {
     coefficients: Arc<Coefficients>,
     pub iterations: u64,
     scale: f32,
+    history: History,
     /// State floats for each coordinate.
     pub slots: usize,
 }
@@ -39,6 +40,7 @@ impl Recipe {
             coefficients: Arc::new(plan.coefficients()),
             iterations: plan.iterations(),
             scale: plan.scale(),
+            history: History::Redraw,
             slots: 0,
         };
         // The kernel says how much state it keeps.
@@ -59,18 +61,27 @@ impl Recipe {
         Self::new(plan, key, &grant.job, grant.branch)
     }
 
+    /// The same rows made in a chosen way. Error: an instruction set this processor lacks.
+    pub fn made_by(mut self, backend: Backend, history: History) -> Result<Self, KernelError> {
+        self.stream = self.stream.with_backend(backend)?;
+        self.history = history;
+        Ok(self)
+    }
+
     pub fn generator(&self, range: std::ops::Range<u64>) -> Result<Generator, KernelError> {
-        Generator::new(self.stream.clone(), self.coefficients.clone(), self.iterations, self.scale, range)
+        let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
+        Generator::new(stream, coefficients, self.iterations, self.scale, range)?.with_history(self.history)
     }
 
     pub fn restore(
         &self,
         range: std::ops::Range<u64>,
         next_row: u64,
-        state: Vec<f32>,
+        state: &[&[f32]],
     ) -> Result<Generator, KernelError> {
         let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
-        Generator::restore(stream, coefficients, self.iterations, self.scale, range, next_row, state)
+        Generator::restore(stream, coefficients, self.iterations, self.scale, range, next_row, state)?
+            .with_history(self.history)
     }
 
     /// What everything this recipe makes is checked against.

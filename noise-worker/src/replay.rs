@@ -1,7 +1,7 @@
 //! Rows that have left the window, drawn again from the key. Rare, and correct at any price: a row costs all rows
 //! before it, for the coordinates asked for.
 
-use noise_kernel::Generator;
+use noise_kernel::{Generator, History, KernelError};
 use proto::{CoordinateRange, ServiceError};
 
 use crate::{leases::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe};
@@ -33,7 +33,7 @@ impl Replay {
         let reusable = self.generator.take().filter(|g| g.next_row() <= row && g.range() == range.as_range());
         let generator = match reusable {
             Some(generator) => generator,
-            None => recipe.generator(range.as_range()).map_err(ServiceError::internal)?,
+            None => fresh(recipe, range).map_err(ServiceError::internal)?,
         };
         metrics::counter!(ROWS_REPLAYED).increment(row + 1 - generator.next_row());
         let made = limits.pool.run(move || draw(generator, row, range.len() as usize)).await;
@@ -41,6 +41,11 @@ impl Replay {
         self.generator = Some(generator);
         Ok(values)
     }
+}
+
+/// Past normals are drawn again: nothing is kept beside the budget.
+fn fresh(recipe: &Recipe, range: CoordinateRange) -> Result<Generator, KernelError> {
+    recipe.generator(range.as_range())?.with_history(History::Redraw)
 }
 
 fn draw(mut generator: Generator, row: u64, len: usize) -> Result<(Generator, Vec<f32>), ServiceError> {

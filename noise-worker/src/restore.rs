@@ -75,12 +75,9 @@ fn cut(stored: ShardCheckpoint, range: CoordinateRange, recipe: &Recipe) -> Resu
     let (block, per_block) = (BLOCK as u64, header.block_state_len as usize);
     let first = ((range.start - header.range.start) / block) as usize;
     let blocks = (range.end - range.start).div_ceil(block) as usize;
-    let state = match (first, blocks) {
-        (0, all) if all * per_block == state.len() => state,
-        (first, blocks) => state[first * per_block..(first + blocks) * per_block].to_vec(),
-    };
+    let state = &state[first * per_block..(first + blocks) * per_block];
     let generator =
-        recipe.restore(range.as_range(), header.next_row, state).map_err(ServiceError::internal)?;
+        recipe.restore(range.as_range(), header.next_row, &[state]).map_err(ServiceError::internal)?;
     let (from, to) = ((range.start - header.range.start) as usize, (range.end - header.range.start) as usize);
     let rows = window.into_iter().map(|row| Row::new(row[from..to].to_vec())).collect();
     Ok(Piece { range, generator, window: Window::new(header.window_start, rows) })
@@ -129,7 +126,7 @@ fn join(
         Row::new(parts.flat_map(|part| part.values()).copied().collect())
     });
     let window = Window::new(start, rows.collect());
-    let state = pieces.iter().flat_map(|piece| piece.generator.state()).copied().collect();
-    let generator = recipe.restore(range.as_range(), next_row, state).map_err(ServiceError::internal)?;
+    let state: Vec<&[f32]> = pieces.iter().map(|piece| piece.generator.state()).collect();
+    let generator = recipe.restore(range.as_range(), next_row, &state).map_err(ServiceError::internal)?;
     Ok((generator, window))
 }

@@ -1,8 +1,13 @@
 //! Rows made and kept until they are released.
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use bytes::Bytes;
+use noise_kernel::{Buffer, KernelError};
 
 // The wire is little-endian f32; rows are served from the memory they were made in.
 #[cfg(target_endian = "big")]
@@ -10,32 +15,89 @@ compile_error!("rows are served as little-endian bytes without a copy; this targ
 
 /// One row of one shard. As secret as the key until it is released.
 #[derive(Clone)]
-pub struct Row(Arc<Vec<f32>>);
+pub struct Row(Arc<Values>);
+
+enum Values {
+    Owned(Vec<f32>),
+    /// Gives its memory back when the last reader is gone.
+    Spare { memory: Option<Buffer>, home: Weak<Spares> },
+}
 
 impl Row {
     pub fn new(values: Vec<f32>) -> Self {
-        Self(Arc::new(values))
+        Self(Arc::new(Values::Owned(values)))
     }
 
     pub fn values(&self) -> &[f32] {
-        &self.0
+        match &*self.0 {
+            Values::Owned(values) => values,
+            Values::Spare { memory, .. } => memory.as_deref().unwrap_or_default(),
+        }
     }
 
     /// The row's bytes, without copying them.
     pub fn bytes(&self) -> Bytes {
-        struct Owner(Arc<Vec<f32>>);
+        struct Owner(Row);
         impl AsRef<[u8]> for Owner {
             fn as_ref(&self) -> &[u8] {
-                bytemuck::cast_slice(&self.0)
+                bytemuck::cast_slice(self.0.values())
             }
         }
-        Bytes::from_owner(Owner(self.0.clone()))
+        Bytes::from_owner(Owner(self.clone()))
+    }
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        if let Values::Spare { memory, home } = self
+            && let (Some(memory), Some(home)) = (memory.take(), home.upgrade())
+        {
+            home.give_back(memory);
+        }
+    }
+}
+
+/// Memory of rows that are gone, for rows to come: new memory costs a page fault every few thousand coordinates, which
+/// is a good part of what making them costs.
+pub struct Spares {
+    len: usize,
+    /// More than one batch of them is let go.
+    most: usize,
+    memory: Mutex<Vec<Buffer>>,
+}
+
+impl Spares {
+    /// Rows of `len` coordinates, made up to `most` at once.
+    pub fn new(len: usize, most: usize) -> Arc<Self> {
+        Arc::new(Self { len, most, memory: Mutex::new(Vec::new()) })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back(&self, memory: Buffer) {
+        let mut spares = self.memory();
+        if spares.len() < self.most {
+            spares.push(memory);
+        }
+    }
+
+    /// Memory for one row, with any contents. Error: the system has no more.
+    pub fn take(&self) -> Result<Buffer, KernelError> {
+        let spare = self.memory().pop();
+        spare.map_or_else(|| Buffer::zeroed("a row made ahead", self.len), Ok)
+    }
+
+    /// A row in memory that was taken here.
+    pub fn row(self: &Arc<Self>, memory: Buffer) -> Row {
+        Row(Arc::new(Values::Spare { memory: Some(memory), home: Arc::downgrade(self) }))
     }
 }
 
 impl fmt::Debug for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Row({} coordinates, [secret])", self.0.len())
+        write!(f, "Row({} coordinates, [secret])", self.values().len())
     }
 }
 
@@ -105,6 +167,22 @@ mod tests {
         assert_eq!((window.start(), window.end()), (7, 8));
         window.forget_below(11);
         assert_eq!((window.start(), window.end(), window.len()), (11, 11, 0));
+    }
+
+    #[test]
+    fn memory_comes_back_when_the_last_reader_is_gone() {
+        let spares = Spares::new(1_000, 1);
+        let rows: Vec<Row> = (0..2).map(|_| spares.row(spares.take().unwrap())).collect();
+        let bytes = rows[0].bytes();
+        drop(rows);
+        assert_eq!(spares.memory().len(), 1, "one is still read");
+        assert_eq!(bytes.len(), 4_000);
+        drop(bytes);
+        assert_eq!(spares.memory().len(), 1, "no more than the most");
+        let row = spares.row(spares.take().unwrap());
+        assert!(spares.memory().is_empty());
+        drop(spares);
+        assert_eq!(row.values().len(), 1_000);
     }
 
     #[test]

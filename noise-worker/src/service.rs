@@ -9,19 +9,15 @@ use std::{
 };
 
 use ledger::{CheckpointStore, ShardHeader, Written};
-use proto::{
-    CoordinateRange, DEFAULT_CHUNK_BYTES, JobId, ReleaseKey, Result, RowRange, ServiceError, chunk_of,
-    model::FetchSlice, pb,
-};
+use proto::{ElementType, JobId, ReleaseKey, Result, RowRange, ServiceError, model::FetchSlice, pb};
 use tokio::sync::mpsc;
 
 use crate::{
+    delivery::{Delivery, Slice},
     leases::Leases,
     metric_definitions as metric,
-    recipe::Recipe,
-    replay::{self, Replay},
+    regions::Regions,
     row::Row,
-    shard::Shard,
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -35,20 +31,14 @@ const QUEUE: usize = 4;
 #[derive(Debug)]
 pub struct NoiseService {
     leases: Arc<Leases>,
+    regions: Arc<Regions>,
+    chunk_bytes: usize,
     draining: AtomicBool,
 }
 
-/// A request whose every part has been checked.
-struct Slice {
-    shard: Arc<Shard>,
-    rows: RowRange,
-    range: CoordinateRange,
-    deadline: Instant,
-}
-
 impl NoiseService {
-    pub fn new(leases: Arc<Leases>) -> Arc<Self> {
-        Arc::new(Self { leases, draining: AtomicBool::new(false) })
+    pub fn new(leases: Arc<Leases>, regions: Arc<Regions>, chunk_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { leases, regions, chunk_bytes, draining: AtomicBool::new(false) })
     }
 
     /// New requests are refused from now on; those under way go on.
@@ -60,11 +50,12 @@ impl NoiseService {
     pub fn fetch_slice(self: &Arc<Self>, request: FetchSlice) -> Result<mpsc::Receiver<Result<pb::Chunk>>> {
         let slice = self.check(request).inspect_err(count)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let service = self.clone();
+        let (leases, regions, chunk_bytes) = (self.leases.clone(), self.regions.clone(), self.chunk_bytes);
+        let delivery = Delivery { slice, leases, regions, chunk_bytes, out: sender };
         tokio::spawn(node::trace_context::carry(async move {
-            if let Err(error) = service.send(slice, &sender).await {
+            if let Err(error) = delivery.run().await {
                 count(&error);
-                let _ = sender.send(Err(error)).await;
+                let _ = delivery.out.send(Err(error)).await;
             }
         }));
         Ok(receiver)
@@ -74,7 +65,8 @@ impl NoiseService {
         if self.draining.load(Ordering::Relaxed) {
             return Err(ServiceError::Draining);
         }
-        let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms } = request;
+        let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms, element, target } =
+            request;
         let (shard, release_key) = self.leases.shard(&job, shard, lease_epoch)?;
         let grant = shard.grant();
         if !grant.range.contains(&range) {
@@ -86,75 +78,9 @@ impl NoiseService {
         }
         check_tokens(&release_key, &job, branch, rows, &tokens)?;
         let wait = deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis).min(MAX_DEADLINE);
-        Ok(Slice { shard, rows, range, deadline: Instant::now() + wait })
-    }
-
-    async fn send(&self, slice: Slice, out: &mpsc::Sender<Result<pb::Chunk>>) -> Result<()> {
-        let mut replay = Replay::default();
-        for row in slice.rows.as_range() {
-            match slice.shard.row(row, slice.deadline).await? {
-                Some(made) => self.send_made(&slice, row, &made, out).await?,
-                None => self.send_replayed(&slice, row, &mut replay, out).await?,
-            }
-        }
-        Ok(())
-    }
-
-    async fn send_made(
-        &self,
-        slice: &Slice,
-        row: u64,
-        made: &Row,
-        out: &mpsc::Sender<Result<pb::Chunk>>,
-    ) -> Result<()> {
-        let from = (slice.range.start - slice.shard.grant().range.start) as usize * 4;
-        let bytes = made.bytes().slice(from..from + slice.range.len() as usize * 4);
-        self.send_bytes(slice, row, slice.range.start, bytes, out).await
-    }
-
-    async fn send_replayed(
-        &self,
-        slice: &Slice,
-        row: u64,
-        replay: &mut Replay,
-        out: &mpsc::Sender<Result<pb::Chunk>>,
-    ) -> Result<()> {
-        let recipe: &Recipe = slice.shard.recipe().ok_or_else(|| slice.shard.not_owner())?;
-        let mut start = slice.range.start;
-        while start < slice.range.end {
-            let end = (start + replay::piece_len(recipe)).min(slice.range.end);
-            let values = replay.row(recipe, &self.leases.limits, row, CoordinateRange { start, end }).await?;
-            self.send_bytes(slice, row, start, Row::new(values).bytes(), out).await?;
-            start = end;
-        }
-        Ok(())
-    }
-
-    async fn send_bytes(
-        &self,
-        slice: &Slice,
-        row: u64,
-        start: u64,
-        bytes: bytes::Bytes,
-        out: &mpsc::Sender<Result<pb::Chunk>>,
-    ) -> Result<()> {
-        let mut at = 0;
-        while at < bytes.len() {
-            // Looked at before every chunk: a lease can be lost in the middle of a row.
-            if slice.shard.cancelled.is_cancelled() || !self.leases.valid() {
-                return Err(slice.shard.not_owner());
-            }
-            let end = (at + DEFAULT_CHUNK_BYTES).min(bytes.len());
-            slice.shard.mark_released(row);
-            let chunk = chunk_of(row, start + at as u64 / 4, bytes.slice(at..end));
-            metrics::counter!(metric::BYTES_SERVED).increment((end - at) as u64);
-            // The reader is gone: nobody is left to tell.
-            if out.send(Ok(chunk)).await.is_err() {
-                return Ok(());
-            }
-            at = end;
-        }
-        Ok(())
+        let destination =
+            target.map(|target| self.regions.destination(target, rows, range, element)).transpose()?;
+        Ok(Slice { shard, rows, range, element, destination, deadline: Instant::now() + wait })
     }
 
     /// Writes the shard's state and the rows made ahead of release; making goes on afterwards.
@@ -188,6 +114,7 @@ impl NoiseService {
             next_row: generator.next_row(),
             window_start: if rows.is_empty() { generator.next_row() } else { window_start },
             block_state_len: (recipe.slots * noise_kernel::BLOCK) as u64,
+            element: ElementType::F32,
         };
         let next_row = header.next_row;
         let rows: Vec<&[f32]> = rows.iter().map(Row::values).collect();

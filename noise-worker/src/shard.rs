@@ -1,7 +1,10 @@
 //! One shard of one job: its rows made ahead within a bound, and waited for where they are not.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -43,6 +46,7 @@ pub struct Shard {
     /// Rises when the same worker is granted the shard anew.
     epoch: Mutex<u64>,
     recipe: std::sync::OnceLock<Recipe>,
+    history_bytes: AtomicU64,
     rows: Mutex<Rows>,
     /// Rows were added, or the phase changed.
     changed: Notify,
@@ -68,6 +72,7 @@ impl Shard {
             epoch: Mutex::new(grant.epoch),
             grant,
             recipe: std::sync::OnceLock::new(),
+            history_bytes: AtomicU64::new(0),
             rows: Mutex::new(rows),
             changed: Notify::new(),
             demand: Notify::new(),
@@ -116,7 +121,8 @@ impl Shard {
     }
 
     /// Rows may be asked for from now on.
-    pub fn ready(&self, recipe: Recipe, window: Window) {
+    pub fn ready(&self, recipe: Recipe, window: Window, history_bytes: u64) {
+        self.history_bytes.store(history_bytes, Ordering::Relaxed);
         let _ = self.recipe.set(recipe);
         let mut rows = self.rows();
         rows.window = window;
@@ -134,8 +140,10 @@ impl Shard {
         self.rows().released
     }
 
+    /// State and past normals.
     pub fn state_bytes(&self) -> u64 {
-        self.recipe().map_or(0, |recipe| recipe.slots as u64 * 4 * self.grant.range.len())
+        let state = self.recipe().map_or(0, |recipe| recipe.slots as u64 * 4 * self.grant.range.len());
+        state + self.history_bytes.load(Ordering::Relaxed)
     }
 
     pub fn ahead_bytes(&self) -> u64 {
@@ -148,7 +156,9 @@ impl Shard {
         (rows.window.start(), rows.window.rows().cloned().collect())
     }
 
-    /// What to make next: rows to pass over without keeping them, or rows to keep; `None` where the window is full.
+    /// What to make next: rows to pass over without keeping them, or rows to keep; `None` where there is no room in
+    /// the window for a batch. Batches are as large as half the window allows: rows made together share each pass over
+    /// the state, and meanwhile the other half serves.
     pub fn next_batch(&self, ahead_rows: u64, iterations: u64, at_once: u64) -> Option<Batch> {
         let mut rows = self.rows();
         let keep_from = rows.wanted.saturating_sub(KEPT_BEHIND);
@@ -158,7 +168,11 @@ impl Shard {
             return Some(Batch::Skip((keep_from - next).min(at_once.max(16))));
         }
         let end = (rows.wanted + ahead_rows.max(1)).min(iterations);
-        (next < end).then(|| Batch::Keep((end - next).min(at_once)))
+        let room = end.saturating_sub(next);
+        let batch = at_once.min(ahead_rows / 2).max(1);
+        let waited_for = next < rows.wanted;
+        let enough = room >= batch || end == iterations || waited_for;
+        (room > 0 && enough).then(|| Batch::Keep(room.min(batch)))
     }
 
     pub fn push(&self, made: Vec<Row>) {
@@ -208,12 +222,18 @@ impl Shard {
         if row < rows.window.start() {
             return Ok(Some(None));
         }
-        if row >= rows.wanted {
-            // Asked for row: the next ones are worth making now.
-            rows.wanted = row + 1;
+        rows.wanted = rows.wanted.max(row + 1);
+        let found = rows.window.get(row).cloned();
+        if found.is_none() {
             self.demand.notify_one();
         }
-        Ok(rows.window.get(row).map(|row| Some(row.clone())))
+        Ok(found.map(Some))
+    }
+
+    /// A row was delivered, or won't be: now the next ones are worth making. Not before, so that making them does
+    /// not take the cores from delivering what is ready.
+    pub fn served(&self) {
+        self.demand.notify_one();
     }
 
     pub fn mark_released(&self, row: u64) {

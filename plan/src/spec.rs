@@ -13,7 +13,7 @@ use crate::{Coefficients, Layout, Mechanism, PlanError, Tree, check, round, stra
 pub const FORMAT: u32 = 1;
 
 /// The version of the noise stream this build makes; `docs/noise-stream.md` says what its bits are.
-pub const STREAM_VERSION: u32 = 1;
+pub const STREAM_VERSION: u32 = 2;
 
 /// Which rounds one user may take part in: rounds i < j of one user satisfy **j − i ≥ `min_sep`** (others count
 /// j − i − 1), and there are at most `max_participations` of them. Both are at least 1.

@@ -5,15 +5,19 @@
 
 mod chunk;
 mod commitment;
+mod element;
 mod error;
+mod frame;
 mod ids;
 pub mod model;
 mod range;
 mod token;
 
-pub use chunk::{ChunkError, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, check_chunk, chunk_of};
+pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::Commitment;
+pub use element::ElementType;
 pub use error::{Result, ServiceError};
+pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
 pub use ids::{IdError, Incarnation, JobId, WorkerId};
 pub use range::{CoordinateRange, RowRange};
 pub use token::{ReleaseKey, ReleaseToken};

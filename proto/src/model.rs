@@ -1,8 +1,8 @@
 //! Requests and grants after the boundary has checked them.
 
 use crate::{
-    Commitment, CoordinateRange, Incarnation, JobId, ReleaseToken, Result, RowRange, ServiceError, WorkerId,
-    pb,
+    Commitment, CoordinateRange, ElementType, Incarnation, JobId, ReleaseToken, Result, RowRange,
+    ServiceError, WorkerId, pb,
 };
 
 fn digest(field: &str, bytes: &[u8]) -> Result<[u8; 32]> {
@@ -77,16 +77,18 @@ impl TryFrom<pb::BindRequest> for Bind {
 pub struct Fetch {
     pub bind: Bind,
     pub range: CoordinateRange,
+    pub element: ElementType,
     pub deadline_ms: Option<u64>,
 }
 
 impl TryFrom<pb::FetchRequest> for Fetch {
     type Error = ServiceError;
     fn try_from(request: pb::FetchRequest) -> Result<Self> {
-        let pb::FetchRequest { job, branch, rows, range, commitments, deadline_ms } = request;
+        let pb::FetchRequest { job, branch, rows, range, commitments, deadline_ms, element_type } = request;
         Ok(Self {
             bind: pb::BindRequest { job, branch, rows, commitments }.try_into()?,
             range: range.try_into()?,
+            element: element_type.try_into()?,
             deadline_ms: (deadline_ms > 0).then_some(deadline_ms),
         })
     }
@@ -104,6 +106,29 @@ pub struct FetchSlice {
     /// One for each row.
     pub tokens: Vec<ReleaseToken>,
     pub deadline_ms: Option<u64>,
+    pub element: ElementType,
+    /// Where to write the rows instead of sending them.
+    pub target: Option<Target>,
+}
+
+/// A place in a lent region: `slot` is the first row's, the others follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub region: [u8; 16],
+    pub slot: u32,
+}
+
+impl Target {
+    fn of(region: &[u8], slot: u32) -> Result<Option<Self>> {
+        if region.is_empty() {
+            return Ok(None);
+        }
+        let allowed = "16 bytes, or none";
+        let region = region
+            .try_into()
+            .map_err(|_| ServiceError::invalid("region", format!("{} bytes", region.len()), allowed))?;
+        Ok(Some(Self { region, slot }))
+    }
 }
 
 impl TryFrom<pb::FetchSliceRequest> for FetchSlice {
@@ -120,14 +145,48 @@ impl TryFrom<pb::FetchSliceRequest> for FetchSlice {
             range: request.range.try_into()?,
             tokens: tokens.iter().map(|t| ReleaseToken::try_from(t.as_slice())).collect::<Result<_>>()?,
             deadline_ms: (request.deadline_ms > 0).then_some(request.deadline_ms),
+            element: request.element_type.try_into()?,
+            target: Target::of(&request.region, request.slot)?,
         })
     }
 }
+
+/// How processes on the worker's own host reach it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalAccess {
+    /// Boot id of the host.
+    pub host: String,
+    /// `unix:///path` where Shards is served too.
+    pub endpoint: Option<String>,
+    /// Path of the socket that takes shared-memory regions.
+    pub lending: Option<String>,
+}
+
+fn given(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+impl From<pb::LocalAccess> for LocalAccess {
+    fn from(local: pb::LocalAccess) -> Self {
+        Self { host: local.host, endpoint: given(local.endpoint), lending: given(local.lending) }
+    }
+}
+
+impl From<LocalAccess> for pb::LocalAccess {
+    fn from(local: LocalAccess) -> Self {
+        let LocalAccess { host, endpoint, lending } = local;
+        Self { host, endpoint: endpoint.unwrap_or_default(), lending: lending.unwrap_or_default() }
+    }
+}
+
+/// What an endpoint may look like.
+const ENDPOINT_SCHEMES: [&str; 3] = ["http://", "https://", "unix:///"];
 
 #[derive(Clone, Debug)]
 pub struct Register {
     pub worker: WorkerId,
     pub endpoint: String,
+    pub local: Option<LocalAccess>,
     pub protocol_version: u32,
     pub stream_version: u32,
     pub incarnation: Incarnation,
@@ -136,16 +195,17 @@ pub struct Register {
 impl TryFrom<pb::RegisterRequest> for Register {
     type Error = ServiceError;
     fn try_from(request: pb::RegisterRequest) -> Result<Self> {
-        if !request.endpoint.starts_with("http://") && !request.endpoint.starts_with("https://") {
+        if !ENDPOINT_SCHEMES.iter().any(|scheme| request.endpoint.starts_with(scheme)) {
             return Err(ServiceError::invalid(
                 "endpoint",
                 format!("{:?}", request.endpoint),
-                "http://host:port",
+                "http://host:port or unix:///path",
             ));
         }
         Ok(Self {
             worker: WorkerId::new(request.worker)?,
             endpoint: request.endpoint,
+            local: request.local.map(Into::into),
             protocol_version: request.protocol_version,
             stream_version: request.stream_version,
             incarnation: request.incarnation.as_slice().try_into()?,

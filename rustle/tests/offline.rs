@@ -175,7 +175,7 @@ fn plans_are_made_and_looked_into() {
         2,
         &["noise_multiplier"],
     );
-    fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 1\nsede = 3\n").unwrap();
+    fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 2\nsede = 3\n").unwrap();
     bench.refused("account zcdp --plan bad.toml --delta 1e-6", 1, &["sede"]);
 }
 

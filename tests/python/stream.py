@@ -1,4 +1,4 @@
-"""The noise stream of docs/noise-stream.md, version 1, once more in numpy.
+"""The noise stream of docs/noise-stream.md, version 2, once more in numpy.
 
 Written to be read beside the specification; every float32 operation is one numpy call, so that each rounds once,
 in the order given there.
@@ -34,7 +34,7 @@ def branch_key(job_key, job, branch, plan_digest):
     """HKDF-SHA-256 (RFC 5869), one block of output."""
     job = job.encode()
     info = b"branch" + struct.pack("<I", len(job)) + job + struct.pack("<Q", branch) + plan_digest
-    secret = hmac.digest(b"rustle noise-stream v1", job_key, hashlib.sha256)
+    secret = hmac.digest(b"rustle noise-stream v2", job_key, hashlib.sha256)
     return hmac.digest(secret, info + b"\x01", hashlib.sha256)
 
 
@@ -63,27 +63,55 @@ def quarter_round(x, a, b, c, d):
         x[by] = (mixed << U32(turn)) | (mixed >> U32(32 - turn))
 
 
+def fma(a, b, c):
+    """a·b + c rounded once. The product is exact in float64, and a sum rounded to odd there rounds to float32 as if it
+    had never been rounded before."""
+    product, c = np.multiply(a, b, dtype=np.float64), np.asarray(c, np.float64)
+    total = product + c
+    of_c = total - product
+    lost = (product - (total - of_c)) + (c - of_c)
+    pattern = total.view(np.int64)
+    towards = np.where((lost > 0) == (total > 0), 1, -1)
+    odd = pattern + np.where((lost != 0) & (pattern & 1 == 0), towards, 0)
+    return odd.view(np.float64).astype(F32)
+
+
 def normals(key, rounds, stream, start, end):
     """The standard normals of coordinates start..end of a stream."""
     first, last = start // BLOCK, (end - 1) // BLOCK
-    counters = np.arange(first * 48, (last + 1) * 48, dtype=np.uint64)
-    # [noise block, group of 16 ChaCha blocks, lane, word]
-    words = chacha(key, rounds, stream, counters).reshape(-1, 3, 16, 16)
-    # Each group feeds five rows of pairs with words 0..15; the last row of pairs takes word 15 of all three.
-    triples = words[..., :15].reshape(-1, 3, 16, 5, 3).transpose(0, 1, 3, 2, 4).reshape(-1, 15, 16, 3)
-    left_over = words[..., 15].transpose(0, 2, 1)[:, None]
-    a, b, c = np.moveaxis(np.concatenate([triples, left_over], axis=1), -1, 0)
-    radius = np.sqrt(F32(2) * minus_log(a, b))
+    counters = np.arange(first * 32, (last + 1) * 32, dtype=np.uint64)
+    # [noise block, group of 16 ChaCha blocks, lane, word] → [noise block, pair row, a or c, lane]
+    words = chacha(key, rounds, stream, counters).reshape(-1, 2, 16, 16)
+    words = words.transpose(0, 1, 3, 2).reshape(-1, 16, 2, 16)
+    a, c = words[:, :, 0], words[:, :, 1]
+    radius = np.sqrt(F32(-2) * log(a, extensions(key, rounds, stream, first, a)))
     cosine, sine = cos_sin(c)
     values = np.stack([radius * cosine, radius * sine], axis=2)  # [block, pair row, cosine or sine, lane]
     return values.reshape(-1)[start - first * BLOCK : end - first * BLOCK]
 
 
-def minus_log(a, b):
-    """−ln u, u = (2³²a + b + ½)·2⁻⁶⁴; above ½ by way of w = 1 − u."""
+def folded(a):
+    """How far a is from its nearer end, and whether that is the upper one."""
     above = a >= U32(1 << 31)
-    a, b = np.where(above, ~a, a), np.where(above, ~b, b)
-    w = ((a.astype(F32) * F32(2.0**32) + b.astype(F32)) + F32(0.5)) * F32(2.0**-64)
+    return np.where(above, ~a, a), above
+
+
+def extensions(key, rounds, stream, first, a):
+    """The extension words of the pairs that need them, shaped like a; elsewhere 0."""
+    words = np.zeros_like(a)
+    for block, row in {(block, row) for block, row, _ in np.argwhere(folded(a)[0] < U32(1 << 20))}:
+        counter = (1 << 63) + 16 * (first + int(block)) + int(row)
+        words[block, row] = chacha(key, rounds, stream, np.array([counter], np.uint64))[0]
+    return words
+
+
+def log(a, extension):
+    """ln u, u = (a + ½)·2⁻³² or (2³²a + extension + ½)·2⁻⁶⁴; above ½ by way of w = 1 − u."""
+    a, above = folded(a)
+    extension = np.where(above, ~extension, extension)
+    fine = (a.astype(F32) + F32(0.5)) * F32(2.0**-32)
+    refined = ((a.astype(F32) * F32(2.0**32) + extension.astype(F32)) + F32(0.5)) * F32(2.0**-64)
+    w = np.where(a < U32(1 << 20), refined, fine)
     u = np.where(above, F32(1) - w, w)
 
     # u = m·2^k with m in [√½, √2), √½ being the float32 below it.
@@ -95,13 +123,13 @@ def minus_log(a, b):
 
     p = np.full_like(f, LOG[0])
     for coefficient in LOG[1:]:
-        p = p * f + coefficient
+        p = fma(p, f, coefficient)
     k = k.astype(F32)
     square = f * f
     y = (square * f) * p
-    y = y + k * LN2_LOW
-    y = y - F32(0.5) * square
-    return -((y + f) + k * LN2_HIGH)
+    y = fma(k, LN2_LOW, y)
+    y = fma(F32(-0.5), square, y)
+    return fma(k, LN2_HIGH, y + f)
 
 
 def cos_sin(c):
@@ -110,7 +138,7 @@ def cos_sin(c):
     within = (c - (quarter << U32(30))).view(np.int32)
     y = (2 * within + 1).astype(F32) * ANGLE_STEP
     s = y * y
-    sine = y + (y * s) * ((SIN[0] * s + SIN[1]) * s + SIN[2])
-    cosine = (F32(1) - F32(0.5) * s) + (s * s) * ((COS[0] * s + COS[1]) * s + COS[2])
+    sine = fma(y * s, fma(fma(SIN[0], s, SIN[1]), s, SIN[2]), y)
+    cosine = fma(s * s, fma(fma(COS[0], s, COS[1]), s, COS[2]), fma(F32(-0.5), s, F32(1)))
     turns = quarter & U32(3)
     return np.choose(turns, [cosine, -sine, -cosine, sine]), np.choose(turns, [sine, cosine, -sine, -cosine])

@@ -40,8 +40,8 @@ def test_any_range(tmp_path, start, end):
 def test_where_counters_outgrow_32_bits(tmp_path):
     spec = plan(IDENTITY, 3)
     key = stream.branch_key(KEY, "default", 0, plan_digest(spec))
-    # Noise block n begins at ChaCha block 48·n.
-    start = (2**32 // 48) * 512 - 700
+    # Noise block n begins at ChaCha block 32·n.
+    start = (2**32 // 32) * 512 - 700
     theirs = noise(tmp_path, spec, (0, 1), (start, start + 2000), iid=True)
     assert same_bits([stream.normals(key, 20, 0, start, start + 2000)], theirs)
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and `tests` may depend on all.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
     ("plan", &["strategy"]),
@@ -13,9 +13,11 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("proto", &[]),
     ("ledger", &["proto", "plan"]),
     ("node", &[]),
-    ("client", &["proto", "node"]),
-    ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node"]),
+    ("shared-memory", &["proto"]),
+    ("client", &["proto", "node", "shared-memory"]),
+    ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),
     ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
+    ("plot", &[]),
 ];
 
 const FREE: [&str; 3] = ["rustle", "bench", "tests"];

@@ -59,6 +59,7 @@ fn a_worker_serves_nothing_without_a_token_of_its_coordinator() {
         range: Some(pb::CoordinateRange { start: 0, end: 8 }),
         tokens: vec![token],
         deadline_ms: 1_000,
+        ..pb::FetchSliceRequest::default()
     };
     let epoch = cluster.runtime.block_on(cluster.client.routing(&job)).unwrap().routes[0].lease_epoch;
     let ask = |request: pb::FetchSliceRequest| {
@@ -121,6 +122,7 @@ fn other_versions_and_plans_are_refused() {
     let plan = &plans()[0];
     let register = |protocol_version, stream_version| {
         let request = pb::RegisterRequest {
+            local: None,
             worker: "w".into(),
             endpoint: "http://127.0.0.1:1".into(),
             protocol_version,

@@ -9,7 +9,8 @@ use futures::future::BoxFuture;
 use proto::model::FetchSlice;
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use proto::{
-    Commitment, CoordinateRange, JobId, ReleaseKey, ReleaseToken, Result, RowRange, ServiceError, chunk_of,
+    Commitment, CoordinateRange, ElementType, JobId, ReleaseKey, ReleaseToken, Result, RowRange,
+    ServiceError, chunk_of,
 };
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt};
@@ -93,7 +94,7 @@ fn good_chunks(request: &FetchSlice) -> Vec<pb::Chunk> {
             range.as_range().step_by(100).map(move |start| {
                 let values = start..(start + 100).min(range.end);
                 let bytes: Vec<u8> = values.flat_map(|at| value(row, at).to_le_bytes()).collect();
-                chunk_of(row, start, bytes.into())
+                chunk_of(row, start, ElementType::F32, bytes.into())
             })
         })
         .collect()
@@ -166,6 +167,7 @@ pub fn routing(endpoints: &[Option<String>]) -> Routing {
         range: CoordinateRange { start: u64::from(shard) * 1000, end: (u64::from(shard) + 1) * 1000 },
         lease_epoch: 1,
         endpoint: endpoint.clone(),
+        local: None,
     });
     let dimension = endpoints.len() as u64 * 1000;
     Routing { job: job(), branch: 0, dimension, iterations: 100, routes: routes.collect() }

@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use proto::model::LocalAccess;
 use proto::{Incarnation, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
 #[derive(Clone, Debug)]
 pub struct Member {
     pub endpoint: String,
+    pub local: Option<LocalAccess>,
     pub incarnation: Incarnation,
     pub last_heard: Instant,
     /// Whether it has said which leases it holds.
@@ -40,6 +42,7 @@ impl Membership {
         now: Instant,
         worker: &WorkerId,
         endpoint: String,
+        local: Option<LocalAccess>,
         incarnation: Incarnation,
     ) -> Result<()> {
         if let Some(member) = self.members.get(worker)
@@ -51,7 +54,7 @@ impl Membership {
             });
         }
         self.awaited.remove(worker);
-        let member = Member { endpoint, incarnation, last_heard: now, has_reported: false };
+        let member = Member { endpoint, local, incarnation, last_heard: now, has_reported: false };
         self.members.insert(worker.clone(), member);
         Ok(())
     }
@@ -135,7 +138,7 @@ mod tests {
 
     fn with_old(now: Instant) -> Membership {
         let mut membership = Membership::new(TTL);
-        membership.register(now, &worker(), "http://a:1".into(), OLD).unwrap();
+        membership.register(now, &worker(), "http://a:1".into(), None, OLD).unwrap();
         membership
     }
 
@@ -156,9 +159,10 @@ mod tests {
     fn a_name_changes_hands_only_after_the_lease() {
         let start = Instant::now();
         let mut membership = with_old(start);
-        let early = membership.register(start + TTL / 2, &worker(), "http://b:1".into(), NEW).unwrap_err();
+        let early =
+            membership.register(start + TTL / 2, &worker(), "http://b:1".into(), None, NEW).unwrap_err();
         assert!(early.retry_safe() && early.to_string().contains("the name w"), "{early}");
-        membership.register(start + TTL, &worker(), "http://b:1".into(), NEW).unwrap();
+        membership.register(start + TTL, &worker(), "http://b:1".into(), None, NEW).unwrap();
         let old = membership.heard(start + TTL, &worker(), OLD).unwrap_err();
         assert!(matches!(old, ServiceError::MustRegister { .. }));
         assert!(!membership.deregister(&worker(), OLD));
@@ -168,7 +172,7 @@ mod tests {
     #[test]
     fn the_same_process_may_register_again() {
         let start = Instant::now();
-        with_old(start).register(start, &worker(), "http://a:2".into(), OLD).unwrap();
+        with_old(start).register(start, &worker(), "http://a:2".into(), None, OLD).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use node::listener::Listener;
 use node::rpc_metrics::RpcMetricsLayer;
 use node::trace_propagation::TraceLayer;
 use proto::pb::{
@@ -12,7 +13,7 @@ use proto::pb::{
     workers_server::{self, WorkersServer},
 };
 use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
-use tokio::net::TcpListener;
+use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -31,7 +32,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 /// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
 pub async fn serve(
     coordinator: Arc<Coordinator>,
-    listener: TcpListener,
+    listener: Listener,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -54,7 +55,14 @@ pub async fn serve(
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
 
     let closing = shutdown.clone();
-    let server = Server::builder()
+    let until_closing = async move {
+        closing.cancelled().await;
+        // Whoever watches learns it before the connection goes.
+        health.set_not_serving::<JobsServer<JobsService>>().await;
+        health.set_not_serving::<NoiseServer<NoiseService>>().await;
+        health.set_not_serving::<WorkersServer<WorkersService>>().await;
+    };
+    let router = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .max_frame_size(FRAME_BYTES)
@@ -64,14 +72,19 @@ pub async fn serve(
         .add_service(reflection)
         .add_service(jobs)
         .add_service(noise)
-        .add_service(workers)
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async move {
-            closing.cancelled().await;
-            // Whoever watches learns it before the connection goes.
-            health.set_not_serving::<JobsServer<JobsService>>().await;
-            health.set_not_serving::<NoiseServer<NoiseService>>().await;
-            health.set_not_serving::<WorkersServer<WorkersService>>().await;
-        });
+        .add_service(workers);
+    let server = async {
+        match listener {
+            Listener::Tcp(listener) => {
+                let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
+                router.serve_with_incoming_shutdown(connections, until_closing).await
+            }
+            Listener::Unix(socket) => {
+                let (listener, _file) = socket.into_parts();
+                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), until_closing).await
+            }
+        }
+    };
     let too_late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSING_TIME).await;

@@ -6,7 +6,7 @@ use proto::model::Bind;
 use proto::{JobId, ReleaseToken, Result};
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, JobView, ShardView};
+use crate::cluster::{Cluster, JobView, Member, ShardView};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{BINDINGS_REFUSED, ROWS_BOUND};
 use crate::release::Releaser;
@@ -46,11 +46,15 @@ impl Coordinator {
 
 fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
     let record = &view.record;
-    let route = |shard: &ShardView| Route {
-        shard: shard.record.shard,
-        range: shard.record.range,
-        lease_epoch: shard.record.epoch,
-        endpoint: endpoint_of(cluster, shard, now),
+    let route = |shard: &ShardView| {
+        let member = holder(cluster, shard, now);
+        Route {
+            shard: shard.record.shard,
+            range: shard.record.range,
+            lease_epoch: shard.record.epoch,
+            endpoint: member.map(|member| member.endpoint.clone()),
+            local: member.and_then(|member| member.local.clone()),
+        }
     };
     Routing {
         job: record.job.clone(),
@@ -62,7 +66,7 @@ fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
 }
 
 /// `None` unless the process that holds the lease lives and has said that the shard is ready.
-fn endpoint_of(cluster: &Cluster, shard: &ShardView, now: Instant) -> Option<String> {
+fn holder<'a>(cluster: &'a Cluster, shard: &ShardView, now: Instant) -> Option<&'a Member> {
     let member = cluster.members.live(shard.record.owner.as_ref()?, now)?;
-    (shard.is_ready && shard.holder == Some(member.incarnation)).then(|| member.endpoint.clone())
+    (shard.is_ready && shard.holder == Some(member.incarnation)).then_some(member)
 }

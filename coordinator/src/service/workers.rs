@@ -11,8 +11,8 @@ use crate::coordinator::Coordinator;
 impl Coordinator {
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
         check_versions(&request)?;
-        let Register { worker, endpoint, incarnation, .. } = request;
-        self.cluster().members.register(Instant::now(), &worker, endpoint.clone(), incarnation)?;
+        let Register { worker, endpoint, local, incarnation, .. } = request;
+        self.cluster().members.register(Instant::now(), &worker, endpoint.clone(), local, incarnation)?;
         info!(%worker, endpoint, "worker registered");
         self.nudge.notify_one();
         Ok(pb::RegisterResponse {

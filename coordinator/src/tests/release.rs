@@ -61,7 +61,12 @@ async fn a_proxied_fetch_checks_its_range_before_it_binds() {
     let coordinator = std::sync::Arc::new(open(&folder));
     coordinator.create_job(create(4096, 1)).await.unwrap();
     let range = CoordinateRange { start: 0, end: 4097 };
-    let fetch = proto::model::Fetch { bind: bind(0..1, "x"), range, deadline_ms: Some(50) };
+    let fetch = proto::model::Fetch {
+        bind: bind(0..1, "x"),
+        range,
+        element: proto::ElementType::F32,
+        deadline_ms: Some(50),
+    };
     let error = coordinator.fetch(fetch).await.err().unwrap();
     assert!(matches!(error, ServiceError::RangeBeyondDimension { .. }), "{error}");
     assert_eq!(coordinator.job_message(&job()).unwrap().rows_bound, 0);
@@ -74,7 +79,12 @@ async fn without_workers_a_proxied_fetch_names_what_is_missing() {
     let coordinator = std::sync::Arc::new(open(&folder));
     coordinator.create_job(create(4096, 2)).await.unwrap();
     let range = CoordinateRange { start: 100, end: 4000 };
-    let fetch = proto::model::Fetch { bind: bind(0..1, "x"), range, deadline_ms: Some(300) };
+    let fetch = proto::model::Fetch {
+        bind: bind(0..1, "x"),
+        range,
+        element: proto::ElementType::F32,
+        deadline_ms: Some(300),
+    };
     let items: Vec<_> = coordinator.fetch(fetch).await.unwrap().collect().await;
     match items.as_slice() {
         [Err(ServiceError::RangeUnavailable { missing, waited_ms, .. })] => {

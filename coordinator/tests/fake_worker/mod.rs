@@ -9,7 +9,7 @@ use client::Connections;
 use ledger::{CheckpointStore, ShardHeader};
 use proto::model::{FetchSlice, LeaseGrant};
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
-use proto::{PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, chunk_of};
+use proto::{ElementType, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, chunk_of};
 use tokio::net::TcpListener;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
@@ -81,6 +81,7 @@ impl FakeWorker {
         pb::RegisterRequest {
             worker: self.name.clone(),
             endpoint: self.endpoint.clone(),
+            local: None,
             protocol_version: PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,
             incarnation: self.incarnation.to_vec(),
@@ -125,7 +126,7 @@ impl FakeWorker {
             for start in request.range.as_range().step_by(300) {
                 let values = start..(start + 300).min(request.range.end);
                 let bytes: Vec<u8> = values.flat_map(|at| value(row, at).to_le_bytes()).collect();
-                chunks.push(Ok(chunk_of(row, start, bytes.into())));
+                chunks.push(Ok(chunk_of(row, start, ElementType::F32, bytes.into())));
             }
         }
         Ok(chunks)
@@ -146,6 +147,7 @@ impl FakeWorker {
             next_row: 3,
             window_start: 3,
             block_state_len: 1,
+            element: ElementType::F32,
         };
         let state = vec![0.5; lease.range.len().div_ceil(512) as usize];
         let store = CheckpointStore::open(&lease.store_url)?;

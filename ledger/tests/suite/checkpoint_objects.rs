@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use ledger::{CheckpointRecord, CheckpointStore, LedgerError, ShardHeader, Written, piece_object};
-use proto::{CoordinateRange, model::CheckpointPiece};
+use proto::{CoordinateRange, ElementType, model::CheckpointPiece};
 
 use crate::{id, range};
 
@@ -35,6 +35,7 @@ fn header(range: CoordinateRange, block_state_len: u64, window_start: u64) -> Sh
         next_row: 9,
         window_start,
         block_state_len,
+        element: ElementType::F32,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The service over gRPC.
+//! The generated service. Its `FetchSlice` is not reached over a socket: [`super::slices`] answers it without copies.
 
 use std::{pin::Pin, sync::Arc};
 

@@ -1,3 +1,7 @@
 //! Ways to reach a worker's service. Each is a thin adapter; none holds state.
 
+mod frames;
 pub mod grpc;
+pub mod lending;
+pub mod server;
+pub mod slices;

@@ -18,10 +18,10 @@ mechanism.theta=[3fefae147ae147ae,3fe0000000000000]
 noise_multiplier=401d84189374bc6a
 participation.max_participations=5
 participation.min_sep=400
-stream_version=1
+stream_version=2
 ";
 
-const BLT_DIGEST: &str = "ac93a530a108b04d8147c6ac64fef0838a328ab658dfe0d1f5230025b442ef1e";
+const BLT_DIGEST: &str = "feba151def2fff5940392da600aa122b2656e2f5621023aa71646ee7a4570974";
 const LAYOUT_DIGEST: &str = "c2279419c6b77d73c406a7ed7eda7188d45d0269320751ad6555ce95e7825ca4";
 
 #[test]
@@ -47,7 +47,7 @@ fn order_whitespace_and_defaults_do_not_change_the_digest() {
         clip_norm=1
         noise_multiplier   = 7.379e0
         iterations = 2_000   # rows
-        stream_version = 1
+        stream_version = 2
         format = 1
         layout.dimension = 77
         mechanism = { omega = [ 0.125,

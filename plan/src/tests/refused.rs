@@ -42,7 +42,7 @@ fn fields_that_do_not_belong_or_are_not_there() {
 #[test]
 fn numbers_out_of_range() {
     assert_told("format = 1", "format = 2", &["`format` is 2; allowed: 1"]);
-    assert_told("stream_version = 1", "stream_version = 9", &["`stream_version` is 9; allowed: 1"]);
+    assert_told("stream_version = 2", "stream_version = 9", &["`stream_version` is 9; allowed: 2"]);
     assert_told("chacha_rounds = 20", "chacha_rounds = 8", &["`chacha_rounds` is 8; allowed: 20 or 12"]);
     assert_told("= 2000", "= 0", &["`iterations` is 0; allowed: 1 to"]);
     assert_told("= 2000", "= 4294967296", &["`iterations` is 4294967296"]);

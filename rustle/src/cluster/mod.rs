@@ -28,6 +28,10 @@ pub struct ClusterOptions {
     /// Further flags for the coordinator and for every worker.
     pub coordinator_flags: Vec<String>,
     pub worker_flags: Vec<String>,
+    /// Unix sockets in a folder of `dir` instead of TCP, for coordinator and workers.
+    pub unix: bool,
+    /// Workers take regions of shared memory.
+    pub shared_memory: bool,
 }
 
 impl ClusterOptions {
@@ -40,6 +44,8 @@ impl ClusterOptions {
             threads_per_worker: 1,
             coordinator_flags: vec![],
             worker_flags: vec![],
+            unix: false,
+            shared_memory: false,
         }
     }
 }
@@ -49,13 +55,15 @@ pub struct LocalCluster {
     options: ClusterOptions,
     key: [u8; 32],
     coordinator: Option<Process>,
+    /// Where it listens, once it has chosen.
     coordinator_address: String,
+    url: String,
     workers: Vec<Option<Process>>,
 }
 
 impl fmt::Debug for LocalCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LocalCluster({}, {} workers, [secret key])", self.coordinator_address, self.workers.len())
+        write!(f, "LocalCluster({}, {} workers, [secret key])", self.url, self.workers.len())
     }
 }
 
@@ -64,9 +72,14 @@ impl LocalCluster {
     /// the thread that started them.
     pub fn start(options: ClusterOptions, key: [u8; 32]) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&options.dir).with_context(|| format!("create {}", options.dir.display()))?;
-        let (listen, workers) = (options.listen.clone(), options.workers);
+        let workers = options.workers;
+        let coordinator_address = match options.unix {
+            true => format!("unix:{}", socket(&options.dir, "coordinator")?),
+            false => options.listen.clone(),
+        };
+        let url = String::new();
         let mut cluster =
-            Self { options, key, coordinator: None, coordinator_address: listen, workers: Vec::new() };
+            Self { options, key, coordinator: None, coordinator_address, url, workers: Vec::new() };
         cluster.start_coordinator()?;
         for _ in 0..workers {
             cluster.add_worker()?;
@@ -75,7 +88,7 @@ impl LocalCluster {
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.coordinator_address)
+        self.url.clone()
     }
 
     pub fn dir(&self) -> &Path {
@@ -96,7 +109,8 @@ impl LocalCluster {
         flags.extend(["--data-dir".into(), self.options.dir.join("coordinator").display().to_string()]);
         flags.extend(self.options.coordinator_flags.clone());
         let process = Process::start(&self.options.program, "coordinator", &self.options.dir, flags, None)?;
-        self.coordinator_address = process.grpc().trim_start_matches("http://").to_owned();
+        self.url = process.grpc().to_owned();
+        self.coordinator_address = self.url.trim_start_matches("http://").to_owned();
         self.coordinator = Some(process);
         Ok(())
     }
@@ -116,6 +130,12 @@ impl LocalCluster {
             vec!["worker".to_owned(), "--coordinator".into(), self.url(), "--name".into(), name.clone()];
         flags.extend(["--threads".into(), self.options.threads_per_worker.to_string()]);
         flags.extend(["--key-fd".into(), "0".into()]);
+        if self.options.unix {
+            flags.extend(["--listen".into(), format!("unix:{}", socket(&self.options.dir, &name)?)]);
+        }
+        if self.options.shared_memory {
+            flags.extend(["--shm-socket".into(), socket(&self.options.dir, &format!("{name}.shm"))?]);
+        }
         flags.extend(self.options.worker_flags.clone());
         let process =
             Process::start(&self.options.program, &name, &self.options.dir, flags, Some(&self.key))?;
@@ -150,4 +170,10 @@ impl LocalCluster {
             None => Ok(()),
         }
     }
+}
+
+/// Path of a socket of this cluster. The folder is made by who binds it, for its user alone.
+fn socket(dir: &Path, name: &str) -> anyhow::Result<String> {
+    let path = std::path::absolute(dir)?.join("sockets").join(format!("{name}.sock"));
+    Ok(path.display().to_string())
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::ValueEnum;
 use indicatif::ProgressBar;
 use noise_kernel::{BLOCK, Backend, Generator, Stream};
 use rayon::ThreadPool;
@@ -41,31 +40,12 @@ pub struct NoiseArgs {
     /// Threads; one for each core where left away
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
-    /// Instruction set; the bits are the same on all
-    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
-    backend: BackendName,
+    /// Instruction set: auto, portable, avx2, avx512, neon; the bits are the same on all
+    #[arg(long, default_value = "auto")]
+    backend: Backend,
     /// The .npy file to write: float32 of shape (rows, coordinates)
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BackendName {
-    Auto,
-    Portable,
-    Avx2,
-    Avx512,
-}
-
-impl From<BackendName> for Backend {
-    fn from(name: BackendName) -> Self {
-        match name {
-            BackendName::Auto => Self::Auto,
-            BackendName::Portable => Self::Portable,
-            BackendName::Avx2 => Self::Avx2,
-            BackendName::Avx512 => Self::Avx512,
-        }
-    }
 }
 
 pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -77,7 +57,7 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let steps = args.steps.0.clone();
     within("--steps", &steps, branch.plan.iterations(), "the plan's iterations")?;
     let stream =
-        Stream::new(&branch.key, branch.rounds).with_backend(args.backend.into()).map_err(bad_use)?;
+        Stream::new(&branch.key, branch.rounds).with_backend(args.backend).map_err(bad_use)?;
     let streams = if args.iid { branch.plan.streams(steps.clone()) } else { steps.clone() };
     let (rows, coordinates) = (streams.end - streams.start, range.end - range.start);
     let threads = args.threads.map_or(0, usize::from);

@@ -37,6 +37,12 @@ pub struct UpArgs {
     /// Where the coordinator listens
     #[arg(long, default_value = "127.0.0.1:7300")]
     listen: String,
+    /// Unix sockets in DATA_DIR/sockets instead of TCP
+    #[arg(long, conflicts_with = "listen")]
+    unix: bool,
+    /// Workers write rows to shared memory that jobs of this user lend them
+    #[arg(long)]
+    shared_memory: bool,
 }
 
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -46,6 +52,8 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("find this program")?;
     let mut options = ClusterOptions::new(program, args.data_dir.clone(), args.workers.into());
     options.listen = args.listen.clone();
+    options.unix = args.unix;
+    options.shared_memory = args.shared_memory;
     let cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let job = runtime.block_on(async {

@@ -1,0 +1,109 @@
+//! Arguments that several commands take.
+
+use anyhow::Context;
+use clap::ValueEnum;
+use noise_kernel::Backend;
+
+/// What to run on.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Compute {
+    /// Threads; one a core unless given
+    #[arg(long, value_parser = positive)]
+    pub threads: Option<usize>,
+    /// Instruction set
+    #[arg(long, value_enum, default_value = "auto")]
+    pub backend: Set,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Set {
+    Auto,
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+impl Compute {
+    pub fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(cores)
+    }
+
+    /// Error: an instruction set this processor does not have.
+    pub fn backend(&self) -> anyhow::Result<Backend> {
+        let backend = match self.backend {
+            Set::Auto => Backend::Auto,
+            Set::Portable => Backend::Portable,
+            Set::Avx2 => Backend::Avx2,
+            Set::Avx512 => Backend::Avx512,
+        };
+        let has = Backend::available();
+        let runs = backend == Backend::Auto || has.contains(&backend);
+        anyhow::ensure!(runs, "--backend {backend:?}: this processor has none; allowed: Auto, {has:?}");
+        Ok(backend)
+    }
+
+    /// Runs `work` with this number of threads.
+    pub fn install<T: Send>(&self, work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+        with_threads(self.threads(), work)
+    }
+}
+
+pub fn with_threads<T: Send>(
+    threads: usize,
+    work: impl FnOnce() -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.with_context(|| format!("start {threads} threads"))?.install(work)
+}
+
+/// Processors this process may run on.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+pub fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("allowed: a whole number from 1 on".into()),
+    }
+}
+
+/// A positive number of coordinates; 1e6 is read as a million.
+pub fn coordinates(text: &str) -> Result<u64, String> {
+    let allowed = "allowed: a whole number from 1 to 1e12, such as 100000 or 1e5";
+    let number: f64 = text.parse().map_err(|_| allowed)?;
+    let whole = number.fract() == 0.0 && (1.0..=1e12).contains(&number);
+    if whole { Ok(number as u64) } else { Err(allowed.into()) }
+}
+
+/// A time above 0.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && number <= 3600.0 => Ok(number),
+        _ => Err("allowed: seconds, above 0 and up to 3600".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_measure_nothing_are_refused() {
+        assert_eq!(positive("2"), Ok(2));
+        assert!(["0", "-1", "two", "1.5"].iter().all(|text| positive(text).is_err()));
+        assert_eq!(coordinates("1e6"), Ok(1_000_000));
+        assert!(["0", "1.5", "1e13", "nan", "-4"].iter().all(|text| coordinates(text).is_err()));
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        assert!(["0", "nan", "inf", "-1"].iter().all(|text| seconds(text).is_err()));
+    }
+
+    #[test]
+    fn a_missing_instruction_set_is_refused_by_name() {
+        let compute = Compute { threads: Some(1), backend: Set::Avx512 };
+        match compute.backend() {
+            Ok(backend) => assert!(Backend::available().contains(&backend)),
+            Err(error) => assert!(error.to_string().contains("Avx512: this processor has none"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A real coordinator and a real worker, and a job's own client of both.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use ::rustle::cluster::{ClusterOptions, LocalCluster};
+use anyhow::{Context, ensure};
+use client::{Client, Connections, FetchRequest, Region, Tuning};
+use noise_kernel::JobKey;
+use plan::{Mechanism, Participation, Plan, PlanSpec};
+use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
+use serde::Serialize;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::usage::{self, Usage};
+
+const KEY: [u8; 32] = [9; 32];
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    Tcp,
+    Unix,
+    SharedMemory,
+}
+
+impl Transport {
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Unix, Self::SharedMemory];
+}
+
+/// One round of one transport: seconds for each row alone, and for as many rows in one request.
+pub struct Served {
+    pub bind: Vec<f64>,
+    pub wait: Vec<f64>,
+    pub bytes_per_second: f64,
+}
+
+pub struct Serving {
+    cluster: LocalCluster,
+    remote: Client,
+    near: Client,
+    region: Region,
+    buffer: Vec<f32>,
+    dimension: u64,
+    jobs: u32,
+    _folder: TempDir,
+}
+
+impl Serving {
+    /// `rows`: slots of the region, and rows made ahead.
+    pub fn start(runtime: &Runtime, dimension: u64, rows: u64, chunk_bytes: usize) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut options = ClusterOptions::new(program()?, folder.path().to_owned(), 1);
+        options.threads_per_worker = crate::arguments::cores();
+        options.shared_memory = true;
+        let socket = folder.path().join("sockets/worker.sock").display().to_string();
+        let (rows_flag, bytes) = (rows.to_string(), (rows * dimension * 5).to_string());
+        let flags = ["--unix-socket", &socket, "--ahead-rows", &rows_flag, "--ahead-bytes", &bytes];
+        options.worker_flags = flags.map(str::to_owned).to_vec();
+        options.worker_flags.extend(["--chunk-bytes".into(), chunk_bytes.to_string()]);
+        let cluster = LocalCluster::start(options, KEY)?;
+        let _inside = runtime.enter();
+        let url = cluster.url();
+        let range = CoordinateRange { start: 0, end: dimension };
+        Ok(Self {
+            remote: Client::with_connections(&url, Connections::new().without_local())?,
+            near: Client::connect(&url)?,
+            region: Region::create(range, rows as u32, ElementType::F32)?,
+            buffer: vec![1.0; (dimension * rows / 2) as usize],
+            cluster,
+            dimension,
+            jobs: 0,
+            _folder: folder,
+        })
+    }
+
+    /// New connections of another tuning.
+    pub fn tune(&mut self, runtime: &Runtime, tuning: Tuning) -> anyhow::Result<()> {
+        let _inside = runtime.enter();
+        let connections = Connections::new().tuned(tuning);
+        self.near = Client::with_connections(&self.cluster.url(), connections.clone())?;
+        self.remote = Client::with_connections(&self.cluster.url(), connections.without_local())?;
+        Ok(())
+    }
+
+    /// A job of 2 · `rows` rows, all made before the first is asked for: nothing is made while it is measured.
+    pub fn measure(&mut self, runtime: &Runtime, transport: Transport, rows: u64) -> anyhow::Result<Served> {
+        let job = self.create(runtime, 2 * rows)?;
+        self.wait_made(runtime, &job, 2 * rows)?;
+        // The routing is known from here on, as it is to a job that runs.
+        runtime.block_on(self.client(transport).routing(&job))?;
+        let mut served = Served { bind: vec![], wait: vec![], bytes_per_second: 0.0 };
+        for row in 0..rows {
+            let (bind, wait) = runtime.block_on(self.fetch(&job, transport, row..row + 1))?;
+            served.bind.push(bind);
+            served.wait.push(wait);
+        }
+        let (_, seconds) = runtime.block_on(self.fetch(&job, transport, rows..2 * rows))?;
+        served.bytes_per_second = (4 * self.dimension * rows) as f64 / seconds;
+        runtime.block_on(self.near.jobs().destroy(&job))?;
+        Ok(served)
+    }
+
+    /// Rows one after the other, made while they are served.
+    pub fn use_at_full_speed(
+        &mut self,
+        runtime: &Runtime,
+        transport: Transport,
+        rows: u64,
+    ) -> anyhow::Result<Usage> {
+        let job = self.create(runtime, 1 << 20)?;
+        runtime.block_on(self.fetch(&job, transport, 0..1))?;
+        let pid = self.cluster.worker(0).context("the worker")?.pid();
+        let (before, started) = (usage::of(pid)?, Instant::now());
+        for row in 1..=rows {
+            runtime.block_on(self.fetch(&job, transport, row..row + 1))?;
+        }
+        let used = usage::of(pid)?.since(&before, started.elapsed().as_secs_f64(), rows);
+        runtime.block_on(self.near.jobs().destroy(&job))?;
+        Ok(used)
+    }
+
+    fn client(&self, transport: Transport) -> &Client {
+        match transport {
+            Transport::Tcp => &self.remote,
+            Transport::Unix | Transport::SharedMemory => &self.near,
+        }
+    }
+
+    /// Seconds to bind the rows, and to have them.
+    async fn fetch(
+        &mut self,
+        job: &JobId,
+        transport: Transport,
+        rows: std::ops::Range<u64>,
+    ) -> anyhow::Result<(f64, f64)> {
+        let client = self.client(transport).clone();
+        let rows = RowRange { start: rows.start, end: rows.end };
+        let commitments = vec![Commitment::of_text("bench"); rows.len() as usize];
+        let started = Instant::now();
+        let tokens = client.bind(job, 0, rows, &commitments).await?;
+        let bind = started.elapsed().as_secs_f64();
+        let range = CoordinateRange { start: 0, end: self.dimension };
+        let deadline = (Instant::now() + PATIENCE).into();
+        let request = FetchRequest { job: job.clone(), branch: 0, rows, range, commitments, deadline };
+        let started = Instant::now();
+        match transport {
+            Transport::SharedMemory => {
+                client.fetch_bound_region(request, tokens, &mut self.region, 0).await?
+            }
+            _ => {
+                let out = &mut self.buffer[..(self.dimension * rows.len()) as usize];
+                client.fetch_bound_into(request, tokens, out).await?;
+            }
+        }
+        Ok((bind, started.elapsed().as_secs_f64()))
+    }
+
+    fn create(&mut self, runtime: &Runtime, iterations: u64) -> anyhow::Result<JobId> {
+        self.jobs += 1;
+        let job = JobId::new(format!("bench-{}", self.jobs))?;
+        let plan = Plan::new(PlanSpec {
+            chacha_rounds: 20,
+            iterations,
+            noise_multiplier: 1.0,
+            clip_norm: 1.0,
+            participation: Participation { min_sep: 1, max_participations: 1 },
+            mechanism: Mechanism::LambdaCgd { lambda: 0.9 },
+            layout: None,
+        })?;
+        let request = pb::CreateJobRequest {
+            job: job.to_string(),
+            plan_toml: plan.to_toml_string()?,
+            dimension: self.dimension,
+            shards: 1,
+            key_commitment: JobKey::from_bytes(&KEY)?.commitment().to_vec(),
+            plan_digest: vec![],
+        };
+        runtime.block_on(self.near.jobs().create(request))?;
+        Ok(job)
+    }
+
+    /// Until the worker says that it has made rows 0..`rows`, and lets its threads come to rest.
+    fn wait_made(&self, runtime: &Runtime, job: &JobId, rows: u64) -> anyhow::Result<()> {
+        let metrics = self.cluster.worker(0).context("the worker")?.metrics();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status: serde_json::Value = serde_json::from_str(&get(metrics, "/status")?)?;
+            let shards = status["shards"].as_array().context("the worker's shards")?;
+            let made = shards
+                .iter()
+                .find(|shard| shard["job"] == job.as_str())
+                .map(|shard| shard["next_row"].clone());
+            let ready = runtime.block_on(self.near.jobs().get(job))?.shards_ready == 1;
+            if ready && made.and_then(|made| made.as_u64()) == Some(rows) {
+                std::thread::sleep(Duration::from_millis(50));
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "the worker has not made {rows} rows after {PATIENCE:?}: {status}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// `RUSTLE_BIN`, else the one built beside this program.
+fn program() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("RUSTLE_BIN") {
+        return Ok(path.into());
+    }
+    let program = std::env::current_exe()?.with_file_name("rustle");
+    ensure!(program.exists(), "{} is missing: cargo build --release -p rustle", program.display());
+    Ok(program)
+}
+
+fn get(base: &str, path: &str) -> anyhow::Result<String> {
+    let address = base.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address)?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an HTTP answer")?;
+    ensure!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+    Ok(body.to_owned())
+}

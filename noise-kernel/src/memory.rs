@@ -1,0 +1,92 @@
+//! Buffer for state and rows: zero without being touched, aligned to cache lines, in huge pages where the system allows them.
+//!
+//! Pages come into being on the thread that first writes them, which is the one that makes their rows.
+
+use crate::KernelError;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{NonNull, null_mut};
+
+/// Values of binary32, all +0 at first. As secret as what is in it: it has no `Debug`.
+pub struct Buffer {
+    start: NonNull<f32>,
+    len: usize,
+}
+
+impl Buffer {
+    /// Error: more than the system gives.
+    pub fn zeroed(what: &'static str, len: usize) -> Result<Self, KernelError> {
+        if len == 0 {
+            return Ok(Self { start: NonNull::dangling(), len: 0 });
+        }
+        let bytes = len * size_of::<f32>();
+        let refused = || KernelError::OutOfMemory { what, bytes: bytes as u128 };
+        let flags = MapFlags::PRIVATE;
+        // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
+        let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let start = start.ok().and_then(|start| NonNull::new(start.cast::<f32>())).ok_or_else(refused)?;
+        let memory = Self { start, len };
+        // Fewer entries in the page tables; a system that refuses is only slower.
+        #[cfg(target_os = "linux")]
+        // SAFETY: the advice covers this mapping and changes no contents.
+        let _ = unsafe { madvise(memory.address(), bytes, Advice::LinuxHugepage) };
+        Ok(memory)
+    }
+
+    fn address(&self) -> *mut c_void {
+        self.start.as_ptr().cast()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: the mapping was made by `zeroed` with this length, and nothing refers to it any more. It fails
+            // only for arguments that are not a mapping.
+            let _ = unsafe { munmap(self.address(), self.len * size_of::<f32>()) };
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // SAFETY: `len` values are mapped and readable for as long as `self` lives; all bits are values.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above, and writable; `&mut self` keeps others away.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+// SAFETY: the mapping belongs to this value alone, as a Vec's buffer does.
+unsafe impl Send for Buffer {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for Buffer {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_aligned_and_writable() {
+        let mut memory = Buffer::zeroed("the state", 1 << 20).unwrap();
+        assert!(memory.iter().all(|v| v.to_bits() == 0));
+        assert_eq!(memory.as_ptr() as usize % 64, 0);
+        memory[(1 << 20) - 1] = 1.0;
+        assert_eq!(memory.iter().sum::<f32>(), 1.0);
+        assert!(Buffer::zeroed("the state", 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn too_much_is_refused() {
+        let error = Buffer::zeroed("the state", 1 << 60).err().unwrap();
+        assert_eq!(error.to_string(), "the system has no 4611686018427387904 bytes for the state");
+    }
+}

@@ -1,0 +1,43 @@
+//! Rows rounded to bf16, where a request asks for that.
+
+use bytes::Bytes;
+
+/// The upper half of a finite value's bits, rounded to nearest, ties to even.
+pub fn round(value: f32) -> u16 {
+    let bits = value.to_bits();
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
+/// Little-endian.
+pub fn bytes(values: &[f32]) -> Bytes {
+    struct Owner(Vec<u16>);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0)
+        }
+    }
+    Bytes::from_owner(Owner(values.iter().map(|value| round(*value)).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_to_nearest_and_ties_to_even() {
+        let cases = [
+            (0.0, 0x0000),
+            (-0.0, 0x8000),
+            (1.0, 0x3f80),
+            (f32::from_bits(0x3f80_8000), 0x3f80),
+            (f32::from_bits(0x3f81_8000), 0x3f82),
+            (f32::from_bits(0x3f80_8001), 0x3f81),
+            (f32::from_bits(0xbf80_7fff), 0xbf80),
+            (f32::from_bits(0x3fff_ffff), 0x4000),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(round(value), expected, "{value}");
+        }
+        assert_eq!(bytes(&[1.0, -2.0])[..], [0x80, 0x3f, 0x00, 0xc0]);
+    }
+}

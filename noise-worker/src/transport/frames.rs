@@ -1,0 +1,69 @@
+//! The body of a `FetchSlice` answer: frames whose data is the row's own memory, handed to the socket without a copy.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+use http_body::{Body, Frame};
+use proto::{Result, frame_head, pb};
+use tokio::sync::mpsc;
+use tonic::{Code, Status};
+
+/// Chunks as they come, then a status. A chunk is two frames: its head, made here, and its data as it is.
+pub struct ChunkBody {
+    chunks: mpsc::Receiver<Result<pb::Chunk>>,
+    data: Option<Bytes>,
+    has_ended: bool,
+}
+
+impl ChunkBody {
+    pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>) -> Self {
+        Self { chunks, data: None, has_ended: false }
+    }
+}
+
+impl Body for ChunkBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(data) = self.data.take() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        let next = std::task::ready!(self.chunks.poll_recv(task));
+        let frame = match next {
+            Some(Ok(chunk)) => {
+                let head = frame_head(&chunk);
+                self.data = Some(chunk.data).filter(|data| !data.is_empty());
+                return Poll::Ready(Some(Ok(Frame::data(head))));
+            }
+            Some(Err(error)) => trailers(error.into()),
+            None => trailers(Status::new(Code::Ok, "")),
+        };
+        self.has_ended = true;
+        Poll::Ready(Some(frame))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.has_ended && self.data.is_none()
+    }
+}
+
+fn trailers(status: Status) -> Result<Frame<Bytes>, Status> {
+    let mut trailers = HeaderMap::new();
+    if status.code() == Code::Ok {
+        trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
+    } else {
+        status.add_header(&mut trailers)?;
+    }
+    Ok(Frame::trailers(trailers))
+}

@@ -1,0 +1,91 @@
+//! In front of the generated service: takes `FetchSlice`, whose answers must not be copied into messages, and leaves
+//! all else to it.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http_body_util::{BodyExt, Limited};
+use prost::Message;
+use proto::{
+    FRAME_PREFIX, MAX_MESSAGE_BYTES, ServiceError,
+    model::FetchSlice,
+    pb::{self, shards_server::ShardsServer},
+};
+use tonic::{Status, body::Body, server::NamedService};
+use tower::Service;
+
+use super::{frames::ChunkBody, grpc::Shards};
+use crate::service::NoiseService;
+
+const PATH: &str = "/rustle.v1.Shards/FetchSlice";
+
+#[derive(Clone)]
+pub struct Slices {
+    service: Arc<NoiseService>,
+    others: ShardsServer<Shards>,
+}
+
+impl Slices {
+    pub fn new(service: Arc<NoiseService>) -> Self {
+        let others = ShardsServer::new(Shards(service.clone()))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Self { service, others }
+    }
+}
+
+impl NamedService for Slices {
+    const NAME: &'static str = <ShardsServer<Shards> as NamedService>::NAME;
+}
+
+impl Service<Request<Body>> for Slices {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if request.uri().path() != PATH {
+            return self.others.call(request);
+        }
+        let service = self.service.clone();
+        Box::pin(async move { Ok(fetch(&service, request).await.unwrap_or_else(Status::into_http)) })
+    }
+}
+
+async fn fetch(service: &Arc<NoiseService>, request: Request<Body>) -> Result<Response<Body>, Status> {
+    let request = FetchSlice::try_from(read(request.into_body()).await?)?;
+    let chunks = service.fetch_slice(request)?;
+    let mut response = Response::new(Body::new(ChunkBody::new(chunks)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    Ok(response)
+}
+
+/// The one message of the request.
+async fn read(body: Body) -> Result<pb::FetchSliceRequest, Status> {
+    let whole = Limited::new(body, FRAME_PREFIX + MAX_MESSAGE_BYTES).collect().await;
+    let whole =
+        whole.map_err(|error| Status::invalid_argument(format!("the request can't be read: {error}")))?;
+    let bytes = whole.to_bytes();
+    let refused = |value: String| {
+        Status::from(ServiceError::invalid("request", value, "one whole gRPC message, not compressed"))
+    };
+    let (prefix, message) =
+        bytes.split_at_checked(FRAME_PREFIX).ok_or_else(|| refused(format!("{} bytes", bytes.len())))?;
+    let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
+    if prefix[0] != 0 {
+        return Err(Status::unimplemented("the request is compressed; allowed: identity"));
+    }
+    if length != message.len() {
+        return Err(refused(format!("a message of {length} bytes in {} bytes", message.len())));
+    }
+    pb::FetchSliceRequest::decode(message).map_err(|error| refused(error.to_string()))
+}

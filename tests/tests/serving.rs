@@ -1,0 +1,394 @@
+//! Every way a row can travel brings the same bytes, and none of them around the rules.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+use std::{
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    time::{Duration, Instant},
+};
+
+use client::{FetchRequest, Region};
+use plan::Plan;
+use proto::{Commitment, CoordinateRange, ElementType, JobId, Result, RowRange, ServiceError, pb};
+use rustix::process::{Pid, Signal, kill_process};
+use tests::{TestCluster, assert_same_bits, expected, flags, job, plans, start_with};
+use tokio_stream::StreamExt;
+
+const DIMENSION: u64 = 3_700;
+const ROWS: std::ops::Range<u64> = 0..9;
+
+fn plan() -> Plan {
+    plans().swap_remove(3)
+}
+
+fn request(job: &JobId, rows: std::ops::Range<u64>, range: std::ops::Range<u64>) -> FetchRequest {
+    FetchRequest {
+        job: job.clone(),
+        branch: 0,
+        rows: RowRange { start: rows.start, end: rows.end },
+        range: CoordinateRange { start: range.start, end: range.end },
+        commitments: rows.map(|row| Commitment::of_text(&format!("step {row}"))).collect(),
+        deadline: (Instant::now() + Duration::from_secs(20)).into(),
+    }
+}
+
+fn region(cluster: &TestCluster, range: std::ops::Range<u64>, slots: u32, element: ElementType) -> Region {
+    cluster.client.lend(CoordinateRange { start: range.start, end: range.end }, slots, element).unwrap()
+}
+
+fn fetch_region(cluster: &TestCluster, request: FetchRequest, region: &mut Region, slot: u32) -> Result<()> {
+    cluster.runtime.block_on(cluster.client.fetch_region(request, region, slot))
+}
+
+fn rows_of(region: &Region, slots: std::ops::Range<u32>) -> Vec<Vec<f32>> {
+    slots.map(|slot| region.row(slot).unwrap().to_vec()).collect()
+}
+
+/// The nearer of the two neighbours, the even one between them: said otherwise than the code says it.
+fn bf16(value: f32) -> u16 {
+    let below = value.to_bits() >> 16;
+    let (down, up) = (f32::from_bits(below << 16) as f64, f32::from_bits((below + 1) << 16) as f64);
+    let (to_down, to_up) = ((value as f64 - down).abs(), (up - value as f64).abs());
+    let is_up = to_up < to_down || (to_up == to_down && below % 2 == 1);
+    (below + u32::from(is_up)) as u16
+}
+
+fn rounded(rows: &[Vec<f32>]) -> Vec<u16> {
+    rows.iter().flatten().map(|value| bf16(*value)).collect()
+}
+
+/// Bytes that workers of all of the cluster say they have written to shared memory.
+fn placed(cluster: &TestCluster, workers: usize) -> u64 {
+    let of = |worker: usize| {
+        let page = tests::get(cluster.cluster.worker(worker).unwrap().metrics(), "/metrics");
+        let line = page.lines().find(|line| line.starts_with("rustle_worker_placed_bytes_total"));
+        line.and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or(0)
+    };
+    (0..workers).map(of).sum()
+}
+
+#[test]
+fn every_transport_brings_the_oracles_bytes() {
+    let plan = plan();
+    for (unix, shared_memory) in [(false, false), (true, false), (false, true), (true, true)] {
+        let cluster = start_with(2, |options| {
+            options.unix = unix;
+            options.shared_memory = shared_memory;
+        });
+        assert_eq!(cluster.cluster.url().starts_with("unix:///"), unix);
+        let job = job("ways");
+        cluster.create(&job, &plan, DIMENSION, 3).unwrap();
+        let good = expected(&job, &plan, ROWS, 0..DIMENSION);
+        assert_same_bits(&cluster.fetch(&job, ROWS, 0..DIMENSION).unwrap(), &good);
+
+        let mut halves = vec![0u16; (ROWS.end * DIMENSION) as usize];
+        let asked = request(&job, ROWS, 0..DIMENSION);
+        cluster.runtime.block_on(cluster.client.fetch_bf16_into(asked, &mut halves)).unwrap();
+        assert_eq!(halves, rounded(&good));
+
+        let mut lent = region(&cluster, 0..DIMENSION, 12, ElementType::F32);
+        fetch_region(&cluster, request(&job, ROWS, 0..DIMENSION), &mut lent, 2).unwrap();
+        assert_same_bits(&rows_of(&lent, 2..11), &good);
+        assert!(rows_of(&lent, 0..2).iter().flatten().all(|value| *value == 0.0), "another slot was written");
+        let written = 9 * DIMENSION * 4;
+        let expected_bytes = if shared_memory { written } else { 0 };
+        assert_eq!(placed(&cluster, 2), expected_bytes, "unix: {unix}, shared memory: {shared_memory}");
+
+        let mut lent = region(&cluster, 500..2_000, 9, ElementType::Bf16);
+        fetch_region(&cluster, request(&job, ROWS, 600..1_900), &mut lent, 0).unwrap();
+        for (slot, row) in good.iter().enumerate() {
+            let got = &lent.row_bf16(slot as u32).unwrap()[100..1_400];
+            assert_eq!(got, rounded(&[row[600..1_900].to_vec()]));
+        }
+    }
+}
+
+#[test]
+fn rows_that_have_left_the_window_reach_a_region_too() {
+    let plan = plan();
+    let cluster = start_with(1, |options| options.shared_memory = true);
+    let job = job("replayed");
+    cluster.create(&job, &plan, DIMENSION, 1).unwrap();
+    cluster.fetch(&job, 30..31, 0..DIMENSION).unwrap();
+    let mut lent = region(&cluster, 0..DIMENSION, 3, ElementType::F32);
+    fetch_region(&cluster, request(&job, 3..6, 0..DIMENSION), &mut lent, 0).unwrap();
+    assert_same_bits(&rows_of(&lent, 0..3), &expected(&job, &plan, 3..6, 0..DIMENSION));
+}
+
+#[test]
+fn a_client_on_the_workers_host_prefers_its_socket() {
+    let cluster = start_with(1, |options| {
+        let socket = options.dir.join("own/worker.sock").display().to_string();
+        // Nobody listens where it says that it is: only the socket leads there.
+        options.worker_flags = flags(&["--unix-socket", &socket, "--advertise", "http://127.0.0.1:1"]);
+    });
+    let (job, plan) = (job("near"), plan());
+    cluster.create(&job, &plan, DIMENSION, 1).unwrap();
+    assert_same_bits(
+        &cluster.fetch(&job, 0..2, 0..DIMENSION).unwrap(),
+        &expected(&job, &plan, 0..2, 0..DIMENSION),
+    );
+    let mode =
+        |path: &str| std::fs::metadata(cluster.dir.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("own"), mode("own/worker.sock")), (0o700, 0o600));
+}
+
+#[test]
+fn a_socket_that_is_gone_is_no_reason_to_fail() {
+    let cluster = start_with(1, |options| {
+        let socket = options.dir.join("own/worker.sock").display().to_string();
+        options.worker_flags = flags(&["--unix-socket", &socket]);
+    });
+    let (job, plan) = (job("far"), plan());
+    cluster.create(&job, &plan, DIMENSION, 1).unwrap();
+    cluster.wait_ready(&job);
+    std::fs::remove_file(cluster.dir.path().join("own/worker.sock")).unwrap();
+    assert_same_bits(
+        &cluster.fetch(&job, 0..2, 0..DIMENSION).unwrap(),
+        &expected(&job, &plan, 0..2, 0..DIMENSION),
+    );
+}
+
+#[test]
+fn a_worker_killed_in_mid_fetch_costs_a_region_no_byte() {
+    let mut cluster = start_with(3, |options| options.shared_memory = true);
+    let (job, plan) = (job("killed"), plan());
+    cluster.create(&job, &plan, DIMENSION, 5).unwrap();
+    let mut lent = region(&cluster, 0..DIMENSION, 40, ElementType::F32);
+    fetch_region(&cluster, request(&job, 0..4, 0..DIMENSION), &mut lent, 0).unwrap();
+    let client = cluster.client.clone();
+    let asked = request(&job, 4..40, 0..DIMENSION);
+    let fetching =
+        cluster.runtime.spawn(async move { client.fetch_region(asked, &mut lent, 4).await.map(|()| lent) });
+    cluster.cluster.kill_worker(1).unwrap();
+    let mut lent = cluster.runtime.block_on(fetching).unwrap().unwrap();
+    cluster.cluster.start_worker(1).unwrap();
+    let good = expected(&job, &plan, 0..40, 0..DIMENSION);
+    assert_same_bits(&rows_of(&lent, 0..40), &good);
+    fetch_region(&cluster, request(&job, 7..9, 0..DIMENSION), &mut lent, 0).unwrap();
+    assert_same_bits(&rows_of(&lent, 0..2), &good[7..9]);
+    assert_same_bits(&rows_of(&lent, 2..40), &good[2..]);
+}
+
+#[test]
+fn a_frozen_worker_keeps_memory_that_nobody_reads_any_more() {
+    let cluster = start_with(2, |options| options.shared_memory = true);
+    let (job, plan) = (job("frozen"), plan());
+    cluster.create(&job, &plan, DIMENSION, 2).unwrap();
+    let mut lent = region(&cluster, 0..DIMENSION, 1, ElementType::F32);
+    fetch_region(&cluster, request(&job, 0..1, 0..DIMENSION), &mut lent, 0).unwrap();
+    let first = lent.layout().id;
+    let pid = Pid::from_raw(cluster.cluster.worker(0).unwrap().pid() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    // Its lease moves to the other worker, which brings the rest of the row.
+    fetch_region(&cluster, request(&job, 1..2, 0..DIMENSION), &mut lent, 0).unwrap();
+    assert_same_bits(&rows_of(&lent, 0..1), &expected(&job, &plan, 1..2, 0..DIMENSION));
+    fetch_region(&cluster, request(&job, 2..3, 0..DIMENSION), &mut lent, 0).unwrap();
+    assert_ne!(lent.layout().id, first, "memory with an unanswered request was used again");
+    kill_process(pid, Signal::CONT).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_same_bits(&rows_of(&lent, 0..1), &expected(&job, &plan, 2..3, 0..DIMENSION));
+}
+
+#[test]
+fn two_jobs_lend_regions_to_the_same_worker() {
+    let cluster = start_with(1, |options| options.shared_memory = true);
+    let (a, b, plan) = (job("a"), job("b"), plan());
+    cluster.create(&a, &plan, DIMENSION, 2).unwrap();
+    cluster.create(&b, &plan, DIMENSION, 1).unwrap();
+    let mut first = region(&cluster, 0..DIMENSION, 1, ElementType::F32);
+    let mut second = region(&cluster, 0..DIMENSION, 1, ElementType::F32);
+    let other = {
+        let _inside = cluster.runtime.enter();
+        client::Client::connect(&cluster.cluster.url()).unwrap()
+    };
+    for row in 0..15 {
+        let (ask_a, ask_b) =
+            (request(&a, row..row + 1, 0..DIMENSION), request(&b, row..row + 1, 0..DIMENSION));
+        let both = async {
+            tokio::join!(
+                cluster.client.fetch_region(ask_a, &mut first, 0),
+                other.fetch_region(ask_b, &mut second, 0)
+            )
+        };
+        let (got_a, got_b) = cluster.runtime.block_on(both);
+        got_a.and(got_b).unwrap();
+        assert_same_bits(&rows_of(&first, 0..1), &expected(&a, &plan, row..row + 1, 0..DIMENSION));
+        assert_same_bits(&rows_of(&second, 0..1), &expected(&b, &plan, row..row + 1, 0..DIMENSION));
+    }
+}
+
+#[test]
+fn a_region_too_small_for_the_request_is_refused() {
+    let cluster = start_with(1, |options| options.shared_memory = true);
+    let (job, plan) = (job("small"), plan());
+    cluster.create(&job, &plan, DIMENSION, 1).unwrap();
+    let mut lent = region(&cluster, 100..600, 2, ElementType::F32);
+    for (rows, range, slot) in
+        [(0..1, 99..600, 0), (0..1, 100..601, 0), (0..1, 100..600, 2), (0..2, 100..600, 1)]
+    {
+        let error = fetch_region(&cluster, request(&job, rows, range), &mut lent, slot).unwrap_err();
+        assert_eq!(error.kind(), "invalid_argument", "{error}");
+    }
+    assert_eq!(placed(&cluster, 1), 0);
+}
+
+/// A region lent by hand, and requests by the generated client: what any other program would do.
+struct ByHand {
+    cluster: TestCluster,
+    job: JobId,
+    plan: Plan,
+    epoch: u64,
+    lent: shared_memory::Region,
+    _loan: shared_memory::Loan,
+}
+
+const FILL: u8 = 0xa5;
+
+impl ByHand {
+    fn new(range: std::ops::Range<u64>, slots: u32) -> Self {
+        let cluster = start_with(1, |options| options.shared_memory = true);
+        let (job, plan) = (job("hand"), plan());
+        cluster.create(&job, &plan, DIMENSION, 1).unwrap();
+        cluster.wait_ready(&job);
+        let route = cluster.runtime.block_on(cluster.client.routing(&job)).unwrap().routes.remove(0);
+        let range = CoordinateRange { start: range.start, end: range.end };
+        let mut lent = shared_memory::Region::create(range, slots, ElementType::F32).unwrap();
+        for slot in 0..slots {
+            lent.row_bytes_mut(slot).unwrap().fill(FILL);
+        }
+        let loan = lent.lend(&route.local.unwrap().lending.unwrap()).unwrap();
+        Self { cluster, job, plan, epoch: route.lease_epoch, lent, _loan: loan }
+    }
+
+    fn token(&self, row: u64) -> Vec<u8> {
+        let rows = RowRange { start: row, end: row + 1 };
+        let commitments = [Commitment::of_text("by hand")];
+        let bind = self.cluster.client.bind(&self.job, 0, rows, &commitments);
+        self.cluster.runtime.block_on(bind).unwrap()[0].to_bytes()
+    }
+
+    fn request(&self, row: u64, token: Vec<u8>) -> pb::FetchSliceRequest {
+        pb::FetchSliceRequest {
+            job: self.job.to_string(),
+            lease_epoch: self.epoch,
+            rows: Some(pb::RowRange { start: row, end: row + 1 }),
+            range: Some(pb::CoordinateRange { start: 0, end: DIMENSION }),
+            tokens: vec![token],
+            deadline_ms: 5_000,
+            region: self.lent.layout().id.0.to_vec(),
+            ..pb::FetchSliceRequest::default()
+        }
+    }
+
+    fn ask(&self, request: pb::FetchSliceRequest) -> Result<Vec<pb::Chunk>> {
+        let endpoint = self.cluster.cluster.worker(0).unwrap().grpc().to_owned();
+        self.cluster.runtime.block_on(async {
+            let mut worker = pb::shards_client::ShardsClient::connect(endpoint).await.unwrap();
+            let mut stream = worker.fetch_slice(request).await.map_err(ServiceError::from)?.into_inner();
+            let mut chunks = vec![];
+            while let Some(chunk) = stream.next().await {
+                chunks.push(chunk.map_err(ServiceError::from)?);
+            }
+            Ok(chunks)
+        })
+    }
+
+    fn is_untouched(&self) -> bool {
+        (0..self.lent.layout().slots)
+            .all(|slot| self.lent.row_bytes(slot).unwrap().iter().all(|byte| *byte == FILL))
+    }
+}
+
+#[test]
+fn nothing_is_written_to_a_region_without_a_token_of_its_row() {
+    let hand = ByHand::new(0..DIMENSION, 2);
+    let (good, other) = (hand.token(4), hand.token(5));
+    let mut forged = good.clone();
+    forged[63] ^= 1;
+    let request = |token: &[u8]| hand.request(4, token.to_vec());
+    let refused = [
+        (request(&[]), "invalid_argument"),
+        (pb::FetchSliceRequest { tokens: vec![], ..request(&good) }, "invalid_argument"),
+        (request(&forged), "not_bound"),
+        (request(&other), "not_bound"),
+        (pb::FetchSliceRequest { lease_epoch: hand.epoch + 1, ..request(&good) }, "fenced"),
+        (pb::FetchSliceRequest { shard: 1, ..request(&good) }, "not_owner"),
+        (pb::FetchSliceRequest { slot: 2, ..request(&good) }, "invalid_argument"),
+        (pb::FetchSliceRequest { slot: u32::MAX, ..request(&good) }, "invalid_argument"),
+        (pb::FetchSliceRequest { element_type: 2, ..request(&good) }, "invalid_argument"),
+        (pb::FetchSliceRequest { element_type: 9, ..request(&good) }, "invalid_argument"),
+        (pb::FetchSliceRequest { region: vec![7; 16], ..request(&good) }, "not_found"),
+        (pb::FetchSliceRequest { region: vec![7; 15], ..request(&good) }, "invalid_argument"),
+    ];
+    for (request, kind) in refused {
+        let error = hand.ask(request.clone()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error} for {request:?}");
+    }
+    assert!(hand.is_untouched(), "a refused request wrote to the region");
+
+    let answer = hand.ask(hand.request(4, good.clone())).unwrap();
+    let sum: u64 = answer.iter().map(|chunk| chunk.placed).sum();
+    assert!(sum == DIMENSION && answer.iter().all(|chunk| chunk.data.is_empty()), "{answer:?}");
+    let row = expected(&hand.job, &hand.plan, 4..5, 0..DIMENSION);
+    assert_same_bits(&[hand.lent.row(0).unwrap().to_vec()], &row);
+    assert!(hand.lent.row_bytes(1).unwrap().iter().all(|byte| *byte == FILL));
+
+    // The same as data: an ordinary gRPC client reads frames that were never messages.
+    let chunks = hand.ask(pb::FetchSliceRequest { region: vec![], ..hand.request(4, good) }).unwrap();
+    let bytes: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.data.to_vec()).collect();
+    assert_eq!(bytes, hand.lent.row_bytes(0).unwrap());
+}
+
+#[test]
+fn a_region_smaller_than_the_range_is_refused_by_the_worker() {
+    let hand = ByHand::new(0..DIMENSION - 1, 1);
+    let error = hand.ask(hand.request(0, hand.token(0))).unwrap_err();
+    assert_eq!(error.kind(), "invalid_argument");
+    assert!(error.to_string().contains("3700") && error.to_string().contains("3699"), "{error}");
+    assert!(hand.is_untouched());
+}
+
+#[test]
+fn senseless_lenders_are_told_why_and_the_worker_goes_on() {
+    let hand = ByHand::new(0..DIMENSION, 1);
+    let path = hand.cluster.dir.path().join("sockets/worker-0.shm.sock");
+    let told = |words: &[u8]| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(words).unwrap();
+        let mut answer = vec![];
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer[..4], 1u32.to_le_bytes(), "{answer:?}");
+        String::from_utf8(answer[8..].to_vec()).unwrap()
+    };
+    assert!(told(&[0; 72]).contains("descriptors"));
+    assert!(told(b"hello").contains("5 bytes"));
+    drop(UnixStream::connect(&path).unwrap());
+    let again = hand.lent.lend(path.to_str().unwrap()).unwrap_err();
+    assert!(again.to_string().contains("lent already"), "{again}");
+    hand.ask(hand.request(0, hand.token(0))).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+}
+
+#[test]
+fn a_worker_bounds_what_is_lent_to_it() {
+    let cluster = start_with(1, |options| {
+        options.shared_memory = true;
+        options.worker_flags = flags(&["--shm-bytes", "64KiB"]);
+    });
+    let range = CoordinateRange { start: 0, end: 8_000 };
+    let path = cluster.dir.path().join("sockets/worker-0.shm.sock");
+    let lend = |region: &shared_memory::Region| region.lend(path.to_str().unwrap());
+    let (first, second) = (
+        shared_memory::Region::create(range, 1, ElementType::F32).unwrap(),
+        shared_memory::Region::create(range, 2, ElementType::F32).unwrap(),
+    );
+    let loan = lend(&first).unwrap();
+    let refused = lend(&second).unwrap_err();
+    assert!(refused.to_string().contains("65536"), "{refused}");
+    drop(loan);
+    let smaller = shared_memory::Region::create(range, 2, ElementType::Bf16).unwrap();
+    cluster.wait_until("the first region is given back", || lend(&smaller).is_ok());
+}
