@@ -35,6 +35,25 @@ impl CpuPool {
 
     /// Its threads are called `name-0`, `name-1`, …
     pub fn named(name: &'static str, threads: usize) -> Result<CpuPool, CpuPoolError> {
+        CpuPool::started(name, threads, |_| {})
+    }
+
+    /// Each thread stays on one of the cores that this process may use, in turn: on machines with several memory nodes
+    /// rows are then made next to their state.
+    pub fn pinned(threads: usize) -> Result<CpuPool, CpuPoolError> {
+        let cores = crate::affinity::allowed_cores();
+        CpuPool::started("cpu", threads, move |index| {
+            if let Some(core) = cores.get(index % cores.len().max(1)) {
+                crate::affinity::stay_on(*core);
+            }
+        })
+    }
+
+    fn started(
+        name: &'static str,
+        threads: usize,
+        start: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<CpuPool, CpuPoolError> {
         // Rayon reads 0 as "as many as there are cores".
         if threads == 0 {
             return Err(CpuPoolError::NoThreads);
@@ -42,6 +61,7 @@ impl CpuPool {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(move |index| format!("{name}-{index}"))
+            .start_handler(start)
             // Without a handler, rayon aborts the process. What can still panic is the drop of an unwanted
             // result.
             .panic_handler(|panic| error!(message = panic_message(&*panic), "panic on the pool"))
@@ -153,6 +173,13 @@ mod tests {
         let seen = trace.scope(pool.run(TraceContext::current)).await.unwrap();
         assert_eq!(seen, Some(trace));
         assert_eq!(pool.run(TraceContext::current).await.unwrap(), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_pinned_thread_has_one_core() {
+        let seen = CpuPool::pinned(1).unwrap().run(crate::affinity::allowed_cores).await.unwrap();
+        assert_eq!(seen, crate::affinity::allowed_cores()[..1]);
     }
 
     #[test]

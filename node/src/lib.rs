@@ -3,6 +3,7 @@
 //!
 //! Architecture invariant: nothing here knows what the processes compute. This crate depends on none of ours.
 
+pub mod affinity;
 pub mod backoff;
 pub mod build_info;
 pub mod cpu_pool;

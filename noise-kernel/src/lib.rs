@@ -43,7 +43,7 @@ pub use history::History;
 pub use key::{BranchKey, JobKey};
 pub use memory::Buffer;
 pub use oracle::Oracle;
-pub use output::Row;
+pub use output::{Row, round_bf16};
 pub use stream::{Rounds, Stream};
 pub use tail::{LARGEST_NORMAL, tail_delta};
 

@@ -54,9 +54,9 @@ pub(crate) fn scale_bf16(out: &mut [u16], x: &[f32], factor: f32) {
     }
 }
 
-/// The upper half of a finite value's bits, rounded to nearest, ties to even.
+/// The upper half of a finite value's bits, rounded to nearest, ties to even: its bfloat16.
 #[inline(always)]
-pub(crate) fn round_bf16(value: f32) -> u16 {
+pub fn round_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }

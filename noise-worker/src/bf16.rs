@@ -1,12 +1,7 @@
 //! Rows rounded to bf16, where a request asks for that.
 
 use bytes::Bytes;
-
-/// The upper half of a finite value's bits, rounded to nearest, ties to even.
-pub fn round(value: f32) -> u16 {
-    let bits = value.to_bits();
-    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
-}
+use noise_kernel::round_bf16;
 
 /// Little-endian.
 pub fn bytes(values: &[f32]) -> Bytes {
@@ -16,7 +11,7 @@ pub fn bytes(values: &[f32]) -> Bytes {
             bytemuck::cast_slice(&self.0)
         }
     }
-    Bytes::from_owner(Owner(values.iter().map(|value| round(*value)).collect()))
+    Bytes::from_owner(Owner(values.iter().map(|value| round_bf16(*value)).collect()))
 }
 
 #[cfg(test)]
@@ -36,7 +31,7 @@ mod tests {
             (f32::from_bits(0x3fff_ffff), 0x4000),
         ];
         for (value, expected) in cases {
-            assert_eq!(round(value), expected, "{value}");
+            assert_eq!(round_bf16(value), expected, "{value}");
         }
         assert_eq!(bytes(&[1.0, -2.0])[..], [0x80, 0x3f, 0x00, 0xc0]);
     }

@@ -59,6 +59,9 @@ pub struct WorkerArgs {
     /// Threads that make noise; 0 for one a core
     #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
     pub threads: usize,
+    /// Keep each of these threads on a core of its own
+    #[arg(long, env = "RUSTLE_WORKER_PIN_THREADS")]
+    pub pin_threads: bool,
     /// Instruction set that makes noise: auto, portable, avx2, avx512, neon; the bits are the same on all
     #[arg(long, env = "RUSTLE_WORKER_BACKEND", default_value = "auto")]
     pub backend: Backend,

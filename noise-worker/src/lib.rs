@@ -100,7 +100,8 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let worker = args.worker_id()?;
     let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
     tracing::info!(asked = %args.backend, chosen = %backend, "instruction set");
-    let pool = CpuPool::new(args.pool_threads()).context("start the CPU pool")?;
+    let pool = if args.pin_threads { CpuPool::pinned } else { CpuPool::new };
+    let pool = pool(args.pool_threads()).context("start the CPU pool")?;
     let copying = CpuPool::named("copy", args.pool_threads()).context("start the copying threads")?;
     let recorder = node::recorder::install_recorder()?;
     metric_definitions::describe_metrics();

@@ -20,7 +20,10 @@ pub struct Row(Arc<Values>);
 enum Values {
     Owned(Vec<f32>),
     /// Gives its memory back when the last reader is gone.
-    Spare { memory: Option<Buffer>, home: Weak<Spares> },
+    Spare {
+        memory: Option<Buffer>,
+        home: Weak<Spares>,
+    },
 }
 
 impl Row {

@@ -142,6 +142,7 @@ impl Writer {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used)] // in helpers of tests
 mod tests {
     use std::{fs::File, os::unix::net::UnixListener};
 

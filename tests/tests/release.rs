@@ -135,9 +135,15 @@ fn other_versions_and_plans_are_refused() {
             workers.register(request).await.map(|_| ()).map_err(ServiceError::from)
         })
     };
-    assert_eq!(register(PROTOCOL_VERSION + 1, 1).unwrap_err().kind(), "protocol_version_mismatch");
-    assert_eq!(register(PROTOCOL_VERSION, 2).unwrap_err().kind(), "stream_version_mismatch");
-    register(PROTOCOL_VERSION, 1).unwrap();
+    assert_eq!(
+        register(PROTOCOL_VERSION + 1, plan::STREAM_VERSION).unwrap_err().kind(),
+        "protocol_version_mismatch"
+    );
+    assert_eq!(
+        register(PROTOCOL_VERSION, plan::STREAM_VERSION + 1).unwrap_err().kind(),
+        "stream_version_mismatch"
+    );
+    register(PROTOCOL_VERSION, plan::STREAM_VERSION).unwrap();
 
     let create = |plan_toml: String, plan_digest: Vec<u8>| {
         let request = pb::CreateJobRequest {
