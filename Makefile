@@ -13,7 +13,7 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-long audit demo bench clean
+.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-avx512 test-long audit demo bench clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -51,6 +51,9 @@ test-python: build ## what an independent implementation says of the noise, the 
 
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh
+
+test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this one has none: some 7 minutes
+	@$(STAGE) avx512 tests/setup/avx512.sh
 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long

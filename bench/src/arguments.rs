@@ -1,7 +1,6 @@
 //! Arguments that several commands take.
 
 use anyhow::Context;
-use clap::ValueEnum;
 use noise_kernel::Backend;
 
 /// What to run on.
@@ -11,16 +10,8 @@ pub struct Compute {
     #[arg(long, value_parser = positive)]
     pub threads: Option<usize>,
     /// Instruction set
-    #[arg(long, value_enum, default_value = "auto")]
-    pub backend: Set,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Set {
-    Auto,
-    Portable,
-    Avx2,
-    Avx512,
+    #[arg(long, default_value = "auto")]
+    pub backend: Backend,
 }
 
 impl Compute {
@@ -30,16 +21,8 @@ impl Compute {
 
     /// Error: an instruction set this processor does not have.
     pub fn backend(&self) -> anyhow::Result<Backend> {
-        let backend = match self.backend {
-            Set::Auto => Backend::Auto,
-            Set::Portable => Backend::Portable,
-            Set::Avx2 => Backend::Avx2,
-            Set::Avx512 => Backend::Avx512,
-        };
-        let has = Backend::available();
-        let runs = backend == Backend::Auto || has.contains(&backend);
-        anyhow::ensure!(runs, "--backend {backend:?}: this processor has none; allowed: Auto, {has:?}");
-        Ok(backend)
+        self.backend.resolve().context("--backend")?;
+        Ok(self.backend)
     }
 
     /// Runs `work` with this number of threads.
@@ -100,10 +83,10 @@ mod tests {
 
     #[test]
     fn a_missing_instruction_set_is_refused_by_name() {
-        let compute = Compute { threads: Some(1), backend: Set::Avx512 };
+        let compute = Compute { threads: Some(1), backend: Backend::Avx512 };
         match compute.backend() {
             Ok(backend) => assert!(Backend::available().contains(&backend)),
-            Err(error) => assert!(error.to_string().contains("Avx512: this processor has none"), "{error}"),
+            Err(error) => assert!(format!("{error:#}").contains("avx512 is not available"), "{error:#}"),
         }
     }
 }

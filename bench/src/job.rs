@@ -4,10 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use noise_kernel::{Backend, Generator, JobKey, Rounds, Stream};
+use noise_kernel::{Backend, Generator, History, JobKey, Rounds, Stream};
 use plan::Coefficients;
 
 use crate::cases::Case;
+
+/// As a worker with memory to spare: what keeping costs was measured, and the sizes measured here fit.
+const HISTORY: History = History::Auto { limit_bytes: 16 << 30 };
 
 /// What state is filled with where measuring starts: timing asks for finite numbers, not for the right ones.
 static FILL: [f32; 1 << 14] = [0.5; 1 << 14];
@@ -52,7 +55,8 @@ impl Job {
         let coefficients = Arc::new(plan.coefficients());
         let buffers = vec![vec![0f32; (range.end - range.start) as usize]; rows];
         let generator =
-            Generator::new(stream.clone(), coefficients.clone(), iterations, plan.scale(), range)?;
+            Generator::new(stream.clone(), coefficients.clone(), iterations, plan.scale(), range)?
+                .with_history(HISTORY)?;
         let batches = case.period().div_ceil(rows as u64);
         let mut job = Self { stream, coefficients, iterations, first, batches, generator, buffers };
         job.wind_back()?;
@@ -95,7 +99,8 @@ impl Job {
         let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
         let (scale, range) = (self.generator.scale(), self.generator.range());
         self.generator =
-            Generator::restore(stream, coefficients, self.iterations, scale, range, self.first, &state)?;
+            Generator::restore(stream, coefficients, self.iterations, scale, range, self.first, &state)?
+                .with_history(HISTORY)?;
         Ok(())
     }
 }

@@ -67,10 +67,15 @@ fn check_inverse(inverse: &Inverse, iterations: u64) -> Result<(), KernelError> 
         Inverse::Toeplitz { coefficients } if coefficients.is_empty() => {
             Err(wrong("the number of inverse coefficients", 0, "at least 1"))
         }
-        Inverse::Toeplitz { coefficients } => finite("an inverse coefficient", coefficients),
+        Inverse::Toeplitz { coefficients } => {
+            finite("an inverse coefficient", coefficients)?;
+            diagonal("the diagonal of the inverse", coefficients.iter().copied().take(1))
+        }
         Inverse::Dense { rows } => {
             length("the number of inverse coefficients", rows, n * (n + 1) / 2)?;
-            finite("an inverse coefficient", rows)
+            finite("an inverse coefficient", rows)?;
+            let on_diagonal = (0..rows.len()).scan(0, |at, row| Some(std::mem::replace(at, *at + row + 2)));
+            diagonal("the diagonal of the inverse", on_diagonal.map_while(|at| rows.get(at).copied()))
         }
     }
 }
@@ -129,10 +134,24 @@ fn length(what: &'static str, values: &[f32], expected: u128) -> Result<(), Kern
     if values.len() as u128 == expected { Ok(()) } else { Err(wrong(what, values.len(), expected)) }
 }
 
+/// What arithmetic with normals, which are at most 9.5, carries without overflow: rows are always finite, so that their
+/// bits never hang on what is made of an infinity.
+const LARGEST: f32 = 1e24;
+/// A normal is at least 2⁻⁶² in absolute value: times this or more it is not rounded to 0, so that no row is, and the
+/// sign of a zero never hangs on the rows made at once.
+const SMALLEST_DIAGONAL: f32 = 1e-18;
+
 fn finite(what: &'static str, values: &[f32]) -> Result<(), KernelError> {
-    match values.iter().find(|v| !v.is_finite()) {
+    match values.iter().find(|v| v.is_nan() || v.abs() > LARGEST) {
         None => Ok(()),
-        Some(bad) => Err(wrong(what, bad, "a finite number")),
+        Some(bad) => Err(wrong(what, bad, format!("from −{LARGEST:e} to {LARGEST:e}"))),
+    }
+}
+
+fn diagonal(what: &'static str, mut values: impl Iterator<Item = f32>) -> Result<(), KernelError> {
+    match values.find(|v| v.is_nan() || v.abs() < SMALLEST_DIAGONAL) {
+        None => Ok(()),
+        Some(bad) => Err(wrong(what, bad, format!("at least {SMALLEST_DIAGONAL:e} in absolute value"))),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Which instruction set the inner loops are compiled for. With `simd`, the home of `unsafe` in this crate.
+//! Which instruction set the inner loops are compiled for. With `simd` and `memory`, the home of
+//! `unsafe` in this crate.
 //!
 //! Each operation is one generic body, inlined into one shell per instruction set. The bodies hold nothing but
 //! IEEE operations in a fixed order, so every shell gives the same bits.

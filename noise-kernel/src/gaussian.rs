@@ -234,7 +234,7 @@ mod tests {
             "ulps: w {:.3} radius {:.3} cosine {:.3} sine {:.3}",
             worst[0], worst[1], worst[2], worst[3]
         );
-        let allowed = [1.1, 1.5, 2.7, 2.7];
+        let allowed = [0.76, 0.97, 2.7, 2.7];
         assert!(worst.iter().zip(allowed).all(|(w, a)| *w < a), "{worst:?}");
     }
 
@@ -254,7 +254,7 @@ mod tests {
             worst = worst.max(error / r);
         }
         println!("largest error over radius: {worst:e}");
-        assert!(worst < 4e-7, "{worst:e}");
+        assert!(worst < 1.9e-7, "{worst:e}");
     }
 
     /// Where 32 bits make the radius, the next value of a is hardly further than binary32's own steps.
@@ -272,7 +272,7 @@ mod tests {
             }
         }
         println!("largest step over radius: {widest:e}");
-        assert!(widest < 5e-7, "{widest:e}");
+        assert!(widest < 4.8e-7, "{widest:e}");
     }
 
     #[test]

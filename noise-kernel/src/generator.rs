@@ -60,9 +60,7 @@ impl Generator {
         let slots = slots(&coefficients, iterations);
         let state = Buffer::zeroed("the state of this range", state_length(&range, slots)?)?;
         let past = Past { slots: 0, values: Buffer::zeroed("past normals", 0)?, next_row: 0 };
-        let generator =
-            Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past };
-        generator.with_history(History::default())
+        Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past })
     }
 
     /// A generator that goes on before row `next_row` with a state saved by [`Generator::state`]. `state`: its parts
@@ -96,7 +94,8 @@ impl Generator {
     }
 
     /// The same generator with another way to treat past normals, which mechanisms that are banded in C⁻¹ look back
-    /// at. It changes no bit. Error: more of them than the system has memory for.
+    /// at; without it they are drawn again ([`History::Redraw`]). It changes no bit. The first [`History::Auto`] of a
+    /// process measures for some 20 ms. Error: more past normals than the system has memory for.
     pub fn with_history(mut self, history: History) -> Result<Self, KernelError> {
         let blocks = blocks(&self.range);
         let coordinates = (blocks.end - blocks.start) * BLOCK as u64;
@@ -281,6 +280,6 @@ fn state_length(range: &Range<u64>, slots: usize) -> Result<usize, KernelError> 
     let bytes = u128::from(blocks.end - blocks.start) * slots as u128 * size_of::<Block>() as u128;
     match isize::try_from(bytes) {
         Ok(bytes) => Ok(bytes as usize / size_of::<f32>()),
-        Err(_) => Err(KernelError::TooLarge { what: "the state of this range", bytes }),
+        Err(_) => Err(KernelError::TooLarge { what: "the state or the past of this range", bytes }),
     }
 }

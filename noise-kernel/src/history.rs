@@ -3,14 +3,14 @@
 //! Both give the same bits. Kept normals are a cache beside the state: no checkpoint holds them, and they are drawn
 //! again where they are missing.
 
-use crate::Stream;
 use crate::block::{BLOCK, ZERO_BLOCK};
+use crate::{BranchKey, Stream};
 use plan::{Coefficients, Inverse};
 use std::sync::OnceLock;
 use std::time::Instant;
 
 /// What to do with past normals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum History {
     /// Keep them where that costs less than drawing them again, as measured on this machine, and where they take at
     /// most so many bytes.
@@ -18,15 +18,9 @@ pub enum History {
         limit_bytes: u64,
     },
     Keep,
-    /// Draw them again: no memory at all.
+    /// Draw them again. Each thread holds those of one block of 512 coordinates while it works.
+    #[default]
     Redraw,
-}
-
-impl Default for History {
-    /// As [`History::Auto`] with 256 MiB.
-    fn default() -> Self {
-        History::Auto { limit_bytes: 256 << 20 }
-    }
 }
 
 impl History {
@@ -50,7 +44,8 @@ impl History {
             History::Redraw => false,
             History::Auto { limit_bytes } => {
                 let bytes = u128::from(reach) * u128::from(coordinates) * 4;
-                bytes <= u128::from(limit_bytes) && Costs::of(stream).favour_keeping(reach, rows_at_once)
+                bytes <= u128::from(limit_bytes)
+                    && Costs::measured(stream).favour_keeping(reach, rows_at_once)
             }
         };
         if keep { usize::try_from(reach).unwrap_or(usize::MAX) } else { 0 }
@@ -65,15 +60,15 @@ struct Costs {
 }
 
 impl Costs {
-    /// Measured once in a process, in some 20 ms.
-    fn of(stream: &Stream) -> Self {
+    /// Measured once in a process, with a key that is nobody's.
+    fn measured(stream: &Stream) -> Self {
         static MEASURED: OnceLock<Costs> = OnceLock::new();
         *MEASURED.get_or_init(|| {
+            let stream = stream.with_key(&BranchKey::from_array([0; 32]));
             let mut block = ZERO_BLOCK;
             let blocks = 1_024;
             let draw = best_of(5, || {
-                // A number far from any row: what is drawn here is noise nobody is served.
-                (0..blocks).for_each(|number| stream.fill_block(u64::MAX, number, &mut block));
+                (0..blocks).for_each(|number| stream.fill_block(0, number, &mut block));
             });
             // More than any cache that this thread would have to itself.
             let (from, mut to) = (vec![1.0f32; 1 << 22], vec![0.0f32; 1 << 22]);

@@ -1,9 +1,11 @@
 //! Buffer for state and rows: zero without being touched, aligned to cache lines, in huge pages where the system allows them.
 //!
-//! Pages come into being on the thread that first writes them, which is the one that makes their rows.
+//! Pages come into being on the thread that first writes them: for a new shard, the one that makes its rows.
 
 use crate::KernelError;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
@@ -20,8 +22,10 @@ impl Buffer {
         if len == 0 {
             return Ok(Self { start: NonNull::dangling(), len: 0 });
         }
-        let bytes = len * size_of::<f32>();
-        let refused = || KernelError::OutOfMemory { what, bytes: bytes as u128 };
+        let refused = || KernelError::OutOfMemory { what, bytes: len as u128 * size_of::<f32>() as u128 };
+        // No slice may be longer than isize::MAX bytes.
+        let bytes = len.checked_mul(size_of::<f32>()).filter(|&bytes| isize::try_from(bytes).is_ok());
+        let bytes = bytes.ok_or_else(refused)?;
         let flags = MapFlags::PRIVATE;
         // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
         let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
@@ -86,7 +90,11 @@ mod tests {
 
     #[test]
     fn too_much_is_refused() {
-        let error = Buffer::zeroed("the state", 1 << 60).err().unwrap();
-        assert_eq!(error.to_string(), "the system has no 4611686018427387904 bytes for the state");
+        // The last two would wrap around to a few bytes.
+        for len in [1 << 60, (1 << 62) + 1, usize::MAX] {
+            let error = Buffer::zeroed("the state", len).err().unwrap();
+            let bytes = len as u128 * 4;
+            assert_eq!(error.to_string(), format!("the system has no {bytes} bytes for the state"));
+        }
     }
 }

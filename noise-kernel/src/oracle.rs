@@ -1,6 +1,6 @@
 //! Any row from the key alone, slowly and in the plainest code: what everything else is checked against.
 //!
-//! Nothing here is shared with the fast path but the check of the coefficients.
+//! Nothing here is shared with the fast path but the checks of what is given.
 
 use crate::check::{check, stream_count};
 use crate::generator::check_scale;

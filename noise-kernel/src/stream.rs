@@ -30,12 +30,17 @@ pub struct Stream {
 impl Stream {
     /// Runs on the best instruction set of this processor.
     pub fn new(key: &BranchKey, rounds: Rounds) -> Self {
+        Self { key: [0; 8], rounds, active: Active::best() }.with_key(key)
+    }
+
+    /// The same rounds and instruction set with another key.
+    pub(crate) fn with_key(&self, key: &BranchKey) -> Self {
         let (words, _) = key.secret_bytes().as_chunks::<4>();
-        let mut key = [0; 8];
-        for (word, bytes) in key.iter_mut().zip(words) {
+        let mut other = Self { key: [0; 8], ..*self };
+        for (word, bytes) in other.key.iter_mut().zip(words) {
             *word = u32::from_le_bytes(*bytes);
         }
-        Self { key, rounds, active: Active::best() }
+        other
     }
 
     /// The same stream on a chosen instruction set. Error: one this processor does not have.
@@ -48,8 +53,10 @@ impl Stream {
         self.active
     }
 
-    /// The normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`.
+    /// The normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`. Panics where those coordinates
+    /// are 2⁶⁴ or more: the counters of such blocks are kept for extension words.
     pub fn fill_block(&self, number: u64, block: u64, out: &mut [f32; BLOCK]) {
+        assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
         self.active.noise(self.place(number, block), self.rounds, out);
     }
 

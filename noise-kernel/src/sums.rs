@@ -74,7 +74,7 @@ pub(crate) struct RowGroup {
     pub rows: usize,
     pub oldest: u64,
     /// `[(source − oldest)·rows + row − first]`; 0 where a source has no part in a row. Adding a zero product
-    /// changes no bit: a partial sum starts at +0 and so is never −0.
+    /// changes no bit but the sign of a zero, and no row ends as one (`check`).
     coefficients: Vec<f32>,
 }
 

@@ -46,11 +46,13 @@ fn every_mechanism_range_and_pattern_gives_the_oracles_bits() {
 
 #[test]
 fn every_backend_gives_the_same_bits() {
+    println!("backends: {:?}", Backend::available());
     for case in cases() {
         let expected = oracle(&case).rows(0..case.iterations, WINDOW).unwrap();
         for backend in Backend::available() {
             let mut generator = case.generator(stream().with_backend(backend).unwrap(), SCALE, WINDOW);
-            let rows = all_rows(&mut generator, || 11);
+            // 16, 8, 4, 2 and 1 rows share a pass.
+            let rows = all_rows(&mut generator, || 31);
             assert!(bits(&rows) == bits(&expected), "{} on {backend:?}", case.name);
         }
     }
@@ -70,7 +72,8 @@ fn a_restored_or_skipped_generator_goes_on_with_the_same_bits() {
                 stepped.generate(&mut [&mut [f32::NAN; 600][..]]).unwrap();
             }
             assert_eq!(skipped.next_row(), row);
-            assert!(stepped.state() == skipped.state(), "{}: state is canonical", case.name);
+            let states = [stepped.state(), skipped.state()].map(|state| bits(&[state.to_vec()]));
+            assert!(states[0] == states[1], "{}: state is canonical", case.name);
             let (coefficients, state) = (case.coefficients.clone(), stepped.state().to_vec());
             let mut restored =
                 Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, row, &[&state])

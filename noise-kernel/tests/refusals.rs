@@ -6,7 +6,7 @@ mod common;
 
 use common::{Case, banded, blt, branch_key, stream};
 use noise_kernel::{Backend, Generator, JobKey, KernelError, Oracle, Rounds};
-use plan::{Coefficients, Inverse, Tree, TreeSegment};
+use plan::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 use std::sync::Arc;
 
 fn made(coefficients: Coefficients, n: u64) -> Result<Generator, KernelError> {
@@ -45,7 +45,15 @@ fn coefficients_that_do_not_fit_are_refused() {
         blt(&[0.5], &[f32::INFINITY]),
         banded(5, 9),
         Coefficients::Inverse(Inverse::Toeplitz { coefficients: vec![] }),
+        Coefficients::Inverse(Inverse::Toeplitz { coefficients: vec![1e-45] }),
         Coefficients::Inverse(Inverse::Dense { rows: vec![1.0; 54] }),
+        Coefficients::Inverse(Inverse::Dense { rows: (0..55).map(|i| f32::from(i != 54)).collect() }),
+        Coefficients::Inverse(Inverse::Dense { rows: (0..55).map(|i| f32::from(i != 2)).collect() }),
+        Coefficients::Banded(Banded {
+            bands: 1,
+            rows: BandRows::Toeplitz { lags: vec![], inverse_diagonal: 3e38 },
+            output_scale: vec![],
+        }),
         Coefficients::Tree(Tree { segments: vec![] }),
         tree(1, 10, 0),
         tree(0, 9, 0),
@@ -82,10 +90,14 @@ fn ranges_scales_states_and_keys_are_checked() {
     for length in [0, 31, 33] {
         assert!(matches!(JobKey::from_bytes(&vec![1; length]), Err(KernelError::KeyLength { .. })));
     }
-    for backend in [Backend::Avx2, Backend::Avx512] {
-        let available = Backend::available().contains(&backend);
-        assert_eq!(stream().with_backend(backend).is_ok(), available);
-    }
+    let foreign = if cfg!(target_arch = "aarch64") { Backend::Avx2 } else { Backend::Neon };
+    let error = stream().with_backend(foreign).err().unwrap().to_string();
+    assert!(
+        error.contains(&format!("{foreign} is not available")) && error.contains("auto, portable"),
+        "{error}"
+    );
+    let error = "gpu".parse::<Backend>().unwrap_err().to_string();
+    assert!(error.contains("gpu") && error.contains("avx512, neon"), "{error}");
     assert_eq!(
         format!("{:?} {:?}", JobKey::from_bytes(&[9; 32]).unwrap(), branch_key()),
         "JobKey(secret) BranchKey(secret)"

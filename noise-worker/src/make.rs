@@ -9,14 +9,13 @@ use crate::{
     leases::Limits,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
     row::{Row, Spares},
-    shard::{Batch, Shard},
+    shard::{Batch, Shard, batch_rows},
 };
 
 /// Runs until the lease is cancelled or the kernel fails.
 pub async fn make_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
-    let mut spares = None;
     while !shard.cancelled.is_cancelled() {
-        match make_batch(&shard, &limits, &mut spares).await {
+        match make_batch(&shard, &limits).await {
             Ok(true) => {}
             Ok(false) => tokio::select! {
                 () = shard.demanded() => {}
@@ -31,25 +30,23 @@ pub async fn make_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
 }
 
 /// False where nothing is wanted now.
-async fn make_batch(
-    shard: &Shard,
-    limits: &Limits,
-    spares: &mut Option<Arc<Spares>>,
-) -> Result<bool, ServiceError> {
+async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError> {
     let Some(recipe) = shard.recipe() else { return Ok(false) };
     let mut slot = shard.generator.lock().await;
     let len = shard.grant().range.len();
     let ahead = limits.ahead_rows(len);
     let at_once = slot.as_ref().map_or(1, Generator::suggested_rows_at_once) as u64;
     let Some(batch) = shard.next_batch(ahead, recipe.iterations, at_once) else { return Ok(false) };
-    let spares = spares.get_or_insert_with(|| Spares::new(len as usize, at_once as usize)).clone();
     let generator = slot.take().ok_or_else(|| ServiceError::internal("a shard without its generator"))?;
+    // The last batch needs no memory for another.
+    let (Batch::Keep(rows) | Batch::Skip(rows)) = batch;
+    let spare = if generator.remaining() > rows { batch_rows(ahead, at_once) } else { 0 };
+    let spares = shard.spares(spare as usize);
     let started = Instant::now();
     let (generator, made) =
         limits.pool.run(move || generate(generator, batch, &spares)).await.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());
-    let (Batch::Keep(rows) | Batch::Skip(rows)) = batch;
     metrics::counter!(VALUES_GENERATED).increment(rows * len);
     match batch {
         Batch::Keep(_) => shard.push(made),

@@ -43,7 +43,7 @@ impl Replay {
     }
 }
 
-/// Past normals are drawn again: nothing is kept beside the budget.
+/// Past normals are drawn again, a block at a time on each thread, and not kept.
 fn fresh(recipe: &Recipe, range: CoordinateRange) -> Result<Generator, KernelError> {
     recipe.generator(range.as_range())?.with_history(History::Redraw)
 }

@@ -22,8 +22,9 @@ pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Re
         }
     }
     // Skipped to where the job stands by the task that makes rows.
-    let generator = recipe.generator(grant.range.as_range()).map_err(ServiceError::internal)?;
-    Ok((generator, Window::default()))
+    let (recipe, range) = (recipe.clone(), grant.range.as_range());
+    let made = limits.pool.run(move || recipe.generator(range)).await.map_err(ServiceError::internal)?;
+    Ok((made.map_err(ServiceError::internal)?, Window::default()))
 }
 
 /// A part of the shard as one stored object had it.
@@ -44,7 +45,9 @@ async fn from_checkpoint(
         let Some(range) = piece.range.intersection(&grant.range) else { continue };
         let stored = store.read_shard(&piece.object, &piece.sha256).await?;
         check_header(&stored, grant, &piece.object)?;
-        pieces.push(cut(stored, range, recipe)?);
+        let recipe = recipe.clone();
+        let cut = limits.pool.run(move || cut(stored, range, &recipe)).await;
+        pieces.push(cut.map_err(ServiceError::internal)??);
     }
     check_cover(&mut pieces, grant.range)?;
     let next_row = pieces.iter().map(|piece| piece.generator.next_row()).max().unwrap_or(0);

@@ -3,7 +3,10 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -64,15 +67,24 @@ impl Drop for Values {
 /// is a good part of what making them costs.
 pub struct Spares {
     len: usize,
-    /// More than one batch of them is let go.
-    most: usize,
+    /// More are let go.
+    most: AtomicUsize,
     memory: Mutex<Vec<Buffer>>,
 }
 
 impl Spares {
-    /// Rows of `len` coordinates, made up to `most` at once.
-    pub fn new(len: usize, most: usize) -> Arc<Self> {
-        Arc::new(Self { len, most, memory: Mutex::new(Vec::new()) })
+    /// For rows of `len` coordinates.
+    pub fn new(len: usize) -> Arc<Self> {
+        Arc::new(Self { len, most: AtomicUsize::new(0), memory: Mutex::new(Vec::new()) })
+    }
+
+    pub fn keep_at_most(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+        self.memory().truncate(most);
+    }
+
+    pub fn count(&self) -> usize {
+        self.memory().len()
     }
 
     fn memory(&self) -> MutexGuard<'_, Vec<Buffer>> {
@@ -81,7 +93,7 @@ impl Spares {
 
     fn give_back(&self, memory: Buffer) {
         let mut spares = self.memory();
-        if spares.len() < self.most {
+        if spares.len() < self.most.load(Ordering::Relaxed) {
             spares.push(memory);
         }
     }
@@ -174,7 +186,8 @@ mod tests {
 
     #[test]
     fn memory_comes_back_when_the_last_reader_is_gone() {
-        let spares = Spares::new(1_000, 1);
+        let spares = Spares::new(1_000);
+        spares.keep_at_most(1);
         let rows: Vec<Row> = (0..2).map(|_| spares.row(spares.take().unwrap())).collect();
         let bytes = rows[0].bytes();
         drop(rows);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     metric_definitions::ROW_WAIT_SECONDS,
     recipe::Recipe,
-    row::{Row, Window},
+    row::{Row, Spares, Window},
 };
 
 /// Released rows kept for a retry, so that it needs no replay.
@@ -47,6 +47,7 @@ pub struct Shard {
     epoch: Mutex<u64>,
     recipe: std::sync::OnceLock<Recipe>,
     history_bytes: AtomicU64,
+    spares: std::sync::OnceLock<Arc<Spares>>,
     rows: Mutex<Rows>,
     /// Rows were added, or the phase changed.
     changed: Notify,
@@ -73,6 +74,7 @@ impl Shard {
             grant,
             recipe: std::sync::OnceLock::new(),
             history_bytes: AtomicU64::new(0),
+            spares: std::sync::OnceLock::new(),
             rows: Mutex::new(rows),
             changed: Notify::new(),
             demand: Notify::new(),
@@ -101,10 +103,12 @@ impl Shard {
     pub fn adopt(&self, grant: &LeaseGrant) -> bool {
         let same = LeaseGrant { epoch: 0, next_row: 0, pieces: vec![], ..grant.clone() }
             == LeaseGrant { epoch: 0, next_row: 0, pieces: vec![], ..self.grant.clone() };
-        if same {
+        // A failed shard keeps its epoch: under a new one it is tried anew.
+        let adopted = same && !matches!(self.phase(), Phase::Failed(_));
+        if adopted {
             *self.epoch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = grant.epoch;
         }
-        same && !matches!(self.phase(), Phase::Failed(_))
+        adopted
     }
 
     pub fn recipe(&self) -> Option<&Recipe> {
@@ -146,8 +150,17 @@ impl Shard {
         state + self.history_bytes.load(Ordering::Relaxed)
     }
 
+    /// Rows made and kept, and memory kept for others.
     pub fn ahead_bytes(&self) -> u64 {
-        self.rows().window.len() as u64 * 4 * self.grant.range.len()
+        let spares = self.spares.get().map_or(0, |spares| spares.count());
+        (self.rows().window.len() + spares) as u64 * 4 * self.grant.range.len()
+    }
+
+    /// Memory for up to `most` rows to come.
+    pub fn spares(&self, most: usize) -> Arc<Spares> {
+        let spares = self.spares.get_or_init(|| Spares::new(self.grant.range.len() as usize));
+        spares.keep_at_most(most);
+        spares.clone()
     }
 
     /// Window start, the rows in it: what a snapshot must hold beside the state. Call with the generator locked.
@@ -165,11 +178,14 @@ impl Shard {
         let next = rows.window.end();
         rows.window.forget_below(keep_from.min(next));
         if next < keep_from {
-            return Some(Batch::Skip((keep_from - next).min(at_once.max(16))));
+            // Without state there is nothing to go through.
+            let stateless = self.recipe().is_some_and(|recipe| recipe.slots == 0);
+            let most = if stateless { u64::MAX } else { at_once.max(16) };
+            return Some(Batch::Skip((keep_from - next).min(most)));
         }
         let end = (rows.wanted + ahead_rows.max(1)).min(iterations);
         let room = end.saturating_sub(next);
-        let batch = at_once.min(ahead_rows / 2).max(1);
+        let batch = batch_rows(ahead_rows, at_once);
         let waited_for = next < rows.wanted;
         let enough = room >= batch || end == iterations || waited_for;
         (room > 0 && enough).then(|| Batch::Keep(room.min(batch)))
@@ -255,8 +271,88 @@ impl Shard {
     }
 }
 
+/// Rows of a batch: as many as share a pass over the state, but at most half of the window.
+pub fn batch_rows(ahead_rows: u64, at_once: u64) -> u64 {
+    at_once.min(ahead_rows / 2).max(1)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
     Skip(u64),
     Keep(u64),
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::CoordinateRange;
+
+    use super::*;
+
+    fn shard() -> Arc<Shard> {
+        Shard::new(LeaseGrant {
+            job: JobId::new("j").unwrap(),
+            branch: 0,
+            shard: 0,
+            range: CoordinateRange { start: 0, end: 4 },
+            epoch: 1,
+            dimension: 4,
+            plan_digest: [0; 32],
+            key_commitment: [0; 32],
+            next_row: 0,
+            store_url: String::new(),
+            pieces: vec![],
+        })
+    }
+
+    /// Makes what is asked for and says how much that was.
+    fn make(shard: &Shard, ahead: u64, iterations: u64) -> u64 {
+        match shard.next_batch(ahead, iterations, 8) {
+            Some(Batch::Keep(rows)) => {
+                shard.push((0..rows).map(|_| Row::new(vec![0.0; 4])).collect());
+                rows
+            }
+            None => 0,
+            skip => panic!("{skip:?}"),
+        }
+    }
+
+    #[test]
+    fn half_a_window_is_made_at_once() {
+        let shard = shard();
+        assert_eq!([make(&shard, 8, 100), make(&shard, 8, 100), make(&shard, 8, 100)], [4, 4, 0]);
+        // Nothing is worth making until four rows are gone.
+        for row in 0..3 {
+            shard.rows().wanted = row + 1;
+            assert_eq!(make(&shard, 8, 100), 0, "after row {row}");
+        }
+        shard.rows().wanted = 4;
+        assert_eq!(make(&shard, 8, 100), 4);
+    }
+
+    #[test]
+    fn a_row_that_is_waited_for_is_made_with_any_room() {
+        for ahead in [1, 2, 3] {
+            let shard = shard();
+            for row in 0..20 {
+                shard.rows().wanted = row + 1;
+                while shard.rows().window.end() <= row {
+                    assert!(make(&shard, ahead, 20) > 0, "{ahead} ahead, row {row}");
+                }
+            }
+            assert_eq!(make(&shard, ahead, 20), 0);
+        }
+        // The last rows are fewer than a batch.
+        let shard = shard();
+        assert_eq!([make(&shard, 16, 11), make(&shard, 16, 11), make(&shard, 16, 11)], [8, 3, 0]);
+    }
+
+    #[test]
+    fn a_failed_shard_is_tried_anew_under_a_new_epoch() {
+        let shard = shard();
+        let again = LeaseGrant { epoch: 2, ..shard.grant().clone() };
+        assert!(shard.adopt(&again) && shard.epoch() == 2);
+        shard.fail(ServiceError::Draining);
+        let later = LeaseGrant { epoch: 3, ..again };
+        assert!(!shard.adopt(&later) && shard.epoch() == 2);
+    }
 }

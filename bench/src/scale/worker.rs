@@ -83,7 +83,7 @@ struct Worker {
 impl Worker {
     fn spawn(settings: &Settings, range: std::ops::Range<u64>) -> anyhow::Result<Self> {
         let this = std::env::current_exe().context("find this program")?;
-        let backend = format!("{:?}", settings.compute.backend).to_lowercase();
+        let backend = settings.compute.backend.to_string();
         let mut process = Command::new(this)
             .args(["worker", "--threads", "1", "--backend", &backend, "--case", &settings.case.name])
             .args(["--start", &range.start.to_string(), "--end", &range.end.to_string()])

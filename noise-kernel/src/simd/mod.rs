@@ -1,7 +1,8 @@
 //! The few vector operations that the noise needs, once for each instruction set.
 //!
 //! [`Simd`] is the algorithm's whole view of a processor: 32-bit words and binary32 values side by side in lanes.
-//! `chacha` and `gaussian` are written once over it; `dispatch` compiles them once for each implementation.
+//! `chacha`, `gaussian`, `blt` and `linear` are written once over it; `dispatch` compiles them once for each
+//! implementation.
 //! A value of an implementing type is the proof that the processor has the instructions.
 
 pub(crate) mod scalar;
