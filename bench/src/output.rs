@@ -53,7 +53,8 @@ impl Output {
         if let Some(folder) = &self.record {
             let path = folder.join(machine.slug()).join(format!("{}-{command}", machine.date));
             record(&path, &json, charts).with_context(|| format!("record to {}", path.display()))?;
-            eprintln!("recorded: {}.json and .svg", path.display());
+            let and = if charts.is_empty() { "" } else { " and .svg" };
+            eprintln!("recorded: {}.json{and}", path.display());
         }
         Ok(())
     }
@@ -71,7 +72,9 @@ fn record(path: &Path, json: &Value, charts: &[Chart]) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
     }
     fs::write(path.with_extension("json"), format!("{json:#}\n"))?;
-    fs::write(path.with_extension("svg"), plot::svg(charts)?)?;
+    if !charts.is_empty() {
+        fs::write(path.with_extension("svg"), plot::svg(charts)?)?;
+    }
     Ok(())
 }
 

@@ -31,25 +31,55 @@ pub(crate) struct Place<'a> {
     pub number: u64,
 }
 
+/// Memory that will be needed after the normals: it is fetched a few lines at a time while they are made, as many as
+/// a processor can wait for without holding up what comes after.
+#[derive(Default)]
+pub(crate) struct Ahead<'a> {
+    lines: &'a [[f32; 16]],
+    at_once: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// Fetched in about `times` parts.
+    #[inline(always)]
+    fn new(values: &'a [f32], times: usize) -> Self {
+        let (lines, _) = values.as_chunks();
+        Self { lines, at_once: lines.len().div_ceil(times) }
+    }
+
+    #[inline(always)]
+    pub fn fetch<S: Simd>(&mut self, s: S) {
+        let (now, later) = self.lines.split_at(self.at_once.min(self.lines.len()));
+        for line in now {
+            s.prefetch(line);
+        }
+        self.lines = later;
+    }
+}
+
 /// The standard normals of coordinates 512·`number`..512·(`number`+1). Each pair of words lies where its pair of
-/// normals will.
+/// normals will. `ahead`: what will be needed soon.
 #[inline(always)]
-pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, out: &mut Block) {
+pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &[f32], out: &mut Block) {
+    // Three quarters of the time goes into the keystream, made a vector of blocks at a time.
+    let (early, late) = ahead.split_at(ahead.len() / 64 * 48);
+    let mut early = Ahead::new(early, GROUPS * LANES / S::LANES);
+    let mut late = Ahead::new(late, PAIR_ROWS);
     let (rows, _) = out.as_chunks_mut::<LANES>();
     let (groups, _) = rows.as_chunks_mut::<16>();
     for (g, words) in groups.iter_mut().enumerate() {
         let first = place.number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * g as u64);
-        chacha::group::<S, TWENTY>(s, place.key, place.stream, first, words);
+        chacha::group::<S, TWENTY>(s, place.key, place.stream, first, &mut early, words);
     }
     let (pairs, _) = rows.as_chunks_mut::<2>();
     let mut exponents = [[0.0; LANES]; PAIR_ROWS];
     logarithms::<S, TWENTY>(s, place, pairs, &mut exponents);
     // As many vectors at once as registers allow.
     match S::LANES {
-        16 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, pairs)),
-        8 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, pairs)),
-        4 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 4>(s, pairs)),
-        _ => (radii::<S, 1>(s, pairs, &exponents), turns::<S, 1>(s, pairs)),
+        16 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, &mut late, pairs)),
+        8 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, &mut late, pairs)),
+        4 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 4>(s, &mut late, pairs)),
+        _ => (radii::<S, 1>(s, pairs, &exponents), turns::<S, 1>(s, &mut late, pairs)),
     };
 }
 
@@ -103,8 +133,9 @@ fn radii<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow], exponents: &[[f32
 
 /// Radii and words for the angle become normals, `N` vectors at a time.
 #[inline(always)]
-fn turns<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow]) {
+fn turns<S: Simd, const N: usize>(s: S, ahead: &mut Ahead<'_>, pairs: &mut [PairRow]) {
     for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
+        ahead.fetch(s);
         let mut words = [s.splat(0); N];
         for i in 0..N {
             let (row, at) = place_of::<S>(first + i);

@@ -1,6 +1,7 @@
 //! Sixteen neighbouring ChaCha blocks at once, in lane order: word w of all sixteen side by side, so that no
 //! transposition is ever needed.
 
+use crate::block::Ahead;
 use crate::simd::Simd;
 use crate::simd::scalar::Scalar;
 
@@ -20,9 +21,11 @@ pub(crate) fn group<S: Simd, const TWENTY: bool>(
     key: &[u32; 8],
     stream: u64,
     first: u64,
+    ahead: &mut Ahead<'_>,
     out: &mut Group,
 ) {
     for at in (0..LANES).step_by(S::LANES) {
+        ahead.fetch(s);
         let counter_low = s.add(s.splat(first as u32 | at as u32), s.lane_numbers());
         let words = blocks::<S, TWENTY>(s, key, stream, counter_low, (first >> 32) as u32);
         for (row, word) in out.iter_mut().zip(words) {
@@ -124,8 +127,8 @@ mod tests {
         twenty.set_word_pos(u128::from(first) * 16);
         twelve.set_word_pos(u128::from(first) * 16);
         let mut ours: [Group; 2] = [[[0.0; LANES]; 16]; 2];
-        group::<_, true>(Scalar, &key, stream, first, &mut ours[0]);
-        group::<_, false>(Scalar, &key, stream, first, &mut ours[1]);
+        group::<_, true>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[0]);
+        group::<_, false>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[1]);
         for position in 0..16 * LANES {
             let (lane, word) = (position / 16, position % 16);
             assert_eq!(ours[0][word][lane].to_bits(), twenty.next_u32());

@@ -4,7 +4,7 @@
 //! Each operation is one generic body, inlined into one shell per instruction set. The bodies hold nothing but
 //! IEEE operations in a fixed order, so every shell gives the same bits.
 
-use crate::block::{self, Block, Place};
+use crate::block::{self, Ahead, Block, Place};
 use crate::blt::{self, Blt};
 use crate::chacha::{self, Group};
 use crate::linear::{self, Solve};
@@ -201,14 +201,14 @@ macro_rules! operations {
 
 operations! {
     /// The normals of one noise block of one stream.
-    noise(s, place: Place<'_>, rounds: Rounds, out: &mut Block) => match rounds {
-        Rounds::Twenty => block::fill::<S, true>(s, place, out),
-        Rounds::Twelve => block::fill::<S, false>(s, place, out),
+    noise(s, place: Place<'_>, rounds: Rounds, ahead: &[f32], out: &mut Block) => match rounds {
+        Rounds::Twenty => block::fill::<S, true>(s, place, ahead, out),
+        Rounds::Twelve => block::fill::<S, false>(s, place, ahead, out),
     };
     /// Sixteen neighbouring ChaCha blocks.
     keystream(s, place: Place<'_>, rounds: Rounds, first: u64, out: &mut Group) => match rounds {
-        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, out),
-        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, out),
+        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, &mut Ahead::default(), out),
+        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, &mut Ahead::default(), out),
     };
     blt(s, blt: Blt<'_>, state: &mut [Block], rows: &mut [Block]) => blt::rows(s, blt, state, rows);
     accumulate<const K: usize>(

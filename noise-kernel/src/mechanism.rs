@@ -13,9 +13,6 @@ use plan::{BandRows, Banded, Coefficients, Inverse};
 /// level cache.
 const BLT_ROWS: usize = 4;
 
-/// Values of a block's state fetched ahead: half of the smallest first level cache. The sums fetch the rest.
-const PREFETCHED: usize = 4_096;
-
 /// Rows `first..first + count`, the same for every block.
 pub(crate) struct Call<'a> {
     stream: &'a Stream,
@@ -95,8 +92,6 @@ impl<'a> Call<'a> {
 
     /// All rows of block `block`: `state` moves on by them, `sink` gets them.
     pub fn run(&self, block: u64, state: &mut [Block], scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
-        let values = state.as_flattened();
-        self.stream.active().prefetch(&values[..values.len().min(PREFETCHED)]);
         match &self.work {
             Work::Identity => self.identity(block, scratch, sink),
             Work::Blt(blt) => self.blt(*blt, block, state, scratch, sink),
@@ -231,7 +226,8 @@ impl<'a> Call<'a> {
     fn fill(&self, first: usize, block: u64, rows: &mut [Block], sink: &Sink<'_, '_>) {
         for (row, normals) in (first..).zip(rows) {
             sink.prefetch(row);
-            self.stream.fill_block(self.first + row as u64, block, normals);
+            let ahead = sink.ahead(row, self.count);
+            self.stream.fill_block_and_fetch(self.first + row as u64, block, ahead, normals);
         }
     }
 }

@@ -56,8 +56,13 @@ impl Stream {
     /// The normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`. Panics where those coordinates
     /// are 2⁶⁴ or more: the counters of such blocks are kept for extension words.
     pub fn fill_block(&self, number: u64, block: u64, out: &mut [f32; BLOCK]) {
+        self.fill_block_and_fetch(number, block, &[], out);
+    }
+
+    /// The same, while `ahead` comes into the caches.
+    pub(crate) fn fill_block_and_fetch(&self, number: u64, block: u64, ahead: &[f32], out: &mut Block) {
         assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
-        self.active.noise(self.place(number, block), self.rounds, out);
+        self.active.noise(self.place(number, block), self.rounds, ahead, out);
     }
 
     fn place(&self, stream: u64, number: u64) -> Place<'_> {

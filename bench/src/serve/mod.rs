@@ -82,7 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let threads = arguments::cores();
     let Args { dimension, rows, chunk_bytes, output, .. } = &bench.args;
     let report = Report::of(&measured, *dimension, *rows, *chunk_bytes)?;
-    output.give("serve", &Machine::this(threads), &report, &report.tables(), &[])
+    output.give("serve", &Machine::this(threads), &report, &report.tables(), &report.charts())
 }
 
 impl Bench {

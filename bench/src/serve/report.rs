@@ -1,6 +1,7 @@
 //! What was found, as JSON and as tables.
 
 use comfy_table::Table;
+use plot::{Axis, Bars, Chart, Group};
 use serde::Serialize;
 
 use super::peer::Kind;
@@ -160,6 +161,33 @@ impl Report {
             ),
             ("Worker CPU while rows are made and served as fast as they come".into(), self.cpu()),
         ]
+    }
+
+    pub fn charts(&self) -> Vec<Chart> {
+        let rates = Bars {
+            title: format!("Rows of {} coordinates, delivered", output::round(self.dimension)),
+            y: Axis::linear("GB/s"),
+            categories: self.delivered.iter().map(|row| row.over.to_owned()).collect(),
+            groups: vec![Group {
+                name: "delivered".into(),
+                bars: self.delivered.iter().map(|row| Some(row.bytes_per_second.drawn(1e9))).collect(),
+            }],
+            level: Some(self.copy_bandwidth.median / 1e9),
+        };
+        let ms = |pick: fn(&TimeToRow) -> &Spread| {
+            self.time_to_row.iter().map(|row| Some(pick(row).drawn(1e-3))).collect()
+        };
+        let waits = Bars {
+            title: "Time to a row that is ready, beside one copy of it".into(),
+            y: Axis::linear("ms"),
+            categories: self.time_to_row.iter().map(|row| format!("{:?}", row.over)).collect(),
+            groups: vec![
+                Group { name: "wait".into(), bars: ms(|row| &row.wait) },
+                Group { name: "binding".into(), bars: ms(|row| &row.bind) },
+            ],
+            level: Some(self.copy_row.median * 1e3),
+        };
+        vec![Chart::Bars(rates), Chart::Bars(waits)]
     }
 
     fn waits(&self) -> Table {
