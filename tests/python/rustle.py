@@ -29,7 +29,7 @@ def plan(mechanism, iterations, *, min_sep=1, max_participations=1, noise_multip
     """A plan as nested dictionaries, in the words of plan.toml."""
     return {
         "format": 1,
-        "stream_version": 1,
+        "stream_version": 2,
         "chacha_rounds": rounds,
         "iterations": iterations,
         "noise_multiplier": float(noise_multiplier),

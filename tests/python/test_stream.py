@@ -81,11 +81,14 @@ def test_the_transform_is_box_muller():
     b, c = rng.integers(0, 2**32, (2, count), np.uint32)
     a[:4], b[:4] = [0, 0xFFFFFFFF, 0x7FFFFFFF, 0x80000000], [0, 0xFFFFFFFF, 0xFFFFFFFF, 0]
     c[:8] = [0, 0xFFFFFFFF, 1 << 29, (1 << 29) - 1, 1 << 30, 1 << 31, 3 << 29, 3 << 30]
-    radius = np.sqrt(np.float32(2) * stream.minus_log(a, b))
+    a[4:8] = [1 << 20, (1 << 20) - 1, 0xFFFFFFFF - (1 << 20), 0xFFFFFFFF - (1 << 20) + 1]
+    radius = np.sqrt(np.float32(-2) * stream.log(a, b))
+    fine = stream.folded(a)[0] >= 1 << 20
     cosine, sine = stream.cos_sin(c)
     with mpmath.workdps(50):
         for i in range(count):
-            u = (mpmath.mpf(int(a[i]) << 32 | int(b[i])) + 0.5) / 2**64
+            bits = int(a[i]) << 32 | (1 << 31 if fine[i] else int(b[i]))
+            u = mpmath.mpf(bits) / 2**64 if fine[i] else (mpmath.mpf(bits) + 0.5) / 2**64
             exact = mpmath.sqrt(-2 * mpmath.log(u))
             angle = 2 * mpmath.pi * (mpmath.mpf(int(c[i])) + 0.5) / 2**32
             # Reading u in float32 costs half an ulp of it, the logarithm, the root and the polynomials the rest.
