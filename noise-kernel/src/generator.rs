@@ -159,8 +159,8 @@ impl Generator {
         size_of_val(&self.past.values[..])
     }
 
-    /// How many rows to make in one call: enough that reading and writing state, or drawing rows again, costs little
-    /// beside the rows themselves, and no more than the caches hold of rows and state of a block.
+    /// How many rows to make in one call: by mechanism, where measuring showed no further gain that was worth the
+    /// memory of more rows.
     pub fn suggested_rows_at_once(&self) -> usize {
         match &*self.coefficients {
             // Its past is long, and shared by the rows made together.

@@ -1,4 +1,4 @@
-"""Derives the polynomial coefficients of noise-stream version 1 (docs/noise-stream.md, section 5).
+"""Derives the polynomial coefficients of the noise stream (docs/noise-stream.md, section 4).
 
 Weighted Remez exchange in high precision; the coefficients are then rounded to binary32. Needs mpmath. Prints each coefficient as decimal and bits, and
 the largest relative error of the formula in exact arithmetic.
