@@ -11,7 +11,7 @@ use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series::{check_leading, invert, prefix_sums};
 
 /// ν_j, the norm of Toeplitz column `j` within `n` rows.
-fn norms(c: &[f64], n: usize) -> impl Fn(usize) -> f64 {
+pub(crate) fn norms(c: &[f64], n: usize) -> impl Fn(usize) -> f64 {
     let squares: Vec<f64> = c.iter().map(|c| c * c).collect();
     let running = prefix_sums(&squares);
     move |j| running[(n - j).min(running.len()) - 1].sqrt()

@@ -6,12 +6,13 @@
 use ndarray::Array2;
 
 use crate::banded::Banded;
+use crate::workload::InverseBands;
 
-/// Row i of L = C·D as (diagonal, [L[i,i−1], L[i,i−2], …]), nearest first; L[i,j] = C[i,j] − C[i,j+1].
-pub(crate) fn difference_row(c: &Banded, i: usize) -> (f64, Vec<f64>) {
-    let reach = i.min(c.bands());
-    let row = (1..=reach).map(|back| c.entry(i, i - back) - c.entry(i, i - back + 1)).collect();
-    (c.entry(i, i), row)
+/// Row i of L = C·D as (diagonal, [L[i,i−1], L[i,i−2], …]), nearest first.
+pub(crate) fn difference_row(c: &Banded, d: &InverseBands, i: usize) -> (f64, Vec<f64>) {
+    let reach = i.min(c.bands() - 1 + d.reach());
+    let entry = |j: usize| (j..=i.min(j + 2)).map(|m| c.entry(i, m) * d.row(m)[m - j]).sum::<f64>();
+    (entry(i), (1..=reach).map(|back| entry(i - back)).collect())
 }
 
 /// A square window of S for the rows i−1, i−2, …, nearest first, in a ring so that moving on copies nothing.
@@ -46,19 +47,19 @@ impl Window {
 }
 
 /// S[i, i], S[i, i−1], … from the window of the rows before: (diagonal and off-diagonals, nearest first).
-pub(crate) fn next_row(window: &Window, c: &Banded, i: usize) -> Vec<f64> {
-    let (d, l) = difference_row(c, i);
+pub(crate) fn next_row(window: &Window, c: &Banded, d: &InverseBands, i: usize) -> Vec<f64> {
+    let (d, l) = difference_row(c, d, i);
     let v = window.times(i, &l);
     let own = (1.0 + l.iter().zip(&v).map(|(l, v)| l * v).sum::<f64>()) / (d * d);
     std::iter::once(own).chain(v.iter().map(|v| -v / d)).collect()
 }
 
 /// Σ_j B[i,j]² for each of the first `rounds` rounds.
-pub(crate) fn row_errors(c: &Banded, rounds: usize) -> Vec<f64> {
-    let mut window = Window::new(c.bands());
+pub(crate) fn row_errors(c: &Banded, d: &InverseBands, rounds: usize) -> Vec<f64> {
+    let mut window = Window::new(c.bands() - 1 + d.reach());
     (0..rounds)
         .map(|i| {
-            let row = next_row(&window, c, i);
+            let row = next_row(&window, c, d, i);
             window.set_row(i, &row);
             row[0]
         })
@@ -86,7 +87,7 @@ fn stored_band(c: &Banded) -> Vec<Vec<f64>> {
     let mut window = Window::new(c.bands());
     (0..c.iterations())
         .map(|i| {
-            let row = next_row(&window, c, i);
+            let row = next_row(&window, c, &InverseBands::Difference, i);
             window.set_row(i, &row);
             row
         })
@@ -103,7 +104,7 @@ fn reverse_row(
     adjoint: &mut [Vec<f64>],
     gradient: &mut Array2<f64>,
 ) {
-    let (d, l) = difference_row(c, i);
+    let (d, l) = difference_row(c, &InverseBands::Difference, i);
     let (g_s, g_n) = (own[0], &own[1..]);
     let row = &band[i];
     let new_dot: f64 = row[1..].iter().zip(g_n).map(|(new, g)| new * g).sum();

@@ -1,5 +1,8 @@
 //! Toeplitz strategies C = LtToep(c): sensitivity and prefix-sum errors from the series alone.
 
+use ndarray::Array2;
+
+use crate::banded::Banded;
 use crate::error::{Result, series_length};
 use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series::{check_leading, convolve_at};
@@ -81,4 +84,16 @@ pub(crate) fn errors_of_decoder(b: &[f64]) -> Errors {
     let last: f64 = b.iter().map(|b| b * b).sum();
     let total: f64 = b.iter().enumerate().map(|(i, b)| (n - i) as f64 * (b * b)).sum();
     Errors { rms: (total / n as f64).sqrt(), max: last.sqrt(), last: last.sqrt() }
+}
+
+/// The matrix as a [`Banded`] of n columns; n·p numbers.
+///
+/// # Errors
+/// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
+pub fn columns(c: &[f64], n: u64) -> Result<Banded> {
+    check_leading(c)?;
+    let rounds = series_length(n)?;
+    let c = &c[..c.len().min(rounds)];
+    series_length(n.saturating_mul(c.len() as u64))?;
+    Banded::new(Array2::from_shape_fn((rounds, c.len()), |(_, i)| c[i]))
 }

@@ -9,7 +9,7 @@ use strategy::{Participation, Strategy, StrategyError};
 
 fn run(family: Family, n: u64, gap: u64, most: u64, objective: Objective) -> Optimised {
     let participation = Participation::new(gap, most).unwrap();
-    let target = Target { iterations: n, participation, objective };
+    let target = Target::new(n, participation, objective);
     let start = Instant::now();
     let found = optimize(family, &target, &mut |_| ControlFlow::Continue(())).unwrap();
     println!(
@@ -104,7 +104,7 @@ fn small_families() {
 
 #[test]
 fn what_cannot_be_optimised_says_so() {
-    let target = Target { iterations: 10, participation: Participation::single(), objective: Objective::Max };
+    let target = Target::new(10, Participation::single(), Objective::Max);
     for family in [Family::Tree, Family::Identity, Family::BandMf { bands: 2 }, Family::BandSqrt { bands: 2 }]
     {
         let got = optimize(family, &target, &mut |_| ControlFlow::Continue(()));
@@ -114,8 +114,7 @@ fn what_cannot_be_optimised_says_so() {
 
 #[test]
 fn the_callback_stops_the_search() {
-    let target =
-        Target { iterations: 2052, participation: Participation::single(), objective: Objective::Max };
+    let target = Target::new(2052, Participation::single(), Objective::Max);
     let mut seen = 0;
     let found = optimize(Family::Blt { buffers: 3 }, &target, &mut |_| {
         seen += 1;

@@ -2,11 +2,11 @@
 //! bound wherever Theorem 3.1 does not apply, so an optimum never promises too much.
 
 use super::lbfgs::{Found, Limits, Watch, minimise};
-use super::series_gradient::{correlate, error_squared, spaced, transposed_solve};
+use super::series_gradient::{Setting, correlate, spaced, transposed_solve};
 use super::{Optimised, ProgressFn, Target};
 use crate::error::{Result, invalid, series_length};
 use crate::mechanism::Strategy;
-use crate::series::{convolve_at, power, prefix_sums};
+use crate::series::{convolve_at, power};
 
 const LIMITS: Limits = Limits { steps: 2000, tolerance: 1e-10 };
 
@@ -15,17 +15,19 @@ pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<
     if bands == 0 || bands > rounds {
         return Err(invalid("bands", bands, format!("1 to {rounds}, the iterations")));
     }
+    let setting = Setting::new("band-inverse", target)?;
     let mut watch = Watch::new(progress);
     let mut best: Option<Found> = None;
     for start in starts(bands, target, &mut watch) {
-        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target));
+        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, &setting));
         if best.as_ref().is_none_or(|b| found.value < b.value) {
             best = Some(found);
         }
     }
+    let converged = best.as_ref().is_some_and(|b| b.converged);
     let mut s = vec![1.0];
     s.extend(best.map(|b| b.x).unwrap_or_default());
-    Optimised::evaluate(Strategy::BandInverse { s }, target, watch.steps, watch.stopped)
+    Optimised::evaluate(Strategy::BandInverse { s }, target, watch.search(converged))
 }
 
 /// BISR, a flatter root, and the best λ-CGD filled up with zeros, so that the result is no worse than those.
@@ -40,13 +42,14 @@ fn starts(bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Vec<Vec<f
     starts
 }
 
-fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target) -> f64 {
+fn ln_loss(x: &[f64], gradient: &mut [f64], setting: &Setting<'_>) -> f64 {
+    let target = setting.target;
     let n = target.iterations as usize;
     let mut s = vec![1.0];
     s.extend_from_slice(x);
     let mut padded = s.clone();
     padded.resize(n, 0.0);
-    let (error, error_b) = error_squared(&prefix_sums(&padded), target.objective);
+    let (error, error_b) = setting.error_squared(&setting.decoded(&padded));
     let c = series(&s, n);
     let (bound, from) = majorant(&c);
     let (square, square_bound) = spaced(&bound, target);
@@ -56,11 +59,7 @@ fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target) -> f64 {
     }
     // s·c = 1, so ∂square/∂s_j = −Σ_i λ_i c_{i−j} with Sᵀλ = ∂square/∂c.
     let square_s = correlate(&transposed_solve(&s, &square_c), &c, s.len());
-    // b is the running sum of s: ∂error/∂s_j = Σ_{i≥j} ∂error/∂b_i.
-    let mut error_s = error_b;
-    for i in (1..n).rev() {
-        error_s[i - 1] += error_s[i];
-    }
+    let error_s = setting.decoded_adjoint(error_b, s.len());
     for (i, g) in gradient.iter_mut().enumerate() {
         *g = 0.5 * error_s[i + 1] / error - 0.5 * square_s[i + 1] / square;
     }

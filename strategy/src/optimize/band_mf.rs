@@ -22,8 +22,8 @@ pub(super) const MAX_DENSE_ROUNDS: u64 = 512;
 
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
     let mut watch = Watch::new(progress);
-    let banded = search("band-mf", bands, target, &mut watch)?;
-    Optimised::evaluate(Strategy::BandMf(banded), target, watch.steps, watch.stopped)
+    let (banded, converged) = search("band-mf", bands, target, &mut watch)?;
+    Optimised::evaluate(Strategy::BandMf(banded), target, watch.search(converged))
 }
 
 /// A dense strategy for one participation is the band strategy with as many bands as rounds.
@@ -34,13 +34,13 @@ pub(super) fn optimise_dense(target: &Target, progress: &mut ProgressFn<'_>) -> 
         return Err(StrategyError::NotOptimisable { mechanism: "dense", why });
     }
     let mut watch = Watch::new(progress);
-    let banded = search("dense", n as usize, target, &mut watch)?;
+    let (banded, converged) = search("dense", n as usize, target, &mut watch)?;
     let size = n as usize;
     let c = Array2::from_shape_fn((size, size), |(i, j)| banded.entry(i, j));
-    Optimised::evaluate(Strategy::Dense(Dense::new(c)?), target, watch.steps, watch.stopped)
+    Optimised::evaluate(Strategy::Dense(Dense::new(c)?), target, watch.search(converged))
 }
 
-fn search(name: &'static str, bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Result<Banded> {
+fn search(name: &'static str, bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Result<(Banded, bool)> {
     let refuse = |why: &str| StrategyError::NotOptimisable { mechanism: name, why: why.into() };
     if target.objective != Objective::Rms {
         return Err(refuse("only the rms loss is smooth in general bands"));
@@ -57,7 +57,7 @@ fn search(name: &'static str, bands: usize, target: &Target, watch: &mut Watch<'
     let shape = banded.columns().dim();
     let free = banded.columns().iter().copied().collect();
     let found = minimise(free, LIMITS, watch, |x, g| ln_loss(x, g, shape, rule.in_rounds(target.iterations)));
-    Ok(from_free(&found.x, shape)?.normalised())
+    Ok((from_free(&found.x, shape)?.normalised(), found.converged))
 }
 
 fn from_free(x: &[f64], shape: (usize, usize)) -> Result<Banded> {

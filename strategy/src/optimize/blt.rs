@@ -36,10 +36,10 @@ pub(super) fn optimise(buffers: usize, target: &Target, progress: &mut ProgressF
     if !watch.stopped {
         best = minimise(best.x, POLISH, &mut watch, |x, g| gradient(x, g, target));
     }
-    let (steps, stopped) = (watch.steps, watch.stopped);
+    let search = watch.search(best.converged);
     let (phi, phi_hat) = split(&ordered(&best.x));
     let strategy = Strategy::Blt(Blt::from_interlaced(&phi, &phi_hat)?);
-    Optimised::evaluate(strategy, target, steps, stopped)
+    Optimised::evaluate(strategy, target, search)
 }
 
 /// Searches from every start and keeps the best end.
@@ -48,7 +48,7 @@ fn best_of(starts: Vec<Vec<f64>>, target: &Target, watch: &mut Watch<'_, '_>) ->
     for start in starts {
         let start = if watch.stopped {
             let value = ln_loss(&start, target);
-            Found { x: start, value }
+            Found { x: start, value, converged: false }
         } else {
             minimise(start, LIMITS, watch, |x, g| gradient(x, g, target))
         };
@@ -57,7 +57,7 @@ fn best_of(starts: Vec<Vec<f64>>, target: &Target, watch: &mut Watch<'_, '_>) ->
             best = Some(start);
         }
     }
-    best.unwrap_or(Found { x: Vec::new(), value: f64::NAN })
+    best.unwrap_or(Found { x: Vec::new(), value: f64::NAN, converged: false })
 }
 
 /// φ̂ at a few distances from one and φ well below it.
@@ -98,7 +98,7 @@ fn idle_buffer(ordered: &[f64], target: &Target) -> Found {
     with.extend([phi, phi * (1.0 + 1e-12)]);
     let x = free(&with);
     let value = ln_loss(&x, target);
-    Found { x, value }
+    Found { x, value, converged: false }
 }
 
 /// φ₁, φ̂₁, φ₂, … from the free numbers.
@@ -135,9 +135,10 @@ fn ln_loss(x: &[f64], target: &Target) -> f64 {
     let Some((max, rms)) = errors_squared(&phi, &phi_hat, target.iterations) else {
         return f64::INFINITY;
     };
-    let error = match target.objective {
-        Objective::Max => max,
+    let error = match &target.objective {
+        Objective::Max | Objective::Last => max,
         Objective::Rms => rms,
+        Objective::Weighted(_) => return f64::INFINITY,
     };
     0.5 * (error * sensitivity_squared(&phi, &omega, target.iterations, target.participation)).ln()
 }

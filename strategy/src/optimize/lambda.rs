@@ -1,7 +1,7 @@
 //! λ-CGD: one number, by a scan and a golden-section search in ln(1−λ).
 
 use super::lbfgs::Watch;
-use super::{Objective, Optimised, ProgressFn, Target};
+use super::{Optimised, ProgressFn, Target};
 use crate::error::{Result, series_length};
 use crate::mechanism::Strategy;
 
@@ -14,7 +14,7 @@ pub(super) fn optimise(target: &Target, progress: &mut ProgressFn<'_>) -> Result
     series_length(target.iterations)?;
     let mut watch = Watch::new(progress);
     let lambda = search(target, &mut watch);
-    Optimised::evaluate(Strategy::LambdaCgd { lambda }, target, watch.steps, watch.stopped)
+    Optimised::evaluate(Strategy::LambdaCgd { lambda }, target, watch.search(true))
 }
 
 /// The best λ in [0, 1).
@@ -47,9 +47,5 @@ pub(super) fn search(target: &Target, watch: &mut Watch<'_, '_>) -> f64 {
 /// ln(loss) at ln(1−λ) = x.
 fn ln_loss(x: f64, target: &Target) -> f64 {
     let strategy = Strategy::LambdaCgd { lambda: -x.exp_m1() };
-    let loss = match target.objective {
-        Objective::Rms => strategy.rms_loss(target.iterations, target.participation),
-        Objective::Max => strategy.max_loss(target.iterations, target.participation),
-    };
-    loss.map_or(f64::INFINITY, f64::ln)
+    target.loss(&strategy).map_or(f64::INFINITY, f64::ln)
 }

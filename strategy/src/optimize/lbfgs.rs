@@ -22,9 +22,25 @@ pub(super) struct Watch<'a, 'b> {
     pub stopped: bool,
 }
 
+/// How an optimisation went.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Search {
+    /// Steps over all starts.
+    pub steps: usize,
+    /// The caller ended it.
+    pub stopped: bool,
+    /// The search that gave the result settled before its steps ran out.
+    pub converged: bool,
+}
+
 impl<'a, 'b> Watch<'a, 'b> {
     pub fn new(progress: &'a mut ProgressFn<'b>) -> Self {
         Self { progress, steps: 0, stopped: false }
+    }
+
+    /// How the optimisation went, `converged` being that of the search kept.
+    pub fn search(&self, converged: bool) -> Search {
+        Search { steps: self.steps, stopped: self.stopped, converged }
     }
 
     /// Reports one step at ln(loss); false when the caller wants to stop.
@@ -48,6 +64,8 @@ pub(super) struct Limits {
 pub(super) struct Found {
     pub x: Vec<f64>,
     pub value: f64,
+    /// False when the steps ran out first.
+    pub converged: bool,
 }
 
 /// A point with its value and gradient.
@@ -67,9 +85,11 @@ pub(super) fn minimise(
     let mut at = point(start, &mut evaluate);
     let mut pairs: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
     let mut values = vec![at.value];
+    let mut converged = false;
     for _ in 0..limits.steps {
         let norm = dot(&at.gradient, &at.gradient).sqrt();
         if watch.stopped || norm < 1e-12 || !at.value.is_finite() {
+            converged = at.value.is_finite();
             break;
         }
         let direction = direction(&at.gradient, &pairs);
@@ -80,19 +100,22 @@ pub(super) fn minimise(
                 pairs.clear();
                 continue;
             }
-            None => break,
+            // No descent in any direction that f64 can tell: this is the bottom.
+            None => {
+                converged = true;
+                break;
+            }
         };
         remember(&mut pairs, &at, &next);
         at = next;
         values.push(at.value);
         let long_ago = values.len().checked_sub(PATIENCE + 1).map_or(f64::INFINITY, |i| values[i]);
-        if !watch.step(at.value, dot(&at.gradient, &at.gradient).sqrt())
-            || long_ago - at.value < limits.tolerance
-        {
+        converged = long_ago - at.value < limits.tolerance;
+        if !watch.step(at.value, dot(&at.gradient, &at.gradient).sqrt()) || converged {
             break;
         }
     }
-    Found { x: at.x, value: at.value }
+    Found { x: at.x, value: at.value, converged }
 }
 
 fn point(x: Vec<f64>, evaluate: &mut impl FnMut(&[f64], &mut [f64]) -> f64) -> Point {

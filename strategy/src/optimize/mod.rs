@@ -13,15 +13,10 @@ use std::ops::ControlFlow;
 use crate::error::{Result, StrategyError, invalid};
 use crate::mechanism::Strategy;
 use crate::participation::{Participation, Sensitivity};
+use crate::workload::Workload;
 
-/// Which loss to minimise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Objective {
-    /// RmsError · sens(C).
-    Rms,
-    /// MaxError · sens(C).
-    Max,
-}
+pub use crate::loss::Objective;
+use lbfgs::Search;
 
 /// Which mechanism to optimise, with the sizes that stay fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,7 +54,8 @@ impl Family {
 }
 
 /// The setting a strategy is optimised for. Participations satisfy **j − i ≥ min_sep**.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Target {
     /// Rounds n of the run.
     pub iterations: u64,
@@ -67,6 +63,57 @@ pub struct Target {
     pub participation: Participation,
     /// The loss to minimise.
     pub objective: Objective,
+    /// What is released; prefix sums unless set.
+    pub workload: Workload,
+}
+
+impl Target {
+    /// A setting with prefix sums as the workload.
+    #[must_use]
+    pub fn new(iterations: u64, participation: Participation, objective: Objective) -> Self {
+        Self { iterations, participation, objective, workload: Workload::Prefix }
+    }
+
+    /// The same setting with another workload.
+    #[must_use]
+    pub fn with_workload(mut self, workload: Workload) -> Self {
+        self.workload = workload;
+        self
+    }
+
+    /// The objective's error of `strategy` on this workload, in units of σζ times those of its rows.
+    ///
+    /// # Errors
+    /// As [`Strategy::errors_on`].
+    pub fn error(&self, strategy: &Strategy) -> Result<f64> {
+        let n = self.iterations;
+        Ok(match &self.objective {
+            Objective::Rms => strategy.errors_on(n, &self.workload)?.rms,
+            Objective::Max => strategy.errors_on(n, &self.workload)?.max,
+            Objective::Last => strategy.errors_on(n, &self.workload)?.last,
+            weighted @ Objective::Weighted(_) => {
+                weighted.error(&strategy.row_errors_squared(n, &self.workload)?)
+            }
+        })
+    }
+
+    /// The objective's loss: error × sens(C), not squared.
+    ///
+    /// # Errors
+    /// As [`Strategy::errors_on`] and [`Strategy::sensitivity`].
+    pub fn loss(&self, strategy: &Strategy) -> Result<f64> {
+        Ok(self.error(strategy)? * strategy.sensitivity(self.iterations, self.participation)?.value)
+    }
+
+    /// Refuses what no strategy could be found for.
+    fn check(&self) -> Result<()> {
+        if self.iterations == 0 {
+            return Err(invalid("iterations", 0, "1 or more"));
+        }
+        self.participation.check()?;
+        self.objective.check(self.iterations)?;
+        self.workload.check(self.iterations)
+    }
 }
 
 /// One step of an optimisation, for the caller's eyes.
@@ -97,6 +144,10 @@ pub struct Optimised {
     pub rms_loss: f64,
     /// MaxError · sens(C).
     pub max_loss: f64,
+    /// The loss that was minimised: that of the target's objective.
+    pub loss: f64,
+    /// False when a search ran out of steps before it settled; the best point found is then returned.
+    pub converged: bool,
     /// Optimiser steps taken.
     pub iterations: usize,
     /// True when the callback ended the optimisation early.
@@ -108,11 +159,12 @@ impl Optimised {
     pub(crate) fn evaluate(
         strategy: Strategy,
         target: &Target,
-        iterations: usize,
-        stopped: bool,
+        search: Search,
     ) -> Result<Self> {
-        let sensitivity = strategy.sensitivity(target.iterations, target.participation)?;
-        let errors = strategy.errors(target.iterations)?;
+        let n = target.iterations;
+        let sensitivity = strategy.sensitivity(n, target.participation)?;
+        let errors = strategy.errors_on(n, &target.workload)?;
+        let error = target.error(&strategy)?;
         Ok(Self {
             strategy,
             sensitivity,
@@ -120,18 +172,11 @@ impl Optimised {
             max_error: errors.max,
             rms_loss: errors.rms * sensitivity.value,
             max_loss: errors.max * sensitivity.value,
-            iterations,
-            stopped,
+            loss: error * sensitivity.value,
+            converged: search.converged && !search.stopped,
+            iterations: search.steps,
+            stopped: search.stopped,
         })
-    }
-
-    /// The loss that `objective` names.
-    #[must_use]
-    pub fn loss(&self, objective: Objective) -> f64 {
-        match objective {
-            Objective::Rms => self.rms_loss,
-            Objective::Max => self.max_loss,
-        }
     }
 }
 
@@ -141,10 +186,7 @@ impl Optimised {
 /// [`StrategyError::NotOptimisable`] for families without parameters or settings not covered;
 /// [`StrategyError::Invalid`] for unusable sizes.
 pub fn optimize(family: Family, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
-    target.participation.check()?;
-    if target.iterations == 0 {
-        return Err(invalid("iterations", 0, "1 or more"));
-    }
+    target.check()?;
     match family {
         Family::Blt { buffers } => blt::optimise(buffers, target, progress),
         Family::BandToeplitz { bands } => band_toeplitz::optimise(bands, target, progress),

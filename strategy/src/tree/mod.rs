@@ -101,6 +101,22 @@ impl Tree {
         Ok(Errors { rms: (total / n as f64).sqrt(), max: max.sqrt(), last: last.sqrt() })
     }
 
+    /// The squared error of every prefix sum over `n` rounds, in units of (σζ)².
+    ///
+    /// # Errors
+    /// As [`Self::errors`].
+    pub fn row_errors_squared(&self, n: u64) -> Result<Vec<f64>> {
+        let mut before = 0.0;
+        let mut out = Vec::new();
+        for span in self.spans(n)? {
+            let read = if span.completed { span.rounds.next_power_of_two() } else { span.rounds };
+            out.extend((1..span.rounds).map(|t| before + variance(t)));
+            before += variance(read);
+            out.push(before);
+        }
+        Ok(out)
+    }
+
     /// Floats of state per coordinate: one per level of the longest tree, one for the previous prefix.
     #[must_use]
     pub fn state_slots(&self, n: u64) -> usize {

@@ -108,11 +108,7 @@ impl OptimizeArgs {
             Loss::Rms => Objective::Rms,
             Loss::Max => Objective::Max,
         };
-        let target = Target {
-            iterations: self.run.iterations,
-            participation: self.run.participation.rule()?,
-            objective,
-        };
+        let target = Target::new(self.run.iterations, self.run.participation.rule()?, objective);
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
         let found = optimize(family, &target, &mut |progress| {
