@@ -93,6 +93,31 @@ impl FromStr for Span {
     }
 }
 
+/// A number of bytes, as in 64MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl FromStr for Bytes {
+    type Err = node::quantities::QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        node::quantities::parse_bytes(text).map(Self)
+    }
+}
+
+/// To three digits, in powers of 1024.
+impl std::fmt::Display for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let steps = (0..4).take_while(|step| self.0 >> (10 * (step + 1)) > 0).count();
+        let value = self.0 as f64 / (1_u64 << (10 * steps)) as f64;
+        match steps {
+            0 => write!(f, "{} B", self.0),
+            _ => write!(f, "{value:.*} {}", if value < 10.0 { 2 } else { 1 }, UNITS[steps]),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +126,16 @@ mod tests {
     #[test]
     fn the_words_fit_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn bytes() {
+        assert_eq!("16GiB".parse(), Ok(Bytes(16 << 30)));
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (10 << 30, "10.0 GiB"), (1 << 45, "32.0 TiB")]
+        {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod key_file;
 pub mod npy;
 pub mod output;
+pub mod rates;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,8 @@ use ndarray::Array2;
 
 use crate::error::{Result, all_finite, invalid};
 use crate::participation::{Errors, Participation, Sensitivity};
-use crate::patterns::{MAX_TABLE, gram_bound, worst_pattern};
+use crate::patterns::{MAX_TABLE, worst_pattern};
+use crate::sensitivity::{gram::Gram, worst};
 
 /// A lower triangular matrix with p bands, C[j+i, j] = columns[[j, i]]; entries below row n−1 are ignored.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +73,16 @@ impl Banded {
 
     /// X[i,j] = (CᵀC)[i,j] within the first `n` rows.
     fn gram(&self, n: usize, i: usize, j: usize) -> f64 {
-        let last = i.max(j);
-        (last..n.min(i.min(j) + self.bands())).map(|r| self.entry(r, i) * self.entry(r, j)).sum()
+        let (first, last) = (i.min(j), i.max(j));
+        let above = self.column(first, n - first).iter().skip(last - first);
+        above.zip(self.column(last, n - last)).map(|(x, y)| x * y).sum()
+    }
+
+    /// Column j from its diagonal down, at most `rows` numbers.
+    pub(crate) fn column(&self, j: usize, rows: usize) -> &[f64] {
+        let p = self.bands();
+        let flat = self.columns.as_slice().unwrap_or_default();
+        flat.get(j * p..j * p + p.min(rows)).unwrap_or_default()
     }
 
     /// Refuses more rounds than the matrix has; fewer use its leading block.
@@ -88,7 +97,7 @@ impl Banded {
     /// sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
     ///
     /// Exact when p ≤ min_sep (one user's columns do not overlap: dynamic programming over column norms);
-    /// otherwise the Gram bound, which may also prove itself exact.
+    /// otherwise the worst pattern is searched, and exact where a contribution attains the bound found.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for an unusable rule, too many rounds, or n·k beyond memory.
@@ -103,12 +112,13 @@ impl Banded {
                 format!("up to {MAX_TABLE}"),
             ));
         }
-        if self.bands() as u64 <= rule.min_sep || count == 1 {
+        let gap = rule.min_sep.min(n) as usize;
+        if self.bands() <= gap || count == 1 {
             let norms: Vec<f64> = (0..rounds).map(|j| self.gram(rounds, j, j)).collect();
-            let gap = rule.min_sep.min(n) as usize;
             return Ok(Sensitivity::exact_squared(worst_pattern(&norms, gap, count).0));
         }
-        Ok(gram_bound(rounds, self.bands(), rule, |i, j| self.gram(rounds, i, j)))
+        let gram = Gram::banded(rounds, self.bands(), gap, |i, j| self.gram(rounds, i, j));
+        Ok(worst(&gram, rounds, rule, false)?.sensitivity())
     }
 
     /// Prefix-sum errors over the first `n` rounds in units of σζ; O(n·p²) time, O(p²) memory.

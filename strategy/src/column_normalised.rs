@@ -8,6 +8,7 @@ use ndarray::Array2;
 use crate::banded::Banded;
 use crate::error::{Result, series_length};
 use crate::participation::{Errors, Participation, Sensitivity};
+use crate::sensitivity::{gram::Gram, worst};
 use crate::series::{check_leading, invert, prefix_sums};
 
 /// ν_j, the norm of Toeplitz column `j` within `n` rows.
@@ -32,19 +33,27 @@ pub fn columns(c: &[f64], n: u64) -> Result<Banded> {
 
 /// sens(C) per unit clip norm, for participations with j − i ≥ `min_sep`.
 ///
-/// √min(k, ⌈n/b⌉) when p ≤ min_sep, whose columns do not overlap; else the Gram bound, O(n·p²).
+/// √min(k, ⌈n/b⌉) when p ≤ min_sep, whose columns do not overlap; else the worst pattern is searched, and exact
+/// where a contribution attains the bound found. Memory is O(p·min(n, k·p)).
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column, rule or number of rounds.
 pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity> {
     check_leading(c)?;
     rule.check()?;
-    series_length(n)?;
+    let rounds = series_length(n)?;
+    let c = &c[..c.len().min(rounds)];
     let count = rule.in_rounds(n);
     if count == 1 || c.len() as u64 <= rule.min_sep {
         return Ok(Sensitivity::exact_squared(count as f64));
     }
-    columns(c, n)?.sensitivity(n, rule)
+    // Gaps beyond p make no difference, nor does how far whole columns lie from the start: k·p last rounds have
+    // every arrangement that n have.
+    let rounds = rounds.min((count as usize).saturating_mul(c.len()));
+    series_length(rounds as u64 * c.len() as u64)?;
+    let norm = norms(c, rounds);
+    let gram = Gram::toeplitz(c, rounds).scaled(|j| 1.0 / norm(j));
+    Ok(worst(&gram, rounds, rule, false)?.sensitivity())
 }
 
 /// Prefix-sum errors in units of σζ; O(n·p).

@@ -4,7 +4,7 @@ use ndarray::{Array2, Axis, Slice};
 
 use crate::error::{Result, invalid};
 use crate::participation::{Errors, Participation, Sensitivity};
-use crate::patterns::gram_bound;
+use crate::sensitivity::{gram::Gram, worst};
 
 /// Most rounds of a dense strategy: its matrix and its Gram matrix then take 256 MiB.
 pub const MAX_DENSE: usize = 4096;
@@ -78,7 +78,8 @@ impl Dense {
 
     /// sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
     ///
-    /// The Gram bound with absolute values, O(n³ + n²k); flagged exact where the worst pattern attains it.
+    /// The worst pattern is searched, O(n³ + n²k) and more for small n; flagged exact where a contribution
+    /// attains the bound found.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for an unusable rule or more rounds than the matrix has.
@@ -88,7 +89,7 @@ impl Dense {
         let leading = self.c.slice_axis(Axis(0), Slice::from(..rounds));
         let leading = leading.slice_axis(Axis(1), Slice::from(..rounds));
         let gram = leading.t().dot(&leading);
-        Ok(gram_bound(rounds, rounds, rule, |i, j| gram[[i, j]]))
+        Ok(worst(&Gram::dense(gram.view()), rounds, rule, false)?.sensitivity())
     }
 
     /// Prefix-sum errors over the first `n` rounds in units of σζ; O(n³).

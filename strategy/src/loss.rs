@@ -41,7 +41,11 @@ impl Objective {
             return Err(invalid("number of row weights", weights.len(), format!("{n}, one a row")));
         }
         if let Some(t) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
-            return Err(invalid("row weight", format!("{} of row {t}", weights[t]), "finite and at least zero"));
+            return Err(invalid(
+                "row weight",
+                format!("{} of row {t}", weights[t]),
+                "finite and at least zero",
+            ));
         }
         if weights.iter().all(|w| *w == 0.0) {
             return Err(invalid("sum of the row weights", 0, "above zero"));

@@ -5,6 +5,7 @@ use crate::blt::Blt;
 use crate::dense::Dense;
 use crate::error::{Result, all_finite, invalid, series_length};
 use crate::participation::{Errors, Participation, Sensitivity};
+use crate::sensitivity::Schema;
 use crate::series::{band_inverse_sqrt, band_sqrt, check_leading};
 use crate::tree::Tree;
 use crate::{banded_inverse, column_normalised, toeplitz};
@@ -98,6 +99,17 @@ impl Strategy {
                 None => toeplitz::sensitivity(&self.bands(n)?, n, rule),
             },
         }
+    }
+
+    /// sens(C) per unit clip norm over `n` rounds for a user whose rounds follow `schema`.
+    ///
+    /// [`Sensitivity::exact`] says whether the value is the sensitivity or an upper bound of it. Schemas that
+    /// name the rounds cost one product of columns for each pair of rounds of a set that overlap.
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] for unusable parameters, schema or number of rounds.
+    pub fn sensitivity_under(&self, n: u64, schema: &Schema) -> Result<Sensitivity> {
+        crate::sensitivity::under(self, n, schema)
     }
 
     /// RmsError, MaxError and the last round's error over `n` rounds for prefix sums, in units of σζ.

@@ -37,6 +37,21 @@ impl Participation {
         self.max_participations.min(n.div_ceil(self.min_sep.max(1)))
     }
 
+    /// Refuses a rule whose participations do not all fit in `n` rounds. Sensitivities do not ask for it: they
+    /// count [`Self::in_rounds`].
+    ///
+    /// # Errors
+    /// [`crate::StrategyError::Invalid`] naming k, b and n unless (k−1)·b < n, or for a zero in either field.
+    pub fn fits(&self, n: u64) -> Result<()> {
+        self.check()?;
+        let (k, b) = (self.max_participations, self.min_sep);
+        if (k - 1).checked_mul(b).is_some_and(|last| last < n) {
+            return Ok(());
+        }
+        let value = format!("k = {k} with b = {b} in n = {n} rounds");
+        Err(invalid("participation", value, format!("(k−1)·b < n is needed: k up to {}", n.div_ceil(b))))
+    }
+
     /// Refuses a zero in either field (they are public, so a literal may hold one).
     pub(crate) fn check(&self) -> Result<()> {
         if self.min_sep == 0 {

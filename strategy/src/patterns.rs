@@ -1,6 +1,6 @@
 //! The worst participation pattern: dynamic programming over rounds, and the bound it gives for any matrix.
 
-use crate::participation::{Participation, Sensitivity};
+use crate::participation::Participation;
 
 /// best[c] = the largest Σ_{j∈π} weights[j] over patterns of at most c rounds, gaps ≥ `gap`, for c ≤ `count`.
 /// Weights are non-negative; O(len·count).
@@ -47,24 +47,20 @@ pub(crate) fn worst_pattern(weights: &[f64], gap: usize, count: usize) -> (f64, 
 /// Largest table, in numbers, that [`worst_pattern`] may hold (1 GiB).
 pub(crate) const MAX_TABLE: usize = 1 << 27;
 
-/// A bound on sens(C) from the Gram matrix X = CᵀC, whose entries vanish for |i−j| ≥ `reach`.
+/// A bound of sens(C)² from the Gram matrix X = CᵀC, whose entries vanish for |i−j| ≥ `reach`, and the pattern
+/// that it comes from.
 ///
 /// v_i is the most that one pattern through round i collects of |X_ij|, and sens² ≤ max_π Σ_{i∈π} v_i.
-/// The pattern found is then tried itself: where ‖C u(π)‖² equals the bound the
-/// value is exact.
 pub(crate) fn gram_bound(
     n: usize,
     reach: usize,
     rule: Participation,
     gram: impl Fn(usize, usize) -> f64,
-) -> Sensitivity {
+) -> (f64, Vec<usize>) {
     let count = rule.in_rounds(n as u64) as usize;
     let gap = rule.min_sep.min(n as u64) as usize;
     let v: Vec<f64> = (0..n).map(|i| collected(i, n, reach, gap, count, &gram)).collect();
-    let (bound, pattern) = worst_pattern(&v, gap, count);
-    let reached: f64 =
-        pattern.iter().flat_map(|&i| pattern.iter().map(move |&j| (i, j))).map(|(i, j)| gram(i, j)).sum();
-    Sensitivity { value: bound.sqrt(), exact: bound - reached <= 1e-12 * bound }
+    worst_pattern(&v, gap, count)
 }
 
 /// v_i: |X_ii| plus the best of what lies at least `gap` before and after, count−1 participations in all.
@@ -76,15 +72,20 @@ fn collected(
     count: usize,
     gram: &impl Fn(usize, usize) -> f64,
 ) -> f64 {
-    let others = count - 1;
     let own = gram(i, i).abs();
-    if others == 0 || reach <= gap {
+    if count == 1 || reach <= gap {
         return own;
     }
     let before: Vec<f64> =
         ((i + 1).saturating_sub(reach)..(i + 1).saturating_sub(gap)).map(|j| gram(i, j).abs()).collect();
     let after: Vec<f64> = (i + gap..n.min(i + reach)).map(|j| gram(i, j).abs()).collect();
-    let left = best_by_count(&before, gap, others);
-    let right = best_by_count(&after, gap, others);
-    own + (0..=others).map(|c| left[c] + right[others - c]).fold(0.0, f64::max)
+    let left = best_by_count(&before, gap, fitting(before.len(), gap, count - 1));
+    let right = best_by_count(&after, gap, fitting(after.len(), gap, count - 1));
+    let both = left.iter().enumerate().map(|(c, l)| l + right[(count - 1 - c).min(right.len() - 1)]);
+    own + both.fold(0.0, f64::max)
+}
+
+/// How many of `count` rounds fit in a stretch of `length` with gaps ≥ `gap`.
+pub(crate) fn fitting(length: usize, gap: usize, count: usize) -> usize {
+    count.min(length.div_ceil(gap))
 }

@@ -1,13 +1,15 @@
 //! Per-row errors of any strategy on any workload: the norms of the rows of B = A·C⁻¹.
 //!
-//! The shortest way that the pair allows: a series where both are Toeplitz, the covariance recursion where C
-//! and A⁻¹ are banded, and otherwise one impulse at a time, O(n²) rounds.
+//! The shortest way that the pair allows: a series where both are Toeplitz, a state carried from round to round
+//! where C⁻¹ has a small one, the covariance recursion where C and A⁻¹ are banded, and otherwise one impulse at a
+//! time, O(n²) rounds.
 
 use crate::column_normalised;
 use crate::error::{Result, StrategyError, invalid, series_length};
 use crate::mechanism::Strategy;
 use crate::participation::Errors;
-use crate::workload::{InverseBands, Workload, decode};
+use crate::state_space::{StateSpace, banded_inverse_errors};
+use crate::workload::{InverseBands, Momentum, Workload, decode};
 use crate::{covariance, noising};
 
 /// Most rounds where every impulse is followed on its own.
@@ -22,6 +24,12 @@ impl Strategy {
     pub fn errors_on(&self, n: u64, workload: &Workload) -> Result<Errors> {
         match workload {
             Workload::Prefix => self.errors(n),
+            _ if let Self::Blt(blt) = self
+                && let Some(poles) = workload.poles() =>
+            {
+                workload.check(n)?;
+                blt.errors_with(n, &poles)
+            }
             _ => Ok(Errors::of_rows(&self.row_errors_squared(n, workload)?)),
         }
     }
@@ -45,6 +53,11 @@ impl Strategy {
         {
             return Ok(running_squares(&decoder));
         }
+        if let Workload::Momentum(momentum) = workload
+            && let Some(squared) = self.by_state(momentum, n)?
+        {
+            return Ok(squared);
+        }
         if let Some(d) = workload.inverse_bands()
             && let Some(squared) = self.by_covariance(&d, n)?
         {
@@ -58,8 +71,21 @@ impl Strategy {
     pub fn is_toeplitz(&self) -> bool {
         !matches!(
             self,
-            Self::Tree(_) | Self::BandMf(_) | Self::Dense(_) | Self::BandToeplitz { column_normalised: true, .. }
+            Self::Tree(_)
+                | Self::BandMf(_)
+                | Self::Dense(_)
+                | Self::BandToeplitz { column_normalised: true, .. }
         )
+    }
+
+    /// Where C⁻¹ has a small state and learning rates change; elsewhere a series or bands are shorter.
+    fn by_state(&self, momentum: &Momentum, n: u64) -> Result<Option<Vec<f64>>> {
+        let rounds = series_length(n)?;
+        if let Self::Blt(blt) = self {
+            let state = StateSpace::new(blt.theta(), blt.omega(), momentum);
+            return Ok(Some(state.row_errors_squared(rounds)));
+        }
+        Ok(self.inverse_bands(n)?.map(|s| banded_inverse_errors(&s, momentum, rounds)))
     }
 
     fn by_covariance(&self, d: &InverseBands, n: u64) -> Result<Option<Vec<f64>>> {

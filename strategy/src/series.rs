@@ -46,15 +46,6 @@ pub fn invert(c: &[f64], count: usize) -> Result<Vec<f64>> {
     Ok(out)
 }
 
-/// The coefficients of y(x)/c(x), as many as y has; c_0 ≠ 0. O(y.len()·c.len()).
-pub(crate) fn divide(y: &[f64], c: &[f64]) -> Vec<f64> {
-    let mut out: Vec<f64> = Vec::with_capacity(y.len());
-    for (t, y) in y.iter().enumerate() {
-        out.push((y - convolve_at(c, &out, t)) / c[0]);
-    }
-    out
-}
-
 /// Σ_{1≤i<p} c_i x_{t−i}, the part of row t that earlier entries decide.
 pub(crate) fn convolve_at(c: &[f64], x: &[f64], t: usize) -> f64 {
     let reach = t.min(c.len() - 1);

@@ -49,6 +49,23 @@ fn a_million_rounds_to_the_last_digits() {
     assert!(close(b1000.sensitivity(1_000_000, rule).unwrap().value, 426.58596649025446, 1e-14));
 }
 
+/// ‖C·1‖ by running sums, O(n·d): every user in every round.
+fn always(blt: &Blt, n: usize) -> f64 {
+    let sums = prefix_sums(&blt.coefficients(n));
+    sums.iter().map(|u| u * u).sum::<f64>().sqrt()
+}
+
+#[test]
+fn a_million_participations() {
+    for blt in published() {
+        for n in [1, 2, 3000, 1_000_000] {
+            let found = blt.sensitivity(n, Participation::new(1, n).unwrap()).unwrap();
+            let sum = always(&blt, n as usize);
+            assert!(found.exact && close(found.value, sum, 1e-9), "n {n}: {} against {sum}", found.value);
+        }
+    }
+}
+
 #[test]
 fn published_losses_of_b400() {
     // b400 at Table 3's setting and at its own.

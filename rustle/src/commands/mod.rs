@@ -15,5 +15,6 @@ pub mod up;
 pub mod verify;
 
 mod branch;
+mod cancel;
 mod online;
 mod setting;

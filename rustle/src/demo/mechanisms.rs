@@ -24,8 +24,8 @@ pub struct Contender {
 pub fn contenders(config: &Config, epsilon: f64, delta: f64) -> anyhow::Result<Vec<Contender>> {
     let (min_sep, epochs) = (config.batches_per_epoch as u64, config.epochs as u64);
     let participation = Participation { min_sep, max_participations: epochs };
-    let participation = strategy::Participation::new(min_sep, epochs)?;
-    let target = Target::new(config.steps() as u64, participation, Objective::Rms);
+    let rule = strategy::Participation::new(min_sep, epochs)?;
+    let target = Target::new(config.steps() as u64, rule, Objective::Rms);
     let mechanisms = [
         Mechanism::Identity,
         Mechanism::Tree { restarts: vec![], completion: false },

@@ -1,13 +1,23 @@
 //! Buffered linear Toeplitz strategies: c_0 = 1, c_i = Σ_j ω_j θ_j^{i−1} (papers/000).
 
-mod closed_form;
+mod cascade;
+mod decoder;
+mod held;
+mod interlaced;
+mod kernels;
 mod roots;
+mod series_error;
+#[cfg(test)]
+mod tests;
 
-use crate::error::{Result, all_finite, invalid, series_length};
+use crate::error::{Result, all_finite, invalid};
 use crate::participation::{Errors, Participation, Sensitivity};
-use crate::{series, toeplitz};
+use crate::series;
 
-pub(crate) use closed_form::{errors_squared, sensitivity_squared, weights};
+pub(crate) use decoder::{Rows, error_squared};
+pub(crate) use held::{sensitivity_slopes, sensitivity_squared};
+pub(crate) use interlaced::{weights, weights_adjoint};
+pub(crate) use series_error::weighted_error;
 
 /// Most buffers a BLT may have.
 pub const MAX_BUFFERS: usize = 15;
@@ -78,20 +88,18 @@ impl Blt {
         (poles.phi_hat.iter().map(|p| 1.0 - p).collect(), weights)
     }
 
-    /// sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d²k), whatever n is.
+    /// The exact sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d²k), whatever n is.
     ///
-    /// Exact when Σω ≤ 1 or with one participation; else the bound of the non-increasing majorant, O(n·d).
+    /// Past c_0 the column never rises, which is enough for (0, b, 2b, …) to be the worst pattern even where
+    /// c_1 = Σω > c_0: products of c_0 with itself are on the diagonal alone.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for zero rounds or an unusable rule.
     pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
         rule.check()?;
         check_rounds(n)?;
-        if self.is_monotone() || rule.in_rounds(n) == 1 {
-            let phi = complement(&self.theta);
-            return Ok(Sensitivity::exact_squared(sensitivity_squared(&phi, &self.omega, n, rule)));
-        }
-        toeplitz::sensitivity(&self.coefficients(series_length(n)?), n, rule)
+        let phi = complement(&self.theta);
+        Ok(Sensitivity::exact_squared(sensitivity_squared(&phi, &self.omega, n, rule)))
     }
 
     /// Prefix-sum errors over `n` rounds in units of σζ; O(d²), whatever n is.
@@ -99,16 +107,16 @@ impl Blt {
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for zero rounds.
     pub fn errors(&self, n: u64) -> Result<Errors> {
+        self.errors_with(n, &[0.0])
+    }
+
+    /// Errors for a workload 1/Π_w(1−ρ_w x), given the 1−ρ; O(d²), or O(d³ log n) where a ρ meets a θ̂.
+    pub(crate) fn errors_with(&self, n: u64, ends: &[f64]) -> Result<Errors> {
         check_rounds(n)?;
         let poles = roots::Poles::of(&self.theta, &self.omega);
-        if poles.distinct()
-            && let Some((max, rms)) = errors_squared(&poles.phi, &poles.phi_hat, n)
-        {
-            return Ok(Errors { rms: rms.sqrt(), max: max.sqrt(), last: max.sqrt() });
-        }
-        // The closed form divides by differences of θ̂: where two meet, sum the series instead, O(n·d).
-        let inverse = self.inverse_coefficients(series_length(n)?);
-        Ok(toeplitz::errors_of_decoder(&series::prefix_sums(&inverse)))
+        let squared = |rows| error_squared(&poles.phi, &poles.phi_hat, ends, n, rows).squared;
+        let last = squared(Rows::Last).sqrt();
+        Ok(Errors { rms: squared(Rows::Mean).sqrt(), max: last, last })
     }
 
     /// The first `count` coefficients of C.

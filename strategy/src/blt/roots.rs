@@ -24,11 +24,6 @@ impl Poles {
         let phi_hat = (0..pairs.len()).map(|i| root_after(&pairs, i)).collect();
         Self { phi: pairs.iter().map(|p| p.0).collect(), phi_hat }
     }
-
-    /// True when neighbouring φ̂ differ by enough for the closed form's divided differences.
-    pub fn distinct(&self) -> bool {
-        self.phi_hat.windows(2).all(|w| w[1] - w[0] > 1e-12 * w[1])
-    }
 }
 
 /// The root between pole `i` and the next one, found as its distance from pole `i` so that a root very close

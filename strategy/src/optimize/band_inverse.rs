@@ -2,24 +2,22 @@
 //! bound wherever Theorem 3.1 does not apply, so an optimum never promises too much.
 
 use super::lbfgs::{Found, Limits, Watch, minimise};
-use super::series_gradient::{Setting, correlate, spaced, transposed_solve};
-use super::{Optimised, ProgressFn, Target};
-use crate::error::{Result, invalid, series_length};
+use super::monotone::{decoder, sensitivity_squared};
+use super::{Optimised, ProgressFn, Target, check_bands};
+use crate::decoder::{Decoder, correlate, transposed_solve};
+use crate::error::Result;
 use crate::mechanism::Strategy;
 use crate::series::{convolve_at, power};
 
 const LIMITS: Limits = Limits { steps: 2000, tolerance: 1e-10 };
 
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
-    let rounds = series_length(target.iterations)?;
-    if bands == 0 || bands > rounds {
-        return Err(invalid("bands", bands, format!("1 to {rounds}, the iterations")));
-    }
-    let setting = Setting::new("band-inverse", target)?;
+    check_bands(bands, target)?;
+    let decoder = decoder("band-inverse", target)?;
     let mut watch = Watch::new(progress);
     let mut best: Option<Found> = None;
     for start in starts(bands, target, &mut watch) {
-        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, &setting));
+        let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target, &decoder));
         if best.as_ref().is_none_or(|b| found.value < b.value) {
             best = Some(found);
         }
@@ -42,28 +40,24 @@ fn starts(bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Vec<Vec<f
     starts
 }
 
-fn ln_loss(x: &[f64], gradient: &mut [f64], setting: &Setting<'_>) -> f64 {
-    let target = setting.target;
+fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
     let n = target.iterations as usize;
     let mut s = vec![1.0];
     s.extend_from_slice(x);
-    let mut padded = s.clone();
-    padded.resize(n, 0.0);
-    let (error, error_b) = setting.error_squared(&setting.decoded(&padded));
+    let error = decoder.inverse_error_gradient(&s);
     let c = series(&s, n);
     let (bound, from) = majorant(&c);
-    let (square, square_bound) = spaced(&bound, target);
+    let square = sensitivity_squared(&bound, target);
     let mut square_c = vec![0.0; n];
-    for (i, g) in square_bound.iter().enumerate() {
+    for (i, g) in square.gradient.iter().enumerate() {
         square_c[from[i]] += g * c[from[i]].signum();
     }
     // s·c = 1, so ∂square/∂s_j = −Σ_i λ_i c_{i−j} with Sᵀλ = ∂square/∂c.
     let square_s = correlate(&transposed_solve(&s, &square_c), &c, s.len());
-    let error_s = setting.decoded_adjoint(error_b, s.len());
     for (i, g) in gradient.iter_mut().enumerate() {
-        *g = 0.5 * error_s[i + 1] / error - 0.5 * square_s[i + 1] / square;
+        *g = 0.5 * error.gradient[i + 1] / error.value - 0.5 * square_s[i + 1] / square.value;
     }
-    0.5 * (error * square).ln()
+    0.5 * (error.value * square.value).ln()
 }
 
 /// 1/s(x) with s_0 = 1; may overflow to infinity, which the search steps back from.

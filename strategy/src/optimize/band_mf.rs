@@ -1,86 +1,178 @@
-//! General bands (papers/001) for RmsLoss by the covariance recursion, O(n·p²) an evaluation.
+//! General bands (papers/001) on any workload whose inverse is banded, by the covariance recursion.
 //!
 //! Every column is normalised, so for p ≤ min_sep the sensitivity is √min(k, ⌈n/b⌉) whatever the parameters
-//! are and the error alone is minimised. The search starts at the column-normalised optimal Toeplitz strategy.
+//! are and the error alone is minimised. The search starts at the column-normalised optimal Toeplitz strategy. The
+//! best columns hardly change away from both ends, so they are first sought at a few rounds, linear in between.
 
 use ndarray::Array2;
 
+use super::band_mf_error::NormalisedError;
+use super::band_mf_knots::Knots;
 use super::band_toeplitz::optimal_column;
 use super::lbfgs::{Limits, Watch, minimise};
-use super::{Objective, Optimised, ProgressFn, Target};
+use super::row_loss::RowLoss;
+use super::{Optimised, ProgressFn, Target};
 use crate::banded::Banded;
-use crate::column_normalised;
-use crate::covariance::error_gradient;
-use crate::dense::{Dense, MAX_DENSE};
 use crate::error::{Result, StrategyError, invalid};
 use crate::mechanism::Strategy;
+use crate::workload::{InverseBands, LearningRates, Workload};
 
-const LIMITS: Limits = Limits { steps: 500, tolerance: 1e-9 };
-
-/// Most rounds of a dense optimisation: a step costs O(n³).
-pub(super) const MAX_DENSE_ROUNDS: u64 = 512;
+/// The best columns repeat themselves every p rounds after the first round, ever fainter: so many periods are free
+/// in every round. Beyond, and towards the end, the distances of knots grow by the ratio.
+const DENSE: usize = 16;
+const RATIO: f64 = 1.2;
+const COARSE: Limits = Limits { steps: 400, tolerance: 1e-7 };
+/// The same where a step takes a good part of a second.
+const COARSEST: Limits = Limits { steps: 200, tolerance: 1e-6 };
+const MANY: usize = 1 << 20;
+/// Most numbers that are all free at the end; what the knots leave is below 1e-6 of the loss.
+const MAX_FREE: usize = 1 << 16;
+const FINE: Limits = Limits { steps: 500, tolerance: 1e-8 };
+/// For stages that another follows.
+const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
+/// Most numbers of a strategy.
+const MAX_NUMBERS: u64 = 1 << 27;
 
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+    let d = check(bands, target)?;
     let mut watch = Watch::new(progress);
-    let (banded, converged) = search("band-mf", bands, target, &mut watch)?;
-    Optimised::evaluate(Strategy::BandMf(banded), target, watch.search(converged))
-}
-
-/// A dense strategy for one participation is the band strategy with as many bands as rounds.
-pub(super) fn optimise_dense(target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
-    let n = target.iterations;
-    if n == 0 || n > MAX_DENSE_ROUNDS || n > MAX_DENSE as u64 {
-        let why = format!("a dense optimisation takes 1 to {MAX_DENSE_ROUNDS} iterations, not {n}");
-        return Err(StrategyError::NotOptimisable { mechanism: "dense", why });
-    }
-    let mut watch = Watch::new(progress);
-    let (banded, converged) = search("dense", n as usize, target, &mut watch)?;
-    let size = n as usize;
-    let c = Array2::from_shape_fn((size, size), |(i, j)| banded.entry(i, j));
-    Optimised::evaluate(Strategy::Dense(Dense::new(c)?), target, watch.search(converged))
-}
-
-fn search(name: &'static str, bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Result<(Banded, bool)> {
-    let refuse = |why: &str| StrategyError::NotOptimisable { mechanism: name, why: why.into() };
-    if target.objective != Objective::Rms {
-        return Err(refuse("only the rms loss is smooth in general bands"));
-    }
-    let rule = target.participation;
-    if rule.in_rounds(target.iterations) > 1 && bands as u64 > rule.min_sep {
-        return Err(refuse("more bands than min_sep let one user's columns overlap"));
-    }
-    if target.iterations.saturating_mul(bands as u64) > 1 << 24 {
-        return Err(invalid("iterations × bands", target.iterations.saturating_mul(bands as u64), "to 2^24"));
-    }
-    let start = optimal_column(bands, target, watch)?;
-    let banded = column_normalised::columns(&start.c, target.iterations)?;
-    let shape = banded.columns().dim();
-    let free = banded.columns().iter().copied().collect();
-    let found = minimise(free, LIMITS, watch, |x, g| ln_loss(x, g, shape, rule.in_rounds(target.iterations)));
-    Ok((from_free(&found.x, shape)?.normalised(), found.converged))
-}
-
-fn from_free(x: &[f64], shape: (usize, usize)) -> Result<Banded> {
-    let columns = Array2::from_shape_vec(shape, x.to_vec())
+    let column = optimal_column(bands, &toeplitz(target), &mut watch)?.c;
+    let mut search = Search::new(&column, &d, target);
+    let converged = search.run(&mut watch);
+    let columns = Array2::from_shape_vec((search.n, bands), search.best)
         .map_err(|e| invalid("shape of columns", e, "(iterations, bands)"))?;
-    Banded::new(columns)
+    Optimised::evaluate(Strategy::BandMf(Banded::new(columns)?), target, watch.search(converged))
 }
 
-fn ln_loss(x: &[f64], gradient: &mut [f64], shape: (usize, usize), count: u64) -> f64 {
-    // A diagonal that is not positive is outside the search; the line search steps back.
-    let Ok(raw) = from_free(x, shape) else { return f64::INFINITY };
-    let banded = raw.normalised();
-    let (error, error_c) = error_gradient(&banded);
-    let (n, p) = shape;
-    for j in 0..n {
-        let inside = p.min(n - j);
-        let (c, g) = (banded.columns().row(j), error_c.row(j));
-        let norm = (0..inside).map(|i| raw.columns()[[j, i]].powi(2)).sum::<f64>().sqrt();
-        let along: f64 = (0..inside).map(|i| c[i] * g[i]).sum();
-        for i in 0..p {
-            let free = if i < inside { (g[i] - c[i] * along) / norm } else { 0.0 };
-            gradient[j * p + i] = 0.5 * free / error;
+pub(super) fn check(bands: usize, target: &Target) -> Result<InverseBands> {
+    let refuse = |why: String| StrategyError::NotOptimisable { mechanism: "band-mf", why };
+    let n = target.iterations;
+    super::check_bands(bands, target)?;
+    let several = target.rules().iter().filter(|rule| rule.in_rounds(n) > 1);
+    if let Some(rule) = several.min_by_key(|rule| rule.min_sep).filter(|rule| bands as u64 > rule.min_sep) {
+        let why =
+            format!("{bands} bands let one user's columns overlap; take {} at most, min_sep", rule.min_sep);
+        return Err(refuse(why));
+    }
+    if n.saturating_mul(bands as u64) > MAX_NUMBERS {
+        return Err(invalid(
+            "iterations × bands",
+            n.saturating_mul(bands as u64),
+            format!("up to {MAX_NUMBERS}"),
+        ));
+    }
+    let name = target.workload.name();
+    target.workload.inverse_bands().ok_or_else(|| {
+        refuse(format!(
+            "the inverse of the workload {name} is not banded; optimise dense, or fit prefix or momentum"
+        ))
+    })
+}
+
+/// The setting with a Toeplitz workload that the start is optimal for: learning rates that don't change.
+pub(super) fn toeplitz(target: &Target) -> Target {
+    let mut target = target.clone();
+    if let Workload::Momentum(momentum) = &mut target.workload {
+        momentum.learning_rates = LearningRates::Constant;
+    }
+    target
+}
+
+/// The columns as the search goes on.
+struct Search<'a> {
+    n: usize,
+    p: usize,
+    target: &'a Target,
+    error: NormalisedError,
+    /// Columns of any length, shape (n, p).
+    at: Vec<f64>,
+    /// The normalised columns with the least error of the objective itself so far.
+    best: Vec<f64>,
+    least: f64,
+    /// [`NormalisedError::gains`] at the start.
+    gains: Vec<f64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(column: &[f64], d: &InverseBands, target: &'a Target) -> Self {
+        let (n, p) = (target.iterations as usize, column.len());
+        let error = NormalisedError::new(d, n, p);
+        let mut search = Self {
+            n,
+            p,
+            target,
+            error,
+            at: column.repeat(n),
+            best: Vec::new(),
+            least: f64::INFINITY,
+            gains: Vec::new(),
+        };
+        search.keep();
+        search
+    }
+
+    /// All stages of the loss, on few knots first and then on as many as pay; true when the last one settled.
+    fn run(&mut self, watch: &mut Watch<'_, '_>) -> bool {
+        let (few, all) = (Knots::graded(self.n, DENSE * self.p, RATIO), Knots::all(self.n));
+        let small = 2 * few.len() >= self.n;
+        let (knots, limits) =
+            if small || self.n * self.p <= MAX_FREE { (&all, FINE) } else { (&few, COARSE) };
+        let mut loss = RowLoss::first(&self.target.objective, self.n);
+        // Those of the first loss for all stages: near the worst row's they say little of the curvature.
+        self.error.ln_error(&loss, &mut self.at.clone());
+        self.gains.clear();
+        self.gains.extend_from_slice(self.error.gains());
+        if !small && knots == &all {
+            self.descend(&few, COARSE, &loss, watch);
+        }
+        loop {
+            let limits = if loss.is_rough() { ROUGH } else { limits };
+            let converged = self.descend(knots, limits, &loss, watch);
+            match loss.next(&self.target.objective, self.n) {
+                Some(next) if !watch.stopped => loss = next,
+                _ => return converged,
+            }
         }
     }
-    0.5 * (error * count as f64).ln()
+
+    /// Minimises `loss` over the columns at the knots; true when the search settled.
+    fn descend(&mut self, knots: &Knots, limits: Limits, loss: &RowLoss, watch: &mut Watch<'_, '_>) -> bool {
+        let p = self.p;
+        let mut columns = self.at.clone();
+        let scales = scales(&knots.gather(&self.gains), p);
+        let mut free: Vec<f64> = knots.pick(&self.at, p);
+        let start = free.iter().zip(&scales).map(|(x, s)| x / s).collect();
+        let count = self.target.participation.in_rounds(self.target.iterations);
+        let ln_sensitivity = 0.5 * (count as f64).ln();
+        let error = &mut self.error;
+        let found = minimise(start, limits, watch, |x, gradient| {
+            free.iter_mut().zip(x).zip(&scales).for_each(|((free, x), s)| *free = x * s);
+            knots.expand(&free, p, &mut columns);
+            let ln_error = error.ln_error(loss, &mut columns);
+            knots.collect(&columns, p, gradient);
+            gradient.iter_mut().zip(&scales).for_each(|(g, s)| *g *= s);
+            ln_error + ln_sensitivity
+        });
+        free.iter_mut().zip(&found.x).zip(&scales).for_each(|((free, x), s)| *free = x * s);
+        knots.expand(&free, p, &mut self.at);
+        self.keep();
+        found.converged
+    }
+
+    /// Keeps the columns if they are the best for the objective itself.
+    fn keep(&mut self) {
+        let Some(squared) = self.error.rows(&self.at) else { return };
+        let error = self.target.objective.error(squared);
+        if error < self.least {
+            self.least = error;
+            self.best.clear();
+            self.best.extend_from_slice(self.error.columns());
+        }
+    }
+}
+
+/// Units of the columns at each knot in which all have a like curvature.
+fn scales(gains: &[f64], p: usize) -> Vec<f64> {
+    let floor = 1e-6 * gains.iter().sum::<f64>() / gains.len() as f64;
+    gains.iter().flat_map(|gain| std::iter::repeat_n(1.0 / gain.max(floor).sqrt(), p)).collect()
 }

@@ -1,22 +1,32 @@
-//! Optimisers: find the parameters of a mechanism with the least loss for prefix sums.
+//! Optimisers: find the parameters of a mechanism with the least loss.
 
 mod band_inverse;
 mod band_mf;
+mod band_mf_error;
+mod band_mf_knots;
 mod band_toeplitz;
 mod blt;
+mod dense;
 mod lambda;
 mod lbfgs;
-mod series_gradient;
+mod monotone;
+mod normalised;
+mod power;
+mod robust;
+mod row_loss;
 
 use std::ops::ControlFlow;
 
-use crate::error::{Result, StrategyError, invalid};
+use crate::error::{Result, invalid};
 use crate::mechanism::Strategy;
 use crate::participation::{Participation, Sensitivity};
+use crate::tree::Tree;
 use crate::workload::Workload;
 
 pub use crate::loss::Objective;
 use lbfgs::Search;
+pub use blt::MAX_OPTIMISED_BUFFERS;
+pub use robust::flattened;
 
 /// Which mechanism to optimise, with the sizes that stay fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,14 +34,41 @@ use lbfgs::Search;
 pub enum Family {
     Identity,
     Tree,
-    Blt { buffers: usize },
-    BandToeplitz { bands: usize },
-    BandMf { bands: usize },
-    BandSqrt { bands: usize },
-    BandInverse { bands: usize },
-    BandInverseSqrt { bands: usize },
+    Blt {
+        buffers: usize,
+    },
+    /// A BLT with as many buffers as pay: one more would gain less than 0.01 %.
+    BltAuto {
+        max_buffers: usize,
+    },
+    BandToeplitz {
+        bands: usize,
+    },
+    /// Band-Toeplitz with every column of C scaled to norm one, for no more bands than min_sep.
+    BandToeplitzNormalised {
+        bands: usize,
+    },
+    /// The band-Toeplitz strategies (1−x)^{−α}: nothing but α is searched for.
+    BandPower {
+        bands: usize,
+    },
+    BandMf {
+        bands: usize,
+    },
+    BandSqrt {
+        bands: usize,
+    },
+    BandInverse {
+        bands: usize,
+    },
+    BandInverseSqrt {
+        bands: usize,
+    },
     LambdaCgd,
+    /// For rounds of one user at least min_sep apart.
     Dense,
+    /// For rounds of one user a multiple of min_sep apart, as with a fixed order of the data in every epoch.
+    DenseFixedEpoch,
 }
 
 impl Family {
@@ -41,14 +78,16 @@ impl Family {
         match self {
             Self::Identity => "identity",
             Self::Tree => "tree",
-            Self::Blt { .. } => "blt",
-            Self::BandToeplitz { .. } => "band-toeplitz",
+            Self::Blt { .. } | Self::BltAuto { .. } => "blt",
+            Self::BandToeplitz { .. } | Self::BandToeplitzNormalised { .. } | Self::BandPower { .. } => {
+                "band-toeplitz"
+            }
             Self::BandMf { .. } => "band-mf",
             Self::BandSqrt { .. } => "band-sqrt",
             Self::BandInverse { .. } => "band-inverse",
             Self::BandInverseSqrt { .. } => "band-inverse-sqrt",
             Self::LambdaCgd => "lambda-cgd",
-            Self::Dense => "dense",
+            Self::Dense | Self::DenseFixedEpoch => "dense",
         }
     }
 }
@@ -65,13 +104,21 @@ pub struct Target {
     pub objective: Objective,
     /// What is released; prefix sums unless set.
     pub workload: Workload,
+    /// Where not empty, the mean loss over these rules is minimised: for runs whose min-sep is not known before.
+    pub over_participations: Vec<Participation>,
 }
 
 impl Target {
     /// A setting with prefix sums as the workload.
     #[must_use]
     pub fn new(iterations: u64, participation: Participation, objective: Objective) -> Self {
-        Self { iterations, participation, objective, workload: Workload::Prefix }
+        Self {
+            iterations,
+            participation,
+            objective,
+            workload: Workload::Prefix,
+            over_participations: Vec::new(),
+        }
     }
 
     /// The same setting with another workload.
@@ -79,6 +126,21 @@ impl Target {
     pub fn with_workload(mut self, workload: Workload) -> Self {
         self.workload = workload;
         self
+    }
+
+    /// The same setting with the mean loss over several rules as what is minimised.
+    #[must_use]
+    pub fn with_participations(mut self, rules: Vec<Participation>) -> Self {
+        self.over_participations = rules;
+        self
+    }
+
+    /// The rules whose mean loss is minimised.
+    pub(crate) fn rules(&self) -> &[Participation] {
+        match self.over_participations.as_slice() {
+            [] => std::slice::from_ref(&self.participation),
+            rules => rules,
+        }
     }
 
     /// The objective's error of `strategy` on this workload, in units of σζ times those of its rows.
@@ -97,12 +159,17 @@ impl Target {
         })
     }
 
-    /// The objective's loss: error × sens(C), not squared.
+    /// The objective's loss: error × sens(C), not squared; the mean over the rules where there are several.
     ///
     /// # Errors
     /// As [`Strategy::errors_on`] and [`Strategy::sensitivity`].
     pub fn loss(&self, strategy: &Strategy) -> Result<f64> {
-        Ok(self.error(strategy)? * strategy.sensitivity(self.iterations, self.participation)?.value)
+        let rules = self.rules();
+        let mut total = 0.0;
+        for rule in rules {
+            total += strategy.sensitivity(self.iterations, *rule)?.value;
+        }
+        Ok(self.error(strategy)? * total / rules.len() as f64)
     }
 
     /// Refuses what no strategy could be found for.
@@ -111,6 +178,7 @@ impl Target {
             return Err(invalid("iterations", 0, "1 or more"));
         }
         self.participation.check()?;
+        self.over_participations.iter().try_for_each(Participation::check)?;
         self.objective.check(self.iterations)?;
         self.workload.check(self.iterations)
     }
@@ -144,7 +212,7 @@ pub struct Optimised {
     pub rms_loss: f64,
     /// MaxError · sens(C).
     pub max_loss: f64,
-    /// The loss that was minimised: that of the target's objective.
+    /// The loss that was minimised: that of the target's objective, the mean over its rules.
     pub loss: f64,
     /// False when a search ran out of steps before it settled; the best point found is then returned.
     pub converged: bool,
@@ -155,16 +223,21 @@ pub struct Optimised {
 }
 
 impl Optimised {
+    /// A strategy without free parameters in a setting.
+    fn given(strategy: Strategy, target: &Target) -> Result<Self> {
+        Self::evaluate(strategy, target, Search { steps: 0, stopped: false, converged: true })
+    }
+
     /// Evaluates a strategy in a setting.
-    pub(crate) fn evaluate(
-        strategy: Strategy,
-        target: &Target,
-        search: Search,
-    ) -> Result<Self> {
+    pub(crate) fn evaluate(strategy: Strategy, target: &Target, search: Search) -> Result<Self> {
         let n = target.iterations;
         let sensitivity = strategy.sensitivity(n, target.participation)?;
         let errors = strategy.errors_on(n, &target.workload)?;
-        let error = target.error(&strategy)?;
+        // Sensitivities can be dear: the one at hand is not found again.
+        let loss = match target.over_participations.as_slice() {
+            [] => target.error(&strategy)? * sensitivity.value,
+            _ => target.loss(&strategy)?,
+        };
         Ok(Self {
             strategy,
             sensitivity,
@@ -172,7 +245,7 @@ impl Optimised {
             max_error: errors.max,
             rms_loss: errors.rms * sensitivity.value,
             max_loss: errors.max * sensitivity.value,
-            loss: error * sensitivity.value,
+            loss,
             converged: search.converged && !search.stopped,
             iterations: search.steps,
             stopped: search.stopped,
@@ -180,25 +253,40 @@ impl Optimised {
     }
 }
 
-/// Finds the parameters of `family` with the least loss in the setting `target`.
+/// Finds the parameters of `family` with the least loss in the setting `target`; families without parameters are
+/// evaluated.
 ///
 /// # Errors
-/// [`StrategyError::NotOptimisable`] for families without parameters or settings not covered;
-/// [`StrategyError::Invalid`] for unusable sizes.
+/// [`crate::StrategyError::NotOptimisable`] for settings not covered; [`crate::StrategyError::NoMatrix`] for a tree on
+/// anything but prefix sums;
+/// [`crate::StrategyError::Invalid`] for unusable sizes.
 pub fn optimize(family: Family, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
     target.check()?;
     match family {
         Family::Blt { buffers } => blt::optimise(buffers, target, progress),
+        Family::BltAuto { max_buffers } => blt::optimise_auto(max_buffers, target, progress),
         Family::BandToeplitz { bands } => band_toeplitz::optimise(bands, target, progress),
+        Family::BandToeplitzNormalised { bands } => normalised::optimise(bands, target, progress),
+        Family::BandPower { bands } => power::optimise(bands, target, progress),
         Family::BandMf { bands } => band_mf::optimise(bands, target, progress),
         Family::BandInverse { bands } => band_inverse::optimise(bands, target, progress),
         Family::LambdaCgd => lambda::optimise(target, progress),
-        Family::Dense => band_mf::optimise_dense(target, progress),
-        Family::Identity | Family::Tree | Family::BandSqrt { .. } | Family::BandInverseSqrt { .. } => {
-            let why = "it has no free parameters".into();
-            Err(StrategyError::NotOptimisable { mechanism: family.name(), why })
-        }
+        Family::Dense => dense::optimise(dense::Rule::MinSep, target, progress),
+        Family::DenseFixedEpoch => dense::optimise(dense::Rule::FixedEpoch, target, progress),
+        Family::Identity => Optimised::given(Strategy::Identity, target),
+        Family::Tree => Optimised::given(Strategy::Tree(Tree::default()), target),
+        Family::BandSqrt { bands } => Optimised::given(Strategy::BandSqrt { bands }, target),
+        Family::BandInverseSqrt { bands } => Optimised::given(Strategy::BandInverseSqrt { bands }, target),
     }
+}
+
+/// Refuses band counts outside 1…n.
+fn check_bands(bands: usize, target: &Target) -> Result<()> {
+    let rounds = crate::error::series_length(target.iterations)?;
+    if bands == 0 || bands > rounds {
+        return Err(invalid("bands", bands, format!("1 to {rounds}, the iterations")));
+    }
+    Ok(())
 }
 
 /// 1/(1+e^{−x}).

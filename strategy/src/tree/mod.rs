@@ -2,6 +2,8 @@
 
 mod pareto;
 
+pub(crate) use pareto::blocks;
+
 use crate::error::{Result, invalid};
 use crate::participation::{Errors, Participation, Sensitivity};
 

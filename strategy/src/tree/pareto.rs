@@ -35,7 +35,7 @@ pub(super) fn maximum(spans: &[Span], rule: Participation) -> u64 {
 }
 
 /// A span as complete blocks (level, real leaves): one block when completed, else its binary expansion.
-fn blocks(span: Span) -> Vec<(u32, u64)> {
+pub(crate) fn blocks(span: Span) -> Vec<(u32, u64)> {
     if span.completed {
         return vec![(span.rounds.next_power_of_two().ilog2(), span.rounds)];
     }

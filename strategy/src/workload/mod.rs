@@ -103,6 +103,16 @@ impl Workload {
         }
     }
 
+    /// 1−ρ of every pole where A's coefficients are those of 1/Π(1−ρx): one for prefix sums, and velocity's too
+    /// for momentum at a constant rate.
+    pub(crate) fn poles(&self) -> Option<Vec<f64>> {
+        match self {
+            Self::Prefix => Some(vec![0.0]),
+            Self::Momentum(momentum) if momentum.is_toeplitz() => Some(momentum.poles()),
+            _ => None,
+        }
+    }
+
     /// D = A⁻¹ where it has at most two sub-diagonals.
     pub(crate) fn inverse_bands(&self) -> Option<InverseBands> {
         match self {
@@ -154,7 +164,9 @@ fn check_column(column: &[f64]) -> Result<()> {
     all_finite("workload coefficient", column)?;
     match column.first() {
         None => Err(invalid("number of workload coefficients", 0, "1 or more")),
-        Some(&lead) if lead == 0.0 => Err(invalid("leading workload coefficient", lead, "any number but zero")),
+        Some(&lead) if lead == 0.0 => {
+            Err(invalid("leading workload coefficient", lead, "any number but zero"))
+        }
         Some(_) => Ok(()),
     }
 }

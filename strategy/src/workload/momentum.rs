@@ -53,7 +53,11 @@ impl LearningRates {
             Self::Constant => Ok(()),
             Self::CoolDown { from, last, iterations } => {
                 if *iterations != n {
-                    return Err(invalid("iterations of the cool-down", iterations, format!("{n}, the run's")));
+                    return Err(invalid(
+                        "iterations of the cool-down",
+                        iterations,
+                        format!("{n}, the run's"),
+                    ));
                 }
                 if *from >= n {
                     return Err(invalid("start of the cool-down", from, format!("0 to {}", n - 1)));
@@ -65,7 +69,11 @@ impl LearningRates {
             }
             Self::Each(rates) => {
                 if rates.len() as u64 != n {
-                    return Err(invalid("number of learning rates", rates.len(), format!("{n}, one a round")));
+                    return Err(invalid(
+                        "number of learning rates",
+                        rates.len(),
+                        format!("{n}, one a round"),
+                    ));
                 }
                 match rates.iter().position(|rate| !(*rate > 0.0 && rate.is_finite())) {
                     Some(t) => {
@@ -110,6 +118,12 @@ impl Momentum {
     #[must_use]
     pub fn is_toeplitz(&self) -> bool {
         self.learning_rates == LearningRates::Constant
+    }
+
+    /// 1−ρ of A's poles at a constant rate: the model's, and the velocity's where there is any.
+    pub(crate) fn poles(&self) -> Vec<f64> {
+        let velocity = (self.momentum > 0.0).then_some(1.0 - self.momentum);
+        std::iter::once(self.weight_decay).chain(velocity).collect()
     }
 
     /// The first column of A where it is Toeplitz: Σ_{i≤t} β^i (1−λ)^{t−i}.

@@ -35,7 +35,11 @@ pub fn materialise(operator: &dyn StreamingOperator, n: usize) -> Result<Array2<
             let value = rounds.next(if i == j { 1.0 } else { 0.0 });
             if !value.is_finite() || (i < j && value != 0.0) {
                 let found = format!("{value} at ({i}, {j})");
-                return Err(invalid("entry of a streaming operator", found, "finite, and zero above the diagonal"));
+                return Err(invalid(
+                    "entry of a streaming operator",
+                    found,
+                    "finite, and zero above the diagonal",
+                ));
             }
             matrix[[i, j]] = value;
         }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use plan::Mechanism;
+use strategy::Workload;
 
 use super::make::{Name, RunArgs, with_losses, with_parameters};
 use crate::output::{Answer, Format, bad_use};
@@ -48,8 +49,8 @@ pub fn run(args: &FromArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mechanism = args.clone().mechanism()?;
     let plan = args.run.plan(mechanism, args.noise_multiplier)?;
     let strategy = plan.strategy();
-    let answer =
-        with_losses(Answer::new(), &strategy, &args.run)?.with("noise_multiplier", args.noise_multiplier);
+    let answer = with_losses(Answer::new(), &strategy, &args.run, &Workload::Prefix)?
+        .with("noise_multiplier", args.noise_multiplier);
     let answer = with_parameters(answer, plan.mechanism(), &strategy)?;
     args.run.deliver(&plan, answer)?.print(format)?;
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use plan::{Layout, Mechanism, Plan, PlanSpec};
 use serde_json::{Value, json};
-use strategy::Strategy;
+use strategy::{Strategy, Workload};
 use tempfile::NamedTempFile;
 
 use crate::commands::setting::ParticipationArgs;
@@ -51,6 +51,13 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// The participation rule, where so many participations fit in the run. Error: bad use.
+    pub fn rule(&self) -> anyhow::Result<strategy::Participation> {
+        let rule = self.participation.rule()?;
+        rule.fits(self.iterations).map_err(bad_use)?;
+        Ok(rule)
+    }
+
     /// The checked plan. Error: bad use, naming the field.
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
         let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(bad_use)?;
@@ -94,9 +101,14 @@ fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// What the mechanism does in its setting. Errors are in units of σζ, sensitivity per unit clip norm.
-pub fn with_losses(answer: Answer, strategy: &Strategy, run: &RunArgs) -> anyhow::Result<Answer> {
-    let sensitivity = strategy.sensitivity(run.iterations, run.participation.rule()?).map_err(bad_use)?;
-    let errors = strategy.errors(run.iterations).map_err(bad_use)?;
+pub fn with_losses(
+    answer: Answer,
+    strategy: &Strategy,
+    run: &RunArgs,
+    workload: &Workload,
+) -> anyhow::Result<Answer> {
+    let sensitivity = strategy.sensitivity(run.iterations, run.rule()?).map_err(bad_use)?;
+    let errors = strategy.errors_on(run.iterations, workload).map_err(bad_use)?;
     Ok(answer
         .with("mechanism", strategy.name())
         .with("iterations", run.iterations)

@@ -1,20 +1,21 @@
 //! `rustle plan optimize`: the parameters with the least loss.
 
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::ProgressBar;
 use plan::Mechanism;
-use strategy::optimize::{Family, Objective, Target, optimize};
-use strategy::{Strategy, Tree};
+use strategy::optimize::{Family, Optimised, Target, optimize};
+use strategy::{Participation, Workload};
 
 use super::make::{Name, RunArgs, with_losses, with_parameters};
+use super::workload::ReleaseArgs;
+use crate::commands::cancel::Cancel;
 use crate::output::{Answer, Format, bad_use};
 
-/// Buffers of a BLT where no count is given: more gain next to nothing in the papers' settings.
-const BUFFERS: usize = 4;
+/// Most buffers of a BLT where no count is given: as many are taken as gain more than 0.01 %.
+const BUFFERS: usize = 8;
 
 #[derive(Clone, Debug, Args)]
 pub struct OptimizeArgs {
@@ -26,41 +27,49 @@ pub struct OptimizeArgs {
     /// Diagonals of C, or of its inverse; min-sep where left away
     #[arg(long, value_name = "P", conflicts_with = "buffers")]
     bands: Option<u64>,
-    /// Buffers of a BLT
+    /// Buffers of a BLT, 1 to 12; as many as pay where left away
     #[arg(long, value_name = "D")]
     buffers: Option<usize>,
-    /// The loss to make small
-    #[arg(long, value_enum, default_value_t = Loss::Rms)]
-    loss: Loss,
-    /// What is released: prefix sums
-    #[arg(long, value_enum, default_value_t = Workload::Prefix)]
-    workload: Workload,
+    /// Scale every column of band-toeplitz to norm one, those near n by their own, and optimise for that
+    #[arg(long)]
+    column_normalised: bool,
+    /// Search the band-toeplitz family (1−x)^(−α) alone, for one number instead of P
+    #[arg(long, conflicts_with = "column_normalised")]
+    power: bool,
+    /// Let users take part in rounds i, i+B, i+2B, … alone: fewer constraints on dense
+    #[arg(long)]
+    fixed_epoch: bool,
+    #[command(flatten)]
+    release: ReleaseArgs,
+    /// Further min-seps the run may turn out to have: the mean loss over all of them is made small
+    #[arg(long, value_name = "B,…", value_delimiter = ',')]
+    also_min_sep: Vec<u64>,
     /// σ of the plan; `rustle calibrate zcdp` finds the one for an (ε, δ)
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     noise_multiplier: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Loss {
-    Rms,
-    Max,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Workload {
-    Prefix,
-}
-
 pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     args.check_sizes()?;
-    let strategy = args.strategy()?;
+    let workload = args.release.workload(args.run.iterations)?;
+    let found = args.search(args.family()?, workload.clone())?;
     let seconds = start.elapsed().as_secs_f64();
-    let mechanism = Mechanism::try_from(&strategy)?;
-    let answer = with_losses(Answer::new(), &strategy, &args.run)?.with("seconds", seconds);
-    let answer = with_parameters(answer, &mechanism, &strategy)?;
+    let mechanism = Mechanism::try_from(&found.strategy)?;
+    let answer = with_losses(Answer::new(), &found.strategy, &args.run, &workload)?
+        .with("workload", workload.name())
+        .with("optimised_for", args.release.objective(args.run.iterations)?.name())
+        .with("loss", found.loss)
+        .with("steps", found.iterations)
+        .with("converged", found.converged)
+        .with("stopped", found.stopped)
+        .with("seconds", seconds);
+    let answer = with_parameters(answer, &mechanism, &found.strategy)?;
     let plan = args.run.plan(mechanism, args.noise_multiplier)?;
     args.run.deliver(&plan, answer)?.print(format)?;
+    if !found.converged {
+        eprintln!("warning: the search ended before it settled; this is the best point it found");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -74,6 +83,13 @@ impl OptimizeArgs {
         if self.bands.is_some() && !banded {
             return Err(bad_use(format!("--bands belongs to the banded mechanisms, not to {name:?}")));
         }
+        if (self.column_normalised || self.power) && name != Name::BandToeplitz {
+            let flag = if self.power { "--power" } else { "--column-normalised" };
+            return Err(bad_use(format!("{flag} belongs to band-toeplitz, not to {name:?}")));
+        }
+        if self.fixed_epoch && name != Name::Dense {
+            return Err(bad_use(format!("--fixed-epoch belongs to dense, not to {name:?}")));
+        }
         match self.bands {
             Some(bands) if !(1..=self.run.iterations).contains(&bands) => Err(bad_use(format!(
                 "--bands is {bands}; allowed: 1 to {} (iterations)",
@@ -83,39 +99,55 @@ impl OptimizeArgs {
         }
     }
 
-    fn strategy(&self) -> anyhow::Result<Strategy> {
+    fn family(&self) -> anyhow::Result<Family> {
         let bands = self.bands.unwrap_or(self.run.participation.min_sep.min(self.run.iterations));
         let bands = usize::try_from(bands)?;
-        let family = match self.mechanism {
-            // These have no free parameters: there is nothing to search.
-            Name::Identity => return Ok(Strategy::Identity),
-            Name::Tree => return Ok(Strategy::Tree(Tree::default())),
-            Name::BandSqrt => return Ok(Strategy::BandSqrt { bands }),
-            Name::BandInverseSqrt => return Ok(Strategy::BandInverseSqrt { bands }),
-            Name::Blt => Family::Blt { buffers: self.buffers.unwrap_or(BUFFERS) },
+        Ok(match self.mechanism {
+            Name::Identity => Family::Identity,
+            Name::Tree => Family::Tree,
+            Name::BandSqrt => Family::BandSqrt { bands },
+            Name::BandInverseSqrt => Family::BandInverseSqrt { bands },
+            Name::Blt => match self.buffers {
+                Some(buffers) => Family::Blt { buffers },
+                None => Family::BltAuto { max_buffers: BUFFERS },
+            },
+            Name::BandToeplitz if self.power => Family::BandPower { bands },
+            Name::BandToeplitz if self.column_normalised => Family::BandToeplitzNormalised { bands },
             Name::BandToeplitz => Family::BandToeplitz { bands },
             Name::BandMf => Family::BandMf { bands },
             Name::BandInverse => Family::BandInverse { bands },
             Name::LambdaCgd => Family::LambdaCgd,
+            Name::Dense if self.fixed_epoch => Family::DenseFixedEpoch,
             Name::Dense => Family::Dense,
-        };
-        self.search(family)
+        })
     }
 
-    fn search(&self, family: Family) -> anyhow::Result<Strategy> {
-        let Workload::Prefix = self.workload;
-        let objective = match self.loss {
-            Loss::Rms => Objective::Rms,
-            Loss::Max => Objective::Max,
-        };
-        let target = Target::new(self.run.iterations, self.run.participation.rule()?, objective);
+    fn search(&self, family: Family, workload: Workload) -> anyhow::Result<Optimised> {
+        let n = self.run.iterations;
+        let rule = self.run.rule()?;
+        let also = self.also_min_sep.iter().map(|gap| {
+            let rule = Participation::new(*gap, rule.max_participations).map_err(bad_use)?;
+            rule.fits(n).map_err(bad_use)?;
+            Ok(rule)
+        });
+        let mut rules = also.collect::<anyhow::Result<Vec<_>>>()?;
+        if !rules.is_empty() {
+            rules.insert(0, rule);
+        }
+        let target = Target::new(n, rule, self.release.objective(n)?)
+            .with_workload(workload)
+            .with_participations(rules);
+        let cancel = Cancel::on_ctrl_c();
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
         let found = optimize(family, &target, &mut |progress| {
-            bar.set_message(format!("step {}, loss {:.6}", progress.iteration, progress.loss));
-            ControlFlow::Continue(())
+            bar.set_message(format!(
+                "step {}, loss {:.6} (Ctrl-C ends it with the best so far)",
+                progress.iteration, progress.loss
+            ));
+            cancel.flow()
         });
         bar.finish_and_clear();
-        Ok(found.map_err(bad_use)?.strategy)
+        found.map_err(bad_use)
     }
 }

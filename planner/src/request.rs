@@ -1,0 +1,90 @@
+//! What a plan is wanted for.
+
+use strategy::{Objective, Participation, StrategyError, Workload};
+use thiserror::Error;
+
+/// The run to plan for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Rounds n.
+    pub iterations: u64,
+    /// How often, and how far apart (**j − i ≥ min_sep**), one user may take part where data come in order.
+    pub participation: Participation,
+    /// The mean share of the data in a batch, for cyclic Poisson sampling; none where batches can't be sampled.
+    pub sampling_probability: Option<f64>,
+    pub epsilon: f64,
+    pub delta: f64,
+    /// Which rows' error counts.
+    pub objective: Objective,
+    pub workload: Workload,
+    /// Coordinates of the flattened parameter vector.
+    pub dimension: u64,
+    pub workers: u64,
+    /// Bytes of state that one worker may hold; no limit where none is given.
+    pub memory_per_worker: Option<u64>,
+}
+
+/// Why nothing could be suggested.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum PlannerError {
+    #[error("{what} is {value}; allowed: {allowed}")]
+    Invalid { what: &'static str, value: String, allowed: String },
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    #[error(transparent)]
+    Accounting(#[from] accounting::AccountingError),
+}
+
+/// The crate's result type.
+pub type Result<T> = std::result::Result<T, PlannerError>;
+
+pub(crate) fn invalid(
+    what: &'static str,
+    value: impl std::fmt::Display,
+    allowed: impl Into<String>,
+) -> PlannerError {
+    PlannerError::Invalid { what, value: value.to_string(), allowed: allowed.into() }
+}
+
+impl Request {
+    /// Refuses numbers outside their range.
+    ///
+    /// # Errors
+    /// [`PlannerError::Invalid`] naming the number and what is allowed.
+    pub fn check(&self) -> Result<()> {
+        let (n, Participation { min_sep, max_participations }) = (self.iterations, self.participation);
+        if n == 0 {
+            return Err(invalid("iterations", 0, "1 or more"));
+        }
+        if self.dimension == 0 {
+            return Err(invalid("dimension", 0, "1 or more"));
+        }
+        if self.workers == 0 || self.workers > self.dimension {
+            return Err(invalid("workers", self.workers, format!("1 to {} (dimension)", self.dimension)));
+        }
+        let last = (max_participations.max(1) - 1).saturating_mul(min_sep);
+        if min_sep == 0 || max_participations == 0 || last >= n {
+            let found = format!("{max_participations} at min-sep {min_sep}");
+            let allowed = format!("(max-participations − 1)·min-sep below {n} (iterations), both at least 1");
+            return Err(invalid("max-participations", found, allowed));
+        }
+        if let Some(q) = self.sampling_probability.filter(|q| !(*q > 0.0 && *q <= 1.0)) {
+            return Err(invalid("sampling-probability", q, "above 0, at most 1"));
+        }
+        if !(self.epsilon > 0.0 && self.epsilon.is_finite()) {
+            return Err(invalid("epsilon", self.epsilon, "finite and above zero"));
+        }
+        if !(self.delta > 0.0 && self.delta < 1.0) {
+            return Err(invalid("delta", self.delta, "strictly between 0 and 1"));
+        }
+        self.objective.check(n)?;
+        Ok(self.workload.check(n)?)
+    }
+
+    /// Coordinates of the largest shard.
+    #[must_use]
+    pub fn shard(&self) -> u64 {
+        self.dimension.div_ceil(self.workers)
+    }
+}

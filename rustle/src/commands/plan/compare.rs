@@ -1,0 +1,125 @@
+//! `rustle plan compare`: plans side by side in one setting.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{ContentArrangement, Table};
+use plan::Plan;
+use serde_json::{Value, json};
+use strategy::{Strategy, Workload};
+
+use super::workload::ReleaseArgs;
+use crate::commands::account::unusable;
+use crate::output::{Answer, Format, bad_use};
+use crate::rates;
+
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// The plan.toml files; losses are each plan's own n, min-sep and participations
+    #[arg(required = true, value_name = "FILE")]
+    plans: Vec<PathBuf>,
+    #[command(flatten)]
+    release: ReleaseArgs,
+    /// Calibrate each to this ε, whatever noise multiplier it has
+    #[arg(long, value_name = "E", requires = "delta")]
+    epsilon: Option<f64>,
+    /// The δ that ε is for
+    #[arg(long, value_name = "D")]
+    delta: Option<f64>,
+    /// Don't make rows to see how fast this machine makes them
+    #[arg(long)]
+    no_rates: bool,
+}
+
+/// One plan in numbers, in the order of the table's columns.
+const COLUMNS: [&str; 13] = [
+    "plan",
+    "mechanism",
+    "iterations",
+    "sensitivity",
+    "rms_error",
+    "max_error",
+    "last_error",
+    "loss",
+    "noise_multiplier",
+    "error",
+    "epsilon",
+    "state_bytes_per_parameter",
+    "coordinates_per_second",
+];
+
+pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let rows: Vec<Value> = args.plans.iter().map(|path| args.row(path)).collect::<anyhow::Result<_>>()?;
+    match format {
+        Format::Json => Answer::new().with("plans", rows).print(format)?,
+        Format::Table => println!("{}", table(&rows)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl CompareArgs {
+    fn row(&self, path: &PathBuf) -> anyhow::Result<Value> {
+        let plan = Plan::from_path(path)?;
+        let (strategy, n) = (plan.strategy(), plan.iterations());
+        let workload = self.release.workload(n)?;
+        let sensitivity = strategy.sensitivity(n, plan.participation().into()).map_err(bad_use)?;
+        let errors = strategy.errors_on(n, &workload).map_err(bad_use)?;
+        let counted = self.counted(&strategy, n, &workload)?;
+        let noise_multiplier = match (self.epsilon, self.delta) {
+            (Some(epsilon), Some(delta)) => {
+                accounting::calibrate_gaussian(sensitivity.value, epsilon, delta).map_err(unusable)?
+            }
+            _ => plan.noise_multiplier(),
+        };
+        let epsilon = |delta| accounting::gaussian::epsilon(delta, sensitivity.value / noise_multiplier);
+        let epsilon = self.delta.map(epsilon).transpose().map_err(unusable)?;
+        let rate = (!self.no_rates).then(|| rates::coordinates_per_second(&strategy, n)).flatten();
+        Ok(json!({
+            "plan": path.display().to_string(),
+            "plan_digest": hex::encode(plan.digest()),
+            "mechanism": strategy.name(),
+            "iterations": n,
+            "min_sep": plan.participation().min_sep,
+            "max_participations": plan.participation().max_participations,
+            "sensitivity": sensitivity.value,
+            "sensitivity_exact": sensitivity.exact,
+            "rms_error": errors.rms,
+            "max_error": errors.max,
+            "last_error": errors.last,
+            "loss": counted * sensitivity.value,
+            "noise_multiplier": noise_multiplier,
+            "error": counted * noise_multiplier,
+            "epsilon": epsilon,
+            "delta": self.delta,
+            "state_bytes_per_parameter": 4 * plan.state_slots(),
+            "coordinates_per_second": rate,
+        }))
+    }
+
+    /// The error of the objective asked for.
+    fn counted(&self, strategy: &Strategy, n: u64, workload: &Workload) -> anyhow::Result<f64> {
+        let objective = self.release.objective(n)?;
+        let squared = strategy.row_errors_squared(n, workload).map_err(bad_use)?;
+        Ok(objective.error(&squared))
+    }
+}
+
+fn table(rows: &[Value]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(COLUMNS.map(|column| column.replace('_', " ")));
+    for row in rows {
+        table.add_row(COLUMNS.map(|column| match &row[column] {
+            Value::String(text) => text.clone(),
+            Value::Null => "-".into(),
+            Value::Number(number) if number.is_f64() => {
+                let number = number.as_f64().unwrap_or(f64::NAN);
+                if number >= 1e6 { format!("{number:.3e}") } else { format!("{number:.5}") }
+            }
+            other => other.to_string(),
+        }));
+    }
+    table
+}

@@ -1,0 +1,173 @@
+//! `rustle plan plot`: what plans look like, as SVG.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use plan::Plan;
+use plot::{Axis, Chart, Lines, Series, svg};
+use strategy::{Participation, Strategy};
+
+use super::workload::ReleaseArgs;
+use crate::output::{Answer, Format, bad_use};
+
+#[derive(Clone, Debug, Args)]
+pub struct PlotArgs {
+    /// The plan.toml files, one line each
+    #[arg(required = true, value_name = "FILE")]
+    plans: Vec<PathBuf>,
+    /// The charts, one below the other
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [What::Coefficients, What::Errors, What::MinSep, What::Memory])]
+    what: Vec<What>,
+    #[command(flatten)]
+    release: ReleaseArgs,
+    /// Coefficients shown
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    count: u64,
+    /// The .svg file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// First column of C, and of C⁻¹
+    Coefficients,
+    /// Loss of every row
+    Errors,
+    /// Loss against the min-sep that the data turn out to have
+    MinSep,
+    /// Loss against state
+    Memory,
+}
+
+/// One plan to draw.
+struct Drawn {
+    name: String,
+    plan: Plan,
+    strategy: Strategy,
+}
+
+/// Points of a line over all rows.
+const POINTS: u64 = 400;
+
+pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let mut plans = Vec::new();
+    for path in &args.plans {
+        let plan = Plan::from_path(path)?;
+        let strategy = plan.strategy();
+        let name =
+            path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
+        plans.push(Drawn { name: format!("{name} ({})", strategy.name()), plan, strategy });
+    }
+    let mut charts = Vec::new();
+    for what in &args.what {
+        charts.extend(match what {
+            What::Coefficients => coefficients(&plans, args.count)?,
+            What::Errors => vec![errors(&plans, &args.release)?],
+            What::MinSep => vec![min_sep(&plans, &args.release)?],
+            What::Memory => vec![memory(&plans, &args.release)?],
+        });
+    }
+    let text = svg(&charts).map_err(bad_use)?;
+    std::fs::write(&args.out, text).with_context(|| format!("write {}", args.out.display()))?;
+    let out = args.out.display().to_string();
+    Answer::new().with("out", out).with("charts", charts.len()).print(format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lines(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Chart {
+    Chart::Lines(Lines { title: title.into(), x, y, series })
+}
+
+/// Row n/2 of C and of C⁻¹, back from the diagonal: the first column where the matrix is Toeplitz.
+fn coefficients(plans: &[Drawn], count: u64) -> anyhow::Result<Vec<Chart>> {
+    let matrix = |inverse: bool| -> anyhow::Result<Vec<Series>> {
+        let mut all = Vec::new();
+        for drawn in plans {
+            let row = middle_row(drawn, inverse)?;
+            // Zeros past the bands, and the trees, have nothing to show.
+            let points = row.iter().rev().take(count as usize).enumerate();
+            let points = points.filter(|(_, value)| **value != 0.0 && (inverse || **value > 0.0));
+            let points = points.map(|(lag, value)| (1.0 + lag as f64, value.abs().into()));
+            all.push(Series::new(&drawn.name, points.collect()));
+        }
+        Ok(all)
+    };
+    let lag = || Axis::log("distance from the diagonal, plus one");
+    Ok(vec![
+        lines("Coefficients of C", lag(), Axis::log("C[t, t−lag] in the middle of the run"), matrix(false)?),
+        lines(
+            "Coefficients of the inverse of C, without their sign",
+            lag(),
+            Axis::log("|inverse of C [t, t−lag]| in the middle of the run"),
+            matrix(true)?,
+        ),
+    ])
+}
+
+fn middle_row(drawn: &Drawn, inverse: bool) -> anyhow::Result<Vec<f64>> {
+    let n = drawn.plan.iterations();
+    if matches!(drawn.strategy, Strategy::Tree(_)) {
+        return Ok(Vec::new());
+    }
+    let row = if inverse { drawn.strategy.c_inverse_row(n, n / 2) } else { drawn.strategy.c_row(n, n / 2) };
+    row.map_err(bad_use)
+}
+
+fn errors(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
+    let mut all = Vec::new();
+    for drawn in plans {
+        let n = drawn.plan.iterations();
+        let rule = drawn.plan.participation().into();
+        let sensitivity = drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+        let squared = drawn.strategy.row_errors_squared(n, &release.workload(n)?).map_err(bad_use)?;
+        let step = n.div_ceil(POINTS) as usize;
+        let points = squared.iter().enumerate().filter(|(t, _)| t % step == 0 || *t as u64 == n - 1);
+        let points = points.map(|(t, e)| (t as f64, (e.sqrt() * sensitivity).into()));
+        all.push(Series::new(&drawn.name, points.collect()));
+    }
+    Ok(lines("Loss of every row", Axis::linear("row"), Axis::linear("row error × sensitivity"), all))
+}
+
+/// The loss each plan would have had at other separations, with as many participations as fit.
+fn min_sep(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
+    let mut all = Vec::new();
+    for drawn in plans {
+        let n = drawn.plan.iterations();
+        let workload = release.workload(n)?;
+        let squared = drawn.strategy.row_errors_squared(n, &workload).map_err(bad_use)?;
+        let error = release.objective(n)?.error(&squared);
+        let mut points = Vec::new();
+        for gap in separations(drawn.plan.participation().min_sep, n) {
+            let rule = Participation::new(gap, drawn.plan.participation().max_participations)?;
+            let sensitivity = drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+            points.push((gap as f64, (error * sensitivity).into()));
+        }
+        all.push(Series::new(&drawn.name, points));
+    }
+    let x = Axis::linear("actual min-sep (j − i), participations as planned");
+    Ok(lines("Loss against the min-sep that the data have", x, Axis::linear("error × sensitivity"), all))
+}
+
+/// From a quarter of the planned separation to twice it.
+fn separations(planned: u64, n: u64) -> Vec<u64> {
+    let mut gaps: Vec<u64> = (2..=16).map(|eighth| (planned * eighth / 8).clamp(1, n)).collect();
+    gaps.dedup();
+    gaps
+}
+
+fn memory(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
+    let mut all = Vec::new();
+    for drawn in plans {
+        let n = drawn.plan.iterations();
+        let squared = drawn.strategy.row_errors_squared(n, &release.workload(n)?).map_err(bad_use)?;
+        let error = release.objective(n)?.error(&squared);
+        let rule = drawn.plan.participation().into();
+        let loss = error * drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+        all.push(Series::new(&drawn.name, vec![(4.0 * drawn.plan.state_slots() as f64, loss.into())]));
+    }
+    let x = Axis::linear("state, bytes a parameter");
+    Ok(lines("Loss against state", x, Axis::linear("error × sensitivity"), all))
+}

@@ -1,0 +1,201 @@
+//! `rustle plan suggest`: every mechanism that could serve, weighed at one (ε, δ), and the one to take.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{ContentArrangement, Table};
+use indicatif::{ProgressBar, ProgressStyle};
+use plan::Mechanism;
+use planner::{Entry, PlannerError, Recommendation, Request, recommend, suggest};
+use serde_json::{Value, json};
+
+use super::make::RunArgs;
+use super::workload::ReleaseArgs;
+use crate::args::Bytes;
+use crate::commands::cancel::Cancel;
+use crate::output::{Answer, Format, bad_use};
+use crate::rates;
+
+/// Rows of the table for people; JSON has all.
+const SHOWN: usize = 16;
+
+#[derive(Clone, Debug, Args)]
+pub struct SuggestArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// The ε to keep
+    #[arg(long, value_name = "E")]
+    epsilon: f64,
+    /// The δ to keep
+    #[arg(long, value_name = "D")]
+    delta: f64,
+    /// Mean share of the data in a batch, where batches can be sampled: weighs amplified mechanisms too
+    #[arg(long, value_name = "Q")]
+    sampling_probability: Option<f64>,
+    /// Workers that share the parameter vector
+    #[arg(long, value_name = "W", default_value_t = 1)]
+    workers: u64,
+    /// State one worker may hold, such as 16GiB; no limit where left away
+    #[arg(long, value_name = "BYTES")]
+    memory_per_worker: Option<Bytes>,
+    #[command(flatten)]
+    release: ReleaseArgs,
+    /// Don't make rows to see how fast this machine makes them
+    #[arg(long)]
+    no_rates: bool,
+}
+
+pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let request = args.request()?;
+    request.check().map_err(bad_use)?;
+    let entries = weigh(&request)?;
+    let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
+    let Some(chosen) = recommend(&entries) else {
+        return Err(bad_use(format!(
+            "no mechanism fits into {} bytes a worker; allowed: at least 0 with sampling or lambda-cgd",
+            request.memory_per_worker.unwrap_or(0)
+        )));
+    };
+    let answer = args.deliver(&entries[chosen.index], &chosen)?;
+    match format {
+        Format::Json => {
+            let list: Vec<Value> = (0..entries.len()).map(|i| object(&entries[i], rate(&rates, i))).collect();
+            answer.with("mechanisms", list).print(format)?;
+        }
+        Format::Table => {
+            println!("{}", table(&entries, &rates, chosen.index));
+            answer.print(format)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl SuggestArgs {
+    fn request(&self) -> anyhow::Result<Request> {
+        let n = self.run.iterations;
+        let dimension =
+            self.run.dimension.ok_or_else(|| bad_use("--dimension is needed: state depends on it"))?;
+        Ok(Request {
+            iterations: n,
+            participation: self.run.rule()?,
+            sampling_probability: self.sampling_probability,
+            epsilon: self.epsilon,
+            delta: self.delta,
+            objective: self.release.objective(n)?,
+            workload: self.release.workload(n)?,
+            dimension,
+            workers: self.workers,
+            memory_per_worker: self.memory_per_worker.map(|bytes| bytes.0),
+        })
+    }
+
+    /// The plan of the entry to take, written where `--out` says.
+    fn deliver(&self, entry: &Entry, chosen: &Recommendation) -> anyhow::Result<Answer> {
+        let plan = self.run.plan(Mechanism::try_from(&entry.strategy)?, entry.noise_multiplier)?;
+        let answer = Answer::new()
+            .with("recommended", name(entry))
+            .with("sampling", entry.sampling_name)
+            .with("reason", chosen.reason.clone())
+            .with("epsilon", self.epsilon)
+            .with("delta", self.delta)
+            .with("noise_multiplier", entry.noise_multiplier)
+            .with("error", entry.error);
+        self.run.deliver(&plan, answer)
+    }
+}
+
+fn weigh(request: &Request) -> anyhow::Result<Vec<Entry>> {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{pos}/{len} mechanisms {wide_bar} {elapsed}") {
+        bar.set_style(style);
+    }
+    let cancel = Cancel::on_ctrl_c();
+    let entries = suggest(request, &|progress| {
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.done as u64);
+        cancel.flow()
+    });
+    bar.finish_and_clear();
+    entries.map_err(|error| match error {
+        PlannerError::Accounting(accounting::AccountingError::OutOfReach { .. }) => error.into(),
+        error => bad_use(error),
+    })
+}
+
+/// Rows a second of each entry: what one worker of this machine makes of its shard.
+fn measured(entries: &[Entry], request: &Request) -> Vec<Option<f64>> {
+    let bar = ProgressBar::new(entries.len() as u64).with_message("measuring rows a second");
+    let mut seen: Vec<(String, Option<f64>)> = Vec::new();
+    let rates = entries.iter().map(|entry| {
+        bar.inc(1);
+        // The same mechanism under another sampling makes rows at the same rate.
+        let key = name(entry);
+        if let Some((_, rate)) = seen.iter().find(|(name, _)| *name == key) {
+            return *rate;
+        }
+        let rate = rates::coordinates_per_second(&entry.strategy, request.iterations);
+        let rate = rate.map(|coordinates| coordinates / request.shard() as f64);
+        seen.push((key, rate));
+        rate
+    });
+    let rates = rates.collect();
+    bar.finish_and_clear();
+    rates
+}
+
+fn rate(rates: &[Option<f64>], index: usize) -> Option<f64> {
+    rates.get(index).copied().flatten()
+}
+
+/// The mechanism with its size, as people say it.
+fn name(entry: &Entry) -> String {
+    match entry.size {
+        Some(size) => format!("{} {size}", entry.mechanism),
+        None => entry.mechanism.to_owned(),
+    }
+}
+
+fn object(entry: &Entry, rate: Option<f64>) -> Value {
+    let mut value = json!(entry);
+    value["rows_per_second"] = json!(rate);
+    value
+}
+
+fn table(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header([
+        "",
+        "mechanism",
+        "sampling",
+        "error",
+        "noise mult.",
+        "loss",
+        "state B/param",
+        "state/worker",
+        "fits",
+        "rows/s",
+        "ε if broken",
+        "excess at n/2",
+    ]);
+    let shown = (0..entries.len()).filter(|i| *i < SHOWN || *i == chosen);
+    for i in shown {
+        let entry = &entries[i];
+        table.add_row([
+            if i == chosen { "→".into() } else { String::new() },
+            name(entry),
+            entry.sampling_name.into(),
+            format!("{:.4}", entry.error),
+            format!("{:.4}", entry.noise_multiplier),
+            format!("{:.4}", entry.loss),
+            entry.state_bytes_per_parameter.to_string(),
+            Bytes(entry.state_bytes_per_worker).to_string(),
+            if entry.fits { "yes" } else { "no" }.into(),
+            rate(rates, i).map_or("-".into(), |rate| format!("{rate:.1}")),
+            format!("{:.2}", entry.epsilon_if_assumption_fails),
+            entry.excess_at_half.map_or("-".into(), |excess| format!("{:.1} %", 100.0 * excess)),
+        ]);
+    }
+    table
+}

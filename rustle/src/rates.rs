@@ -1,0 +1,70 @@
+//! How fast this machine makes rows of a mechanism, by making some.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use noise_kernel::{BranchKey, Generator, Rounds, Stream};
+use plan::{Mechanism, Participation, Plan, PlanSpec};
+use strategy::Strategy;
+
+/// Coordinates of the trial: state and rows stand for what lies past the caches.
+const COORDINATES: usize = 1 << 19;
+/// Shorter for mechanisms with much state, so that a trial stays small.
+const STATE: usize = 1 << 25;
+/// Rows are made for this long.
+const TRIAL: Duration = Duration::from_millis(60);
+
+/// Coordinates a second on all cores, rows made several at once as a worker does; none where the kernel can't run
+/// the mechanism.
+#[must_use]
+pub fn coordinates_per_second(strategy: &Strategy, iterations: u64) -> Option<f64> {
+    let plan = Plan::new(PlanSpec {
+        chacha_rounds: 20,
+        iterations,
+        noise_multiplier: 1.0,
+        clip_norm: 1.0,
+        participation: Participation { min_sep: 1, max_participations: 1 },
+        mechanism: Mechanism::try_from(strategy).ok()?,
+        layout: None,
+    })
+    .ok()?;
+    let width = COORDINATES.min(STATE / plan.state_slots().max(1)).next_multiple_of(noise_kernel::BLOCK);
+    let coefficients = Arc::new(plan.coefficients());
+    let key = BranchKey::from_array([0; 32]);
+    let make = |next_row, state: &[&[f32]]| {
+        let stream = Stream::new(&key, Rounds::Twenty);
+        let range = 0..width as u64;
+        Generator::restore(stream, coefficients.clone(), iterations, 1.0, range, next_row, state).ok()
+    };
+    let fresh = Generator::new(
+        Stream::new(&key, Rounds::Twenty),
+        coefficients.clone(),
+        iterations,
+        1.0,
+        0..width as u64,
+    );
+    let fresh = fresh.ok()?;
+    let at_once = fresh.suggested_rows_at_once().min(usize::try_from(iterations).unwrap_or(usize::MAX));
+    let state = vec![0.0_f32; fresh.state().len()];
+    drop(fresh);
+    // From the middle of the run on, where the past is as long as it gets.
+    let middle = (iterations / 2).min(iterations - at_once as u64);
+    let mut rows = vec![0.0_f32; at_once * width];
+    let (mut made, mut spent) = (0_usize, Duration::ZERO);
+    let mut generator = make(middle, &[&state])?;
+    // The first rows touch the memory.
+    let mut warm = false;
+    while spent < TRIAL {
+        if generator.remaining() < at_once as u64 {
+            generator = make(middle, &[&state])?;
+        }
+        let mut buffers: Vec<&mut [f32]> = rows.chunks_mut(width).collect();
+        let start = Instant::now();
+        generator.generate(&mut buffers).ok()?;
+        if std::mem::replace(&mut warm, true) {
+            spent += start.elapsed();
+            made += at_once * width;
+        }
+    }
+    Some(made as f64 / spent.as_secs_f64())
+}

@@ -1,0 +1,234 @@
+//! The decoder B = A·C⁻¹ of a banded Toeplitz C on a Toeplitz workload, as far as it changes.
+//!
+//! b = a(x)/c(x) settles: once p of its numbers in a row equal a_∞/Σc to the last digit, all later ones do. The
+//! rest of the error is then a closed form, so an evaluation costs O(ℓ·p) with ℓ the settling time, whatever n is
+//! (papers/001, App. I, fixes ℓ = 10p; here ℓ is what the digits ask for). The gradient follows the same two parts.
+
+use crate::error::{Result, StrategyError};
+use crate::loss::Objective;
+use crate::numeric::{add, dot};
+use crate::workload::Workload;
+
+/// How near b must come to its limit, relative to it, before it counts as settled; below that the recursion's own
+/// rounding shows. What is left away changes the error by some 1e-12 of itself at most.
+const SETTLED: f64 = 1e-13;
+/// What counts as equal in a workload's column.
+const EQUAL: f64 = 4e-16;
+/// Settling is looked for where at least this many rounds might be saved.
+const WORTHWHILE: usize = 256;
+
+/// What stays the same through a search.
+pub(crate) struct Decoder {
+    n: usize,
+    weights: Weights,
+    column: Column,
+}
+
+/// Σ_{t≥i} w_t, the weight of b_i² in the error: row t of a Toeplitz decoder holds b_0…b_t.
+enum Weights {
+    /// (n−i)/n.
+    Rms,
+    /// 1: the last row is the worst.
+    Last,
+    Any(Vec<f64>),
+}
+
+/// The first column of A.
+enum Column {
+    Ones,
+    /// With the limit of a_t where it has one that is not zero, and the round from which it stays there.
+    Given {
+        values: Vec<f64>,
+        limit: Option<(f64, usize)>,
+    },
+}
+
+/// An error Σ w_t·e_t² with its gradient in c.
+pub(crate) struct Squared {
+    pub value: f64,
+    pub gradient: Vec<f64>,
+}
+
+impl Decoder {
+    /// # Errors
+    /// [`StrategyError::NotOptimisable`] for a workload that is not Toeplitz.
+    pub fn new(mechanism: &'static str, n: u64, objective: &Objective, workload: &Workload) -> Result<Self> {
+        let n = crate::error::series_length(n)?;
+        let weights = match objective {
+            Objective::Rms => Weights::Rms,
+            Objective::Max | Objective::Last => Weights::Last,
+            Objective::Weighted(_) => {
+                let mut weights = objective.weights(n).unwrap_or_default();
+                for i in (1..n).rev() {
+                    weights[i - 1] += weights[i];
+                }
+                Weights::Any(weights)
+            }
+        };
+        let column = match (workload, workload.is_toeplitz()) {
+            (Workload::Prefix, _) => Column::Ones,
+            (workload, true) => {
+                let values = workload.column(n).unwrap_or_default();
+                let limit = limit(&values);
+                Column::Given { values, limit }
+            }
+            _ => {
+                let why = format!("the workload {} is not Toeplitz", workload.name());
+                return Err(StrategyError::NotOptimisable { mechanism, why });
+            }
+        };
+        Ok(Self { n, weights, column })
+    }
+
+    fn weight(&self, i: usize) -> f64 {
+        match &self.weights {
+            Weights::Rms => (self.n - i) as f64 / self.n as f64,
+            Weights::Last => 1.0,
+            Weights::Any(weights) => weights[i],
+        }
+    }
+
+    /// Σ_{i≥from} of the weights.
+    fn weights_from(&self, from: usize) -> f64 {
+        let rest = (self.n - from) as f64;
+        match &self.weights {
+            Weights::Rms => rest * (rest + 1.0) / (2.0 * self.n as f64),
+            Weights::Last => rest,
+            Weights::Any(weights) => weights[from..].iter().sum(),
+        }
+    }
+
+    fn query(&self, t: usize) -> f64 {
+        match &self.column {
+            Column::Ones => 1.0,
+            Column::Given { values, .. } => values[t],
+        }
+    }
+
+    /// a_∞ and the round from which it holds.
+    fn query_limit(&self) -> Option<(f64, usize)> {
+        match &self.column {
+            Column::Ones => Some((1.0, 0)),
+            Column::Given { limit, .. } => *limit,
+        }
+    }
+
+    /// b_0, b_1, … until they have settled or the run ends.
+    fn column(&self, c: &[f64]) -> Vec<f64> {
+        let reversed: Vec<f64> = c[1..].iter().rev().copied().collect();
+        let p = reversed.len();
+        let limit = self.query_limit().filter(|_| self.n > c.len() + WORTHWHILE);
+        let settled = limit.map(|(a, from)| (a / c.iter().sum::<f64>(), from));
+        let mut b: Vec<f64> = Vec::with_capacity(if settled.is_some() { 16 * c.len() } else { self.n });
+        let mut still = 0;
+        for t in 0..self.n {
+            let reach = t.min(p);
+            let next = (self.query(t) - dot(&reversed[p - reach..], &b[t - reach..])) / c[0];
+            b.push(next);
+            if let Some((end, from)) = settled {
+                still = if (next - end).abs() <= SETTLED * end.abs() { still + 1 } else { 0 };
+                if still >= c.len() && t >= from {
+                    break;
+                }
+            }
+        }
+        b
+    }
+
+    /// Σ w_t·e_t² of C⁻¹ = LtToep(s), with its gradient in s: b = a(x)·s(x) over all n rounds. O(n) for prefix sums,
+    /// else O(n·p).
+    pub fn inverse_error_gradient(&self, s: &[f64]) -> Squared {
+        let (b, p) = (self.decoded(s), s.len());
+        let mut adjoint: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
+        let gradient = match &self.column {
+            Column::Ones => {
+                for i in (1..adjoint.len()).rev() {
+                    adjoint[i - 1] += adjoint[i];
+                }
+                adjoint.truncate(p);
+                adjoint
+            }
+            Column::Given { values, .. } => correlate(&adjoint, values, p),
+        };
+        Squared { value: self.head(&b), gradient }
+    }
+
+    /// A·s for a banded s over all n rounds.
+    fn decoded(&self, s: &[f64]) -> Vec<f64> {
+        match &self.column {
+            Column::Ones => {
+                let mut sum = 0.0;
+                (0..self.n)
+                    .map(|t| {
+                        sum += s.get(t).copied().unwrap_or(0.0);
+                        sum
+                    })
+                    .collect()
+            }
+            Column::Given { values, .. } => {
+                let mut b = vec![0.0; self.n];
+                s.iter().enumerate().take(self.n).for_each(|(i, s)| add(&mut b[i..], *s, values));
+                b
+            }
+        }
+    }
+
+    /// Σ w_t·e_t² of C = LtToep(c), alone.
+    pub fn error_squared(&self, c: &[f64]) -> f64 {
+        let b = self.column(c);
+        self.head(&b) + self.tail(c, b.len())
+    }
+
+    fn head(&self, b: &[f64]) -> f64 {
+        b.iter().enumerate().map(|(i, b)| self.weight(i) * b * b).sum()
+    }
+
+    fn tail(&self, c: &[f64], from: usize) -> f64 {
+        match self.query_limit() {
+            Some((a, _)) if from < self.n => {
+                let end = a / c.iter().sum::<f64>();
+                self.weights_from(from) * end * end
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Σ w_t·e_t² of C = LtToep(c) with its gradient in c.
+    ///
+    /// C·b = a, so ∂/∂c_j of the first ℓ numbers is −Σ_i λ_i b_{i−j} with Cᵀλ = ∂/∂b; the settled rest depends on
+    /// Σc alone.
+    pub fn error_gradient(&self, c: &[f64]) -> Squared {
+        let b = self.column(c);
+        let tail = self.tail(c, b.len());
+        let adjoint: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
+        let lambda = transposed_solve(c, &adjoint);
+        let sum: f64 = c.iter().sum();
+        let gradient = (0..c.len().min(b.len()))
+            .map(|j| -dot(&lambda[j..], &b) - 2.0 * tail / sum)
+            .chain(std::iter::repeat(-2.0 * tail / sum))
+            .take(c.len())
+            .collect();
+        Squared { value: self.head(&b) + tail, gradient }
+    }
+}
+
+/// The solution of Cᵀλ = g: λ_i = (g_i − Σ_{1≤j<p} c_j λ_{i+j})/c_0.
+pub(crate) fn transposed_solve(c: &[f64], g: &[f64]) -> Vec<f64> {
+    let mut out = vec![0.0; g.len()];
+    for i in (0..g.len()).rev() {
+        out[i] = (g[i] - dot(&c[1..], &out[i + 1..])) / c[0];
+    }
+    out
+}
+
+/// Σ_i λ_i x_{i−j} for j < count.
+pub(crate) fn correlate(lambda: &[f64], x: &[f64], count: usize) -> Vec<f64> {
+    (0..count).map(|j| dot(lambda.get(j..).unwrap_or_default(), x)).collect()
+}
+
+/// The limit of a column that ends in equal numbers (to rounding), with the round from which it holds.
+fn limit(column: &[f64]) -> Option<(f64, usize)> {
+    let last = *column.last()?;
+    let from = column.iter().rposition(|a| (a - last).abs() > EQUAL * last.abs()).map_or(0, |i| i + 1);
+    (last != 0.0 && from + WORTHWHILE < column.len()).then_some((last, from))
+}

@@ -1,0 +1,72 @@
+//! The sensitivity of any strategy under any participation schema, as its value or as a proven upper bound.
+//!
+//! sens(C)² is the largest Σ_{i,j∈π} X_ij⟨u_i, u_j⟩, X = CᵀC, over allowed sets of rounds π and contributions u
+//! of norm at most one. What is called exact is an upper bound that a contribution attains:
+//!
+//! * `spaced`: Toeplitz, non-negative and not rising from b on, by the pattern (0, b, 2b, …);
+//! * `worst` under min-sep for any other: `chain`, exact in Σ|X|, or `search`, branch and bound;
+//! * `named` for schemas that name the rounds, tried one by one on `columns`, or for trees on `tree_counts`.
+
+mod chain;
+mod columns;
+mod eigen;
+pub(crate) mod gram;
+mod named;
+mod overlaps;
+mod schema;
+mod search;
+mod spaced;
+#[cfg(test)]
+mod tests;
+mod tree_counts;
+mod worst;
+
+pub use schema::Schema;
+
+pub(crate) use spaced::toeplitz;
+pub(crate) use worst::worst;
+
+use crate::error::Result;
+use crate::mechanism::Strategy;
+use crate::participation::{Participation, Sensitivity};
+
+/// Bounds this close, relative to the larger, are one number up to rounding.
+const CLOSE: f64 = 1e-12;
+
+/// lower ≤ sens² ≤ upper, the lower one attained.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bracket {
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+}
+
+impl Bracket {
+    pub(crate) fn exactly(squared: f64) -> Self {
+        Self { lower: squared, upper: squared }
+    }
+
+    pub(crate) fn is_exact(self) -> bool {
+        self.upper - self.lower <= CLOSE * self.upper
+    }
+
+    pub(crate) fn sensitivity(self) -> Sensitivity {
+        Sensitivity { value: self.upper.sqrt(), exact: self.is_exact() }
+    }
+
+    /// Of the worse of two patterns.
+    fn worse(self, other: Self) -> Self {
+        Self { lower: self.lower.max(other.lower), upper: self.upper.max(other.upper) }
+    }
+}
+
+/// sens(C) of `strategy` over `n` rounds under `schema`.
+pub(crate) fn under(strategy: &Strategy, n: u64, schema: &Schema) -> Result<Sensitivity> {
+    strategy.validate()?;
+    schema.check(n)?;
+    match schema {
+        Schema::Single => strategy.sensitivity(n, Participation::single()),
+        Schema::MinSep(rule) => strategy.sensitivity(n, *rule),
+        Schema::FixedEpoch { period, epochs } => named::fixed_epoch(strategy, n, *period, *epochs),
+        Schema::Sets(sets) => named::sets(strategy, n, sets),
+    }
+}

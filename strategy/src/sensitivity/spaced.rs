@@ -1,0 +1,82 @@
+//! Toeplitz strategies: the pattern (0, b, 2b, …), when it is the worst one, and a bound where it is not.
+//!
+//! Moving a pattern to earlier rounds only adds rows to C u, so for every Toeplitz C some worst pattern begins
+//! in round 0. For i < j, X_ij = Σ_{r<n−j} c_r c_{r+j−i}. Where c ≥ 0 and c_i does not rise **from i = b on**,
+//! that grows as j falls and as j − i ≥ b shrinks; (0, b, 2b, …) has the earliest rounds and the smallest
+//! differences, so it is the worst pattern. (papers/000, Theorem 3.1, asks that c not rise from 0 on.)
+
+use super::gram::Gram;
+use super::worst::worst;
+use super::{Bracket, CLOSE};
+use crate::participation::Participation;
+use crate::toeplitz::{majorant, spaced_squared};
+
+/// How far the majorant may exceed c, relative to its largest entry, and still count as rounding.
+const ROUNDING: f64 = 1e-13;
+/// Most work of an autocorrelation, and most numbers of a Gram matrix.
+const MAX_PRODUCTS: usize = 1 << 31;
+const MAX_GRAM: usize = 1 << 25;
+
+/// Bounds of sens² for the Toeplitz column `c`, at most `rounds` long, whose columns overlap under `rule`.
+pub(crate) fn toeplitz(c: &[f64], rounds: usize, rule: Participation) -> Bracket {
+    let count = rule.in_rounds(rounds as u64) as usize;
+    let gap = rule.min_sep.min(rounds as u64) as usize;
+    let tail = majorant(c, gap);
+    let excess = tail.iter().zip(c).map(|(m, c)| m - c).fold(0.0, f64::max);
+    if excess <= ROUNDING * tail.iter().copied().fold(0.0, f64::max) {
+        return Bracket::exactly(spaced_squared(&tail, rounds, gap, count));
+    }
+    let bound = spaced_bound(c, &tail, rounds, gap, count);
+    let found = searched(c, rounds, rule, gap, count).unwrap_or(Bracket { lower: 0.0, upper: bound });
+    Bracket { upper: bound.min(found.upper), ..found }
+}
+
+/// The bound Σ_a X_aa + 2Σ_{a<e} Σ_r |c_r| m_{r+(e−a)b} at rounds 0, b, 2b, …, where m is the majorant of |c|
+/// from b on. It is the sensitivity itself where c = m. O(n·p/b).
+pub(super) fn spaced_bound(c: &[f64], majorant: &[f64], rounds: usize, gap: usize, count: usize) -> f64 {
+    let mut total = 0.0;
+    for t in 0..rounds {
+        let latest = (t / gap).min(count - 1);
+        let mut earlier = 0.0;
+        // Participations that row t still sees, from the oldest: distances t − a·gap below p.
+        for a in (t + 1).saturating_sub(c.len()).div_ceil(gap)..=latest {
+            let own = c[t - a * gap].abs();
+            total += own * (own + 2.0 * earlier);
+            earlier += majorant[t - a * gap];
+        }
+    }
+    total
+}
+
+/// The Gram matrix and what can be done with it; none where it is too large.
+fn searched(c: &[f64], rounds: usize, rule: Participation, gap: usize, count: usize) -> Option<Bracket> {
+    let (c, rest) = without_dust(c, count);
+    let reach = c.len();
+    let found = if reach <= gap {
+        Bracket::exactly(spaced_squared(c, rounds, gap, count))
+    } else {
+        // With room for gaps of `reach`, every arrangement of overlaps occurs with no column cut short.
+        let roomy = (count - 1).checked_mul(reach)?.checked_add(reach)?;
+        if roomy <= rounds {
+            (reach.checked_mul(reach)? <= MAX_PRODUCTS)
+                .then(|| worst(&Gram::stationary(c), roomy, rule, true).ok())??
+        } else {
+            (rounds.checked_mul(reach)? <= MAX_GRAM)
+                .then(|| worst(&Gram::toeplitz(c, rounds), rounds, rule, true).ok())??
+        }
+    };
+    let upper = (found.upper.sqrt() + rest).powi(2);
+    Some(Bracket { lower: found.lower, upper })
+}
+
+/// `c` without an end that adds nothing to speak of, and what that end adds to a sensitivity at most.
+fn without_dust(c: &[f64], count: usize) -> (&[f64], f64) {
+    let total: f64 = c.iter().map(|c| c * c).sum();
+    let allowed = (CLOSE * 1e-3 / count as f64).powi(2) * total;
+    let (mut end, mut dust) = (c.len(), 0.0);
+    while end > 1 && dust + c[end - 1] * c[end - 1] <= allowed {
+        end -= 1;
+        dust += c[end] * c[end];
+    }
+    (&c[..end], count as f64 * dust.sqrt())
+}

@@ -1,0 +1,178 @@
+//! General bands: known optima, every workload and loss, and that nothing near is better.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ndarray::Array2;
+use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::workload::{LearningRates, Momentum};
+use strategy::{Banded, Participation, Strategy, StrategyError, Workload};
+
+fn run(bands: usize, target: &Target) -> Optimised {
+    let start = Instant::now();
+    let found = optimize(Family::BandMf { bands }, target, &mut |_| ControlFlow::Continue(())).unwrap();
+    println!(
+        "n={} p={bands} {} {}: loss {:.7} rms {:.7} max {:.7} in {} steps, {:.2} s",
+        target.iterations,
+        target.workload.name(),
+        target.objective.name(),
+        found.loss,
+        found.rms_loss,
+        found.max_loss,
+        found.iterations,
+        start.elapsed().as_secs_f64()
+    );
+    assert!(found.sensitivity.exact);
+    found
+}
+
+fn single(n: u64, objective: Objective) -> Target {
+    Target::new(n, Participation::single(), objective)
+}
+
+fn cool_down(n: u64) -> Workload {
+    let learning_rates = LearningRates::CoolDown { from: n / 2, last: 0.05, iterations: n };
+    Workload::Momentum(Momentum { momentum: 0.9, weight_decay: 0.01, learning_rates })
+}
+
+/// The same with every row's error from whole matrices.
+fn brute_force(strategy: &Strategy, target: &Target) -> f64 {
+    let n = target.iterations as usize;
+    let Workload::Momentum(momentum) = &target.workload else { panic!("momentum is what this knows") };
+    let (mut velocity, mut model) = (vec![0.0; n], vec![0.0; n]);
+    let squared: Vec<f64> = (0..n)
+        .map(|t| {
+            let mut row = strategy.c_inverse_row(n as u64, t as u64).unwrap();
+            row.resize(n, 0.0);
+            for j in 0..n {
+                velocity[j] = momentum.momentum * velocity[j] + row[j];
+                model[j] = momentum.kept() * model[j] + momentum.learning_rates.at(t) * velocity[j];
+            }
+            model.iter().map(|b| b * b).sum()
+        })
+        .collect();
+    target.objective.error(&squared)
+}
+
+#[test]
+fn known_optima() {
+    for (n, known) in [(512, 4.69938), (2052, 8.59434)] {
+        let found = run(16, &single(n, Objective::Rms));
+        assert!(found.converged);
+        assert!(found.rms_loss <= known + 1e-5, "{n}: {} against {known}", found.rms_loss);
+        assert!(found.rms_loss > known - 2e-4, "{n}: better than the optimum cannot be");
+    }
+}
+
+#[test]
+fn knots_come_near_what_all_rounds_reach() {
+    // 9000·16 numbers are above what is polished; 8000·16 are not. The loss grows as √n does.
+    let few = run(16, &single(9000, Objective::Rms)).loss / f64::sqrt(9000.0);
+    let all = run(16, &single(8000, Objective::Rms)).loss / f64::sqrt(8000.0);
+    assert!((few / all - 1.0).abs() < 2e-3, "{few} against {all}");
+}
+
+#[test]
+fn nothing_near_the_optimum_is_better() {
+    let target = single(96, Objective::Rms).with_workload(cool_down(96));
+    let found = run(6, &target);
+    let Strategy::BandMf(best) = &found.strategy else { panic!("another mechanism") };
+    for seed in 1..40_u32 {
+        let mut state = f64::from(seed);
+        let columns = Array2::from_shape_fn((96, 6), |(j, i)| {
+            state = (state * 12.9898).sin() * 43758.5453;
+            state -= state.floor();
+            best.columns()[[j, i]] + 0.02 * (state - 0.5)
+        });
+        let near = Strategy::BandMf(Banded::new(columns).unwrap().normalised());
+        assert!(target.loss(&near).unwrap() > found.loss, "seed {seed}");
+    }
+}
+
+#[test]
+fn momentum_with_cool_down_is_what_whole_matrices_say() {
+    for objective in [Objective::Rms, Objective::Last, Objective::Max] {
+        let n = 120;
+        let target = single(n, objective).with_workload(cool_down(n));
+        let found = run(8, &target);
+        let expected = brute_force(&found.strategy, &target);
+        assert!((found.loss - expected).abs() < 1e-10 * expected, "{} against {expected}", found.loss);
+        // Made for this workload, it is better at it than what prefix sums ask for.
+        let prefix = run(8, &single(n, target.objective.clone()));
+        assert!(found.loss < target.loss(&prefix.strategy).unwrap());
+    }
+}
+
+#[test]
+fn no_loss_is_worse_than_at_the_start() {
+    let weights: Arc<[f64]> = (0..200).map(|t| if t % 50 == 49 { 1.0 } else { 0.0 }).collect();
+    for objective in [Objective::Rms, Objective::Max, Objective::Last, Objective::Weighted(weights)] {
+        for workload in [Workload::Prefix, cool_down(200)] {
+            let rule = Participation::new(50, 4).unwrap();
+            let target = Target::new(200, rule, objective.clone()).with_workload(workload);
+            let found = run(10, &target);
+            assert!((found.sensitivity.value - 2.0).abs() < 1e-12);
+            let c = strategy::series::power(0.5, 10);
+            let start = Strategy::BandToeplitz { c, column_normalised: true };
+            assert!(found.loss < target.loss(&start).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_worst_row_gets_better_than_at_the_rms_optimum() {
+    let rms = run(16, &single(256, Objective::Rms));
+    let max = run(16, &single(256, Objective::Max));
+    assert!(max.max_loss < 0.95 * rms.max_loss && max.rms_loss > rms.rms_loss);
+    assert_eq!(max.loss, max.max_loss);
+    // The mean over rows is below the worst row of any strategy.
+    assert!(max.max_loss > rms.rms_loss);
+}
+
+#[test]
+fn as_many_bands_as_rounds_and_one() {
+    for n in [1, 2, 3, 17] {
+        let one = run(1, &single(n, Objective::Rms));
+        let identity = Strategy::Identity.rms_loss(n, Participation::single()).unwrap();
+        assert!((one.rms_loss - identity).abs() < 1e-12);
+        assert!(run(n as usize, &single(n, Objective::Rms)).rms_loss <= one.rms_loss * (1.0 + 1e-12));
+    }
+}
+
+#[test]
+fn what_is_not_covered_says_so() {
+    let refused = |bands, target: &Target| {
+        let found = optimize(Family::BandMf { bands }, target, &mut |_| ControlFlow::Continue(()));
+        match found {
+            Err(StrategyError::NotOptimisable { why, .. }) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let toeplitz = Workload::Toeplitz(Arc::from([1.0, 0.5].as_slice()));
+    assert!(refused(2, &single(10, Objective::Rms).with_workload(toeplitz)).contains("toeplitz"));
+    let twice = Target::new(10, Participation::new(3, 2).unwrap(), Objective::Rms);
+    assert!(refused(4, &twice).contains("take 3 at most"));
+    for bands in [0, 11] {
+        let found = optimize(Family::BandMf { bands }, &single(10, Objective::Rms), &mut |_| {
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(found, Err(StrategyError::Invalid { .. })), "{bands}");
+    }
+}
+
+#[test]
+fn a_stopped_search_returns_its_best() {
+    let target = single(512, Objective::Max);
+    let mut first = f64::NAN;
+    let mut seen = 0;
+    let found = optimize(Family::BandMf { bands: 16 }, &target, &mut |step| {
+        seen += 1;
+        first = if seen == 1 { step.loss } else { first };
+        if seen == 90 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    assert!(found.stopped && !found.converged && found.iterations == 90);
+    assert!(found.loss < first);
+}
