@@ -9,9 +9,12 @@ pub enum AccountingError {
     /// An argument outside its range.
     #[error("{what} is {value}; allowed: {allowed}")]
     Invalid { what: &'static str, value: f64, allowed: &'static str },
-    /// The answer is outside what f64 can hold.
-    #[error("{what} is out of reach of f64 for {setting}")]
+    /// No answer in the range that was tried, or none that f64 can hold.
+    #[error("{what} is out of reach for {setting}")]
     OutOfReach { what: &'static str, setting: String },
+    /// Something for which no account is known.
+    #[error("{event} can't be accounted for: {why}")]
+    Unsupported { event: &'static str, why: String },
     /// The strategy itself could not be evaluated.
     #[error(transparent)]
     Strategy(#[from] strategy::StrategyError),

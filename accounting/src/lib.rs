@@ -11,13 +11,27 @@
 //! Under replacement of one user's data the sensitivity doubles; no function here does that by itself.
 //! Amplification by sampling is not in this crate: every account holds for any order of participation.
 
+mod account;
+pub mod amplified;
+pub mod calibration;
+pub mod clipping;
 mod error;
+mod event;
 pub mod gaussian;
+mod neighbouring;
 pub mod normal;
+pub mod pld;
+pub mod renyi;
 mod report;
+mod search;
+pub mod summary;
 pub mod tree;
+pub mod user_level;
 pub mod zcdp;
 
+pub use account::Account;
 pub use error::{AccountingError, Result};
+pub use event::{Event, MatrixMechanism, Partition, Sampling};
 pub use gaussian::calibrate_gaussian;
+pub use neighbouring::{Direction, Neighbouring};
 pub use report::{Report, account, calibrate};

@@ -13,6 +13,7 @@ mod roofline;
 mod scale;
 mod serve;
 mod stats;
+mod strategy;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Cli {
     Scale(scale::Args),
     /// Rows that are ready, over every transport, beside bare sockets, a bare tonic echo and one copy of memory
     Serve(serve::Args),
+    /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
+    Strategy(strategy::Args),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]
     Worker(scale::worker::Args),
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Cli::Peers(args) => peers::run(&args),
         Cli::Scale(args) => scale::run(&args),
         Cli::Serve(args) => serve::run(args),
+        Cli::Strategy(args) => strategy::run(&args),
         Cli::Worker(args) => scale::worker::run(&args),
     };
     match result {

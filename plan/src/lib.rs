@@ -11,6 +11,7 @@ mod file;
 mod layout;
 mod mechanism;
 mod round;
+mod rounded;
 mod series;
 mod spec;
 mod strategies;

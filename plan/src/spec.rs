@@ -131,6 +131,11 @@ impl Plan {
         self.coefficients.as_ref().clone()
     }
 
+    /// As [`Plan::coefficients`], borrowed.
+    pub(crate) fn rounded(&self) -> &Coefficients {
+        &self.coefficients
+    }
+
     /// The trees, one a segment between restarts; `None` for another mechanism.
     pub fn tree(&self) -> Option<Tree> {
         match self.coefficients.as_ref() {

@@ -78,7 +78,7 @@ fn square(rows: &[Vec<f64>]) -> Array2<f64> {
     Array2::from_shape_fn((rows.len(), width), |(i, j)| rows[i].get(j).copied().unwrap_or(0.0))
 }
 
-fn refused(error: StrategyError) -> PlanError {
+pub(crate) fn refused(error: StrategyError) -> PlanError {
     match error {
         StrategyError::Invalid { what, value, allowed } => {
             PlanError::field(format!("mechanism ({what})"), value, allowed)

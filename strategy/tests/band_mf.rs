@@ -68,10 +68,9 @@ fn known_optima() {
 
 #[test]
 fn knots_come_near_what_all_rounds_reach() {
-    // 9000·16 numbers are above what is polished; 8000·16 are not. The loss grows as √n does.
-    let few = run(16, &single(9000, Objective::Rms)).loss / f64::sqrt(9000.0);
-    let all = run(16, &single(8000, Objective::Rms)).loss / f64::sqrt(8000.0);
-    assert!((few / all - 1.0).abs() < 2e-3, "{few} against {all}");
+    // Found with all 8000·16 numbers free; the search itself frees the columns of fewer rounds.
+    let found = run(16, &single(8000, Objective::Rms));
+    assert!(found.loss < 16.2964759 * (1.0 + 2e-6) && found.loss > 16.29647, "{}", found.loss);
 }
 
 #[test]

@@ -165,18 +165,18 @@ fn the_majorant_begins_where_it_is_told() {
 /// Random Toeplitz-like numbers that decay, with signs or all positive.
 fn rough(p: usize, positive: bool, seed: u64) -> Vec<f64> {
     let mut draw = Lcg(seed);
-    let mut entry = |i: usize| {
+    let entry = |i: usize| {
         let x = draw.signed(1.0) / (1.0 + i as f64 / 4.0);
         if positive { x.abs() } else { x }
     };
-    std::iter::once(1.0).chain((1..p).map(|i| entry(i))).collect()
+    std::iter::once(1.0).chain((1..p).map(entry)).collect()
 }
 
 /// How long large cases take, and what they give; nothing is asserted but that they answer.
 #[test]
 fn large_runs_answer() {
     let n = 100_000;
-    let mut report = |name: String, strategy: Strategy, n: u64, schema: Schema| {
+    let report = |name: String, strategy: Strategy, n: u64, schema: Schema| {
         let start = Instant::now();
         let got = strategy.sensitivity_under(n, &schema).unwrap();
         println!("{name:<44} {:>9.3} ms  {got:?}", start.elapsed().as_secs_f64() * 1e3);

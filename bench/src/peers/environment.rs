@@ -65,7 +65,11 @@ impl Environment {
         Peer::start(&self.python(), &self.runner(), &self.folder.join("stderr.txt"))
     }
 
-    fn python(&self) -> PathBuf {
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn python(&self) -> PathBuf {
         self.folder.join("venv/bin/python")
     }
 

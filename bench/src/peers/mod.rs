@@ -1,6 +1,6 @@
 //! `bench peers`: the same work by Rustle and by other libraries, strictly in turn, on the same processors.
 
-mod environment;
+pub mod environment;
 mod process;
 mod report;
 
@@ -95,7 +95,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// Two threads unless asked otherwise, on either side.
-const THREADS: usize = 2;
+pub const THREADS: usize = 2;
 
 /// Rows at once, where ours makes more than one.
 const ROWS: usize = 8;
@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Everything started from here on, Rustle's threads and the peers, runs on the same processors.
-fn pin(threads: usize) -> anyhow::Result<()> {
+pub fn pin(threads: usize) -> anyhow::Result<()> {
     let allowed = rustix::thread::sched_getaffinity(None).context("ask for this process's processors")?;
     let mut chosen = rustix::thread::CpuSet::new();
     let all = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));

@@ -3,6 +3,7 @@
 mod coefficients;
 mod digest;
 mod refused;
+mod rounded;
 
 use crate::{Mechanism, Participation, Plan, PlanSpec};
 

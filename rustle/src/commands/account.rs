@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use accounting::{AccountingError, Report, gaussian, zcdp};
+use accounting::{Account, AccountingError, Event, Report, gaussian, pld, zcdp};
 use clap::{Args, Subcommand};
 use plan::Plan;
-use strategy::Tree;
+use strategy::{Sensitivity, Tree};
 
+use self::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
+
+pub mod sampled;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum AccountCommand {
@@ -19,6 +22,12 @@ pub enum AccountCommand {
     Zcdp(PlanArgs),
     /// Tree aggregation
     Tree(TreeArgs),
+    /// Rounds of independent noise, each record sampled with a probability
+    Poisson(SampledArgs<Poisson>),
+    /// The same, for users of many records
+    UserLevel(SampledArgs<UserLevel>),
+    /// A banded strategy under cyclic Poisson sampling
+    BandMf(SampledArgs<BandMf>),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -26,17 +35,18 @@ pub enum AccountCommand {
 #[command(group = clap::ArgGroup::new("ask").required(true).args(["delta", "epsilon"]))]
 pub struct GaussianArgs {
     /// sens(C) per unit clip norm
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     sensitivity: f64,
-    /// σ, in units of the clip norm
-    #[arg(long, value_name = "X")]
-    noise_multiplier: f64,
+    #[command(flatten)]
+    noise: Noise,
     /// Find ε at this δ
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
     /// Find δ at this ε
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f64>,
+    #[command(flatten)]
+    relation: Relation,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -44,21 +54,45 @@ pub struct PlanArgs {
     /// The plan.toml to account for
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Find ε at this δ
-    #[arg(long)]
-    delta: f64,
+    #[command(flatten)]
+    ask: Ask,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
-    /// σ, in units of the clip norm
-    #[arg(long, value_name = "X")]
-    noise_multiplier: f64,
+    #[command(flatten)]
+    noise: Noise,
     #[command(flatten)]
     shape: TreeShape,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+/// Rounds whose account is a privacy-loss distribution.
+#[derive(Clone, Debug, Args)]
+pub struct SampledArgs<S: Args> {
+    #[command(flatten)]
+    noise: Noise,
+    #[command(flatten)]
+    shape: S,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+struct Noise {
+    /// σ, in units of the clip norm
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    noise_multiplier: f64,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+struct Ask {
     /// Find ε at this δ
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
+    #[command(flatten)]
+    relation: Relation,
 }
 
 /// A tree mechanism and its participation.
@@ -85,58 +119,77 @@ impl TreeShape {
 
 impl AccountCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        match self {
-            Self::Gaussian(args) => gaussian_answer(&args)?.print(format)?,
-            Self::Zcdp(args) => {
-                let plan = Plan::from_path(&args.plan)?;
-                let (n, rule) = (plan.iterations(), plan.participation());
-                let report = accounting::account(
-                    &plan.strategy(),
-                    n,
-                    rule.into(),
-                    plan.noise_multiplier(),
-                    args.delta,
-                )
-                .map_err(unusable)?;
-                answer("zcdp", &report)
-                    .with("mechanism", plan.mechanism().name())
-                    .with("iterations", n)
-                    .with("min_sep", rule.min_sep)
-                    .with("max_participations", rule.max_participations)
-                    .print(format)?;
-            }
-            Self::Tree(TreeArgs { noise_multiplier, shape, delta }) => {
+        let answer = match self {
+            Self::Gaussian(args) => gaussian_answer(&args)?,
+            Self::Zcdp(args) => plan_answer(&args)?,
+            Self::Tree(TreeArgs { noise, shape, ask }) => {
                 let rule = shape.participation.rule()?;
-                let report = accounting::tree::account(
-                    &shape.tree()?,
-                    shape.iterations,
-                    rule,
-                    noise_multiplier,
-                    delta,
-                )
-                .map_err(unusable)?;
-                answer("tree", &report).with("iterations", shape.iterations).print(format)?;
+                let tree = shape.tree()?.sensitivity(shape.iterations, rule).map_err(bad_use)?;
+                let report =
+                    ask.relation.report(tree, noise.noise_multiplier, ask.delta).map_err(unusable)?;
+                answer("tree", &report, ask.relation).with("iterations", shape.iterations)
             }
-        }
+            Self::Poisson(SampledArgs { noise, shape, ask }) => {
+                let event = shape.event(noise.noise_multiplier);
+                shape.describe(sampled_answer("poisson", noise.noise_multiplier, &event, ask)?)
+            }
+            Self::UserLevel(SampledArgs { noise, shape, ask }) => {
+                let event = shape.event(noise.noise_multiplier).map_err(unusable)?;
+                shape.describe(sampled_answer("user-level", noise.noise_multiplier, &event, ask)?)
+            }
+            Self::BandMf(SampledArgs { noise, shape, ask }) => {
+                let event = shape.event(noise.noise_multiplier);
+                shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
+            }
+        };
+        answer.print(format)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
+fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> anyhow::Result<Answer> {
+    let account = Account::of(event, ask.relation.neighbouring()).map_err(unusable)?;
+    let figure = account.epsilon_figure(ask.delta, pld::ACCURACY).map_err(unusable)?;
+    let mut answer =
+        Answer::new().with("account", name).with("epsilon", figure.value).with("delta", ask.delta);
+    if let Some(rho) = account.rho() {
+        answer = answer.with("rho", rho);
+    }
+    answer = answer.with("noise_multiplier", sigma).with("neighbouring", ask.relation.name());
+    // Said where memory's bound made the grid, and so the figure, coarser than usual.
+    Ok(if figure.coarsened { answer.with("grid_spacing", figure.spacing) } else { answer })
+}
+
+fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
+    let plan = Plan::from_path(&args.plan)?;
+    let (n, rule) = (plan.iterations(), plan.participation());
+    let sensitivity = plan.strategy().sensitivity(n, rule.into()).map_err(bad_use)?;
+    let Ask { delta, relation } = args.ask;
+    let report = relation.report(sensitivity, plan.noise_multiplier(), delta).map_err(unusable)?;
+    Ok(answer("zcdp", &report, relation)
+        .with("mechanism", plan.mechanism().name())
+        .with("iterations", n)
+        .with("min_sep", rule.min_sep)
+        .with("max_participations", rule.max_participations))
+}
+
 fn gaussian_answer(args: &GaussianArgs) -> anyhow::Result<Answer> {
-    let rho = zcdp::rho(args.sensitivity, args.noise_multiplier).map_err(unusable)?;
-    let mu = args.sensitivity / args.noise_multiplier;
+    let noise_multiplier = args.noise.noise_multiplier;
+    let sensitivity = args.relation.moved(Sensitivity { value: args.sensitivity, exact: true }).value;
+    let rho = zcdp::rho(sensitivity, noise_multiplier).map_err(unusable)?;
+    let mu = sensitivity / noise_multiplier;
     let (epsilon, delta) = match (args.epsilon, args.delta) {
         (Some(epsilon), _) => (epsilon, gaussian::delta(epsilon, mu).map_err(unusable)?),
         (None, Some(delta)) => (gaussian::epsilon(delta, mu).map_err(unusable)?, delta),
         (None, None) => return Err(bad_use("one of --delta and --epsilon is needed")),
     };
-    let (sensitivity, exact) = (args.sensitivity, true);
-    let noise_multiplier = args.noise_multiplier;
-    Ok(answer("gaussian", &Report { epsilon, delta, rho, noise_multiplier, sensitivity, exact }))
+    let report = Report { epsilon, delta, rho, noise_multiplier, sensitivity, exact: true };
+    Ok(answer("gaussian", &report, args.relation))
 }
 
-/// A report as it is printed; `exact` is false where sensitivity, ε and ρ are upper bounds.
-pub fn answer(account: &'static str, report: &Report) -> Answer {
+/// A report as it is printed; `exact` is false where sensitivity, ε and ρ are upper bounds. The sensitivity is
+/// under the relation: twice as large where a user is replaced.
+pub fn answer(account: &'static str, report: &Report, relation: Relation) -> Answer {
     Answer::new()
         .with("account", account)
         .with("epsilon", report.epsilon)
@@ -145,12 +198,15 @@ pub fn answer(account: &'static str, report: &Report) -> Answer {
         .with("noise_multiplier", report.noise_multiplier)
         .with("sensitivity", report.sensitivity)
         .with("exact", report.exact)
+        .with("neighbouring", relation.name())
 }
 
-/// Numbers outside their range are bad use; all else is a failure.
+/// Numbers outside their range, and questions without an answer, are bad use; all else is a failure.
 pub fn unusable(error: AccountingError) -> anyhow::Error {
     match error {
-        AccountingError::Invalid { .. } | AccountingError::Strategy(_) => bad_use(error),
+        AccountingError::Invalid { .. }
+        | AccountingError::Unsupported { .. }
+        | AccountingError::Strategy(_) => bad_use(error),
         other => other.into(),
     }
 }

@@ -3,20 +3,22 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use accounting::Report;
+use accounting::calibration::{self, Target};
+use accounting::{Account, AccountingError, Event, calibrate_gaussian, pld};
 use clap::{Args, Subcommand};
 use plan::Plan;
-use strategy::{Sensitivity, Strategy};
+use strategy::Sensitivity;
 
+use super::account::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::account::{TreeShape, answer, unusable};
-use crate::output::Format;
+use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CalibrateCommand {
     /// One Gaussian mechanism, exactly
     Gaussian {
         /// sens(C) per unit clip norm
-        #[arg(long, value_name = "S")]
+        #[arg(long, value_name = "S", allow_negative_numbers = true)]
         sensitivity: f64,
         #[command(flatten)]
         goal: Goal,
@@ -36,46 +38,93 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
+    /// Rounds of independent noise, each record sampled with a probability
+    Poisson {
+        #[command(flatten)]
+        shape: Poisson,
+        #[command(flatten)]
+        goal: Goal,
+    },
+    /// The same, for users of many records
+    UserLevel {
+        #[command(flatten)]
+        shape: UserLevel,
+        #[command(flatten)]
+        goal: Goal,
+    },
+    /// A banded strategy under cyclic Poisson sampling
+    BandMf {
+        #[command(flatten)]
+        shape: BandMf,
+        #[command(flatten)]
+        goal: Goal,
+    },
 }
 
 /// The promise to keep.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Goal {
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
+    #[command(flatten)]
+    relation: Relation,
 }
 
 impl CalibrateCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        let (name, report) = match self {
+        let answer = match self {
             Self::Gaussian { sensitivity, goal } => {
-                let exact = Sensitivity { value: sensitivity, exact: true };
-                let sigma = accounting::calibrate_gaussian(sensitivity, goal.epsilon, goal.delta)
-                    .map_err(unusable)?;
-                ("gaussian", Report::at_delta(exact, sigma, goal.delta).map_err(unusable)?)
+                goal.gaussian("gaussian", Sensitivity { value: sensitivity, exact: true })?
             }
             Self::Zcdp { plan, goal } => {
                 let plan = Plan::from_path(&plan)?;
                 let rule = plan.participation().into();
-                ("zcdp", calibrated(&plan.strategy(), plan.iterations(), rule, goal)?)
+                goal.gaussian("zcdp", plan.strategy().sensitivity(plan.iterations(), rule).map_err(bad_use)?)?
             }
             Self::Tree { shape, goal } => {
                 let rule = shape.participation.rule()?;
-                ("tree", calibrated(&Strategy::Tree(shape.tree()?), shape.iterations, rule, goal)?)
+                goal.gaussian("tree", shape.tree()?.sensitivity(shape.iterations, rule).map_err(bad_use)?)?
+            }
+            Self::Poisson { shape, goal } => {
+                shape.describe(goal.sampled("poisson", |sigma| Ok(shape.event(sigma)))?)
+            }
+            Self::UserLevel { shape, goal } => {
+                shape.describe(goal.sampled("user-level", |sigma| shape.event(sigma))?)
+            }
+            Self::BandMf { shape, goal } => {
+                shape.describe(goal.sampled("band-mf", |sigma| Ok(shape.event(sigma)))?)
             }
         };
-        answer(name, &report).print(format)?;
+        answer.print(format)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn calibrated(
-    strategy: &Strategy,
-    n: u64,
-    rule: strategy::Participation,
-    goal: Goal,
-) -> anyhow::Result<Report> {
-    accounting::calibrate(strategy, n, rule, goal.epsilon, goal.delta).map_err(unusable)
+impl Goal {
+    fn gaussian(&self, name: &'static str, zero_out: Sensitivity) -> anyhow::Result<Answer> {
+        let moved = self.relation.moved(zero_out);
+        let sigma = calibrate_gaussian(moved.value, self.epsilon, self.delta).map_err(unusable)?;
+        let report = self.relation.report(zero_out, sigma, self.delta).map_err(unusable)?;
+        Ok(answer(name, &report, self.relation))
+    }
+
+    fn sampled(
+        &self,
+        name: &'static str,
+        event: impl Fn(f64) -> Result<Event, AccountingError>,
+    ) -> anyhow::Result<Answer> {
+        let (epsilon, delta) = (self.epsilon, self.delta);
+        let target = Target { epsilon, delta, neighbouring: self.relation.neighbouring() };
+        let sigma = calibration::noise_multiplier(target, &event).map_err(unusable)?;
+        let account = Account::of(&event(sigma).map_err(unusable)?, target.neighbouring).map_err(unusable)?;
+        let reached = account.epsilon_figure(delta, pld::ACCURACY).map_err(unusable)?.value;
+        Ok(Answer::new()
+            .with("account", name)
+            .with("epsilon", reached)
+            .with("delta", delta)
+            .with("noise_multiplier", sigma)
+            .with("neighbouring", self.relation.name()))
+    }
 }

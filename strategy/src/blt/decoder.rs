@@ -44,7 +44,9 @@ fn apart(phi: &[f64], phi_hat: &[f64], ends: &[f64]) -> bool {
     let distinct = phi_hat.windows(2).all(|w| w[1] - w[0] > 1e-12 * w[1]);
     // A θ that cancels a workload's pole exactly leaves 0/0 in the derivatives.
     let cancelled = ends.iter().any(|p| phi.contains(p));
-    distinct && !each_other && !cancelled && !ends.iter().any(|p| meets(*p))
+    // Powers of a negative θ̂ have no logarithm.
+    let positive = phi_hat.iter().all(|p| *p <= 1.0);
+    positive && distinct && !each_other && !cancelled && !ends.iter().any(|p| meets(*p))
 }
 
 fn kernel(rows: Rows, y: f64, n: f64) -> Slope {

@@ -19,19 +19,20 @@ use crate::workload::{InverseBands, LearningRates, Workload};
 
 /// The best columns repeat themselves every p rounds after the first round, ever fainter: so many periods are free
 /// in every round. Beyond, and towards the end, the distances of knots grow by the ratio.
-const DENSE: usize = 16;
+const DENSE: usize = 32;
 const RATIO: f64 = 1.2;
 const COARSE: Limits = Limits { steps: 400, tolerance: 1e-7 };
-/// The same where a step takes a good part of a second.
+/// The same for [`MANY`] numbers and more, where a step takes a good part of a second. Nor are so many ever free: the
+/// search keeps some forty vectors of them.
 const COARSEST: Limits = Limits { steps: 200, tolerance: 1e-6 };
 const MANY: usize = 1 << 20;
-/// Most numbers that are all free at the end; what the knots leave is below 1e-6 of the loss.
+/// Most numbers that are all free at the end; what the knots leave is some 1e-6 of the loss.
 const MAX_FREE: usize = 1 << 16;
 const FINE: Limits = Limits { steps: 500, tolerance: 1e-8 };
 /// For stages that another follows.
 const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
-/// Most numbers of a strategy.
-const MAX_NUMBERS: u64 = 1 << 27;
+/// Most numbers of a strategy; six times its memory is needed.
+const MAX_NUMBERS: u64 = 1 << 26;
 
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
     let d = check(bands, target)?;
@@ -113,16 +114,20 @@ impl<'a> Search<'a> {
 
     /// All stages of the loss, on few knots first and then on as many as pay; true when the last one settled.
     fn run(&mut self, watch: &mut Watch<'_, '_>) -> bool {
-        let (few, all) = (Knots::graded(self.n, DENSE * self.p, RATIO), Knots::all(self.n));
-        let small = 2 * few.len() >= self.n;
-        let (knots, limits) =
-            if small || self.n * self.p <= MAX_FREE { (&all, FINE) } else { (&few, COARSE) };
+        let dense = (DENSE * self.p).min(MANY / self.p);
+        let (few, all) = (Knots::graded(self.n, dense, RATIO), Knots::all(self.n));
+        let few_pay = 2 * few.len() < self.n;
+        let (knots, limits) = match self.n * self.p {
+            numbers if numbers <= MAX_FREE || (!few_pay && numbers < MANY) => (&all, FINE),
+            numbers if numbers < MANY => (&few, COARSE),
+            _ => (&few, COARSEST),
+        };
         let mut loss = RowLoss::first(&self.target.objective, self.n);
         // Those of the first loss for all stages: near the worst row's they say little of the curvature.
         self.error.ln_error(&loss, &mut self.at.clone());
         self.gains.clear();
         self.gains.extend_from_slice(self.error.gains());
-        if !small && knots == &all {
+        if few_pay && knots == &all {
             self.descend(&few, COARSE, &loss, watch);
         }
         loop {

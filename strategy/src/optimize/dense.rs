@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
         let together = |apart: usize| {
             target.rules().iter().filter(|one| one.in_rounds(target.iterations) > 1).any(|one| match rule {
                 Rule::MinSep => apart as u64 >= one.min_sep,
-                Rule::FixedEpoch => apart as u64 % one.min_sep == 0,
+                Rule::FixedEpoch => (apart as u64).is_multiple_of(one.min_sep),
             })
         };
         let below = (0..n).flat_map(|i| (0..i).map(move |j| (i, j)));

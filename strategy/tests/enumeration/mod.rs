@@ -34,11 +34,11 @@ pub fn any_strategy(n: usize) -> impl Generator<Value = Strategy> {
 pub fn drawn(kind: u64, n: usize, draw: &mut Lcg) -> Strategy {
     let positive = draw.below(3) == 0;
     let p = 1 + draw.below(6) as usize;
-    let mut entry = |draw: &mut Lcg| {
+    let entry = |draw: &mut Lcg| {
         let x = draw.signed(0.9);
         if positive { x.abs() } else { x }
     };
-    let mut column = |draw: &mut Lcg, lead: f64| -> Vec<f64> {
+    let column = |draw: &mut Lcg, lead: f64| -> Vec<f64> {
         std::iter::once(lead).chain((1..p).map(|_| entry(draw))).collect()
     };
     match kind {

@@ -19,7 +19,7 @@ pub(super) fn grown(ordered: &[f64]) -> Vec<Vec<f64>> {
     let mut starts = Vec::new();
     for gap in (0..=ordered.len()).step_by(2) {
         let high = ordered.get(gap).copied().unwrap_or(1.0);
-        let low = if gap == 0 { (high * 1e-3).max(2.0 * SLOWEST) } else { ordered[gap - 1] };
+        let low = if gap == 0 { (high * 1e-3).max(100.0 * SLOWEST) } else { ordered[gap - 1] };
         if high / low < 1.0 + 1e-3 {
             continue;
         }
@@ -38,7 +38,8 @@ pub(super) fn grown(ordered: &[f64]) -> Vec<Vec<f64>> {
 /// φ₁, φ̂₁, … with a buffer of no account (ω ≈ 1e-12) in the widest gap.
 pub(super) fn with_idle(ordered: &[f64]) -> Vec<f64> {
     let ends = |gap: usize| {
-        let low = if gap == 0 { SLOWEST } else { ordered[gap - 1] };
+        // Below φ₁ only little room: slower buffers are one and the same in f32.
+        let low = if gap == 0 { (0.1 * ordered[0]).max(100.0 * SLOWEST) } else { ordered[gap - 1] };
         (low, ordered.get(gap).copied().unwrap_or(1.0))
     };
     let room = |gap: &usize| ends(*gap).1 / ends(*gap).0;

@@ -1,0 +1,118 @@
+//! Poisson sampling with a cap on the batch.
+//!
+//! Let K ~ Bin(n−1, q) count the other records sampled; it is the same under both data sets, so an account may
+//! let it be seen. Where K < B nothing is cut: a Poisson-sampled round. Where K ≥ B the batch is T, B of the
+//! others, unless the record is in it, which happens with probability q·E\[B/(K+1) | K ≥ B\]; then it stands in
+//! for one of T, and the sum is up to 2 from T's. Zeroed out it still stands in, which is 1 from T's; another
+//! record in its place is 2 from T's, and from this one's.
+
+use crate::error::{AccountingError, Result};
+use crate::neighbouring::{Direction, Neighbouring};
+use crate::pld::{Pair, Round, sampling};
+
+/// Largest public number of records.
+const MOST_RECORDS: u64 = 1 << 53;
+
+/// P(K ≥ B) and E[B/(K+1) | K ≥ B] for K ~ Bin(n, q).
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Overflow {
+    probability: f64,
+    kept: f64,
+}
+
+pub(super) fn round(
+    noise_multiplier: f64,
+    sampling_probability: f64,
+    (dataset_size, batch_cap): (u64, u64),
+    neighbouring: Neighbouring,
+    direction: Direction,
+) -> Result<Round> {
+    let q = sampling("sampling probability", sampling_probability)?;
+    for (what, count) in [("data set size", dataset_size), ("batch cap", batch_cap)] {
+        if count == 0 || count > MOST_RECORDS {
+            return Err(AccountingError::Invalid { what, value: count as f64, allowed: "1 to 2^53" });
+        }
+    }
+    let whole = Pair::poisson(noise_multiplier, q, neighbouring, direction)?;
+    let overflow = overflow(dataset_size - 1, q, batch_cap);
+    let taken = (q * overflow.kept).min(1.0);
+    // How far the sum is from T's under P and under Q.
+    let (up, down) = match (neighbouring, direction) {
+        (Neighbouring::AddRemove, Direction::Remove) => (2.0, 0.0),
+        (Neighbouring::AddRemove, Direction::Add) => (0.0, 2.0),
+        (Neighbouring::ZeroOut, Direction::Remove) => (2.0, 1.0),
+        (Neighbouring::ZeroOut, Direction::Add) => (1.0, 2.0),
+        (Neighbouring::Replace, _) => (2.0, 2.0),
+    };
+    let cut = Pair::sampled(noise_multiplier, taken, up, down)?;
+    Round::of_classes(vec![(1.0 - overflow.probability, whole), (overflow.probability, cut)])
+}
+
+/// Sums the tail that is the smaller from its largest term outwards.
+fn overflow(n: u64, q: f64, cap: u64) -> Overflow {
+    if cap > n {
+        return Overflow { probability: 0.0, kept: 1.0 };
+    }
+    if q == 1.0 {
+        return Overflow { probability: 1.0, kept: cap as f64 / (n as f64 + 1.0) };
+    }
+    let odds = q / (1.0 - q);
+    let mode = (((n as f64 + 1.0) * q) as u64).clamp(cap, n);
+    let first = binomial(n, q, mode);
+    let (mut probability, mut weighted) = (0.0, 0.0);
+    let mut take = |k: u64, mass: f64| {
+        probability += mass;
+        weighted += mass * cap as f64 / (k as f64 + 1.0);
+        mass > 1e-18 * probability
+    };
+    let (mut k, mut mass) = (mode, first);
+    while take(k, mass) && k < n {
+        mass *= odds * (n - k) as f64 / (k + 1) as f64;
+        k += 1;
+    }
+    (k, mass) = (mode, first);
+    while k > cap {
+        mass *= k as f64 / ((n - k + 1) as f64 * odds);
+        k -= 1;
+        if !take(k, mass) {
+            break;
+        }
+    }
+    if probability <= 0.0 {
+        return Overflow { probability: 0.0, kept: 1.0 };
+    }
+    // The rounding of ln n! is charged for: a batch is cut a little more often.
+    let rounding = 1.0 + 1e-15 * (n as f64 + 2.0) * (n as f64 + 2.0).ln();
+    Overflow { probability: (probability * rounding).min(1.0), kept: (weighted / probability).min(1.0) }
+}
+
+/// C(n, k) q^k (1−q)^{n−k}.
+fn binomial(n: u64, q: f64, k: u64) -> f64 {
+    let ln_factorial = |m: u64| libm::lgamma(m as f64 + 1.0);
+    let ln = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
+    (ln + k as f64 * q.ln() + (n - k) as f64 * (-q).ln_1p()).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overflow_is_the_binomial_tail() {
+        for (n, q, cap) in
+            [(10, 0.3, 4), (10, 0.3, 1), (50, 0.9, 30), (50, 0.01, 5), (3, 0.5, 3), (7, 0.2, 7)]
+        {
+            let mut want = (0.0, 0.0);
+            for k in cap..=n {
+                let choose = (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+                let mass = choose * f64::powi(q, k as i32) * f64::powi(1.0 - q, (n - k) as i32);
+                want = (want.0 + mass, want.1 + mass * cap as f64 / (k as f64 + 1.0));
+            }
+            let got = overflow(n, q, cap);
+            assert!((got.probability / want.0 - 1.0).abs() < 1e-12, "{n} {q} {cap}: {got:?}");
+            assert!((got.kept / (want.1 / want.0) - 1.0).abs() < 1e-12, "{n} {q} {cap}: {got:?}");
+        }
+        assert_eq!(overflow(5, 0.5, 6), Overflow { probability: 0.0, kept: 1.0 });
+        assert_eq!(overflow(9, 1.0, 5), Overflow { probability: 1.0, kept: 0.5 });
+    }
+}

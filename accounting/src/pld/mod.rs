@@ -1,0 +1,347 @@
+//! Near-exact accounts by privacy-loss distributions, never optimistic beyond f64's rounding.
+//!
+//! Each question is answered in a window of its own: the rounds' losses are tilted by e^{θL} such that the
+//! answer lies where the tilted mass is (`saddle`), cut to a grid of a spacing that fits the accuracy asked for
+//! (`cells`), and composed by a power of their Fourier transform (`window`). So δ keeps its relative precision
+//! down to 1e−300, and memory stays bounded at any noise: where a grid would grow past 2²⁰ places its spacing
+//! grows instead, which makes the answer larger, and [`Figure::coarsened`] says so.
+
+mod cells;
+pub(crate) mod cumulant;
+mod pair;
+mod saddle;
+mod window;
+
+pub(crate) use pair::sampling;
+pub use pair::{MAX_COMPONENTS, Pair};
+
+use self::cells::{Cut, cells};
+use self::cumulant::Cumulant;
+use self::saddle::{Saddle, Sum};
+use self::window::{Found, Window};
+use crate::error::{AccountingError, Result, probability};
+
+/// How much larger than exact an ε may be, relatively, unless asked otherwise.
+pub const ACCURACY: f64 = 2e-5;
+
+/// P's mass that needn't be cut, in units of δ: e^−21.
+const LN_SHARE: f64 = -21.0;
+
+/// Smallest tail of f64 that a cut can leave.
+const LN_LEAST: f64 = -735.0;
+
+/// Step of the trapezoid rule for estimates.
+const STEP: f64 = 0.1;
+
+/// Most rounds of one composition.
+pub const MAX_ROUNDS: u64 = 1 << 40;
+
+/// A number with the grid that it was computed on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    pub value: f64,
+    /// Spacing of the losses.
+    pub spacing: f64,
+    /// Places of the composed window.
+    pub places: usize,
+    /// True where memory's bound made the grid coarser than the accuracy asked for: the value is then still an
+    /// upper bound, but a looser one.
+    pub coarsened: bool,
+}
+
+/// One round: with public probabilities one of some pairs. Most rounds are one pair.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    classes: Vec<(f64, Pair)>,
+}
+
+impl From<Pair> for Round {
+    fn from(pair: Pair) -> Self {
+        Self { classes: vec![(1.0, pair)] }
+    }
+}
+
+impl Round {
+    /// A round whose pair depends on something public and independent of the record, such as whether a batch
+    /// was full. Classes of probability zero are left out.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] unless probabilities are in [0, 1] and sum to 1.
+    pub fn of_classes(classes: Vec<(f64, Pair)>) -> Result<Self> {
+        let total: f64 = classes.iter().map(|(weight, _)| weight).sum();
+        let fits = |weight: &f64| (0.0..=1.0).contains(weight);
+        if !classes.iter().all(|(weight, _)| fits(weight)) || (total - 1.0).abs() > 1e-9 {
+            let what = "sum of a round's class probabilities";
+            return Err(AccountingError::Invalid { what, value: total, allowed: "1, of parts in 0 to 1" });
+        }
+        Ok(Self { classes: classes.into_iter().filter(|(weight, _)| *weight > 0.0).collect() })
+    }
+}
+
+/// Rounds composed, in one direction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Composition {
+    parts: Vec<(Round, u64)>,
+}
+
+/// What a window is made for.
+#[derive(Clone, Copy)]
+enum Question {
+    /// The tilt is chosen for δ alone, the grid for the smaller of a first guess and this one.
+    Epsilon {
+        delta: f64,
+        guess: f64,
+    },
+    Delta {
+        epsilon: f64,
+    },
+    FalsePositives {
+        rate: f64,
+    },
+}
+
+impl Composition {
+    /// Adds a round `count` times; zero times is nothing.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] where the rounds are more than 2⁴⁰.
+    pub fn add(&mut self, round: Round, count: u64) -> Result<()> {
+        let total = self.parts.iter().map(|(_, count)| *count).fold(count, u64::saturating_add);
+        if total > MAX_ROUNDS {
+            let what = "number of rounds";
+            return Err(AccountingError::Invalid { what, value: total as f64, allowed: "at most 2^40" });
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        match self.parts.iter_mut().find(|(other, _)| *other == round) {
+            Some((_, times)) => *times += count,
+            None => self.parts.push((round, count)),
+        }
+        Ok(())
+    }
+
+    /// A round composed with itself.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn repeated(round: impl Into<Round>, count: u64) -> Result<Self> {
+        let mut composition = Self::default();
+        composition.add(round.into(), count)?;
+        Ok(composition)
+    }
+
+    /// The rounds and how often each is composed.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&[(f64, Pair)], u64)> {
+        self.parts.iter().map(|(round, count)| (round.classes.as_slice(), *count))
+    }
+
+    fn rounds(&self) -> f64 {
+        self.parts.iter().map(|(_, count)| *count as f64).sum()
+    }
+
+    fn cumulants(&self, ln_tail: f64) -> Vec<(Cumulant, u64)> {
+        self.parts().map(|(classes, count)| (Cumulant::new(classes, ln_tail, STEP), count)).collect()
+    }
+
+    /// An ε ≥ 0 with δ(ε) ≤ `delta`, at most about `accuracy` (relative) above the smallest.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] unless 0 < δ < 1; [`AccountingError::OutOfReach`] where f64 can't hold the
+    /// answer.
+    pub fn epsilon(&self, delta: f64, accuracy: f64) -> Result<Figure> {
+        probability("delta", delta)?;
+        if self.parts.is_empty() {
+            return Ok(Figure { value: 0.0, spacing: 0.0, places: 0, coarsened: false });
+        }
+        // The first guess of ε, by which the grid is chosen, may be far too large where few rounds matter.
+        let mut guess = f64::INFINITY;
+        for _ in 0..4 {
+            let (window, figure, used) = self.window(Question::Epsilon { delta, guess }, accuracy);
+            let value = match window.epsilon(delta, 0.0) {
+                Found::At(value) if value.is_finite() => value,
+                Found::Below => window.lowest().max(0.0),
+                _ => break,
+            };
+            if value == 0.0 || used <= 1.5 * value || figure.coarsened {
+                return Ok(Figure { value, ..figure });
+            }
+            guess = value;
+        }
+        let setting = format!("delta = {delta}");
+        Err(AccountingError::OutOfReach { what: "epsilon", setting })
+    }
+
+    /// An upper bound of δ(ε), about a hundred times `accuracy` (relative) above the exact one; ε may be negative.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] unless ε is finite.
+    pub fn delta(&self, epsilon: f64, accuracy: f64) -> Result<Figure> {
+        if !epsilon.is_finite() {
+            return Err(AccountingError::Invalid { what: "epsilon", value: epsilon, allowed: "finite" });
+        }
+        if self.parts.is_empty() {
+            let value = (-epsilon.exp_m1()).max(0.0);
+            return Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false });
+        }
+        let (window, figure, _) = self.window(Question::Delta { epsilon }, accuracy);
+        Ok(Figure { value: window.delta(epsilon), ..figure })
+    }
+
+    /// An upper bound of P's mass where Q's is `rate`, for the best choice of where: the power of the best test.
+    pub(crate) fn true_positive_rate(&self, rate: f64, accuracy: f64) -> Result<f64> {
+        probability("false positive rate", rate)?;
+        if self.parts.is_empty() {
+            return Ok(rate);
+        }
+        let (window, ..) = self.window(Question::FalsePositives { rate }, accuracy);
+        Ok(window.power(rate))
+    }
+
+    /// A window for a question, and the ε that its grid was chosen for.
+    fn window(&self, question: Question, accuracy: f64) -> (Window, Figure, f64) {
+        let ln_tail = (self.ln_delta(question, accuracy) + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let parts = self.cumulants(ln_tail);
+        let sum = Sum { parts: &parts };
+        let saddle = match question {
+            Question::Epsilon { delta, .. } => sum.for_delta(delta.ln(), accuracy),
+            Question::Delta { epsilon } => sum.for_epsilon(epsilon, accuracy),
+            Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), accuracy),
+        };
+        let likely = match question {
+            Question::Epsilon { guess, .. } => sum.likely_epsilon(saddle).min(guess),
+            _ => f64::NAN,
+        };
+        let tolerance = match question {
+            Question::Epsilon { .. } => accuracy * likely,
+            _ => 100.0 * accuracy / (saddle.theta + 1.0 / saddle.moments.variance.sqrt()),
+        };
+        let mut tilted = sum.relaxed(saddle);
+        let (span, floors, spacing, coarsened) = loop {
+            let span = sum.span(tilted);
+            let floors = sum.floors(tilted.theta);
+            let (spacing, coarsened) = sum.spacing(saddle, span, &floors, tolerance);
+            let most = sum.most_tilt(spacing);
+            if tilted.theta <= most {
+                break (sum.widened(span, spacing), floors, spacing, coarsened);
+            }
+            tilted = sum.saddle(most.min(tilted.theta / 2.0));
+        };
+        let cut = |cumulant: &Cumulant, floor: f64| Cut {
+            spacing,
+            theta: tilted.theta,
+            ln_scale: cumulant.at(tilted.theta).value,
+            ln_tail,
+            floor,
+        };
+        let cells: Vec<_> = self
+            .parts()
+            .zip(parts.iter().zip(floors))
+            .map(|((classes, count), ((cumulant, _), floor))| (cells(classes, cut(cumulant, floor)), count))
+            .collect();
+        let window = Window::compose(&cells, spacing, tilted.theta, (span.low, span.high), span.reach);
+        let figure = Figure { value: f64::NAN, spacing, places: window.length(), coarsened };
+        (window, figure, likely)
+    }
+
+    /// ln δ, or about that where δ is asked for.
+    fn ln_delta(&self, question: Question, accuracy: f64) -> f64 {
+        match question {
+            Question::Epsilon { delta, .. } => delta.ln(),
+            // A true positive rate is never less than the false one.
+            Question::FalsePositives { rate } => rate.ln(),
+            Question::Delta { epsilon } => {
+                let parts = self.cumulants(LN_LEAST);
+                let sum = Sum { parts: &parts };
+                let Saddle { theta, moments } = sum.for_epsilon(epsilon, accuracy);
+                (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments)
+            }
+        }
+    }
+
+    /// An upper bound of ε at `delta`: (K(θ) − ln δ)/θ at one θ.
+    fn chernoff_epsilon(&self, delta: f64) -> f64 {
+        // Half of δ may lie where the quadrature doesn't reach.
+        let goal = (0.5 * delta).ln();
+        let ln_tail = (goal + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let cumulants: Vec<_> = self
+            .parts()
+            .map(|(classes, count)| (Cumulant::new(classes, ln_tail, 0.2 * STEP), count))
+            .collect();
+        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_delta(goal, 1e-3);
+        (moments.value - goal) / theta * (1.0 + 1e-9)
+    }
+
+    /// About ε at `delta`, by the saddle alone: off by a factor that changes slowly, and
+    /// a hundred times as fast. Good to start a search with; no bound.
+    pub(crate) fn rough_epsilon(&self, delta: f64) -> f64 {
+        let ln_tail = (delta.ln() + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let parts = self.cumulants(ln_tail);
+        let sum = Sum { parts: &parts };
+        sum.likely_epsilon(sum.for_delta(delta.ln(), 1e-3))
+    }
+}
+
+/// Both directions of a mechanism; every figure is the worse of the two.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    pub remove: Composition,
+    pub add: Composition,
+}
+
+impl Profile {
+    /// As [`Composition::epsilon`], of both directions.
+    ///
+    /// # Errors
+    /// As [`Composition::epsilon`].
+    pub fn epsilon_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
+        let remove = self.remove.epsilon(delta, accuracy)?;
+        if self.add == self.remove {
+            return Ok(remove);
+        }
+        // Mostly removal is the worse. Chernoff's bound of the other may be enough to know, or a coarse look, as
+        // neither is optimistic.
+        if self.add.chernoff_epsilon(delta) <= remove.value {
+            return Ok(remove);
+        }
+        let coarse = self.add.epsilon(delta, (50.0 * accuracy).max(1e-3))?;
+        if coarse.value <= remove.value {
+            return Ok(remove);
+        }
+        let add = self.add.epsilon(delta, accuracy)?;
+        Ok(if add.value > remove.value { add } else { remove })
+    }
+
+    /// An ε ≥ 0 with δ(ε) ≤ `delta`, at most about [`ACCURACY`] (relative) above the smallest.
+    ///
+    /// # Errors
+    /// As [`Composition::epsilon`].
+    pub fn epsilon(&self, delta: f64) -> Result<f64> {
+        Ok(self.epsilon_figure(delta, ACCURACY)?.value)
+    }
+
+    /// An upper bound of δ(ε); ε may be negative.
+    ///
+    /// # Errors
+    /// As [`Composition::delta`].
+    pub fn delta(&self, epsilon: f64) -> Result<f64> {
+        let remove = self.remove.delta(epsilon, ACCURACY)?.value;
+        if self.add == self.remove {
+            return Ok(remove);
+        }
+        Ok(remove.max(self.add.delta(epsilon, ACCURACY)?.value))
+    }
+
+    /// δ at each ε: the whole curve, each point in a window of its own.
+    ///
+    /// # Errors
+    /// As [`Composition::delta`].
+    pub fn curve(&self, epsilons: &[f64]) -> Result<Vec<(f64, f64)>> {
+        epsilons.iter().map(|epsilon| Ok((*epsilon, self.delta(*epsilon)?))).collect()
+    }
+
+    /// The estimate that searches start with; not a bound.
+    pub(crate) fn rough_epsilon(&self, delta: f64) -> f64 {
+        self.remove.rough_epsilon(delta).max(self.add.rough_epsilon(delta))
+    }
+}

@@ -1,0 +1,229 @@
+//! The loss of a whole composition, in a window around the losses that a question is about.
+
+use std::cell::RefCell;
+
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex;
+
+use super::cells::Cells;
+use super::saddle::LN_DROPPED;
+
+thread_local! {
+    // Twiddle factors are worth keeping: a calibration asks for the same few lengths again and again.
+    static PLANNER: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new());
+}
+
+/// Relative rounding of δ that is charged for, with a share for each composed round.
+const ROUNDING: f64 = 1e-10;
+const ROUNDING_PER_ROUND: f64 = 2e-15;
+
+/// Error of one place of a transform, in units of the root mean square of all.
+const TRANSFORM: f64 = 1e-15;
+
+/// Tilted masses of the composed loss at (first+i)·h, by a circular convolution: whatever falls outside wraps
+/// to the inside, where it only adds to δ; what lies above is counted in `beyond` as well.
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    first: i64,
+    spacing: f64,
+    theta: f64,
+    masses: Vec<f64>,
+    /// ln of the factor between masses here times e^{−θ·loss} and masses of P.
+    ln_total: f64,
+    /// Upper bound of P's mass above the window and at +∞.
+    beyond: f64,
+    rounding: f64,
+    /// Tilted mass above any loss that the transform's rounding and rounds cut at their low end may hide.
+    hidden: f64,
+}
+
+impl Window {
+    /// Composes rounds (their cells, tilted by θ, and counts) in at least `low`..`high`. `reach` is a tilt
+    /// u > 0 on top of θ whose Chernoff bound holds what is above the window.
+    pub(super) fn compose(
+        parts: &[(Cells, u64)],
+        spacing: f64,
+        theta: f64,
+        (low, high): (f64, f64),
+        reach: f64,
+    ) -> Self {
+        let first = (low / spacing).floor() as i64;
+        let length = fast_length(((high - low) / spacing).ceil() as usize + 2);
+        let mut ln_total = 0.0;
+        let mut ln_reach = 0.0;
+        let mut ln_finite = 0.0;
+        let mut rounds = 0.0;
+        for (cells, count) in parts {
+            let count = *count as f64;
+            let sum: f64 = cells.masses.iter().sum();
+            ln_total += count * (cells.ln_scale + sum.ln());
+            ln_reach += count * (tilted_sum(cells, spacing, reach) - sum.ln());
+            ln_finite += count * (-cells.infinite).ln_1p();
+            rounds += count;
+        }
+        let masses = convolve(parts, first, length);
+        let top = (first + length as i64) as f64 * spacing;
+        // P(L ≥ top) ≤ E[e^{(θ+u)(L − top)}].
+        let above = (ln_total - theta * top + (ln_reach - reach * top).min(0.0)).exp();
+        let beyond = above - ln_finite.exp_m1();
+        let rounding = ROUNDING + ROUNDING_PER_ROUND * rounds;
+        let root = (masses.iter().map(|mass| mass * mass).sum::<f64>() / length as f64).sqrt();
+        let places = (length as f64).min(-1.0 / (-theta * spacing).exp_m1());
+        let hidden = (-LN_DROPPED).exp() + TRANSFORM * root * places;
+        Self { first, spacing, theta, masses, ln_total, beyond, rounding, hidden }
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.masses.len()
+    }
+
+    /// The window's lowest loss.
+    pub(super) fn lowest(&self) -> f64 {
+        self.loss(0)
+    }
+
+    fn loss(&self, place: usize) -> f64 {
+        (self.first + place as i64) as f64 * self.spacing
+    }
+
+    /// P's mass at a place.
+    fn mass(&self, place: usize) -> f64 {
+        let tilted = self.masses[place];
+        if tilted <= 0.0 {
+            0.0
+        } else {
+            tilted * (self.ln_total - self.theta * self.loss(place)).min(700.0).exp()
+        }
+    }
+
+    fn hidden_above(&self, loss: f64) -> f64 {
+        self.hidden * (self.ln_total - self.theta * loss).min(700.0).exp()
+    }
+
+    /// The smallest ε ≥ `floor` in the window with δ(ε) ≤ `delta`, by going down from its top; None where
+    /// already the lowest loss will do, or where the mass beyond alone is more than `delta`.
+    pub(super) fn epsilon(&self, delta: f64, floor: f64) -> Found {
+        let whole = delta * (1.0 - self.rounding) - self.beyond;
+        if whole < 0.0 {
+            return Found::Never;
+        }
+        // p: P's mass from here on. q: Q's, in units of e^{−loss here}.
+        let (mut p, mut q) = (0.0, 0.0);
+        let shrink = (-self.spacing).exp();
+        for place in (0..self.masses.len()).rev() {
+            let loss = self.loss(place);
+            let mass = self.mass(place);
+            let goal = whole - self.hidden_above(loss - self.spacing);
+            p += mass;
+            q = mass + q * shrink;
+            if loss <= floor {
+                return Found::Below;
+            }
+            if p - shrink * q > goal {
+                // Where what is hidden is too much, so it is already at the place above.
+                let root = (loss + ((p - goal) / q).ln()).min(loss);
+                return if root <= floor { Found::Below } else { Found::At(root) };
+            }
+        }
+        Found::Below
+    }
+
+    /// δ(ε).
+    pub(super) fn delta(&self, epsilon: f64) -> f64 {
+        let losses = (0..self.masses.len()).rev().map(|place| (place, self.loss(place)));
+        let above = losses.take_while(|(_, loss)| *loss > epsilon);
+        let delta: f64 = above.map(|(place, loss)| self.mass(place) * -(epsilon - loss).exp_m1()).sum();
+        (delta * (1.0 + self.rounding) + self.beyond + self.hidden_above(epsilon)).min(1.0)
+    }
+
+    /// P's mass, from the largest loss down, until Q's is `rate`; all of it where the window ends before.
+    pub(super) fn power(&self, rate: f64) -> f64 {
+        let (mut p, mut q) = (0.0, 0.0);
+        for place in (0..self.masses.len()).rev() {
+            let loss = self.loss(place);
+            let mass = self.mass(place);
+            let under_q = mass * (-loss).exp();
+            if q + under_q >= rate {
+                let part = p + (rate - q) * loss.exp();
+                let hidden = self.beyond + self.hidden_above(loss - self.spacing);
+                return (part * (1.0 + self.rounding) + hidden).min(1.0);
+            }
+            p += mass;
+            q += under_q;
+        }
+        1.0
+    }
+}
+
+/// Where a search in a window ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Found {
+    At(f64),
+    /// At or below what was asked for, or below the window.
+    Below,
+    /// The mass at +∞ is already too much.
+    Never,
+}
+
+/// ln Σ masses·e^{u·loss}.
+fn tilted_sum(cells: &Cells, spacing: f64, tilt: f64) -> f64 {
+    let losses = (cells.first..).map(|index| index as f64 * spacing);
+    let terms = || cells.masses.iter().zip(losses.clone()).filter(|(mass, _)| **mass > 0.0);
+    let exponents = || terms().map(|(mass, loss)| mass.ln() + tilt * loss);
+    let top = exponents().fold(f64::NEG_INFINITY, f64::max);
+    top + exponents().map(|exponent| (exponent - top).exp()).sum::<f64>().ln()
+}
+
+/// The parts' normalised masses convolved, each count times; place i holds loss first+i modulo `length`.
+fn convolve(parts: &[(Cells, u64)], first: i64, length: usize) -> Vec<f64> {
+    let (forward, inverse) = PLANNER
+        .with_borrow_mut(|planner| (planner.plan_fft_forward(length), planner.plan_fft_inverse(length)));
+    let mut product = vec![Complex::new(1.0, 0.0); length / 2 + 1];
+    let mut circle = forward.make_input_vec();
+    let mut spectrum = forward.make_output_vec();
+    for (cells, count) in parts {
+        let sum: f64 = cells.masses.iter().sum();
+        circle.fill(0.0);
+        for (index, mass) in (cells.first..).zip(&cells.masses) {
+            circle[index.rem_euclid(length as i64) as usize] += mass / sum;
+        }
+        // Lengths are those that the plan was made for, so neither transform can refuse.
+        let _ = forward.process(&mut circle, &mut spectrum);
+        for (all, one) in product.iter_mut().zip(&spectrum) {
+            *all *= power(*one, *count);
+        }
+    }
+    // What the inverse wants real is real up to rounding.
+    product[0].im = 0.0;
+    if length % 2 == 0 {
+        product[length / 2].im = 0.0;
+    }
+    let _ = inverse.process(&mut product, &mut circle);
+    circle.rotate_left(first.rem_euclid(length as i64) as usize);
+    circle.iter_mut().for_each(|mass| *mass /= length as f64);
+    circle
+}
+
+fn power(base: Complex<f64>, mut count: u64) -> Complex<f64> {
+    let (mut base, mut result) = (base, Complex::new(1.0, 0.0));
+    loop {
+        if count & 1 == 1 {
+            result *= base;
+        }
+        count >>= 1;
+        // Squares of less than this are nothing beside the transform's rounding, and slow as subnormals.
+        if count == 0 || result.norm_sqr() < 1e-200 {
+            return result;
+        }
+        base = if base.norm_sqr() < 1e-100 { Complex::new(0.0, 0.0) } else { base * base };
+    }
+}
+
+/// The smallest even length of factors 2, 3 and 5 (few of the latter) at or above `least`.
+fn fast_length(least: usize) -> usize {
+    let power = least.next_power_of_two().max(16);
+    [9 * power / 16, 5 * power / 8, 3 * power / 4, 15 * power / 16, power]
+        .into_iter()
+        .find(|length| *length >= least && length % 2 == 0)
+        .unwrap_or(power)
+}

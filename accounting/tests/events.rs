@@ -1,0 +1,331 @@
+//! Events: what they cost, what they refuse, and how they are written.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
+
+use accounting::calibration::{self, Target};
+use accounting::{
+    Account, AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Sampling, amplified, clipping,
+    gaussian, renyi, user_level, zcdp,
+};
+use strategy::Strategy;
+
+use Neighbouring::{AddRemove, Replace, ZeroOut};
+
+const RELATIONS: [Neighbouring; 3] = [ZeroOut, AddRemove, Replace];
+
+fn epsilon(event: &Event, neighbouring: Neighbouring, delta: f64) -> f64 {
+    Account::of(event, neighbouring).unwrap().epsilon(delta).unwrap()
+}
+
+fn poisson(noise_multiplier: f64, sampling_probability: f64) -> Event {
+    Event::PoissonSampledGaussian { noise_multiplier, sampling_probability }
+}
+
+fn truncated(noise_multiplier: f64, sampling_probability: f64, dataset_size: u64, batch_cap: u64) -> Event {
+    Event::TruncatedPoissonGaussian { noise_multiplier, sampling_probability, dataset_size, batch_cap }
+}
+
+fn banded(partition: Partition) -> MatrixMechanism {
+    MatrixMechanism::cyclic_poisson(1.0, 0.005, 8, 2000, partition)
+}
+
+/// One of each kind.
+fn all() -> Vec<Event> {
+    vec![
+        Event::Gaussian { noise_multiplier: 2.0 },
+        poisson(1.0, 0.1),
+        truncated(1.5, 0.1, 100, 12),
+        Event::MixtureOfGaussians {
+            noise_multiplier: 2.0,
+            sensitivities: vec![0.0, 0.5, 2.0],
+            probabilities: vec![0.5, 0.3, 0.2],
+        },
+        poisson(2.0, 0.2).times(7),
+        Event::Composed { events: vec![poisson(2.0, 0.2), Event::Gaussian { noise_multiplier: 3.0 }] },
+        Event::Tree {
+            noise_multiplier: 7.0,
+            iterations: 1360,
+            min_sep: 623,
+            max_participations: 2,
+            restarts: vec![700],
+            completion: true,
+        },
+        Event::ZCdp { rho: 0.05 },
+        Event::MatrixMechanism(banded(Partition::Independent)),
+        Event::MatrixMechanism(MatrixMechanism {
+            sampling: Sampling::AnyOrder,
+            plan_digest: "00ff".into(),
+            ..banded(Partition::Independent)
+        }),
+    ]
+}
+
+#[test]
+fn a_count_is_composing_that_often() {
+    for event in all() {
+        let name = event.name();
+        let often = Event::Composed { events: vec![event.clone(); 5] };
+        let nested = Event::Composed { events: vec![event.clone().times(2)] }.times(2);
+        let nested = Event::Composed { events: vec![nested, event.clone()] };
+        let (once, five) = (epsilon(&event, ZeroOut, 1e-6), epsilon(&event.times(5), ZeroOut, 1e-6));
+        assert!(five > 1.5 * once, "{name}: five times {five}, once {once}");
+        assert!((epsilon(&often, ZeroOut, 1e-6) / five - 1.0).abs() < 1e-9, "{name}");
+        assert!((epsilon(&nested, ZeroOut, 1e-6) / five - 1.0).abs() < 1e-9, "{name}");
+    }
+    assert_eq!(epsilon(&poisson(1.0, 0.1).times(0), ZeroOut, 1e-6), 0.0);
+    assert!(Account::of(&poisson(1.0, 0.1).times(u64::MAX).times(3), ZeroOut).is_err());
+    assert!(Account::of(&poisson(1.0, 0.1).times(1 << 41), ZeroOut).is_err());
+}
+
+#[test]
+fn written_and_read_again() {
+    for event in all() {
+        let text = serde_json::to_string(&event).unwrap();
+        assert!(text.starts_with(&format!(r#"{{"kind":"{}""#, event.name())), "{text}");
+        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
+    }
+    let text = r#"{"kind":"gaussian","noise_multiplier":1.0,"count":3}"#;
+    assert!(serde_json::from_str::<Event>(text).is_err(), "unknown fields are refused, not ignored");
+}
+
+#[test]
+fn replacement_is_twice_the_sensitivity_without_sampling() {
+    let gaussian = Event::Gaussian { noise_multiplier: 2.0 };
+    let want = gaussian::epsilon(1e-6, 1.0).unwrap();
+    assert_eq!(epsilon(&gaussian, Replace, 1e-6), want);
+    assert_eq!(epsilon(&gaussian, AddRemove, 1e-6), gaussian::epsilon(1e-6, 0.5).unwrap());
+    assert_eq!(epsilon(&poisson(2.0, 1.0), Replace, 1e-6), want);
+    let zcdp = Event::ZCdp { rho: 0.05 };
+    assert_eq!(epsilon(&zcdp, Replace, 1e-6), zcdp::generic_epsilon(0.2, 1e-6).unwrap());
+    assert_eq!(Account::of(&gaussian, Replace).unwrap().rho(), Some(0.5));
+    assert_eq!(Account::of(&poisson(1.0, 0.5), Replace).unwrap().rho(), None);
+}
+
+#[test]
+fn replacement_under_sampling_is_a_peers() {
+    // dp-accounting 0.6.0, REPLACE_ONE, grid 1e-3.
+    for (sigma, q, rounds, delta, peer) in [
+        (1.0, 0.01, 100, 1e-6, 1.1105256297),
+        (2.0, 0.1, 50, 1e-5, 2.9551500756),
+        (4.0, 0.5, 10, 1e-6, 3.7153079175),
+        (0.8, 0.05, 30, 1e-6, 5.1618682721),
+    ] {
+        let got = epsilon(&poisson(sigma, q).times(rounds), Replace, delta);
+        assert!((got / peer - 1.0).abs() < 1e-4, "{sigma} {q}: {got}, peer {peer}");
+    }
+}
+
+#[test]
+fn capped_batches_are_between_no_cap_and_a_peer() {
+    // dp-accounting 0.6.0, grid 1e-3; it bounds a full batch by ±2 in every relation, which is looser than here.
+    for (event, rounds, delta, peers) in [
+        (truncated(1.0, 0.01, 1000, 15), 100, 1e-6, [5.241937072, 5.241937072, 5.280445344]),
+        (truncated(1.0, 0.01, 1000, 40), 100, 1e-6, [0.954305435, 0.954305435, 1.110525630]),
+        (truncated(2.0, 0.1, 100, 8), 50, 1e-5, [4.428020549, 4.428020549, 4.572607321]),
+        (truncated(0.8, 0.05, 400, 18), 30, 1e-6, [19.403197085, 19.403197085, 19.469859353]),
+    ] {
+        let Event::TruncatedPoissonGaussian { noise_multiplier, sampling_probability, .. } = event else {
+            unreachable!()
+        };
+        let whole = poisson(noise_multiplier, sampling_probability).times(rounds);
+        for (relation, peer) in RELATIONS.into_iter().zip(peers) {
+            let got = epsilon(&event.clone().times(rounds), relation, delta);
+            assert!(got <= peer * (1.0 + 1e-3), "{event:?} {relation:?}: {got}, peer {peer}");
+            assert!(got >= epsilon(&whole, relation, delta) * (1.0 - 1e-4), "{event:?} {relation:?}: {got}");
+        }
+        let replace = epsilon(&event.times(rounds), Replace, delta);
+        assert!((replace / peers[2] - 1.0).abs() < 1e-3, "{replace}, peer {}", peers[2]);
+    }
+}
+
+#[test]
+fn user_level_figures_of_a_peer() {
+    // dp-accounting 0.6.0, mixture of Gaussians, grid 1e-4: σ = 1, q = 0.01, T = 2000, δ = 1e-6.
+    for (group, peer) in [(1, 2.955257998), (4, 14.53498083), (16, 90.90120793)] {
+        let event = user_level::round(1.0, 0.01, group).unwrap().times(2000);
+        let got = epsilon(&event, ZeroOut, 1e-6);
+        assert!((-1e-5..5e-5).contains(&(got / peer - 1.0)), "{group}: {got}, peer {peer}");
+    }
+    // Sampled always, a user's G records are one Gaussian of G times the sensitivity.
+    let event = user_level::round(8.0, 1.0, 4).unwrap();
+    let got = epsilon(&event, ZeroOut, 1e-6);
+    assert!((got / gaussian::epsilon(1e-6, 0.5).unwrap() - 1.0).abs() < 1e-4, "{got}");
+    assert!(user_level::round(1.0, 0.1, 0).is_err() && user_level::round(1.0, 0.1, 4096).is_err());
+}
+
+#[test]
+fn cyclic_poisson_is_fewer_rounds_at_a_higher_probability() {
+    let event = Event::MatrixMechanism(banded(Partition::Independent));
+    let got = epsilon(&event, ZeroOut, 1e-6);
+    // dp-accounting 0.6.0, grid 1e-4.
+    assert!((got / 4.826144242 - 1.0).abs() < 5e-5, "{got}");
+    assert_eq!(got, epsilon(&poisson(1.0, 0.04).times(250), ZeroOut, 1e-6));
+    // Columns of norm 2 need twice the noise.
+    let long =
+        MatrixMechanism { largest_column_norm: 2.0, noise_multiplier: 2.0, ..banded(Partition::EqualSplit) };
+    assert_eq!(epsilon(&Event::MatrixMechanism(long), ZeroOut, 1e-6), got);
+    let uneven = MatrixMechanism { iterations: 2001, ..banded(Partition::Independent) };
+    let one_more = epsilon(&poisson(1.0, 0.04).times(251), ZeroOut, 1e-6);
+    assert_eq!(epsilon(&Event::MatrixMechanism(uneven), ZeroOut, 1e-6), one_more);
+}
+
+#[test]
+fn what_cannot_be_accounted_for_says_why() {
+    let refused = |event: Event, relation: Neighbouring, part: &str| {
+        let message = event.supports(relation).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+    };
+    for event in all() {
+        for relation in [ZeroOut, AddRemove] {
+            event.supports(relation).unwrap();
+        }
+        let mixture = matches!(event, Event::MixtureOfGaussians { .. });
+        assert_eq!(event.supports(Replace).is_err(), mixture, "{}", event.name());
+    }
+    refused(all()[3].clone(), Replace, "no worst pair");
+    refused(Event::MatrixMechanism(banded(Partition::EqualSplit)), AddRemove, "groups of one size");
+    Event::MatrixMechanism(banded(Partition::EqualSplit)).supports(Replace).unwrap();
+    let full = MatrixMechanism { bands: None, ..banded(Partition::Independent) };
+    refused(Event::MatrixMechanism(full), ZeroOut, "bands only");
+    let wide = MatrixMechanism { bands: Some(300), ..banded(Partition::Independent) };
+    refused(Event::MatrixMechanism(wide), ZeroOut, "is 1.5; allowed: at most 1");
+    refused(truncated(1.0, 0.1, 0, 5), ZeroOut, "data set size is 0");
+    let mut deep = poisson(1.0, 0.1);
+    for _ in 0..100 {
+        deep = deep.times(1);
+    }
+    refused(deep, ZeroOut, "64 deep");
+}
+
+#[test]
+fn what_is_only_zcdp_goes_by_renyi() {
+    let sampled = poisson(2.0, 0.1).times(20);
+    let near_exact = epsilon(&sampled, ZeroOut, 1e-6);
+    let with = |rho| {
+        let events = vec![sampled.clone(), Event::ZCdp { rho }, Event::Gaussian { noise_multiplier: 1e3 }];
+        epsilon(&Event::Composed { events }, ZeroOut, 1e-6)
+    };
+    let (little, more) = (with(1e-9), with(0.05));
+    assert!(little > near_exact && little < 1.2 * near_exact, "{little} {near_exact}");
+    assert!(more > little && more < little + zcdp::generic_epsilon(0.05, 1e-6).unwrap(), "{more} {little}");
+    let account = Account::of(&Event::Composed { events: vec![sampled, Event::ZCdp { rho: 0.05 }] }, ZeroOut);
+    let delta = account.as_ref().unwrap().delta(more).unwrap();
+    assert!(delta > 0.3e-6 && delta <= 1.0001e-6, "{delta}");
+    assert!(matches!(account.unwrap().profile(), Err(AccountingError::Unsupported { .. })));
+}
+
+#[test]
+#[allow(clippy::excessive_precision)]
+fn renyi_divergences_against_quadrature() {
+    // Thirty digits, by adaptive quadrature.
+    for (order, sigma, q, want) in [
+        (2.0, 1.0, 0.1, 0.017_036_863_236_176_551_7),
+        (8.5, 2.0, 0.05, 0.003_345_656_395_352_751_12),
+        (32.0, 4.0, 0.5, 0.444_779_481_971_411_013),
+    ] {
+        let remove = Account::of(&poisson(sigma, q), ZeroOut).unwrap().profile().unwrap().remove;
+        let got = renyi::divergence(&remove, order).unwrap();
+        assert!((got / want - 1.0).abs() < 1e-11, "{order} {sigma} {q}: {got}");
+    }
+    assert!(
+        renyi::divergence(&Account::of(&poisson(1.0, 0.1), ZeroOut).unwrap().profile().unwrap().add, 1.0)
+            .is_err()
+    );
+}
+
+#[test]
+fn the_planners_two_questions() {
+    for (target, delta, bands, q, n) in [
+        (4.826, 1e-6, 8, 0.005, 2000),
+        (1.0, 1e-8, 4, 0.01, 1000),
+        (0.001, 1e-8, 4, 0.01, 1000),
+        (50.0, 1e-6, 1, 0.01, 500),
+        (2.0, 1e-10, 100, 0.01, 1000),
+    ] {
+        let sigma = amplified::band_mf_noise_multiplier(target, delta, bands, q, n).unwrap();
+        let rounds = u64::div_ceil(n, bands);
+        let reached = amplified::epsilon(sigma, (bands as f64 * q).min(1.0), rounds, delta).unwrap();
+        assert!(reached <= target * (1.0 + 1e-3) && reached > target * (1.0 - 2e-3), "{target}: {reached}");
+        let event = MatrixMechanism::cyclic_poisson(sigma, q, bands, n, Partition::Independent);
+        let exact = epsilon(&Event::MatrixMechanism(event), ZeroOut, delta);
+        assert!(exact <= target * (1.0 + 1e-9), "{target}: {exact}");
+    }
+    let sigma = amplified::band_mf_noise_multiplier(4.826144242, 1e-6, 8, 0.005, 2000).unwrap();
+    assert!((sigma - 1.0).abs() < 1e-3, "{sigma}");
+    let refused = |result: Result<f64, AccountingError>, part: &str| {
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+    };
+    refused(amplified::band_mf_noise_multiplier(1.0, 1e-6, 20, 0.1, 100), "is 2; allowed: at most 1");
+    refused(amplified::band_mf_noise_multiplier(1.0, 1e-6, 0, 0.1, 100), "bands is 0");
+    refused(amplified::band_mf_noise_multiplier(0.0, 1e-6, 1, 0.1, 100), "epsilon is 0");
+    refused(amplified::band_mf_noise_multiplier(1.0, 1.0, 1, 0.1, 100), "delta is 1");
+    refused(amplified::band_mf_noise_multiplier(1.0, 1e-6, 1, 0.1, 0), "rounds is 0");
+    refused(amplified::epsilon(-1.0, 0.1, 10, 1e-6), "noise multiplier is -1");
+}
+
+#[test]
+fn every_parameter_can_be_calibrated() {
+    let target = Target::from((2.0, 1e-6));
+    let sigma = calibration::noise_multiplier(target, |sigma| Ok(poisson(sigma, 0.02).times(500))).unwrap();
+    let at = |sigma, q, rounds| epsilon(&poisson(sigma, q).times(rounds), ZeroOut, 1e-6);
+    assert!(at(sigma, 0.02, 500) <= 2.0 && at(sigma * 0.999, 0.02, 500) > 2.0, "{sigma}");
+    let q = calibration::sampling_probability(target, |q| Ok(poisson(1.0, q).times(500))).unwrap();
+    assert!(at(1.0, q, 500) <= 2.0 && at(1.0, q * 1.001, 500) > 2.0, "{q}");
+    let rounds = calibration::iterations(target, |rounds| Ok(poisson(1.0, 0.01).times(rounds))).unwrap();
+    assert!(at(1.0, 0.01, rounds) <= 2.0 && at(1.0, 0.01, rounds + 1) > 2.0, "{rounds}");
+    let replace = Target { neighbouring: Replace, ..target };
+    let twice =
+        calibration::noise_multiplier(replace, |sigma| Ok(Event::Gaussian { noise_multiplier: sigma }));
+    let once = accounting::calibrate_gaussian(2.0, 2.0, 1e-6).unwrap();
+    assert!((twice.unwrap() / once - 1.0).abs() < 1e-3);
+    let most = calibration::participations(target, &Strategy::Identity, 1000, 1, 5.0).unwrap();
+    let cost = |k: u64| gaussian::epsilon(1e-6, (k as f64).sqrt() / 5.0).unwrap();
+    assert!(cost(most) <= 2.0 && cost(most + 1) > 2.0, "{most}");
+    let all = calibration::participations(target, &Strategy::Identity, 10, 1, 500.0).unwrap();
+    assert_eq!(all, 10, "no more than fit");
+}
+
+#[test]
+fn calibration_that_cannot_succeed_names_what_it_tried() {
+    let out = |result: Result<f64, AccountingError>, part: &str| match result {
+        Err(error @ AccountingError::OutOfReach { .. }) => {
+            let message = error.to_string();
+            assert!(message.contains("tried") && message.contains(part), "{message}");
+        }
+        other => panic!("{other:?}"),
+    };
+    // Something else already costs more, however much noise the rounds get.
+    let costly = |sigma| {
+        Ok(Event::Composed { events: vec![poisson(sigma, 0.1), Event::Gaussian { noise_multiplier: 0.5 }] })
+    };
+    out(calibration::noise_multiplier(Target::from((1.0, 1e-6)), costly), "1.000e9");
+    let rounds = calibration::iterations(Target::from((0.1, 1e-6)), |t| Ok(poisson(0.5, 0.1).times(t)));
+    out(rounds.map(|t| t as f64), "number of iterations");
+    // A tiny ε needs much noise, and no more memory.
+    for goal in [1e-6, 1e-9, 1e-12] {
+        match calibration::noise_multiplier(Target::from((goal, 1e-6)), |s| Ok(poisson(s, 0.1).times(100))) {
+            Ok(sigma) => assert!(epsilon(&poisson(sigma, 0.1).times(100), ZeroOut, 1e-6) <= goal, "{goal}"),
+            Err(AccountingError::OutOfReach { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    // A huge one needs hardly any.
+    let sigma = calibration::noise_multiplier(Target::from((1e5, 1e-6)), |s| Ok(poisson(s, 0.1).times(100)));
+    assert!((1e-3..0.1).contains(&sigma.unwrap()));
+}
+
+#[test]
+fn clipping_costs_a_share_of_the_noise() {
+    let split = clipping::adaptive_noise_multiplier(1.0, 1.0).unwrap();
+    assert!((split - (4.0f64 / 3.0).sqrt()).abs() < 1e-15);
+    // z⁻² = z_Δ⁻² + (2σ_b)⁻²: together they cost what z costs alone.
+    let (z, bits) = (0.8, 3.0);
+    let split = clipping::adaptive_noise_multiplier(z, bits).unwrap();
+    assert!((split.powi(-2) + (2.0 * bits).powi(-2) - f64::powi(z, -2)).abs() < 1e-12);
+    let message = clipping::adaptive_noise_multiplier(1.0, 0.5).unwrap_err().to_string();
+    assert_eq!(message, "bit noise is 0.5; allowed: above half the noise multiplier");
+    let inflated = clipping::inflated_clip_norm(2.0, 10.0, 1 << 20).unwrap();
+    let want = (4.0 + 1048576.0 / 400.0 + 0.2 + 1024.0 / 200.0_f64).sqrt();
+    assert!((inflated - want).abs() < 1e-12 && clipping::inflated_clip_norm(2.0, 10.0, 1000).is_err());
+    assert!((clipping::inflated_clip_norm(2.0, 1e9, 1 << 20).unwrap() - 2.0).abs() < 1e-6);
+}
