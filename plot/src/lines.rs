@@ -4,6 +4,9 @@ use crate::axis::Ruler;
 use crate::paper::{BOTTOM, LEFT, Paper, RIGHT, TOP, colour, dashes};
 use crate::{Lines, Series};
 
+/// Most points that are marked on a line; more would only make it thick.
+const MARKED: usize = 60;
+
 /// The chart has been checked.
 pub fn draw(chart: &Lines, paper: &mut Paper) {
     let points = || chart.series.iter().flat_map(|series| &series.points);
@@ -36,7 +39,7 @@ fn line(series: &Series, index: usize, (x, y): (&Ruler, &Ruler), paper: &mut Pap
     let middle = series.points.iter().map(|(at, value)| (x.place(*at), y.place(value.middle)));
     let middle: Vec<_> = middle.collect();
     paper.polyline(&middle, colour(index), dashes(index, series.dashed));
-    if !series.dashed {
+    if !series.dashed && middle.len() <= MARKED {
         middle.iter().for_each(|&at| paper.dot(at, colour(index)));
     }
 }

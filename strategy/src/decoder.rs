@@ -7,6 +7,7 @@
 use crate::error::{Result, StrategyError};
 use crate::loss::Objective;
 use crate::numeric::{add, dot};
+use crate::series::prefix_sums;
 use crate::workload::Workload;
 
 /// How near b must come to its limit, relative to it, before it counts as settled; below that the recursion's own
@@ -135,42 +136,31 @@ impl Decoder {
         b
     }
 
-    /// Σ w_t·e_t² of C⁻¹ = LtToep(s), with its gradient in s: b = a(x)·s(x) over all n rounds. O(n) for prefix sums,
+    /// Σ w_t·e_t² of C⁻¹ = LtToep(s), with its gradient in s: b = a(x)·s(x) over all n rounds. O(p) for prefix sums,
     /// else O(n·p).
     pub fn inverse_error_gradient(&self, s: &[f64]) -> Squared {
-        let (b, p) = (self.decoded(s), s.len());
-        let mut adjoint: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
-        let gradient = match &self.column {
-            Column::Ones => {
-                for i in (1..adjoint.len()).rev() {
-                    adjoint[i - 1] += adjoint[i];
-                }
-                adjoint.truncate(p);
-                adjoint
-            }
-            Column::Given { values, .. } => correlate(&adjoint, values, p),
-        };
-        Squared { value: self.head(&b), gradient }
-    }
-
-    /// A·s for a banded s over all n rounds.
-    fn decoded(&self, s: &[f64]) -> Vec<f64> {
+        let s = &s[..s.len().min(self.n)];
         match &self.column {
-            Column::Ones => {
-                let mut sum = 0.0;
-                (0..self.n)
-                    .map(|t| {
-                        sum += s.get(t).copied().unwrap_or(0.0);
-                        sum
-                    })
-                    .collect()
-            }
+            Column::Ones => self.inverse_of_sums(s),
             Column::Given { values, .. } => {
                 let mut b = vec![0.0; self.n];
-                s.iter().enumerate().take(self.n).for_each(|(i, s)| add(&mut b[i..], *s, values));
-                b
+                s.iter().enumerate().for_each(|(i, s)| add(&mut b[i..], *s, values));
+                let adjoint: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
+                Squared { value: self.head(&b), gradient: correlate(&adjoint, values, s.len()) }
             }
         }
+    }
+
+    /// b is the running sum of s, and constant after it.
+    fn inverse_of_sums(&self, s: &[f64]) -> Squared {
+        let b = prefix_sums(s);
+        let (end, rest) = (b[b.len() - 1], self.weights_from(b.len()));
+        let mut gradient: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
+        gradient[b.len() - 1] += 2.0 * rest * end;
+        for i in (1..gradient.len()).rev() {
+            gradient[i - 1] += gradient[i];
+        }
+        Squared { value: self.head(&b) + rest * end * end, gradient }
     }
 
     /// Σ w_t·e_t² of C = LtToep(c), alone.

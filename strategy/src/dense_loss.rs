@@ -1,8 +1,8 @@
 //! Squared errors of the rows of A·C⁻¹ by X = CᵀC, with their gradient; O(n³) in matrix products.
 //!
-//! C is the lower triangular root with C at the left of nothing: X = CᵀC is factored from the last round to the
-//! first, where a Cholesky factor X = LLᵀ goes from the first to the last. With K = C⁻¹ and B = A·K,
-//! e_t² = ‖B[t, ·]‖² and ∂(Σ w_t·e_t²)/∂X = −PPᵀ for P = K·BᵀW^½. Products skip the zeros of triangles by halves.
+//! X = CᵀC with C lower triangular is factored from the last round to the first (Cholesky's X = LLᵀ goes the other
+//! way, and L is not Cᵀ). With K = C⁻¹ and B = A·K, e_t² = ‖B[t, ·]‖² and ∂(Σ w_t·e_t²)/∂X = −PPᵀ for
+//! P = K·BᵀW^½. Products skip the zeros of triangles by halves.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};

@@ -94,6 +94,10 @@ impl Strategy {
             Self::Dense(dense) => dense.sensitivity(n, rule),
             Self::BandToeplitz { c, column_normalised: true } => column_normalised::sensitivity(c, n, rule),
             Self::BandToeplitz { c, .. } => toeplitz::sensitivity(c, n, rule),
+            // 1, λ, λ², … is the BLT of one buffer that decays by λ.
+            Self::LambdaCgd { lambda } if *lambda > 0.0 => {
+                Blt::new(vec![*lambda], vec![*lambda])?.sensitivity(n, rule)
+            }
             _ => match self.inverse_bands(n)? {
                 Some(s) => banded_inverse::sensitivity(&s, n, rule),
                 None => toeplitz::sensitivity(&self.bands(n)?, n, rule),

@@ -1,9 +1,9 @@
 //! Errors of strategies with a small state under momentum with learning rates that change: the covariance of
 //! the state is carried from round to round, O(n·(d+2)²), and A need not be Toeplitz.
 //!
-//! A BLT's buffers and the velocity are filters of the same noise row ẑ_t = z_t − ω·s, s_k ← θ_k s_k + ẑ_t; the
-//! velocity is one more of them with θ = β and ω = 0. The model is y ← (1−λ)·y + η_t·velocity, and the error of
-//! row t is its variance.
+//! A BLT's buffers and the velocity are filters of the same noise row ẑ_t = z_t − ω·s, s_k ← θ_k s_k + ẑ_t;
+//! the velocity is one more of them with θ = β and ω = 0. The model is y ← (1−λ)·y + η_t·velocity, and the
+//! error of row t is its variance.
 
 use crate::workload::Momentum;
 
@@ -69,7 +69,8 @@ impl<'a> StateSpace<'a> {
             .collect()
     }
 
-    /// The derivatives of Σ_t w_t·e_t², the weights chosen from the e_t². Covariances are kept at every √n rounds and made again in between.
+    /// The derivatives of Σ_t w_t·e_t², the weights chosen from the e_t². Covariances are kept at every √n
+    /// rounds and made again in between.
     pub fn slopes(&self, n: usize, weigh: impl FnOnce(&[f64]) -> Vec<f64>) -> StateSlopes {
         let size = self.theta.len();
         let stride = n.isqrt().max(1);
@@ -133,8 +134,8 @@ impl<'a> StateSpace<'a> {
         }
         let velocity = &next.filters[(size - 1) * size..];
         let before = |k: usize| theta[k] * at.cross[k] - row.model;
-        for k in 0..size {
-            next.cross[k] = kept * before(k) + rate * velocity[k];
+        for (k, velocity) in velocity.iter().enumerate() {
+            next.cross[k] = kept * before(k) + rate * velocity;
         }
         next.model =
             kept * kept * at.model + 2.0 * kept * rate * before(size - 1) + rate * rate * velocity[size - 1];
@@ -158,13 +159,13 @@ impl<'a> StateSpace<'a> {
         before.model = kept * kept * after.model;
         after.filters[last * size + last] += rate * rate * after.model;
         let mut by_model = 0.0;
-        for k in 0..size {
+        for (k, theta) in theta.iter().enumerate() {
             // Symmetric entries share what belongs to both.
             after.filters[last * size + k] += 0.5 * rate * after.cross[k];
             after.filters[k * size + last] += 0.5 * rate * after.cross[k];
             let shared = if k == last { 2.0 * kept * rate * after.model } else { 0.0 };
             let by_cross = kept * after.cross[k] + shared;
-            before.cross[k] = theta[k] * by_cross;
+            before.cross[k] = theta * by_cross;
             slopes.theta[k] += at.cross[k] * by_cross;
             by_model -= by_cross;
         }

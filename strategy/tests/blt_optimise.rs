@@ -1,4 +1,5 @@
-//! Optimised BLTs: published and peers' losses, more buffers, long runs, other losses and rules; times printed.
+//! Optimised BLTs: published and peers' losses, more buffers, long runs, other losses and rules; times
+//! printed.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 mod common;

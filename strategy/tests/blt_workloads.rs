@@ -1,4 +1,5 @@
-//! BLTs on momentum, schedules and other workloads: against matrices written out, and against other mechanisms.
+//! BLTs on momentum, schedules and other workloads: against matrices written out, and against other
+//! mechanisms.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 mod common;

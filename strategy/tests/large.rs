@@ -79,6 +79,21 @@ fn a_million_rounds() {
 }
 
 #[test]
+fn inverse_bands_past_a_million_rounds() {
+    for n in [3000, 1_000_000] {
+        let lambda = run(Family::LambdaCgd, &single(n));
+        let Strategy::LambdaCgd { lambda: found } = lambda.strategy else { panic!("another mechanism") };
+        let inverse = run(Family::BandInverse { bands: 4 }, &single(n));
+        assert!(inverse.loss < lambda.loss);
+        if n == 3000 {
+            // λ-CGD is the inverse band (1, −λ), whose series is summed to the end.
+            let summed = Strategy::BandInverse { s: vec![1.0, -found] };
+            assert!(common::close(lambda.loss, single(n).loss(&summed).unwrap(), 1e-12));
+        }
+    }
+}
+
+#[test]
 fn momentum_and_weight_decay() {
     for (weight_decay, n) in [(0.0, 20_000), (0.001, 5_000)] {
         let momentum = Momentum { momentum: 0.9, weight_decay, learning_rates: LearningRates::Constant };

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and `tests` may depend on all.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
+    ("planner", &["strategy", "accounting"]),
     ("plan", &["strategy"]),
     ("noise-kernel", &["plan"]),
     ("proto", &[]),

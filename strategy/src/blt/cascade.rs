@@ -1,10 +1,10 @@
-//! The error of a BLT on a workload by doubling the number of rounds: O(d³ log n), and no harm is done by poles
-//! that meet.
+//! The error of a BLT on a workload by doubling the number of rounds: O(d³ log n), and no harm is done by
+//! poles that meet.
 //!
-//! The decoder is a chain of filters of one state each, (1−θ_j x)/(1−πx) for a pole π and at the end 1/(1−πx):
-//! state ← F·state + 1·z with F lower triangular. F^m is kept as F^m − I, so that decays next to one keep their
-//! digits.
-//! P_m = Σ_{i<m} F^i 11ᵀ F^{iᵀ} is the covariance after m rounds and R_m = Σ_{t≤m} P_t:
+//! The decoder is a chain of filters of one state each, (1−θ_j x)/(1−πx) for a pole π and at the end
+//! 1/(1−πx): state ← F·state + 1·z with F lower triangular. F^m is kept as F^m − I, so that decays next to
+//! one keep their digits. P_m = Σ_{i<m} F^i 11ᵀ F^{iᵀ} is the covariance after m rounds and R_m = Σ_{t≤m}
+//! P_t:
 //!
 //!   P_{a+b} = P_a + F^a P_b F^{aᵀ},   R_{a+b} = R_a + b·P_a + F^a R_b F^{aᵀ}.
 

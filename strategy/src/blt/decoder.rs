@@ -1,9 +1,9 @@
 //! The error of a BLT on a workload whose coefficients are sums of powers, by the partial fractions of the
 //! decoder.
 //!
-//! With 1/C(x) = Π(1−θ_j x)/Π(1−θ̂_j x) and A(x) = 1/Π_w(1−ρ_w x), the decoder's column is b_i = Σ_r γ_r π_r^i over
-//! the poles π = ρ, θ̂; for prefix sums ρ = 1 and γ of that pole is what b tends to. Complements p = 1−π stand
-//! for the poles throughout: γ_r = π_r^{W−1}·Π_j(φ_j−p_r)/Π_{s≠r}(p_s−p_r) for W poles ρ.
+//! With 1/C(x) = Π(1−θ_j x)/Π(1−θ̂_j x) and A(x) = 1/Π_w(1−ρ_w x), the decoder's column is b_i = Σ_r γ_r
+//! π_r^i over the poles π = ρ, θ̂; for prefix sums ρ = 1 and γ of that pole is what b tends to. Complements p
+//! = 1−π stand for the poles throughout: γ_r = π_r^{W−1}·Π_j(φ_j−p_r)/Π_{s≠r}(p_s−p_r) for W poles ρ.
 
 use super::cascade;
 use super::kernels::{Slope, geometric, joint, weighted_geometric};
@@ -26,7 +26,8 @@ pub(crate) struct ErrorSlopes {
     pub phi_hat: Vec<f64>,
 }
 
-/// The squared error over n rounds in units of (σζ)², whatever n is. `ends` holds 1−ρ of the workload's poles.
+/// The squared error over n rounds in units of (σζ)², whatever n is. `ends` holds 1−ρ of the workload's
+/// poles.
 pub(crate) fn error_squared(phi: &[f64], phi_hat: &[f64], ends: &[f64], n: u64, rows: Rows) -> ErrorSlopes {
     if apart(phi, phi_hat, ends) {
         partial_fractions(phi, phi_hat, ends, n as f64, rows)

@@ -1,9 +1,10 @@
-//! The squared sensitivity of a monotone BLT in closed form, with its derivatives; O(d² log k), whatever n is.
+//! The squared sensitivity of a monotone BLT in closed form, with its derivatives; O(d² log k), whatever n
+//! is.
 //!
-//! With participations at 0, b, 2b, … the user's sum C·u is made of blocks of b rounds. After j participations
-//! before it, block j holds e_j = Σ_{i≤j} q^i in each buffer (q = θ^b), its first round adds θ^{b−1}·e_{j−1} of
-//! them to the new 1, and the rest is a sum of powers. So all blocks together need Σ_j e_j and Σ_j e_j e_jᵀ,
-//! which are found by doubling: every term is positive, nothing cancels.
+//! With participations at 0, b, 2b, … the user's sum C·u is made of blocks of b rounds. After j
+//! participations before it, block j holds e_j = Σ_{i≤j} q^i in each buffer (q = θ^b), its first round adds
+//! θ^{b−1}·e_{j−1} of them to the new 1, and the rest is a sum of powers. So all blocks together need Σ_j e_j
+//! and Σ_j e_j e_jᵀ, which are found by doubling: every term is positive, nothing cancels.
 //!
 //! Derivatives are taken in u = ln θ, where those of powers are powers, and handed out in φ = 1−θ.
 
@@ -18,7 +19,8 @@ pub(crate) struct SensitivitySlopes {
     pub omega: Vec<f64>,
 }
 
-/// Sums over the first m values of j for each buffer or pair; the derivative of a pair is by its first buffer.
+/// Sums over the first m values of j for each buffer or pair; the derivative of a pair is by its first
+/// buffer.
 #[derive(Clone)]
 struct Sums {
     m: f64,
@@ -48,8 +50,8 @@ impl Sums {
             out.last[a] = [e + t_a * e_next, de + dt * e_next + t_a * de_next];
             out.sum[a] =
                 [self.sum[a][0] + next.m * e + t_a * s, self.sum[a][1] + next.m * de + dt * s + t_a * ds];
-            for b in 0..d {
-                let (e_b, [t_b, _], s_b) = (self.last[b][0], t[b], next.sum[b][0]);
+            let others = self.last.iter().zip(&t).zip(&next.sum).enumerate();
+            for (b, (([e_b, _], [t_b, _]), [s_b, _])) in others {
                 let ([own, down], [pair, dpair]) = (self.pairs[a * d + b], next.pairs[a * d + b]);
                 let carried = t_b * (e * s_b + t_a * pair);
                 let by_first = t_b * (de * s_b + dt * pair + t_a * dpair);

@@ -79,8 +79,8 @@ impl Blt {
 
     /// The BLT that is this one's inverse, as (θ̂, ω̂): C⁻¹ has c_i = Σ_j ω̂_j θ̂_j^{i−1}, with ω̂ < 0.
     ///
-    /// θ̂ are the eigenvalues of diag(θ) − 1ωᵀ and ω̂ their weights (papers/000, Alg. 5, in the product form).
-    /// Buffers with equal θ act as one, so there may be fewer pairs than buffers.
+    /// θ̂ are the eigenvalues of diag(θ) − 1ωᵀ and ω̂ their weights (papers/000, Alg. 5, in the product
+    /// form). Buffers with equal θ act as one, so there may be fewer pairs than buffers.
     #[must_use]
     pub fn inverse(&self) -> (Vec<f64>, Vec<f64>) {
         let poles = roots::Poles::of(&self.theta, &self.omega);
@@ -88,7 +88,8 @@ impl Blt {
         (poles.phi_hat.iter().map(|p| 1.0 - p).collect(), weights)
     }
 
-    /// The exact sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d²k), whatever n is.
+    /// The exact sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d² log k), whatever
+    /// n is.
     ///
     /// Past c_0 the column never rises, which is enough for (0, b, 2b, …) to be the worst pattern even where
     /// c_1 = Σω > c_0: products of c_0 with itself are on the diagonal alone.

@@ -1,8 +1,8 @@
 //! The eigenvalues θ̂ of diag(θ) − 1ωᵀ.
 //!
-//! With φ = 1−θ and φ̂ = 1−θ̂ they are the roots of the secular equation Σ_j ω_j/(φ̂ − φ_j) = 1. For ω > 0 the
-//! left side falls from +∞ to −∞ between two neighbouring φ and from +∞ to 0 after the last, so there is one
-//! root in each gap and one in (φ_d, φ_d + Σω]: bisection cannot miss it.
+//! With φ = 1−θ and φ̂ = 1−θ̂ they are the roots of the secular equation Σ_j ω_j/(φ̂ − φ_j) = 1. For ω > 0
+//! the left side falls from +∞ to −∞ between two neighbouring φ and from +∞ to 0 after the last, so there is
+//! one root in each gap and one in (φ_d, φ_d + Σω]: bisection cannot miss it.
 
 /// φ and φ̂ ascending, φ₁ < φ̂₁ < φ₂ < …, with equal θ merged (they act as one buffer of the summed weight).
 pub(super) struct Poles {

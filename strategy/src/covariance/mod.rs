@@ -11,9 +11,10 @@ mod ring;
 mod tests;
 
 use crate::banded::Banded;
+use crate::numeric::dot;
 use crate::workload::InverseBands;
 use factor::{Factor, Row};
-use ring::{Ring, dot};
+use ring::Ring;
 
 /// Σ_j B[i,j]² for each of the first `rounds` rounds; O(q²) memory beside the result.
 pub(crate) fn row_errors(c: &Banded, d: &InverseBands, rounds: usize) -> Vec<f64> {

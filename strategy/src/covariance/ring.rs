@@ -95,14 +95,3 @@ impl Ring {
         below.for_each(|(row, out)| *out = std::mem::take(&mut row[at]));
     }
 }
-
-/// Σ a·b in [`LANES`] sums, so that it does not wait for each addition.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; LANES];
-    for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-        for k in 0..LANES {
-            sums[k] += a[k] * b[k];
-        }
-    }
-    (sums[0] + sums[1]) + (sums[2] + sums[3])
-}

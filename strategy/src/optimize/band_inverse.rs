@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::mechanism::Strategy;
 use crate::series::{convolve_at, power};
 
+/// Numbers of C that count as nothing beside its diagonal of one.
+const QUIET: f64 = 1e-18;
 const LIMITS: Limits = Limits { steps: 2000, tolerance: 1e-10 };
 
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
@@ -48,7 +50,7 @@ fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) 
     let c = series(&s, n);
     let (bound, from) = majorant(&c);
     let square = sensitivity_squared(&bound, target);
-    let mut square_c = vec![0.0; n];
+    let mut square_c = vec![0.0; c.len()];
     for (i, g) in square.gradient.iter().enumerate() {
         square_c[from[i]] += g * c[from[i]].signum();
     }
@@ -60,11 +62,19 @@ fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) 
     0.5 * (error.value * square.value).ln()
 }
 
-/// 1/s(x) with s_0 = 1; may overflow to infinity, which the search steps back from.
+/// 1/s(x) with s_0 = 1, up to n numbers or until it has died away; may overflow to infinity, which the search steps
+/// back from.
 fn series(s: &[f64], n: usize) -> Vec<f64> {
-    let mut c: Vec<f64> = Vec::with_capacity(n);
+    let mut c: Vec<f64> = Vec::new();
+    let mut quiet = 0;
     for t in 0..n {
-        c.push(if t == 0 { 1.0 } else { -convolve_at(s, &c, t) });
+        let next = if t == 0 { 1.0 } else { -convolve_at(s, &c, t) };
+        quiet = if next.abs() < QUIET { quiet + 1 } else { 0 };
+        c.push(next);
+        // Each number follows from the last p−1, so it stays quiet for good.
+        if quiet >= s.len() {
+            break;
+        }
     }
     c
 }

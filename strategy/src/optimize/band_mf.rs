@@ -27,7 +27,7 @@ const COARSE: Limits = Limits { steps: 400, tolerance: 1e-7 };
 const COARSEST: Limits = Limits { steps: 200, tolerance: 1e-6 };
 const MANY: usize = 1 << 20;
 /// Most numbers that are all free at the end; what the knots leave is some 1e-6 of the loss.
-const MAX_FREE: usize = 1 << 16;
+const MAX_FREE: usize = 1 << 14;
 const FINE: Limits = Limits { steps: 500, tolerance: 1e-8 };
 /// For stages that another follows.
 const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };

@@ -2,6 +2,7 @@
 
 use super::row_loss::RowLoss;
 use crate::covariance::Covariance;
+use crate::numeric::dot;
 use crate::workload::InverseBands;
 
 /// The error of strategies of one shape; its memory is used again for each of them.
@@ -57,7 +58,7 @@ impl NormalisedError {
         let p = self.p;
         for (j, raw) in raw.chunks_exact(p).enumerate() {
             let inside = p.min(self.n - j);
-            let norm = raw[..inside].iter().map(|c| c * c).sum::<f64>().sqrt();
+            let norm = dot(&raw[..inside], &raw[..inside]).sqrt();
             if !(raw[0] > 0.0 && norm.is_finite()) {
                 return false;
             }
@@ -73,7 +74,7 @@ impl NormalisedError {
         let columns = self.columns.chunks_exact(self.p);
         let each = gradient.chunks_exact_mut(self.p).zip(columns).zip(&self.norms).zip(&mut self.gains);
         for (((gradient, column), norm), gain) in each {
-            let along: f64 = gradient.iter().zip(column).map(|(g, c)| g * c).sum();
+            let along = dot(gradient, column);
             gradient.iter_mut().zip(column).for_each(|(g, c)| *g = (*g - c * along) / norm);
             *gain = -along;
         }

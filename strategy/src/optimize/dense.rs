@@ -18,7 +18,7 @@ use crate::participation::Sensitivity;
 use crate::workload::{LearningRates, Workload, materialise};
 
 /// Most rounds: a step costs some 4·n³ operations.
-pub(super) const MAX_ROUNDS: u64 = 1024;
+const MAX_ROUNDS: u64 = 1024;
 /// Bands of the Toeplitz strategy at the start: more are dear to find, and few steps make up for them.
 const START_BANDS: usize = 32;
 const LIMITS: Limits = Limits { steps: 500, tolerance: 1e-8 };

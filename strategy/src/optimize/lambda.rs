@@ -44,8 +44,12 @@ pub(super) fn search(target: &Target, watch: &mut Watch<'_, '_>) -> f64 {
     -x.exp_m1()
 }
 
-/// ln(loss) at ln(1−λ) = x.
+/// ln(loss) at ln(1−λ) = x; O(k) for prefix sums.
 fn ln_loss(x: f64, target: &Target) -> f64 {
     let strategy = Strategy::LambdaCgd { lambda: -x.exp_m1() };
-    target.loss(&strategy).map_or(f64::INFINITY, f64::ln)
+    let Ok(error) = target.error(&strategy) else { return f64::INFINITY };
+    let sensitivity = |rule| strategy.sensitivity(target.iterations, rule).map_or(f64::INFINITY, |s| s.value);
+    let rules = target.rules();
+    let mean = rules.iter().map(|rule| sensitivity(*rule)).sum::<f64>() / rules.len() as f64;
+    (error * mean).ln()
 }

@@ -24,8 +24,8 @@ use crate::tree::Tree;
 use crate::workload::Workload;
 
 pub use crate::loss::Objective;
-use lbfgs::Search;
 pub use blt::MAX_OPTIMISED_BUFFERS;
+use lbfgs::Search;
 pub use robust::flattened;
 
 /// Which mechanism to optimise, with the sizes that stay fixed.

@@ -59,8 +59,9 @@ impl RowLoss {
     /// ln(error); `gradient` becomes its derivatives by e_t². Infinite where errors are not usable.
     pub fn ln_error(&self, squared: &[f64], gradient: &mut [f64]) -> f64 {
         let worst = squared.iter().copied().fold(0.0, f64::max);
-        let usable = |e: &f64| *e > 0.0 && e.is_finite();
-        if !squared.iter().all(usable) {
+        // A row of zeros in the workload has no error.
+        let usable = |e: &f64| *e >= 0.0 && e.is_finite();
+        if worst == 0.0 || !squared.iter().all(usable) {
             return f64::INFINITY;
         }
         let ln_error = match self {
@@ -73,7 +74,8 @@ impl RowLoss {
                 let power = POWERS[*stage];
                 let part = |e: f64| (power * (e / worst).ln()).exp();
                 let total: f64 = squared.iter().map(|e| part(*e)).sum();
-                gradient.iter_mut().zip(squared).for_each(|(g, e)| *g = 0.5 * part(*e) / (e * total));
+                let slope = |e: f64| if e > 0.0 { 0.5 * part(e) / (e * total) } else { 0.0 };
+                gradient.iter_mut().zip(squared).for_each(|(g, e)| *g = slope(*e));
                 0.5 * (worst.ln() + (total / squared.len() as f64).ln() / power)
             }
         };
@@ -145,5 +147,9 @@ mod tests {
         assert_eq!(last.ln_error(&[f64::NAN, 1.0], &mut [0.0; 2]), f64::INFINITY);
         assert_eq!(last.ln_error(&[-1.0, 1.0], &mut [0.0; 2]), f64::INFINITY);
         assert!(last.ln_error(&[1e3, 1.0], &mut [0.0; 2]).abs() < 1e-12);
+        assert!(last.ln_error(&[0.0, 1.0], &mut [0.0; 2]).abs() < 1e-12);
+        let mut gradient = [f64::NAN; 2];
+        assert!(RowLoss::Power { stage: 0 }.ln_error(&[0.0, 4.0], &mut gradient).is_finite());
+        assert!(gradient[0] == 0.0 && gradient[1] > 0.0);
     }
 }

@@ -5,11 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
 use plan::Plan;
 use plot::{Axis, Chart, Lines, Series, svg};
+use strategy::optimize::{Family, Target, optimize};
 use strategy::{Participation, Strategy};
 
 use super::workload::ReleaseArgs;
+use crate::commands::cancel::Cancel;
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Args)]
@@ -40,6 +43,8 @@ enum What {
     MinSep,
     /// Loss against state
     Memory,
+    /// Loss of the best strategies with so many bands or buffers, in the first plan's setting
+    Bands,
 }
 
 /// One plan to draw.
@@ -49,6 +54,11 @@ struct Drawn {
     strategy: Strategy,
 }
 
+/// The largest sizes that are optimised for the chart of bands.
+const MOST_BANDS: u64 = 512;
+const MOST_INVERSE_BANDS: usize = 16;
+const MOST_BUFFERS: usize = 6;
+
 /// Points of a line over all rows.
 const POINTS: u64 = 400;
 
@@ -57,9 +67,9 @@ pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
     for path in &args.plans {
         let plan = Plan::from_path(path)?;
         let strategy = plan.strategy();
-        let name =
+        let stem =
             path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
-        plans.push(Drawn { name: format!("{name} ({})", strategy.name()), plan, strategy });
+        plans.push(Drawn { name: stem, plan, strategy });
     }
     let mut charts = Vec::new();
     for what in &args.what {
@@ -68,6 +78,7 @@ pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
             What::Errors => vec![errors(&plans, &args.release)?],
             What::MinSep => vec![min_sep(&plans, &args.release)?],
             What::Memory => vec![memory(&plans, &args.release)?],
+            What::Bands => vec![bands(&plans[0].plan, &args.release)?],
         });
     }
     let text = svg(&charts).map_err(bad_use)?;
@@ -170,4 +181,39 @@ fn memory(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     }
     let x = Axis::linear("state, bytes a parameter");
     Ok(lines("Loss against state", x, Axis::linear("error × sensitivity"), all))
+}
+
+/// The best band-toeplitz, band-inverse and blt of every size, in the setting of `plan`.
+fn bands(plan: &Plan, release: &ReleaseArgs) -> anyhow::Result<Chart> {
+    let n = plan.iterations();
+    let rule: Participation = plan.participation().into();
+    let target = Target::new(n, rule, release.objective(n)?).with_workload(release.workload(n)?);
+    let widest = if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) };
+    let ladder = (0..=2 * MOST_BANDS.ilog2()).map(|half| (f64::from(half) / 2.0).exp2().round() as usize);
+    let mut ladder: Vec<usize> =
+        ladder.take_while(|bands| (*bands as u64) < widest.min(MOST_BANDS)).collect();
+    ladder.push(widest.min(MOST_BANDS) as usize);
+    ladder.dedup();
+    let cancel = Cancel::on_ctrl_c();
+    let bar = ProgressBar::new(ladder.len() as u64 * 2 + MOST_BUFFERS as u64).with_message("optimising");
+    let line =
+        |name: &str, sizes: &[usize], family: &dyn Fn(usize) -> Family| -> anyhow::Result<Series> {
+            let mut points = Vec::new();
+            for size in sizes {
+                let found = optimize(family(*size), &target, &mut |_| cancel.flow()).map_err(bad_use)?;
+                points.push((*size as f64, found.loss.into()));
+                bar.inc(1);
+            }
+            Ok(Series::new(name, points))
+        };
+    let few: Vec<usize> = ladder.iter().copied().filter(|bands| *bands <= MOST_INVERSE_BANDS).collect();
+    let buffers: Vec<usize> = (1..=MOST_BUFFERS).collect();
+    let all = vec![
+        line("band-toeplitz", &ladder, &|bands| Family::BandToeplitz { bands })?,
+        line("band-inverse", &few, &|bands| Family::BandInverse { bands })?,
+        line("blt", &buffers, &|buffers| Family::Blt { buffers })?,
+    ];
+    bar.finish_and_clear();
+    let title = "Loss of the best strategies against bands or buffers";
+    Ok(lines(title, Axis::log("bands or buffers"), Axis::linear("error × sensitivity"), all))
 }

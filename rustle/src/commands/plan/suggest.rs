@@ -7,13 +7,14 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::Mechanism;
-use planner::{Entry, PlannerError, Recommendation, Request, recommend, suggest};
+use planner::{Entry, PlannerError, Recommendation, Request, Sampling, recommend, suggest};
 use serde_json::{Value, json};
 
 use super::make::RunArgs;
 use super::workload::ReleaseArgs;
 use crate::args::Bytes;
 use crate::commands::cancel::Cancel;
+use crate::commands::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
 
@@ -92,11 +93,27 @@ impl SuggestArgs {
 
     /// The plan of the entry to take, written where `--out` says.
     fn deliver(&self, entry: &Entry, chosen: &Recommendation) -> anyhow::Result<Answer> {
-        let plan = self.run.plan(Mechanism::try_from(&entry.strategy)?, entry.noise_multiplier)?;
+        let mut run = self.run.clone();
+        let mut account = "rustle account zcdp --plan PLAN --delta D".to_owned();
+        if let Sampling::CyclicPoisson { bands, sampling_probability: q } = entry.sampling {
+            // A plan says nothing of sampling. What it promises by itself must hold without: a record may be in
+            // every batch of its group.
+            run.participation =
+                ParticipationArgs { min_sep: bands, max_participations: run.iterations.div_ceil(bands) };
+            account = format!(
+                "rustle account band-mf --noise-multiplier {} --sampling-probability {q} --bands {bands} \
+                 --iterations {} --delta {}",
+                entry.noise_multiplier / entry.sensitivity,
+                run.iterations,
+                self.delta
+            );
+        }
+        let plan = run.plan(Mechanism::try_from(&entry.strategy)?, entry.noise_multiplier)?;
         let answer = Answer::new()
             .with("recommended", name(entry))
             .with("sampling", entry.sampling_name)
             .with("reason", chosen.reason.clone())
+            .with("account", account)
             .with("epsilon", self.epsilon)
             .with("delta", self.delta)
             .with("noise_multiplier", entry.noise_multiplier)
@@ -179,7 +196,12 @@ fn table(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
         "ε if broken",
         "excess at n/2",
     ]);
-    let shown = (0..entries.len()).filter(|i| *i < SHOWN || *i == chosen);
+    // The best of every mechanism and sampling is worth a line, however far down.
+    let first = |i: usize| {
+        let kind = |entry: &Entry| (entry.mechanism, entry.sampling_name);
+        !entries[..i].iter().any(|earlier| kind(earlier) == kind(&entries[i]))
+    };
+    let shown = (0..entries.len()).filter(|i| *i < SHOWN || *i == chosen || first(*i));
     for i in shown {
         let entry = &entries[i];
         table.add_row([

@@ -1,9 +1,9 @@
-//! The unknowns of the search: 0 < φ₁ < φ̂₁ < φ₂ < … < φ̂_d < 1 (φ = 1−θ), each the next one times a logistic
-//! function of a free number.
+//! The unknowns of the search: 0 < φ₁ < φ̂₁ < φ₂ < … < φ̂_d < 1 (φ = 1−θ), each a logistic function of
+//! a free number between zero and the next one.
 //!
-//! In that order ω > 0 and Σω < 1 hold by themselves, so Theorem 3.1 does too, and φ₁ falls to 1e-11 as easily as
-//! to 1e-2. Two bounds keep the result well-conditioned: neighbouring buffers stay a relative [`GAP`] apart, so
-//! that θ gives back θ̂, and no buffer decays slower than [`SLOWEST`].
+//! In that order ω > 0 and Σω < 1 hold by themselves, so Theorem 3.1 does too, and φ₁ falls to 1e-11 as
+//! easily as to 1e-2. Two bounds keep the result well-conditioned: neighbouring buffers stay a relative
+//! [`GAP`] apart, so that θ gives back θ̂, and no buffer decays slower than [`SLOWEST`].
 
 use crate::optimize::{logistic, logit};
 
@@ -11,8 +11,8 @@ use crate::optimize::{logistic, logit};
 const GAP: f64 = 1e-6;
 /// The same, absolute: θ near one are a multiple of 1e-16.
 const STEP: f64 = 1e-14;
-/// Least φ. Many optima want φ₁ = 0; so near it nothing is lost (published ones end at 2e-12). Plans run in f32,
-/// where φ below 2⁻²⁵ becomes θ = 1: that moves θ^i by less than i·2⁻²⁵.
+/// Least φ. Many optima want φ₁ = 0; so near it nothing is lost (published ones end at 2e-12). Plans run in
+/// f32, where φ below 2⁻²⁵ becomes θ = 1: that moves θ^i by less than i·2⁻²⁵.
 pub(super) const SLOWEST: f64 = 1e-12;
 
 /// φ₁, φ̂₁, φ₂, … from the free numbers.

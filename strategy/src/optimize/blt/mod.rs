@@ -162,7 +162,8 @@ impl Climb<'_> {
         tried.truncate(self.effort.followed);
         let ends = tried.into_iter().map(|found| self.run(found.x, self.effort.limits, watch));
         let best = ends.min_by(|a, b| a.value.total_cmp(&b.value));
-        // There is always a start: one_buffer gives some, and the hint or a gap of any set of buffers has room.
+        // There is always a start: one_buffer gives some, and the hint or a gap of any set of buffers has
+        // room.
         self.settle(best.unwrap_or(Found { x: Vec::new(), value: f64::INFINITY, converged: false }), watch)
     }
 

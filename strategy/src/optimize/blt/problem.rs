@@ -18,7 +18,8 @@ pub(super) struct Problem<'a> {
 
 /// How the squared error is found.
 enum Form<'a> {
-    /// In closed form, O(d²): the workload's coefficients are sums of powers, `ends` the complements of these.
+    /// In closed form, O(d²): the workload's coefficients are sums of powers, `ends` the complements of
+    /// these.
     Closed { ends: Vec<f64>, rows: Rows },
     /// By the series, O(n·d): the weight of each b_i².
     Series { column: Vec<f64>, weights: Vec<f64> },

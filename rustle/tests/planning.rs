@@ -1,0 +1,181 @@
+//! `rustle plan` as people and programs call it.
+#![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn rustle(args: &str, folder: &std::path::Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rustle"))
+        .args(args.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn json(args: &str, folder: &std::path::Path) -> Value {
+    let output = rustle(&format!("{args} --format json"), folder);
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const SETTING: &str = "--iterations 200 --min-sep 20 --max-participations 10";
+
+#[test]
+fn every_mechanism_is_optimised_and_says_what_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    for mechanism in [
+        "identity",
+        "tree",
+        "blt",
+        "blt --buffers 2",
+        "band-toeplitz",
+        "band-toeplitz --bands 8 --column-normalised",
+        "band-toeplitz --bands 8 --power",
+        "band-mf --bands 8",
+        "band-sqrt",
+        "band-inverse --bands 4",
+        "band-inverse-sqrt --bands 4",
+        "lambda-cgd",
+        "dense",
+        "dense --fixed-epoch",
+    ] {
+        let answer =
+            json(&format!("plan optimize --mechanism {mechanism} {SETTING} --out p.toml"), folder.path());
+        for name in ["sensitivity", "rms_error", "max_error", "rms_loss", "max_loss", "seconds", "loss"] {
+            assert!(answer[name].as_f64().unwrap() >= 0.0, "{mechanism} {name}");
+        }
+        assert_eq!(answer["converged"], true, "{mechanism}");
+        let plan = plan::Plan::from_path(folder.path().join("p.toml")).unwrap();
+        assert_eq!(plan.mechanism().name(), answer["mechanism"]);
+        let rms = plan.strategy().rms_error(200).unwrap();
+        assert!((rms / answer["rms_error"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{mechanism}");
+    }
+}
+
+#[test]
+fn workloads_and_losses_reach_the_search() {
+    let folder = tempfile::tempdir().unwrap();
+    let weights: String = (0..200).map(|t| if t < 100 { "0\n" } else { "1\n" }).collect();
+    std::fs::write(folder.path().join("weights.txt"), weights).unwrap();
+    let matrix: String = (1..=200).map(|row| "1 ".repeat(row) + "\n").collect();
+    std::fs::write(folder.path().join("sums.txt"), matrix).unwrap();
+    let answer = |rest: &str| {
+        json(&format!("plan optimize --mechanism band-toeplitz {SETTING} {rest}"), folder.path())
+    };
+    let loss = |rest: &str| answer(rest)["loss"].as_f64().unwrap();
+    let prefix = loss("");
+    assert!((loss("--workload toeplitz:1") - prefix).abs() > 0.1);
+    assert_eq!(answer("--workload momentum:0.9")["workload"], "momentum");
+    assert!(loss("--workload momentum:0.9") > 3.0 * prefix);
+    assert!(loss("--workload momentum:0.9 --weight-decay 0.1") < loss("--workload momentum:0.9"));
+    assert!(loss("--loss max") > prefix && loss("--loss last") == loss("--loss max"));
+    assert!(loss("--row-weights weights.txt") > prefix);
+    assert_eq!(answer("--row-weights weights.txt")["optimised_for"], "weighted");
+    let mf = |rest: &str| {
+        json(&format!("plan optimize --mechanism band-mf --bands 4 {SETTING} {rest}"), folder.path())
+    };
+    let cooled = "--workload momentum:0.9 --learning-rates cool-down:150:0.05";
+    assert!(mf(cooled)["loss"].as_f64() < mf("--workload momentum:0.9")["loss"].as_f64());
+    let dense =
+        json(&format!("plan optimize --mechanism dense {SETTING} --workload matrix:sums.txt"), folder.path());
+    let same = json(&format!("plan optimize --mechanism dense {SETTING}"), folder.path());
+    let (dense, same) = (dense["loss"].as_f64().unwrap(), same["loss"].as_f64().unwrap());
+    assert!((dense / same - 1.0).abs() < 1e-4, "{dense} {same}");
+    let several = answer("--also-min-sep 10,15");
+    assert!(several["rms_loss"].as_f64().unwrap() >= prefix);
+}
+
+#[test]
+fn suggest_recommends_a_plan_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = format!(
+        "plan suggest {SETTING} --dimension 100000 --workers 3 --epsilon 3 --delta 1e-6 --sampling-probability 0.05 \
+         --memory-per-worker 1MiB --out s.toml"
+    );
+    let answer = json(&args, folder.path());
+    let mechanisms = answer["mechanisms"].as_array().unwrap();
+    assert!(mechanisms.len() > 15);
+    for entry in mechanisms {
+        let state = entry["state_bytes_per_worker"].as_u64().unwrap();
+        assert_eq!(entry["fits"], state <= 1 << 20);
+        assert!(entry["rows_per_second"].as_f64().unwrap() > 0.0, "{entry}");
+    }
+    let plan = plan::Plan::from_path(folder.path().join("s.toml")).unwrap();
+    assert!(4 * plan.state_slots() * 33_334 <= 1 << 20);
+    assert!((plan.noise_multiplier() / answer["noise_multiplier"].as_f64().unwrap() - 1.0).abs() < 1e-12);
+    // The command it names keeps the promise; what the plan says by itself is no stronger.
+    let words = answer["account"].as_str().unwrap().strip_prefix("rustle ").unwrap().to_owned();
+    let sampled = json(&words, folder.path())["epsilon"].as_f64().unwrap();
+    assert!(sampled <= 3.0 * (1.0 + 1e-6) && sampled > 2.95, "{sampled}");
+    let alone = json("account zcdp --plan s.toml --delta 1e-6", folder.path())["epsilon"].as_f64().unwrap();
+    assert!(alone > sampled);
+    let table = rustle(&args, folder.path());
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains('→') && table.contains("identity") && table.contains("tree"), "{table}");
+}
+
+#[test]
+fn plans_are_compared_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mechanism, file) in [("blt", "a.toml"), ("tree", "b.toml"), ("band-mf --bands 5", "c.toml")] {
+        json(&format!("plan optimize --mechanism {mechanism} {SETTING} --out {file}"), folder.path());
+    }
+    let answer = json("plan compare a.toml b.toml c.toml --epsilon 2 --delta 1e-6 --no-rates", folder.path());
+    let plans = answer["plans"].as_array().unwrap();
+    assert_eq!(plans.len(), 3);
+    for plan in plans {
+        assert!((plan["epsilon"].as_f64().unwrap() - 2.0).abs() < 1e-6);
+        let product = plan["noise_multiplier"].as_f64().unwrap() * plan["rms_error"].as_f64().unwrap();
+        assert!((plan["error"].as_f64().unwrap() / product - 1.0).abs() < 1e-9);
+    }
+    let all = "coefficients,errors,min-sep,memory,bands";
+    let drawn = json(&format!("plan plot a.toml b.toml c.toml --what {all} --out x.svg"), folder.path());
+    assert_eq!(drawn["charts"], 6);
+    let svg = std::fs::read_to_string(folder.path().join("x.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("Loss of every row") && svg.contains("band-inverse"));
+}
+
+#[test]
+fn bad_use_names_the_value_and_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("words.txt"), "1\n2 x\n").unwrap();
+    for (args, part) in [
+        ("plan optimize --mechanism blt --iterations 100 --min-sep 50 --max-participations 3", "min_sep"),
+        ("plan optimize --mechanism blt --iterations 100 --buffers 13", "1 to 12"),
+        ("plan optimize --mechanism blt --iterations 100 --buffers 0", "1 to 12"),
+        ("plan optimize --mechanism band-mf --iterations 100 --bands 101", "1 to 100"),
+        ("plan optimize --mechanism band-toeplitz --iterations 100 --bands 0", "1 to 100"),
+        (
+            "plan optimize --mechanism band-mf --iterations 100 --min-sep 5 --max-participations 2 --bands 6",
+            "min_sep",
+        ),
+        (
+            "plan optimize --mechanism blt --iterations 9 --workload momentum:1",
+            "momentum is 1; allowed: 0 ≤ momentum < 1",
+        ),
+        ("plan optimize --mechanism blt --iterations 9 --workload momentum:x", "not a number"),
+        ("plan optimize --mechanism blt --iterations 9 --workload sums", "momentum:BETA"),
+        ("plan optimize --mechanism blt --iterations 9 --weight-decay 0.1", "momentum"),
+        ("plan optimize --mechanism blt --iterations 9 --row-weights words.txt", "\"x\" in line 2"),
+        ("plan optimize --mechanism blt --iterations 9 --workload matrix:words.txt", "\"x\" in line 2"),
+        ("plan optimize --mechanism tree --iterations 9 --power", "band-toeplitz"),
+        ("plan optimize --mechanism blt --iterations 9 --fixed-epoch", "dense"),
+        ("plan suggest --iterations 9 --epsilon 1 --delta 1e-6", "--dimension"),
+        ("plan suggest --iterations 9 --dimension 10 --epsilon 0 --delta 1e-6", "epsilon is 0"),
+        ("plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 2", "delta is 2"),
+        (
+            "plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 0.1 --sampling-probability 2",
+            "is 2",
+        ),
+        (
+            "plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 0.1 --memory-per-worker 5Q",
+            "byte size",
+        ),
+    ] {
+        let output = rustle(args, folder.path());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {words}");
+        assert!(words.contains(part) && output.stdout.is_empty(), "{args}: {words}");
+    }
+}
