@@ -90,8 +90,8 @@ impl Account {
         Ok(profile)
     }
 
-    /// ε at `delta`: exact for Gaussian mechanisms, by privacy-loss distributions where rounds are sampled (at
-    /// most 0.002 % above the exact one), by Rényi divergences where part of it is only known to be zCDP. Never
+    /// ε at `delta`: exact for Gaussian mechanisms, by privacy-loss distributions where rounds are sampled (aimed
+    /// at 0.002 % above the exact one), by Rényi divergences where part of it is only known to be zCDP. Never
     /// below the exact one.
     ///
     /// # Errors

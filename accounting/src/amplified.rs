@@ -18,6 +18,9 @@ use crate::{calibrate_gaussian, gaussian};
 /// Relative accuracy of ε in loops.
 const LOOP_ACCURACY: f64 = 5e-4;
 
+/// The same for a calibration, which is asked less often.
+const CALIBRATION_ACCURACY: f64 = 1e-4;
+
 /// The profile of Poisson-sampled rounds.
 ///
 /// # Errors
@@ -78,7 +81,7 @@ pub fn band_mf_noise_multiplier(
     iterations: u64,
 ) -> Result<f64> {
     let q = group_probability(bands, sampling_probability)?;
-    noise_multiplier(target_epsilon, delta, q, iterations.div_ceil(bands), LOOP_ACCURACY)
+    noise_multiplier(target_epsilon, delta, q, iterations.div_ceil(bands), CALIBRATION_ACCURACY)
 }
 
 /// The smallest noise multiplier (within 0.02 % of ε) of Poisson-sampled rounds for an (ε, δ).
@@ -99,7 +102,7 @@ pub(crate) fn noise_multiplier(
         return calibrate_gaussian((rounds as f64).sqrt(), target, delta);
     }
     let at = |sigma: f64| profile(sigma, sampling_probability, rounds, Neighbouring::ZeroOut);
-    from_rough(target, delta, 1.0, |sigma| at(sigma), accuracy)
+    from_rough(target, delta, 1.0, at, accuracy)
 }
 
 /// Searches by the rough ε first, a thousand times as fast, then by the near-exact one from there.

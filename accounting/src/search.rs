@@ -41,7 +41,8 @@ fn search(range: Range, target: f64, sign: f64, mut epsilon: impl FnMut(f64) -> 
     positive("epsilon", target)?;
     let clamp = |x: f64| x.clamp(range.least, range.most);
     // (x, ln ε(x)/target): one that keeps the promise and one that breaks it.
-    let (mut kept, mut broken): (Option<(f64, f64)>, Option<(f64, f64)>) = (None, None);
+    let mut kept: Option<(f64, f64)> = None;
+    let mut broken: Option<(f64, f64)> = None;
     let mut x = clamp(range.start);
     let mut factor = 1.25f64;
     for _ in 0..DOUBLINGS {

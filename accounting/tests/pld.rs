@@ -31,7 +31,8 @@ fn gaussian_epsilon_is_met_from_above_at_any_delta() {
     for mu in [0.01, 0.1, 1.0, 5.0, 100.0, 1e4] {
         for delta in [0.4, 1e-3, 1e-10, 1e-100, 1e-290] {
             let exact = gaussian::epsilon(delta, mu).unwrap();
-            let got = gaussians(&[(mu, 1)]).epsilon(delta, ACCURACY).unwrap();
+            let got = gaussians(&[(mu, 1)]).epsilon(delta, ACCURACY);
+            let got = got.unwrap_or_else(|error| panic!("mu {mu}: {error}"));
             assert!(!got.coarsened && got.places < 20_000, "{got:?}");
             if exact == 0.0 {
                 assert_eq!(got.value, 0.0);
@@ -81,7 +82,7 @@ fn one_sampled_round_against_thirty_digits() {
         if add > 0.0 {
             assert_upper(got, add, 1e-2, &format!("add {epsilon} {sigma} {q}"));
         } else {
-            assert!(got < 1e-3 * remove, "add {epsilon} {sigma} {q}: {got}, exactly 0");
+            assert!(got < 1e-9, "add {epsilon} {sigma} {q}: {got}, exactly 0");
         }
         assert_eq!(profile.delta(epsilon).unwrap(), profile.remove.delta(epsilon, ACCURACY).unwrap().value);
     }

@@ -9,6 +9,7 @@ mod machine;
 mod memory;
 mod output;
 mod peers;
+mod reproduce;
 mod roofline;
 mod scale;
 mod serve;
@@ -33,6 +34,8 @@ enum Cli {
     Serve(serve::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
+    /// Figures and tables of papers/000 and papers/001, made again, each beside what was published
+    Reproduce(reproduce::Args),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]
     Worker(scale::worker::Args),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Cli::Scale(args) => scale::run(&args),
         Cli::Serve(args) => serve::run(args),
         Cli::Strategy(args) => strategy::run(&args),
+        Cli::Reproduce(args) => reproduce::run(&args),
         Cli::Worker(args) => scale::worker::run(&args),
     };
     match result {

@@ -141,7 +141,7 @@ fn bad_use_names_the_value_and_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("words.txt"), "1\n2 x\n").unwrap();
     for (args, part) in [
-        ("plan optimize --mechanism blt --iterations 100 --min-sep 50 --max-participations 3", "min_sep"),
+        ("plan optimize --mechanism blt --iterations 100 --min-sep 50 --max-participations 3", "(k−1)·b < n"),
         ("plan optimize --mechanism blt --iterations 100 --buffers 13", "1 to 12"),
         ("plan optimize --mechanism blt --iterations 100 --buffers 0", "1 to 12"),
         ("plan optimize --mechanism band-mf --iterations 100 --bands 101", "1 to 100"),

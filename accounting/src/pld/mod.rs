@@ -30,6 +30,9 @@ const LN_SHARE: f64 = -21.0;
 /// Smallest tail of f64 that a cut can leave.
 const LN_LEAST: f64 = -735.0;
 
+/// Most that −d ln δ/d ln ε is followed, where δ is asked for.
+const STEEPEST: f64 = 1e10;
+
 /// Step of the trapezoid rule for estimates.
 const STEP: f64 = 0.1;
 
@@ -88,9 +91,11 @@ pub struct Composition {
 #[derive(Clone, Copy)]
 enum Question {
     /// The tilt is chosen for δ alone, the grid for the smaller of a first guess and this one.
+    /// At most `steep` is −d ln δ/d ln ε taken to be.
     Epsilon {
         delta: f64,
         guess: f64,
+        steep: f64,
     },
     Delta {
         epsilon: f64,
@@ -155,13 +160,18 @@ impl Composition {
             return Ok(Figure { value: 0.0, spacing: 0.0, places: 0, coarsened: false });
         }
         // The first guess of ε, by which the grid is chosen, may be far too large where few rounds matter.
-        let mut guess = f64::INFINITY;
-        for _ in 0..4 {
-            let (window, figure, used) = self.window(Question::Epsilon { delta, guess }, accuracy);
+        let (mut guess, mut steep) = (f64::INFINITY, 1.0 / accuracy);
+        for _ in 0..6 {
+            let question = Question::Epsilon { delta, guess, steep };
+            let (window, figure, used) = self.window(question, accuracy);
             let value = match window.epsilon(delta, 0.0) {
                 Found::At(value) if value.is_finite() => value,
                 Found::Below => window.lowest().max(0.0),
-                _ => break,
+                // The answer lies above the window: δ falls more steeply than was thought.
+                _ => {
+                    steep *= 1e3;
+                    continue;
+                }
             };
             if value == 0.0 || used <= 1.5 * value || figure.coarsened {
                 return Ok(Figure { value, ..figure });
@@ -200,13 +210,13 @@ impl Composition {
 
     /// A window for a question, and the ε that its grid was chosen for.
     fn window(&self, question: Question, accuracy: f64) -> (Window, Figure, f64) {
-        let ln_tail = (self.ln_delta(question, accuracy) + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let ln_tail = (self.ln_delta(question) + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
         let parts = self.cumulants(ln_tail);
         let sum = Sum { parts: &parts };
         let saddle = match question {
-            Question::Epsilon { delta, .. } => sum.for_delta(delta.ln(), accuracy),
-            Question::Delta { epsilon } => sum.for_epsilon(epsilon, accuracy),
-            Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), accuracy),
+            Question::Epsilon { delta, steep, .. } => sum.for_delta(delta.ln(), steep),
+            Question::Delta { epsilon } => sum.for_epsilon(epsilon, STEEPEST),
+            Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), STEEPEST),
         };
         let likely = match question {
             Question::Epsilon { guess, .. } => sum.likely_epsilon(saddle).min(guess),
@@ -245,7 +255,7 @@ impl Composition {
     }
 
     /// ln δ, or about that where δ is asked for.
-    fn ln_delta(&self, question: Question, accuracy: f64) -> f64 {
+    fn ln_delta(&self, question: Question) -> f64 {
         match question {
             Question::Epsilon { delta, .. } => delta.ln(),
             // A true positive rate is never less than the false one.
@@ -253,7 +263,7 @@ impl Composition {
             Question::Delta { epsilon } => {
                 let parts = self.cumulants(LN_LEAST);
                 let sum = Sum { parts: &parts };
-                let Saddle { theta, moments } = sum.for_epsilon(epsilon, accuracy);
+                let Saddle { theta, moments } = sum.for_epsilon(epsilon, STEEPEST);
                 (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments)
             }
         }
@@ -268,8 +278,16 @@ impl Composition {
             .parts()
             .map(|(classes, count)| (Cumulant::new(classes, ln_tail, 0.2 * STEP), count))
             .collect();
-        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_delta(goal, 1e-3);
+        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_delta(goal, 1e3);
         (moments.value - goal) / theta * (1.0 + 1e-9)
+    }
+
+    /// An upper bound of ln δ(ε): K(θ) − θε at one θ.
+    fn chernoff_ln_delta(&self, epsilon: f64) -> f64 {
+        let fine = |(classes, count)| (Cumulant::new(classes, LN_LEAST, 0.2 * STEP), count);
+        let cumulants: Vec<_> = self.parts().map(fine).collect();
+        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_epsilon(epsilon, STEEPEST);
+        moments.value - theta * epsilon
     }
 
     /// About ε at `delta`, by the saddle alone: off by a factor that changes slowly, and
@@ -278,7 +296,7 @@ impl Composition {
         let ln_tail = (delta.ln() + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
         let parts = self.cumulants(ln_tail);
         let sum = Sum { parts: &parts };
-        sum.likely_epsilon(sum.for_delta(delta.ln(), 1e-3))
+        sum.likely_epsilon(sum.for_delta(delta.ln(), 1e3))
     }
 }
 
@@ -327,6 +345,10 @@ impl Profile {
     pub fn delta(&self, epsilon: f64) -> Result<f64> {
         let remove = self.remove.delta(epsilon, ACCURACY)?.value;
         if self.add == self.remove {
+            return Ok(remove);
+        }
+        // Where Chernoff's bound of the other is far below, it can't be the worse.
+        if self.add.chernoff_ln_delta(epsilon) < remove.ln() - 3.0 {
             return Ok(remove);
         }
         Ok(remove.max(self.add.delta(epsilon, ACCURACY)?.value))

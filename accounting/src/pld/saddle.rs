@@ -57,23 +57,23 @@ impl Sum<'_> {
 
     /// The tilt at which Chernoff's bound of P(L ≥ mean of the tilted L) is e^{`ln_delta`}. Where δ falls so
     /// steeply that ε no longer depends on it, as near the largest loss, a smaller tilt will do.
-    pub(super) fn for_delta(&self, ln_delta: f64, accuracy: f64) -> Saddle {
-        self.search(|theta, at| at.value - theta * at.mean <= ln_delta || theta * at.mean * accuracy >= 1.0)
+    pub(super) fn for_delta(&self, ln_delta: f64, steep: f64) -> Saddle {
+        self.search(|theta, at| at.value - theta * at.mean <= ln_delta || theta * at.mean >= steep)
     }
 
     /// The tilt whose mean loss is ε; none where ε is below the mean.
-    pub(super) fn for_epsilon(&self, epsilon: f64, accuracy: f64) -> Saddle {
+    pub(super) fn for_epsilon(&self, epsilon: f64, steep: f64) -> Saddle {
         if self.at(0.0).mean >= epsilon {
             return self.saddle(0.0);
         }
-        self.search(|theta, at| at.mean >= epsilon || theta * epsilon * accuracy >= 1.0)
+        self.search(|theta, at| at.mean >= epsilon || theta * epsilon >= steep)
     }
 
     /// The tilt at which Chernoff's bound of Q(L ≥ mean of the tilted L) is e^{`ln_rate`}, but no less than 0: at
     /// that the window reaches far into what Q sees mostly.
-    pub(super) fn for_false_positives(&self, ln_rate: f64, accuracy: f64) -> Saddle {
+    pub(super) fn for_false_positives(&self, ln_rate: f64, steep: f64) -> Saddle {
         let reached = |theta: f64, at: Moments| {
-            at.value - (theta + 1.0) * at.mean <= ln_rate || theta * at.mean * accuracy >= 1.0
+            at.value - (theta + 1.0) * at.mean <= ln_rate || theta * at.mean >= steep
         };
         if reached(0.0, self.at(0.0)) { self.saddle(0.0) } else { self.search(reached) }
     }

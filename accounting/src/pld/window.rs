@@ -195,7 +195,7 @@ fn convolve(parts: &[(Cells, u64)], first: i64, length: usize) -> Vec<f64> {
     }
     // What the inverse wants real is real up to rounding.
     product[0].im = 0.0;
-    if length % 2 == 0 {
+    if length.is_multiple_of(2) {
         product[length / 2].im = 0.0;
     }
     let _ = inverse.process(&mut product, &mut circle);
@@ -224,6 +224,6 @@ fn fast_length(least: usize) -> usize {
     let power = least.next_power_of_two().max(16);
     [9 * power / 16, 5 * power / 8, 3 * power / 4, 15 * power / 16, power]
         .into_iter()
-        .find(|length| *length >= least && length % 2 == 0)
+        .find(|length| *length >= least && length.is_multiple_of(2))
         .unwrap_or(power)
 }

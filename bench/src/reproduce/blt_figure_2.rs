@@ -75,7 +75,9 @@ fn claims(two: &Sweep, five: &Sweep) -> Vec<Claim> {
     let inside = SEPARATIONS.into_iter().filter(|b| (400..700).contains(b));
     let behind: Vec<String> = outside.filter(|b| !ahead(*b)).map(|b| b.to_string()).collect();
     let inside_ahead: Vec<String> = inside.filter(|b| ahead(*b)).map(|b| b.to_string()).collect();
-    let or_none = |list: &[String]| if list.is_empty() { "nowhere".into() } else { format!("at b = {}", list.join(", ")) };
+    let or_none = |list: &[String]| {
+        if list.is_empty() { "nowhere".into() } else { format!("at b = {}", list.join(", ")) }
+    };
     let tree = "tree, full decoder";
     let beaten = [two, five].iter().all(|sweep| {
         sweep.names.iter().filter(|name| name.starts_with("blt")).all(|name| {

@@ -58,7 +58,10 @@ fn claims(relative: &Sweep) -> Vec<Claim> {
             let (least, ahead, all) = (least(name), ahead(name), SEPARATIONS.len());
             Claim::new(
                 format!("BLTs are comparable to or better than {name}"),
-                format!("ahead at {ahead} of {all} separations; elsewhere at most {:.1} % behind", (1.0 / least - 1.0) * 100.0),
+                format!(
+                    "ahead at {ahead} of {all} separations; elsewhere at most {:.1} % behind",
+                    (1.0 / least - 1.0) * 100.0
+                ),
                 least > 0.95,
             )
         })

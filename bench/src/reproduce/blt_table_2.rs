@@ -100,7 +100,8 @@ fn row(blt: &Blt, n: usize) -> anyhow::Result<Row> {
         Ok(blt.errors(n as u64)?.rms * blt.sensitivity(n as u64, rule)?.value)
     };
     let system = by_system()?;
-    let apart = [by_inverse(), by_impulse()].iter().map(|other| difference(&system, other)).fold(0.0, f64::max);
+    let apart =
+        [by_inverse(), by_impulse()].iter().map(|other| difference(&system, other)).fold(0.0, f64::max);
     let repeats = if n > 100_000 { 1 } else { 5 };
     Ok(Row {
         n,
@@ -143,7 +144,10 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         Claim::new("both ways give the same column", format!("within 1e-9: {agree}"), agree),
         Claim::new(
             "the inner loop of optimisation costs 36 to 45 µs of GPU time whatever n is",
-            format!("a whole loss costs {}", rows.iter().map(|row| Cell::Time(row.loss).shown()).collect::<Vec<_>>().join(", ")),
+            format!(
+                "a whole loss costs {}",
+                rows.iter().map(|row| Cell::Time(row.loss).shown()).collect::<Vec<_>>().join(", ")
+            ),
             fast,
         ),
     ]

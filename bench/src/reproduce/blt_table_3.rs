@@ -41,7 +41,9 @@ fn make(work: &Work) -> anyhow::Result<Found> {
         let name = format!("blt-{buffers}, for MaxLoss at k = 1");
         rows.push(of(work, &name, Family::Blt { buffers }, single, Loss::Max, published)?);
     }
-    for (buffers, published) in [(2, (10.81, 9.34)), (3, (10.79, 9.33)), (4, (10.79, 9.33)), (5, (10.79, 9.33))] {
+    for (buffers, published) in
+        [(2, (10.81, 9.34)), (3, (10.79, 9.33)), (4, (10.79, 9.33)), (5, (10.79, 9.33))]
+    {
         let name = format!("blt-{buffers}, for MaxLoss at k = 6");
         rows.push(of(work, &name, Family::Blt { buffers }, RULE, Loss::Max, published)?);
     }

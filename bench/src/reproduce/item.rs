@@ -83,7 +83,10 @@ impl Table {
 #[derive(Clone, Debug)]
 pub enum Cell {
     Text(String),
-    Number { value: f64, digits: usize },
+    Number {
+        value: f64,
+        digits: usize,
+    },
     /// Seconds.
     Time(Spread),
     /// One measurement, in seconds.
@@ -163,7 +166,8 @@ mod tests {
         let cell = Cell::number(2.0 / 3.0, 2);
         assert_eq!(cell.shown(), "0.67");
         assert_eq!(serde_json::to_value(&cell).unwrap(), 2.0 / 3.0);
-        let shown = [Cell::Once(2.5), Cell::Once(2.5e-3), Cell::Once(2.5e-6), Cell::Absent].map(|c| c.shown());
+        let shown =
+            [Cell::Once(2.5), Cell::Once(2.5e-3), Cell::Once(2.5e-6), Cell::Absent].map(|c| c.shown());
         assert_eq!(shown, ["2.50 s", "2.50 ms", "2.50 µs", "–"]);
     }
 }

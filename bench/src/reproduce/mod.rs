@@ -74,8 +74,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let asked: Vec<&Item> =
-        ITEMS.iter().filter(|item| args.item == ALL || item.name == args.item).collect();
+    let asked: Vec<&Item> = ITEMS.iter().filter(|item| args.item == ALL || item.name == args.item).collect();
     let machine = Machine::this(cores());
     let work = Work::new(asked.len());
     let mut pages = Vec::with_capacity(asked.len());

@@ -43,7 +43,9 @@ impl Page {
         if self.item.timed {
             let Machine { processor, instruction_set, cores, .. } = &self.machine;
             let _ = write!(text, "\nTimed on {processor}, {instruction_set}, {cores} processors; ");
-            text.push_str("where a cell has three numbers, they are the median, the least and the greatest.\n");
+            text.push_str(
+                "where a cell has three numbers, they are the median, the least and the greatest.\n",
+            );
         }
         if !self.found.claims.is_empty() {
             text.push_str("\n| the paper says | here | |\n|---|---|---|\n");

@@ -79,7 +79,10 @@ impl Sweep {
         Ok(Self {
             xs: rules.iter().map(|(x, _)| *x).collect(),
             names: mechanisms.iter().map(|mechanism| mechanism.name.clone()).collect(),
-            losses: found.chunks(rules.len()).map(|row| row.iter().map(|(loss, _)| *loss).collect()).collect(),
+            losses: found
+                .chunks(rules.len())
+                .map(|row| row.iter().map(|(loss, _)| *loss).collect())
+                .collect(),
             bounds: found.iter().filter(|(_, exact)| !exact).count(),
         })
     }
@@ -96,12 +99,7 @@ impl Sweep {
         let one = vec![1.0; self.xs.len()];
         let unit = self.names.iter().position(|other| other == name).map_or(&one, |i| &self.losses[i]);
         let losses = self.losses.iter().map(|row| row.iter().zip(unit).map(|(x, unit)| x / unit).collect());
-        Self {
-            xs: self.xs.clone(),
-            names: self.names.clone(),
-            losses: losses.collect(),
-            bounds: self.bounds,
-        }
+        Self { xs: self.xs.clone(), names: self.names.clone(), losses: losses.collect(), bounds: self.bounds }
     }
 
     pub fn table(&self, title: &str, x: &str) -> Table {

@@ -42,7 +42,7 @@ fn starts(bands: usize, target: &Target, watch: &mut Watch<'_, '_>) -> Vec<Vec<f
     starts
 }
 
-fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
+pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
     let n = target.iterations as usize;
     let mut s = vec![1.0];
     s.extend_from_slice(x);

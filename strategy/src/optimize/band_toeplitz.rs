@@ -103,7 +103,7 @@ fn free(c: &[f64]) -> Vec<f64> {
     c.windows(2).map(|w| logit(w[1], w[0] - w[1])).collect()
 }
 
-fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
+pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
     let c = column(x);
     let (error, square) = (decoder.error_gradient(&c), sensitivity_squared(&c, target));
     // ∂/∂x_i = (1 − ratio_i)·Σ_{j>i} c_j ∂/∂c_j, because x_i scales every later coefficient.

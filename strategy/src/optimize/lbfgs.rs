@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{Progress, ProgressFn};
+use crate::numeric::{add, dot};
 
 /// Steps remembered by the quasi-Newton direction.
 const MEMORY: usize = 20;
@@ -75,6 +76,13 @@ struct Point {
     gradient: Vec<f64>,
 }
 
+/// A step, the change of the gradient over it, and the product of both, above zero.
+struct Pair {
+    step: Vec<f64>,
+    change: Vec<f64>,
+    curvature: f64,
+}
+
 /// Minimises `evaluate(x, gradient) -> value` from `start`. Values that are not finite count as too high.
 pub(super) fn minimise(
     start: Vec<f64>,
@@ -83,7 +91,7 @@ pub(super) fn minimise(
     mut evaluate: impl FnMut(&[f64], &mut [f64]) -> f64,
 ) -> Found {
     let mut at = point(start, &mut evaluate);
-    let mut pairs: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
+    let mut pairs: VecDeque<Pair> = VecDeque::new();
     let mut values = vec![at.value];
     let mut converged = false;
     for _ in 0..limits.steps {
@@ -125,26 +133,26 @@ fn point(x: Vec<f64>, evaluate: &mut impl FnMut(&[f64], &mut [f64]) -> f64) -> P
 }
 
 /// Without a model the first step moves by a tenth; with one the natural step is 1.
-fn first_step(pairs: &VecDeque<(Vec<f64>, Vec<f64>)>, norm: f64) -> f64 {
+fn first_step(pairs: &VecDeque<Pair>, norm: f64) -> f64 {
     if pairs.is_empty() { 0.1 / norm } else { 1.0 }
 }
 
-/// −H·g by the two-loop recursion over the remembered (step, gradient change) pairs.
-fn direction(gradient: &[f64], pairs: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+/// −H·g by the two-loop recursion over the remembered pairs.
+fn direction(gradient: &[f64], pairs: &VecDeque<Pair>) -> Vec<f64> {
     let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
     let mut weights = Vec::with_capacity(pairs.len());
-    for (s, y) in pairs.iter().rev() {
-        let weight = dot(s, &q) / dot(s, y);
-        add(&mut q, -weight, y);
+    for Pair { step, change, curvature } in pairs.iter().rev() {
+        let weight = dot(step, &q) / curvature;
+        add(&mut q, -weight, change);
         weights.push(weight);
     }
-    if let Some((s, y)) = pairs.back() {
-        let scale = dot(s, y) / dot(y, y);
+    if let Some(Pair { change, curvature, .. }) = pairs.back() {
+        let scale = curvature / dot(change, change);
         q.iter_mut().for_each(|q| *q *= scale);
     }
-    for ((s, y), weight) in pairs.iter().zip(weights.iter().rev()) {
-        let correction = weight - dot(y, &q) / dot(s, y);
-        add(&mut q, correction, s);
+    for (Pair { step, change, curvature }, weight) in pairs.iter().zip(weights.iter().rev()) {
+        let correction = weight - dot(change, &q) / curvature;
+        add(&mut q, correction, step);
     }
     q
 }
@@ -182,21 +190,14 @@ fn search(
 }
 
 /// Keeps the pair of a step if it has positive curvature.
-fn remember(pairs: &mut VecDeque<(Vec<f64>, Vec<f64>)>, from: &Point, to: &Point) {
-    let s: Vec<f64> = to.x.iter().zip(&from.x).map(|(a, b)| a - b).collect();
-    let y: Vec<f64> = to.gradient.iter().zip(&from.gradient).map(|(a, b)| a - b).collect();
-    if dot(&s, &y) > 1e-12 * dot(&s, &s).sqrt() * dot(&y, &y).sqrt() {
+fn remember(pairs: &mut VecDeque<Pair>, from: &Point, to: &Point) {
+    let step: Vec<f64> = to.x.iter().zip(&from.x).map(|(a, b)| a - b).collect();
+    let change: Vec<f64> = to.gradient.iter().zip(&from.gradient).map(|(a, b)| a - b).collect();
+    let curvature = dot(&step, &change);
+    if curvature > 1e-12 * dot(&step, &step).sqrt() * dot(&change, &change).sqrt() {
         if pairs.len() == MEMORY {
             pairs.pop_front();
         }
-        pairs.push_back((s, y));
+        pairs.push_back(Pair { step, change, curvature });
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn add(to: &mut [f64], factor: f64, what: &[f64]) {
-    to.iter_mut().zip(what).for_each(|(t, w)| *t += factor * w);
 }

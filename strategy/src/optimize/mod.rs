@@ -14,6 +14,8 @@ mod normalised;
 mod power;
 mod robust;
 mod row_loss;
+#[cfg(test)]
+mod series_tests;
 
 use std::ops::ControlFlow;
 

@@ -1,0 +1,115 @@
+//! `rustle account` and `rustle calibrate` by the built binary: figures, relations, bad input.
+
+// Helpers outside `#[test]` functions are tests too.
+#![allow(clippy::unwrap_used, dead_code)]
+
+mod bench;
+
+use bench::Bench;
+use serde_json::Value;
+
+const POISSON: &str =
+    "account poisson --noise-multiplier 1 --sampling-probability 0.01 --steps 2000 --delta 1e-6";
+const USER: &str =
+    "account user-level --noise-multiplier 1 --sampling-probability 0.01 --steps 2000 --delta 1e-6";
+const BAND_MF: &str = "account band-mf --noise-multiplier 1 --sampling-probability 0.005 --bands 8 --iterations 2000 --delta 1e-6";
+
+fn number(answer: &Value, name: &str) -> f64 {
+    answer[name].as_f64().unwrap_or_else(|| panic!("no {name} in {answer}"))
+}
+
+#[test]
+fn sampled_accounts_are_a_peers() {
+    // dp-accounting 0.6.0, grid 1e-4.
+    let bench = Bench::new();
+    for (words, epsilon) in [
+        (POISSON.to_owned(), 2.955257999),
+        (format!("{USER} --group-size 1"), 2.955257998),
+        (format!("{USER} --group-size 4"), 14.53498083),
+        (format!("{USER} --group-size 16"), 90.90120793),
+        (BAND_MF.to_owned(), 4.826144242),
+    ] {
+        let answer = bench.json(&words);
+        let got = number(&answer, "epsilon");
+        assert!((-1e-5..5e-5).contains(&(got / epsilon - 1.0)), "{words}: {got}, peer {epsilon}");
+        assert_eq!((number(&answer, "delta"), number(&answer, "noise_multiplier")), (1e-6, 1.0));
+        assert!(answer["neighbouring"] == "zero-out" && answer["rho"].is_null());
+    }
+}
+
+#[test]
+fn calibration_keeps_the_promise() {
+    let bench = Bench::new();
+    for shape in [
+        "poisson --sampling-probability 0.02 --steps 300",
+        "user-level --sampling-probability 0.02 --steps 100 --group-size 3",
+        "band-mf --sampling-probability 0.01 --bands 10 --iterations 1000",
+        "tree --iterations 100 --min-sep 20 --max-participations 3",
+        "gaussian --sensitivity 2",
+        "zcdp --plan plan.toml",
+    ] {
+        for relation in ["zero-out", "add-remove", "replace"] {
+            if shape.starts_with("user-level") && relation == "replace" {
+                continue;
+            }
+            let goal = format!("--delta 1e-7 --neighbouring {relation}");
+            let found = bench.json(&format!("calibrate {shape} --epsilon 2 {goal}"));
+            let sigma = number(&found, "noise_multiplier");
+            let reached = number(&found, "epsilon");
+            assert!(reached <= 2.0 * (1.0 + 1e-9) && reached > 1.999, "{shape} {relation}: {reached}");
+            if !shape.starts_with("zcdp") {
+                let account = bench.json(&format!("account {shape} --noise-multiplier {sigma} {goal}"));
+                assert_eq!(number(&account, "epsilon"), reached, "{shape} {relation}");
+            }
+        }
+    }
+}
+
+#[test]
+fn replacement_doubles_what_is_not_sampled() {
+    let bench = Bench::new();
+    let words = "account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6";
+    let replace = bench.json(&format!("{words} --neighbouring replace"));
+    let double = bench.json(&words.replace("--sensitivity 1", "--sensitivity 2"));
+    assert_eq!(number(&replace, "epsilon"), number(&double, "epsilon"));
+    assert_eq!(number(&replace, "rho"), 0.5);
+    let full = POISSON.replace("0.01", "1");
+    let rho = number(&bench.json(&full), "rho");
+    assert!((rho - 1000.0).abs() < 1e-9, "all taking part is a Gaussian mechanism: {rho}");
+}
+
+#[test]
+fn a_cap_on_batches_costs() {
+    let bench = Bench::new();
+    let words = "account poisson --noise-multiplier 1 --sampling-probability 0.01 --steps 100 --delta 1e-6";
+    let without = number(&bench.json(words), "epsilon");
+    let capped = number(&bench.json(&format!("{words} --dataset-size 1000 --batch-cap 15")), "epsilon");
+    assert!(capped > without && capped < 5.25, "{capped} {without}");
+    bench.refused(&format!("{words} --batch-cap 15"), 2, &["--dataset-size"]);
+}
+
+#[test]
+fn bad_input_names_the_value_and_the_range() {
+    let bench = Bench::new();
+    let refused = |words: String, parts: &[&str]| bench.refused(&words, 2, parts);
+    for sigma in ["0", "-1", "nan"] {
+        let words = POISSON.replace("--noise-multiplier 1", &format!("--noise-multiplier {sigma}"));
+        refused(words, &["noise multiplier is", "above zero"]);
+    }
+    for (q, shown) in [("0", "0"), ("1.5", "1.5"), ("-0.1", "-0.1")] {
+        let words = POISSON.replace("0.01", q);
+        refused(words, &[&format!("sampling probability is {shown}"), "at most 1"]);
+    }
+    for delta in ["0", "1", "-1e-6"] {
+        refused(POISSON.replace("1e-6", delta), &["delta is", "strictly between 0 and 1"]);
+    }
+    refused(POISSON.replace("2000", "0"), &["0", "1.."]);
+    refused(BAND_MF.replace("0.005", "0.5"), &["bands times sampling probability is 4", "at most 1"]);
+    refused(format!("{BAND_MF} --neighbouring add-remove --partition equal-split"), &["groups of one size"]);
+    refused(format!("{USER} --group-size 0"), &["group size is 0", "1 to 4095"]);
+    refused(format!("{USER} --group-size 4 --neighbouring replace"), &["no worst pair"]);
+    refused(format!("{POISSON} --neighbouring sideways"), &["zero-out", "replace"]);
+    let goal = "calibrate poisson --sampling-probability 0.01 --steps 100 --delta 1e-6 --epsilon";
+    refused(format!("{goal} 0"), &["epsilon is 0"]);
+    refused(format!("{goal} -3"), &["epsilon is -3"]);
+}
