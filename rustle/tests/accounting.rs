@@ -59,7 +59,8 @@ fn calibration_keeps_the_promise() {
             assert!(reached <= 2.0 * (1.0 + 1e-9) && reached > 1.999, "{shape} {relation}: {reached}");
             if !shape.starts_with("zcdp") {
                 let account = bench.json(&format!("account {shape} --noise-multiplier {sigma} {goal}"));
-                assert_eq!(number(&account, "epsilon"), reached, "{shape} {relation}");
+                let again = number(&account, "epsilon");
+                assert!((again / reached - 1.0).abs() < 1e-9, "{shape} {relation}: {again}, {reached}");
             }
         }
     }
@@ -100,7 +101,7 @@ fn bad_input_names_the_value_and_the_range() {
         let words = POISSON.replace("0.01", q);
         refused(words, &[&format!("sampling probability is {shown}"), "at most 1"]);
     }
-    for delta in ["0", "1", "-1e-6"] {
+    for delta in ["0", "1", "-0.5"] {
         refused(POISSON.replace("1e-6", delta), &["delta is", "strictly between 0 and 1"]);
     }
     refused(POISSON.replace("2000", "0"), &["0", "1.."]);
