@@ -23,6 +23,7 @@ mod error;
 mod event;
 pub mod gaussian;
 mod neighbouring;
+pub mod monte_carlo;
 pub mod normal;
 pub mod pld;
 pub mod renyi;

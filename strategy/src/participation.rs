@@ -44,6 +44,9 @@ impl Participation {
     /// [`crate::StrategyError::Invalid`] naming k, b and n unless (k−1)·b < n, or for a zero in either field.
     pub fn fits(&self, n: u64) -> Result<()> {
         self.check()?;
+        if n == 0 {
+            return Err(invalid("iterations", 0, "1 or more"));
+        }
         let (k, b) = (self.max_participations, self.min_sep);
         if (k - 1).checked_mul(b).is_some_and(|last| last < n) {
             return Ok(());

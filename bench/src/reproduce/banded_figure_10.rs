@@ -24,7 +24,7 @@ pub const ITEM: Item = Item {
 
 const N: u64 = 2000;
 const K: u64 = 5;
-const LOW: u64 = 100;
+const LOW: u64 = 200;
 const HIGH: u64 = 400;
 const SEPARATIONS: [u64; 13] = [100, 125, 150, 175, 200, 225, 250, 275, 300, 325, 350, 375, 400];
 const NAMES: [&str; 5] = [

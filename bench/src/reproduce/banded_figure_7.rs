@@ -19,8 +19,8 @@ pub const ITEM: Item = Item {
 const EPSILON: f64 = 1.0;
 const ROUNDS: [u64; 6] = [1024, 2048, 4096, 8192, 16_384, 32_768];
 const EPOCHS_OF_A: u64 = 16;
-const N_OF_B: u64 = 16_384;
-const EPOCHS: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
+const N_OF_B: u64 = 4096;
+const EPOCHS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 fn make(work: &Work) -> anyhow::Result<Found> {
     let budget = Budget::new(EPSILON);
@@ -37,8 +37,7 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     ];
     Ok(Found {
         setting: format!(
-            "The text lost its numbers: ε = {EPSILON}, δ = 1e-6; (a) {EPOCHS_OF_A} epochs, (b) n = {N_OF_B} from 8 epochs on, \
-             so that unamplified BandMF has at most 2048 bands. {}",
+            "The text lost its numbers: ε = {EPSILON}, δ = 1e-6; (a) {EPOCHS_OF_A} epochs, (b) n = {N_OF_B}, from one epoch on. {}",
             baselines::LIST
         ),
         claims: claims(&by_rounds, &by_epochs),
@@ -75,7 +74,7 @@ fn claims(by_rounds: &[(f64, [f64; 6])], by_epochs: &[(f64, [f64; 6])]) -> Vec<C
         Claim::new(
             "(b) it is furthest ahead for few epochs, not monotonically",
             format!("the next best has {} times its RMSE", shown(&epochs)),
-            most(&epochs[..half]) > most(&epochs[half..]),
+            most(&epochs[..half]) > most(&epochs[half..]) && epochs.windows(2).any(|pair| pair[1] > pair[0]),
         ),
     ]
 }

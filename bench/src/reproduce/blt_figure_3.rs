@@ -3,6 +3,7 @@
 use plot::Axis;
 use strategy::Participation;
 
+use super::blt_figure_2::WIDEST;
 use super::item::{Claim, Found, Item, Source};
 use super::sweep::{Mechanism, Sweep};
 use super::work::Work;
@@ -31,8 +32,9 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     for b in MADE_FOR {
         let rule = Participation { min_sep: b, max_participations: K };
         mechanisms.push(Mechanism::blt(work, N, 4, rule)?);
-        mechanisms.push(Mechanism::band_mf(work, N, b as usize)?);
     }
+    mechanisms.extend(Mechanism::band_mf(work, N, &[200, 400])?);
+    mechanisms.push(Mechanism::band_normalised(work, N, 800)?);
     let rule = |b: &u64| (*b, Participation { min_sep: *b, max_participations: K });
     let rules: Vec<_> = SEPARATIONS.iter().map(rule).collect();
     let sweep = Sweep::over_rules(work, &mechanisms, N, &rules)?;
@@ -43,7 +45,7 @@ fn make(work: &Work) -> anyhow::Result<Found> {
             .into(),
         claims: claims(&relative),
         tables: vec![relative.table("RmsLoss relative to BLT(b = 400)", "min-sep"), sweep.table("RmsLoss", "min-sep")],
-        remarks: sweep.remark().into_iter().collect(),
+        remarks: std::iter::once(WIDEST.to_owned()).chain(sweep.remark()).collect(),
         charts: vec![
             relative.chart("RmsLoss relative to BLT(b = 400), n = 2000, k = 3", x(), Axis::log("relative RmsLoss")),
             sweep.chart("RmsLoss, n = 2000, k = 3", x(), Axis::log("RmsLoss")),

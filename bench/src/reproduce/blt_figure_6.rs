@@ -33,7 +33,7 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     for bands in [200, 400, 800] {
         mechanisms.push(Mechanism::given(Strategy::BandSqrt { bands }, N)?);
     }
-    mechanisms.push(Mechanism::band_mf(work, N, MADE_FOR as usize)?);
+    mechanisms.extend(Mechanism::band_mf(work, N, &[MADE_FOR as usize])?);
     let rule = |b: &u64| (*b, Participation { min_sep: *b, max_participations: K });
     let rules: Vec<_> = SEPARATIONS.iter().map(rule).collect();
     let sweep = Sweep::over_rules(work, &mechanisms, N, &rules)?;

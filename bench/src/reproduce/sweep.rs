@@ -7,7 +7,7 @@ use strategy::{Participation, Strategy, Tree};
 
 use super::item::{Cell, Table};
 use super::tree_full;
-use super::work::{Loss, Work, named};
+use super::work::{Loss, Work, named, normalised};
 
 /// A mechanism with its RmsError over the rounds it runs for.
 pub struct Mechanism {
@@ -29,11 +29,25 @@ impl Mechanism {
         Ok(Self { name, rms_error: strategy.rms_error(n)?, strategy })
     }
 
-    /// Band-mf does not depend on how often one user takes part, as long as columns don't overlap.
-    pub fn band_mf(work: &Work, n: u64, bands: usize) -> anyhow::Result<Self> {
-        let family = Family::BandMf { bands };
-        let found = work.optimised(family, n, Participation::single(), Loss::Rms)?;
-        Ok(Self::of(named(family), &found))
+    /// Band-mf of these numbers of bands, for RmsLoss. It does not depend on how often one user takes part, as long as
+    /// columns don't overlap.
+    pub fn band_mf(work: &Work, n: u64, bands: &[usize]) -> anyhow::Result<Vec<Self>> {
+        let of = |bands: &usize| {
+            let family = Family::BandMf { bands: *bands };
+            let found = work.optimised(family, n, Participation::single(), Loss::Rms)?;
+            Ok(Self::of(named(family), &found))
+        };
+        // The widest take longest.
+        let found: anyhow::Result<Vec<Self>> = bands.par_iter().rev().map(of).collect();
+        Ok(found?.into_iter().rev().collect())
+    }
+
+    /// What stands for band-mf where that has too many numbers to search: the optimal Toeplitz column for one
+    /// participation, every column of C scaled to norm one.
+    pub fn band_normalised(work: &Work, n: u64, bands: u64) -> anyhow::Result<Self> {
+        let strategy = normalised(work, n, bands)?;
+        let name = format!("band-toeplitz-{bands}, normalised");
+        Ok(Self { name, rms_error: work.column_normalised_error(n, bands)?, strategy })
     }
 
     /// The name says which min-sep it was made for.

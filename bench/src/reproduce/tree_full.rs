@@ -1,7 +1,7 @@
 //! Tree aggregation read by the decoder of least error, B = A·C⁺, which sees nodes of later rounds too and which no
 //! server with a small state can run: dense, for comparison only.
 
-use strategy::{Errors, Participation, Strategy, Tree};
+use strategy::Errors;
 
 /// RmsError, MaxError and the last row's over `n` rounds, in units of σζ; O(n³) time, 16·n² bytes.
 ///
@@ -18,11 +18,6 @@ pub fn errors(n: usize) -> Errors {
         max = max.max(last);
     }
     Errors { rms: (total / n as f64).sqrt(), max: max.sqrt(), last: last.sqrt() }
-}
-
-/// Error: a rule that can't be.
-pub fn sensitivity(n: u64, rule: Participation) -> anyhow::Result<f64> {
-    Ok(Strategy::Tree(Tree::default()).sensitivity(n, rule)?.value)
 }
 
 /// Nodes that rounds i ≥ j share, one row per i.
@@ -76,6 +71,8 @@ fn dot(x: &[f64], y: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use strategy::Tree;
+
     use super::*;
 
     #[test]
