@@ -67,10 +67,7 @@ fn privacy(plan_toml: &str, delta: f64) -> Result<Value> {
         "participation": { "min_sep": participation.min_sep, "max_participations": participation.max_participations },
         "epsilon": null, "rho": null, "sensitivity": null, "sensitivity_exact": null,
     });
-    let sensitivity = plan
-        .strategy()
-        .sensitivity(plan.iterations(), participation.into())
-        .map_err(ServiceError::internal)?;
+    let sensitivity = plan.accounted_sensitivity().map_err(ServiceError::internal)?;
     report["sensitivity"] = json!(sensitivity.value);
     report["sensitivity_exact"] = json!(sensitivity.exact);
     if plan.noise_multiplier() > 0.0 {

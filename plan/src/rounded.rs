@@ -10,6 +10,11 @@ use strategy::{Banded, Blt, Dense, MAX_SERIES, Sensitivity, Strategy};
 use crate::strategies::refused;
 use crate::{BandRows, Banded as Bands, Coefficients, Inverse, Plan, PlanError};
 
+/// More than an entry of C changes by where its numbers are rounded to `f32`, relative to itself.
+const ENTRY: f64 = 1.0 / (1 << 22) as f64;
+/// Sensitivities this close, relative to the larger, differ by rounding alone.
+const ALIKE: f64 = 1e-5;
+
 impl Plan {
     /// The strategy whose C⁻¹ has exactly the coefficients of [`Plan::coefficients`], up to rounding in `f64`.
     ///
@@ -31,6 +36,23 @@ impl Plan {
         };
         strategy.validate().map_err(refused)?;
         Ok(strategy)
+    }
+
+    /// What an account must count with: the larger of the plan's own sensitivity and that of the coefficients as they
+    /// run. Exact where both are and rounding does not show.
+    ///
+    /// Error: what has no sensitivity within memory.
+    pub fn accounted_sensitivity(&self) -> Result<Sensitivity, PlanError> {
+        let rule = self.participation().into();
+        let nominal = self.strategy().sensitivity(self.iterations(), rule).map_err(refused)?;
+        let running = match self.running_sensitivity() {
+            Ok(running) => running,
+            // Columns of more numbers than memory holds: each rounds by less than 2⁻²² of itself.
+            Err(_) => Sensitivity { value: nominal.value * (1.0 + ENTRY), exact: false },
+        };
+        let value = nominal.value.max(running.value);
+        let alike = (nominal.value - running.value).abs() <= ALIKE * value;
+        Ok(Sensitivity { value, exact: nominal.exact && running.exact && alike })
     }
 
     /// The sensitivity of [`Plan::running_strategy`] under the plan's participation, per unit of clip norm.

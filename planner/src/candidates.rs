@@ -1,7 +1,6 @@
 //! The mechanisms to weigh, each with the sizes worth trying.
 
 use strategy::optimize::Family;
-use strategy::{Strategy, Tree};
 
 use crate::amplified::bands_to_try;
 use crate::entry::Sampling;
@@ -16,12 +15,27 @@ pub(crate) struct Candidate {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Make {
-    /// Nothing to search for.
-    Given(Strategy),
-    /// Searched for with this family.
+    /// Searched for, or evaluated where it has no parameters, with this family.
     Search(Family),
     /// The optimal band-Toeplitz column for one participation, every column of C scaled to norm one.
     Normalised { bands: usize },
+}
+
+impl Candidate {
+    /// The mechanism and its sampling, as people say it.
+    pub fn name(&self) -> String {
+        let mechanism = match &self.make {
+            Make::Search(Family::Blt { buffers }) => format!("blt {buffers}"),
+            Make::Search(
+                family @ (Family::BandToeplitz { bands }
+                | Family::BandMf { bands }
+                | Family::BandInverse { bands }),
+            ) => format!("{} {bands}", family.name()),
+            Make::Search(family) => family.name().to_owned(),
+            Make::Normalised { bands } => format!("band-toeplitz {bands}"),
+        };
+        format!("{mechanism}, {}", self.sampling.name())
+    }
 }
 
 /// Numbers of a general band matrix that are searched without being asked.
@@ -42,7 +56,7 @@ pub(crate) fn all(request: &Request) -> Vec<Candidate> {
 /// Without amplification, under the request's participation.
 fn in_order(request: &Request) -> Vec<Candidate> {
     let (n, rule) = (request.iterations, request.participation);
-    let mut made = vec![Make::Given(Strategy::Identity), Make::Given(Strategy::Tree(Tree::default()))];
+    let mut made = vec![Make::Search(Family::Identity), Make::Search(Family::Tree)];
     made.extend([2, 3, 4, 6].map(|buffers| Make::Search(Family::Blt { buffers })));
     let widest = if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) };
     for bands in ladder(widest.min(MOST_BANDS)) {
@@ -74,7 +88,7 @@ fn sampled(request: &Request, q: f64) -> Vec<Candidate> {
     let of = |bands: u64| {
         let sampling = Sampling::CyclicPoisson { bands, sampling_probability: q };
         let make = match bands {
-            1 => Make::Given(Strategy::Identity),
+            1 => Make::Search(Family::Identity),
             _ => Make::Normalised { bands: bands as usize },
         };
         Candidate { make, sampling }

@@ -3,12 +3,16 @@
 use std::ops::ControlFlow;
 
 use accounting::amplified;
+use plan::{Mechanism, Plan, PlanSpec};
 use serde::Serialize;
 use strategy::optimize::{Family, Target, optimize};
-use strategy::{Participation, Sensitivity, Strategy, StrategyError};
+use strategy::{Objective, Participation, Sensitivity, Strategy, Workload};
 
 use crate::candidates::{Candidate, Make};
-use crate::request::{Request, Result};
+use crate::request::{PlannerError, Request, Result};
+
+/// Most numbers of a column-normalised strategy that is optimised with its last columns as they are.
+const NORMALISED_NUMBERS: u64 = 1 << 17;
 
 /// How batches are formed: what the privacy of an entry rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +25,14 @@ pub enum Sampling {
 }
 
 impl Sampling {
+    /// The rule whose sensitivity the noise is calibrated by: of one participation where sampling is accounted apart.
+    fn rule(self) -> Participation {
+        match self {
+            Self::MinSep(rule) => rule,
+            Self::CyclicPoisson { .. } => Participation::single(),
+        }
+    }
+
     /// In one word.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -62,34 +74,57 @@ pub struct Entry {
     pub fits: bool,
     /// ε where the sampling's assumption fails: a quarter less min_sep (and as many more participations), or cyclic
     /// batches whose records were not sampled at all.
-    pub epsilon_if_assumption_fails: f64,
+    pub epsilon_if_assumption_fails: Option<f64>,
     /// Loss over the first half of the rounds relative to the same mechanism made for half the rounds, less one; none
     /// where that can't be made.
     pub excess_at_half: Option<f64>,
     /// False where the search ran out of steps; the best point found is given.
     pub converged: bool,
+    /// True where the caller ended the search.
+    pub stopped: bool,
     /// Seconds that the search took.
     pub seconds: f64,
 }
 
-/// None where the mechanism can't be optimised in this setting.
-pub(crate) fn weigh(candidate: &Candidate, request: &Request) -> Result<Option<Entry>> {
+/// A candidate weighed, or why it couldn't be.
+pub(crate) enum Weighed {
+    Entry(Box<Entry>),
+    LeftOut { name: String, reason: String },
+}
+
+type Flow<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
+
+/// # Errors
+/// An (ε, δ) out of reach. A mechanism that this setting can't have is left out.
+pub(crate) fn weigh(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Weighed> {
+    match entry(candidate, request, flow) {
+        Ok(entry) => Ok(Weighed::Entry(Box::new(entry))),
+        Err(PlannerError::Strategy(error)) => {
+            Ok(Weighed::LeftOut { name: candidate.name(), reason: error.to_string() })
+        }
+        Err(PlannerError::Plan(error)) => {
+            Ok(Weighed::LeftOut { name: candidate.name(), reason: error.to_string() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Entry> {
     let start = std::time::Instant::now();
-    let Some(made) = made(candidate, request, request.iterations)? else { return Ok(None) };
+    let (n, sampling) = (request.iterations, candidate.sampling);
+    let Made { strategy, converged, stopped } = made(candidate, request, n, flow)?;
     let seconds = start.elapsed().as_secs_f64();
-    let Made { strategy, converged } = made;
-    let n = request.iterations;
-    let target = target(request, candidate.sampling, n);
-    let (error, sensitivity) = (target.error(&strategy)?, sensitivity(&strategy, candidate.sampling, n)?);
-    let noise_multiplier = noise_multiplier(candidate.sampling, sensitivity, request)?;
+    let error = target(request, sampling, n).error(&strategy)?;
+    let sensitivity = accounted(&strategy, sampling.rule(), n)?;
+    let noise_multiplier = noise_multiplier(sampling, sensitivity, request)?;
     // State is kept as `f32`.
     let state_bytes_per_parameter = 4 * strategy.state_slots(n) as u64;
     let state_bytes_per_worker = state_bytes_per_parameter.saturating_mul(request.shard());
-    Ok(Some(Entry {
+    Ok(Entry {
         mechanism: strategy.name(),
         size: size(&strategy),
-        sampling: candidate.sampling,
-        sampling_name: candidate.sampling.name(),
+        sampling,
+        sampling_name: sampling.name(),
         sensitivity: sensitivity.value,
         sensitivity_exact: sensitivity.exact,
         loss: error * sensitivity.value,
@@ -100,67 +135,63 @@ pub(crate) fn weigh(candidate: &Candidate, request: &Request) -> Result<Option<E
         fits: request.memory_per_worker.is_none_or(|most| state_bytes_per_worker <= most),
         epsilon_if_assumption_fails: epsilon_if_assumption_fails(
             &strategy,
-            candidate.sampling,
+            sampling,
             noise_multiplier,
             request,
         )?,
-        excess_at_half: excess_at_half(&strategy, candidate, request)?,
+        excess_at_half: excess_at_half(&strategy, candidate, request, flow),
         converged,
+        stopped,
         seconds,
         strategy,
-    }))
+    })
 }
 
 struct Made {
     strategy: Strategy,
     converged: bool,
+    stopped: bool,
 }
 
 fn target(request: &Request, sampling: Sampling, n: u64) -> Target {
-    let rule = match sampling {
-        Sampling::MinSep(rule) => rule,
-        Sampling::CyclicPoisson { .. } => Participation::single(),
-    };
-    Target::new(n, rule, request.objective.clone()).with_workload(request.workload.clone())
+    Target::new(n, sampling.rule(), request.objective.clone()).with_workload(request.workload.clone())
 }
 
-fn made(candidate: &Candidate, request: &Request, n: u64) -> Result<Option<Made>> {
+fn made(candidate: &Candidate, request: &Request, n: u64, flow: Flow<'_>) -> Result<Made> {
     let target = target(request, candidate.sampling, n);
     let family = match &candidate.make {
-        Make::Given(strategy) => return evaluable(strategy.clone(), &target),
         Make::Search(family) => *family,
+        Make::Normalised { bands } if n.saturating_mul(*bands as u64) <= NORMALISED_NUMBERS => {
+            Family::BandToeplitzNormalised { bands: *bands }
+        }
+        // So long a run has next to nothing to gain from its last columns.
         Make::Normalised { bands } => Family::BandToeplitz { bands: *bands },
     };
-    match optimize(family, &target, &mut |_| ControlFlow::Continue(())) {
-        Ok(found) => {
-            let strategy = match (found.strategy, &candidate.make) {
-                (Strategy::BandToeplitz { c, .. }, Make::Normalised { .. }) => {
-                    Strategy::BandToeplitz { c, column_normalised: true }
-                }
-                (strategy, _) => strategy,
-            };
-            Ok(Some(Made { strategy, converged: found.converged }))
+    let found = optimize(family, &target, &mut |_| flow())?;
+    let strategy = match (found.strategy, &candidate.make) {
+        (Strategy::BandToeplitz { c, .. }, Make::Normalised { .. }) => {
+            Strategy::BandToeplitz { c, column_normalised: true }
         }
-        Err(StrategyError::NotOptimisable { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A strategy without parameters, unless its error on this workload has no answer (a tree's under momentum).
-fn evaluable(strategy: Strategy, target: &Target) -> Result<Option<Made>> {
-    match target.error(&strategy) {
-        Ok(_) => Ok(Some(Made { strategy, converged: true })),
-        Err(StrategyError::NoMatrix { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn sensitivity(strategy: &Strategy, sampling: Sampling, n: u64) -> Result<Sensitivity> {
-    let rule = match sampling {
-        Sampling::MinSep(rule) => rule,
-        Sampling::CyclicPoisson { .. } => Participation::single(),
+        (strategy, _) => strategy,
     };
-    Ok(strategy.sensitivity(n, rule)?)
+    Ok(Made { strategy, converged: found.converged, stopped: found.stopped })
+}
+
+/// sens(C) of what a plan of this strategy runs with.
+fn accounted(strategy: &Strategy, rule: Participation, n: u64) -> Result<Sensitivity> {
+    let plan = Plan::new(PlanSpec {
+        chacha_rounds: 20,
+        iterations: n,
+        noise_multiplier: 1.0,
+        clip_norm: 1.0,
+        participation: plan::Participation {
+            min_sep: rule.min_sep,
+            max_participations: rule.max_participations,
+        },
+        mechanism: Mechanism::try_from(strategy)?,
+        layout: None,
+    })?;
+    Ok(plan.accounted_sensitivity()?)
 }
 
 fn noise_multiplier(sampling: Sampling, sensitivity: Sensitivity, request: &Request) -> Result<f64> {
@@ -175,46 +206,46 @@ fn noise_multiplier(sampling: Sampling, sensitivity: Sensitivity, request: &Requ
     })
 }
 
+/// None where no separation is less than one.
 fn epsilon_if_assumption_fails(
     strategy: &Strategy,
     sampling: Sampling,
     noise_multiplier: f64,
     request: &Request,
-) -> Result<f64> {
+) -> Result<Option<f64>> {
     let n = request.iterations;
     let rule = match sampling {
+        Sampling::MinSep(Participation { min_sep: 1, .. }) => return Ok(None),
         Sampling::MinSep(Participation { min_sep, max_participations }) => {
-            let closer = (min_sep - min_sep / 4).max(1);
-            Participation::new(closer, (max_participations * min_sep).div_ceil(closer))?
+            let closer = min_sep - (min_sep / 4).max(1);
+            let more = u128::from(max_participations) * u128::from(min_sep);
+            Participation::new(closer, more.div_ceil(closer.into()).min(n.into()) as u64)?
         }
         // Every record in every round of its group.
         Sampling::CyclicPoisson { bands, .. } => Participation::new(bands, n.div_ceil(bands))?,
     };
     let sensitivity = strategy.sensitivity(n, rule)?.value;
-    Ok(accounting::gaussian::epsilon(request.delta, sensitivity / noise_multiplier)?)
+    Ok(Some(accounting::gaussian::epsilon(request.delta, sensitivity / noise_multiplier)?))
 }
 
-/// How much worse the strategy is over half the rounds than one made for them.
-fn excess_at_half(strategy: &Strategy, candidate: &Candidate, request: &Request) -> Result<Option<f64>> {
+/// How much worse the strategy is over half the rounds than one made for them; none where that can't be said.
+fn excess_at_half(
+    strategy: &Strategy,
+    candidate: &Candidate,
+    request: &Request,
+    flow: Flow<'_>,
+) -> Option<f64> {
     let half = request.iterations / 2;
-    let Sampling::MinSep(rule) = candidate.sampling else { return Ok(None) };
-    // A workload or weights written out for n rounds say nothing of half of them.
-    let written_out = !matches!(request.workload, strategy::Workload::Prefix)
-        || matches!(request.objective, strategy::Objective::Weighted(_));
-    if half == 0 || written_out || rule.in_rounds(half) == 0 {
-        return Ok(None);
-    }
-    let fits = match candidate.make {
-        Make::Search(Family::BandToeplitz { bands } | Family::BandMf { bands }) => bands as u64 <= half,
-        Make::Search(Family::Dense) => false,
-        _ => true,
-    };
-    if !fits {
-        return Ok(None);
+    // A workload or weights written out for n rounds say nothing of half of them; a sampled run's noise is
+    // calibrated to all its rounds.
+    let written_out =
+        !matches!(request.workload, Workload::Prefix) || matches!(request.objective, Objective::Weighted(_));
+    if half == 0 || written_out || !matches!(candidate.sampling, Sampling::MinSep(_)) {
+        return None;
     }
     let target = target(request, candidate.sampling, half);
-    let Some(made) = made(candidate, request, half)? else { return Ok(None) };
-    Ok(Some(target.loss(strategy)? / target.loss(&made.strategy)? - 1.0))
+    let made = made(candidate, request, half, flow).ok().filter(|made| !made.stopped)?;
+    Some(target.loss(strategy).ok()? / target.loss(&made.strategy).ok()? - 1.0)
 }
 
 fn size(strategy: &Strategy) -> Option<u64> {

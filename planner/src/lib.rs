@@ -13,6 +13,7 @@ mod recommend;
 mod request;
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -22,6 +23,7 @@ pub use recommend::{Recommendation, recommend};
 pub use request::{PlannerError, Request, Result};
 
 use candidates::Candidate;
+use entry::Weighed;
 
 /// What has been weighed so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,33 +32,54 @@ pub struct Progress {
     pub of: usize,
 }
 
-/// Every mechanism that can serve the request, the least error first.
-///
-/// `progress` is called after each; `Break` ends the search with what has been found by then.
+/// How a caller watches a search, from several threads.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Called after each mechanism.
+    pub progress: &'a (dyn Fn(Progress) + Sync),
+    /// Asked at every step; `Break` ends the search with what has been found by then.
+    pub flow: &'a (dyn Fn() -> ControlFlow<()> + Sync),
+}
+
+/// What a search found.
+#[derive(Debug, Clone)]
+pub struct Suggestion {
+    /// Every mechanism that can serve the request, the least error first.
+    pub entries: Vec<Entry>,
+    /// What can't be optimised or evaluated in this setting, with the reason.
+    pub left_out: Vec<(String, String)>,
+    /// True where the caller ended the search: mechanisms may be missing, and others not be at their best.
+    pub stopped: bool,
+}
+
+/// Weighs every mechanism that could serve the request.
 ///
 /// # Errors
-/// [`PlannerError`] for a request out of range or an (ε, δ) that no noise multiplier reaches. A mechanism that can't
-/// be optimised in this setting is left out.
-pub fn suggest(
-    request: &Request,
-    progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
-) -> Result<Vec<Entry>> {
+/// [`PlannerError`] for a request out of range or an (ε, δ) that no noise multiplier reaches.
+pub fn suggest(request: &Request, watch: Watch<'_>) -> Result<Suggestion> {
     request.check()?;
     let candidates = candidates::all(request);
-    let (of, done) = (candidates.len(), std::sync::atomic::AtomicUsize::new(0));
-    let stopped = std::sync::atomic::AtomicBool::new(false);
+    let (of, done) = (candidates.len(), AtomicUsize::new(0));
     let weigh = |candidate: &Candidate| {
-        use std::sync::atomic::Ordering::Relaxed;
-        if stopped.load(Relaxed) {
+        if (watch.flow)().is_break() {
             return Ok(None);
         }
-        let entry = entry::weigh(candidate, request)?;
-        let seen = Progress { done: done.fetch_add(1, Relaxed) + 1, of };
-        stopped.fetch_or(progress(seen).is_break(), Relaxed);
-        Ok(entry)
+        let weighed = entry::weigh(candidate, request, watch.flow)?;
+        (watch.progress)(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, of });
+        Ok(Some(weighed))
     };
-    let found: Result<Vec<Option<Entry>>> = candidates.par_iter().map(weigh).collect();
-    let mut entries: Vec<Entry> = found?.into_iter().flatten().collect();
-    entries.sort_by(|a, b| a.error.total_cmp(&b.error));
-    Ok(entries)
+    let found: Result<Vec<Option<Weighed>>> = candidates.par_iter().map(weigh).collect();
+    let mut suggestion = Suggestion { entries: Vec::new(), left_out: Vec::new(), stopped: false };
+    for weighed in found? {
+        match weighed {
+            Some(Weighed::Entry(entry)) => {
+                suggestion.stopped |= entry.stopped;
+                suggestion.entries.push(*entry);
+            }
+            Some(Weighed::LeftOut { name, reason }) => suggestion.left_out.push((name, reason)),
+            None => suggestion.stopped = true,
+        }
+    }
+    suggestion.entries.sort_by(|a, b| a.error.total_cmp(&b.error));
+    Ok(suggestion)
 }

@@ -25,13 +25,15 @@ pub struct Request {
 }
 
 /// Why nothing could be suggested.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlannerError {
     #[error("{what} is {value}; allowed: {allowed}")]
     Invalid { what: &'static str, value: String, allowed: String },
     #[error(transparent)]
     Strategy(#[from] StrategyError),
+    #[error(transparent)]
+    Plan(#[from] plan::PlanError),
     #[error(transparent)]
     Accounting(#[from] accounting::AccountingError),
 }

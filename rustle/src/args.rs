@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, calibrate, completions, config, demo, fetch, job, key, noise, plan, serve, up, verify,
+    account, batches, calibrate, completions, config, demo, fetch, job, key, noise, plan, serve, up, verify,
 };
 use crate::output::Format;
 
@@ -41,6 +41,7 @@ pub enum Command {
     /// The smallest noise multiplier for an (ε, δ)
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
+    Batches(Box<batches::BatchesArgs>),
     /// Job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
@@ -67,6 +68,7 @@ impl Command {
             Self::Plan(command) => command.run(format),
             Self::Account(command) => command.run(format),
             Self::Calibrate(command) => command.run(format),
+            Self::Batches(args) => batches::run(&args, format),
             Self::Key(command) => command.run(format),
             Self::Noise(args) => noise::run(&args, format),
             Self::Verify(args) => verify::run(&args, format),

@@ -6,7 +6,7 @@
 use ndarray::Array2;
 
 use crate::banded::Banded;
-use crate::error::{Result, series_length};
+use crate::error::{Result, check_numbers, series_length};
 use crate::participation::{Errors, Participation, Sensitivity};
 use crate::sensitivity::{gram::Gram, worst};
 use crate::series::{check_leading, invert, prefix_sums};
@@ -26,7 +26,7 @@ pub fn columns(c: &[f64], n: u64) -> Result<Banded> {
     check_leading(c)?;
     let rounds = series_length(n)?;
     let c = &c[..c.len().min(rounds)];
-    series_length(n.saturating_mul(c.len() as u64))?;
+    check_numbers(n, c.len())?;
     let norm = norms(c, rounds);
     Banded::new(Array2::from_shape_fn((rounds, c.len()), |(j, i)| c[i] / norm(j)))
 }
@@ -58,12 +58,20 @@ pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
 
 /// Prefix-sum errors in units of σζ; O(n·p).
 ///
+/// # Errors
+/// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
+pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
+    Ok(Errors::of_rows(&row_errors_squared(c, n)?))
+}
+
+/// The squared prefix-sum error of every row; O(n·p).
+///
 /// C⁻¹ = diag(ν)·T⁻¹: as long as ν is constant row i of B is ν times the Toeplitz one, and the last p−1 rows
 /// are added one at a time.
 ///
 /// # Errors
-/// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
-pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
+/// As [`errors`].
+pub fn row_errors_squared(c: &[f64], n: u64) -> Result<Vec<f64>> {
     check_leading(c)?;
     let rounds = series_length(n)?;
     let norm = norms(c, rounds);
@@ -71,22 +79,16 @@ pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
     let whole = rounds - (c.len().min(rounds) - 1);
     let scale = norm(0);
     let b: Vec<f64> = prefix_sums(&inverse).iter().map(|b| b * scale).collect();
-    let (mut last, mut total, mut max) = (0.0, 0.0, 0.0_f64);
-    for b in &b[..whole] {
-        last += b * b;
-        total += last;
-        max = max.max(last);
-    }
+    let squares: Vec<f64> = b[..whole].iter().map(|b| b * b).collect();
+    let mut squared = prefix_sums(&squares);
     // Row whole−1 of B, then one row of C⁻¹ more each time; entry j of a Toeplitz row t is element t−j.
     let mut row: Vec<f64> = b[..whole].iter().rev().copied().collect();
     for t in whole..rounds {
         row.push(0.0);
         row.iter_mut().zip(inverse[..=t].iter().rev()).for_each(|(b, x)| *b += norm(t) * x);
-        last = row.iter().map(|b| b * b).sum();
-        total += last;
-        max = max.max(last);
+        squared.push(row.iter().map(|b| b * b).sum());
     }
-    Ok(Errors { rms: (total / rounds as f64).sqrt(), max: max.sqrt(), last: last.sqrt() })
+    Ok(squared)
 }
 
 /// Row `t` of C for `n` rounds, t+1 numbers.

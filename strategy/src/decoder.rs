@@ -119,7 +119,9 @@ impl Decoder {
         let reversed: Vec<f64> = c[1..].iter().rev().copied().collect();
         let p = reversed.len();
         let limit = self.query_limit().filter(|_| self.n > c.len() + WORTHWHILE);
-        let settled = limit.map(|(a, from)| (a / c.iter().sum::<f64>(), from));
+        // Where Σc = 0 the decoder grows for ever.
+        let settled =
+            limit.map(|(a, from)| (a / c.iter().sum::<f64>(), from)).filter(|(end, _)| end.is_finite());
         let mut b: Vec<f64> = Vec::with_capacity(if settled.is_some() { 16 * c.len() } else { self.n });
         let mut still = 0;
         for t in 0..self.n {

@@ -43,6 +43,15 @@ pub(crate) fn series_length(n: u64) -> Result<usize> {
     usize::try_from(n).map_err(|_| invalid("iterations", n, "what fits in this machine's usize"))
 }
 
+/// Checks that the columns of a band matrix fit in memory.
+pub(crate) fn check_numbers(n: u64, bands: usize) -> Result<()> {
+    let numbers = n.saturating_mul(bands as u64);
+    if numbers > MAX_SERIES {
+        return Err(invalid("iterations × bands", numbers, format!("up to {MAX_SERIES}")));
+    }
+    Ok(())
+}
+
 /// Checks that every number is finite, naming the first that is not.
 pub(crate) fn all_finite(what: &'static str, values: &[f64]) -> Result<()> {
     match values.iter().position(|v| !v.is_finite()) {

@@ -60,8 +60,10 @@ impl Objective {
             Self::Max => None,
             Self::Last => Some((0..n).map(|t| if t + 1 == n { 1.0 } else { 0.0 }).collect()),
             Self::Weighted(weights) => {
-                let total: f64 = weights.iter().sum();
-                Some(weights.iter().map(|w| w / total).collect())
+                // By the largest first, so that the sum can't overflow.
+                let most = weights.iter().copied().fold(0.0, f64::max);
+                let total: f64 = weights.iter().map(|w| w / most).sum();
+                Some(weights.iter().map(|w| w / most / total).collect())
             }
         }
     }

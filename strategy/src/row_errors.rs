@@ -48,6 +48,9 @@ impl Strategy {
                 _ => Err(StrategyError::NoMatrix { mechanism: self.name() }),
             };
         }
+        if let (Self::BandToeplitz { c, column_normalised: true }, Workload::Prefix) = (self, workload) {
+            return column_normalised::row_errors_squared(c, n);
+        }
         if self.is_toeplitz()
             && let Some(decoder) = decode(workload, &self.c_inverse_column(n)?)
         {

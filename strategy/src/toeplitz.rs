@@ -4,7 +4,7 @@ use ndarray::Array2;
 
 use crate::banded::Banded;
 use crate::decoder::Decoder;
-use crate::error::{Result, series_length};
+use crate::error::{Result, check_numbers, series_length};
 use crate::loss::Objective;
 use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series::check_leading;
@@ -52,8 +52,12 @@ pub(crate) fn spaced_squared(c: &[f64], rounds: usize, gap: usize, count: usize)
 /// The vector C u itself, cut where it becomes zero.
 pub(crate) fn spaced_sum(c: &[f64], rounds: usize, gap: usize, count: usize) -> Vec<f64> {
     let mut total = vec![0.0; rounds.min((count - 1).saturating_mul(gap).saturating_add(c.len()))];
-    for j in 0..count {
-        total.iter_mut().skip(j * gap).zip(c).for_each(|(u, c)| *u += c);
+    // u_t = u_{t−b} + c_t, less what the participation before the first of `count` would have left.
+    for t in 0..total.len() {
+        let own = c.get(t).copied().unwrap_or(0.0);
+        let before = if t >= gap { total[t - gap] } else { 0.0 };
+        let too_many = t.checked_sub(count * gap).and_then(|i| c.get(i)).copied().unwrap_or(0.0);
+        total[t] = before + own - too_many;
     }
     total
 }
@@ -79,6 +83,6 @@ pub fn columns(c: &[f64], n: u64) -> Result<Banded> {
     check_leading(c)?;
     let rounds = series_length(n)?;
     let c = &c[..c.len().min(rounds)];
-    series_length(n.saturating_mul(c.len() as u64))?;
+    check_numbers(n, c.len())?;
     Banded::new(Array2::from_shape_fn((rounds, c.len()), |(_, i)| c[i]))
 }

@@ -64,6 +64,9 @@ fn a_column_that_never_settles_is_summed_to_the_end() {
     // Its decoder alternates between 1 and 0.
     let got = strategy::toeplitz::errors(&[1.0, 1.0], 10_000).unwrap();
     assert!(common::close(got.max * got.max, 5000.0, 1e-14));
+    // Its decoder counts 1, 2, 3, …: Σ(t+1)² of n rounds is n(n+1)(2n+1)/6.
+    let got = strategy::toeplitz::errors(&[1.0, -1.0], 1000).unwrap();
+    assert!(common::close(got.max * got.max, 1000.0 * 1001.0 * 2001.0 / 6.0, 1e-13));
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and `tests` may depend on all.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
-    ("planner", &["strategy", "accounting"]),
+    ("planner", &["strategy", "accounting", "plan"]),
     ("plan", &["strategy"]),
     ("noise-kernel", &["plan"]),
     ("proto", &[]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),
     ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
     ("plot", &[]),
+    ("batches", &[]),
 ];
 
 const FREE: [&str; 3] = ["rustle", "bench", "tests"];

@@ -9,6 +9,7 @@ use plan::Plan;
 use strategy::{Sensitivity, Tree};
 
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
+use super::balls_in_bins;
 use super::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
 
@@ -28,6 +29,8 @@ pub enum AccountCommand {
     UserLevel(SampledArgs<UserLevel>),
     /// A banded strategy under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
+    /// A plan whose records keep one random batch of every epoch, by Monte Carlo
+    BallsInBins(balls_in_bins::AccountArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -141,6 +144,7 @@ impl AccountCommand {
                 let event = shape.event(noise.noise_multiplier);
                 shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
             }
+            Self::BallsInBins(args) => balls_in_bins::account(&args)?,
         };
         answer.print(format)?;
         Ok(ExitCode::SUCCESS)
@@ -163,7 +167,7 @@ fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> an
 fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let plan = Plan::from_path(&args.plan)?;
     let (n, rule) = (plan.iterations(), plan.participation());
-    let sensitivity = plan.strategy().sensitivity(n, rule.into()).map_err(bad_use)?;
+    let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
     let Ask { delta, relation } = args.ask;
     let report = relation.report(sensitivity, plan.noise_multiplier(), delta).map_err(unusable)?;
     Ok(answer("zcdp", &report, relation)

@@ -11,6 +11,7 @@ use strategy::Sensitivity;
 
 use super::account::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::account::{TreeShape, answer, unusable};
+use super::balls_in_bins;
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -59,6 +60,8 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
+    /// A plan whose records keep one random batch of every epoch, by Monte Carlo
+    BallsInBins(balls_in_bins::CalibrateArgs),
 }
 
 /// The promise to keep.
@@ -80,8 +83,7 @@ impl CalibrateCommand {
             }
             Self::Zcdp { plan, goal } => {
                 let plan = Plan::from_path(&plan)?;
-                let rule = plan.participation().into();
-                goal.gaussian("zcdp", plan.strategy().sensitivity(plan.iterations(), rule).map_err(bad_use)?)?
+                goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?)?
             }
             Self::Tree { shape, goal } => {
                 let rule = shape.participation.rule()?;
@@ -96,6 +98,7 @@ impl CalibrateCommand {
             Self::BandMf { shape, goal } => {
                 shape.describe(goal.sampled("band-mf", |sigma| Ok(shape.event(sigma)))?)
             }
+            Self::BallsInBins(args) => balls_in_bins::calibrate(&args)?,
         };
         answer.print(format)?;
         Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! One file for each word of the command line.
 
 pub mod account;
+pub mod batches;
 pub mod calibrate;
 pub mod completions;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod serve;
 pub mod up;
 pub mod verify;
 
+mod balls_in_bins;
 mod branch;
 mod cancel;
 mod online;

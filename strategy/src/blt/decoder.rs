@@ -47,7 +47,9 @@ fn apart(phi: &[f64], phi_hat: &[f64], ends: &[f64]) -> bool {
     let cancelled = ends.iter().any(|p| phi.contains(p));
     // Powers of a negative θ̂ have no logarithm.
     let positive = phi_hat.iter().all(|p| *p <= 1.0);
-    positive && distinct && !each_other && !cancelled && !ends.iter().any(|p| meets(*p))
+    // Nor where two θ are so near that rounding decides how the θ̂ between them lies.
+    let spread = phi.windows(2).all(|w| w[1] - w[0] > 1e-6 * w[1]) || ends.len() == 1;
+    positive && distinct && spread && !each_other && !cancelled && !ends.iter().any(|p| meets(*p))
 }
 
 fn kernel(rows: Rows, y: f64, n: f64) -> Slope {

@@ -40,6 +40,10 @@ pub(super) fn optimise(rule: Rule, target: &Target, progress: &mut ProgressFn<'_
         let why = format!("a dense optimisation takes 1 to {MAX_ROUNDS} iterations, not {n}");
         return Err(StrategyError::NotOptimisable { mechanism: "dense", why });
     }
+    if rule == Rule::FixedEpoch && !target.over_participations.is_empty() {
+        let why = "a fixed order has one period; several separations belong to min-sep".into();
+        return Err(StrategyError::NotOptimisable { mechanism: "dense", why });
+    }
     let mut watch = Watch::new(progress);
     let mut search = Search::new(rule, target, &mut watch)?;
     let converged = search.run(&mut watch);

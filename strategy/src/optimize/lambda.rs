@@ -2,16 +2,24 @@
 
 use super::lbfgs::Watch;
 use super::{Optimised, ProgressFn, Target};
-use crate::error::{Result, series_length};
+use crate::error::{Result, StrategyError, series_length};
 use crate::mechanism::Strategy;
+use crate::workload::Workload;
 
 /// Points of the scan over 1−λ from 1e-8 to 1.
 const SCAN: u32 = 40;
+/// Most rounds where each evaluation follows every impulse.
+const MOST_IMPULSES: u64 = 512;
 /// Golden-section steps; each shrinks the bracket by 0.618.
 const STEPS: usize = 45;
 
 pub(super) fn optimise(target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
     series_length(target.iterations)?;
+    let by_impulses = matches!(target.workload, Workload::Dense(_) | Workload::Streaming(_));
+    if by_impulses && target.iterations > MOST_IMPULSES {
+        let why = format!("{} rounds of this workload; {MOST_IMPULSES} at most", target.iterations);
+        return Err(StrategyError::NotOptimisable { mechanism: "lambda-cgd", why });
+    }
     let mut watch = Watch::new(progress);
     let lambda = search(target, &mut watch);
     Optimised::evaluate(Strategy::LambdaCgd { lambda }, target, watch.search(true))

@@ -235,6 +235,10 @@ impl Optimised {
         let n = target.iterations;
         let sensitivity = strategy.sensitivity(n, target.participation)?;
         let errors = strategy.errors_on(n, &target.workload)?;
+        if !(errors.rms.is_finite() && errors.max.is_finite()) {
+            let why = "no strategy with a finite error was found".into();
+            return Err(crate::StrategyError::NotOptimisable { mechanism: strategy.name(), why });
+        }
         // Sensitivities can be dear: the one at hand is not found again.
         let loss = match target.over_participations.as_slice() {
             [] => target.error(&strategy)? * sensitivity.value,

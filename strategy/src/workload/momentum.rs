@@ -19,6 +19,9 @@ pub struct Momentum {
     pub learning_rates: LearningRates,
 }
 
+/// Learning rates whose squares f64 holds.
+const RATES: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
 /// The learning rate of each round, all above zero. Only their ratios matter when strategies are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LearningRates {
@@ -60,10 +63,14 @@ impl LearningRates {
                     ));
                 }
                 if *from >= n {
-                    return Err(invalid("start of the cool-down", from, format!("0 to {}", n - 1)));
+                    return Err(invalid(
+                        "start of the cool-down",
+                        from,
+                        format!("0 to {}", n.saturating_sub(1)),
+                    ));
                 }
-                if !(*last > 0.0 && last.is_finite()) {
-                    return Err(invalid("last learning rate", last, "finite and above zero"));
+                if !RATES.contains(last) {
+                    return Err(invalid("last learning rate", last, "1e-100 to 1e100"));
                 }
                 Ok(())
             }
@@ -75,10 +82,10 @@ impl LearningRates {
                         format!("{n}, one a round"),
                     ));
                 }
-                match rates.iter().position(|rate| !(*rate > 0.0 && rate.is_finite())) {
+                match rates.iter().position(|rate| !RATES.contains(rate)) {
                     Some(t) => {
                         let found = format!("{} in round {t}", rates[t]);
-                        Err(invalid("learning rate", found, "finite and above zero"))
+                        Err(invalid("learning rate", found, "1e-100 to 1e100"))
                     }
                     None => Ok(()),
                 }

@@ -8,7 +8,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 use plan::Plan;
 use serde_json::{Value, json};
-use strategy::{Strategy, Workload};
+use strategy::optimize::Target;
 
 use super::workload::ReleaseArgs;
 use crate::commands::account::unusable;
@@ -64,9 +64,10 @@ impl CompareArgs {
         let plan = Plan::from_path(path)?;
         let (strategy, n) = (plan.strategy(), plan.iterations());
         let workload = self.release.workload(n)?;
-        let sensitivity = strategy.sensitivity(n, plan.participation().into()).map_err(bad_use)?;
+        let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
         let errors = strategy.errors_on(n, &workload).map_err(bad_use)?;
-        let counted = self.counted(&strategy, n, &workload)?;
+        let target = Target::new(n, plan.participation().into(), self.release.objective(n)?);
+        let counted = target.with_workload(workload).error(&strategy).map_err(bad_use)?;
         let noise_multiplier = match (self.epsilon, self.delta) {
             (Some(epsilon), Some(delta)) => {
                 accounting::calibrate_gaussian(sensitivity.value, epsilon, delta).map_err(unusable)?
@@ -96,13 +97,6 @@ impl CompareArgs {
             "state_bytes_per_parameter": 4 * plan.state_slots(),
             "coordinates_per_second": rate,
         }))
-    }
-
-    /// The error of the objective asked for.
-    fn counted(&self, strategy: &Strategy, n: u64, workload: &Workload) -> anyhow::Result<f64> {
-        let objective = self.release.objective(n)?;
-        let squared = strategy.row_errors_squared(n, workload).map_err(bad_use)?;
-        Ok(objective.error(&squared))
     }
 }
 

@@ -60,6 +60,7 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("workload", workload.name())
         .with("optimised_for", args.release.objective(args.run.iterations)?.name())
         .with("loss", found.loss)
+        .with("loss_schema", if args.fixed_epoch { "fixed-epoch" } else { "min-sep" })
         .with("steps", found.iterations)
         .with("converged", found.converged)
         .with("stopped", found.stopped)
@@ -86,6 +87,9 @@ impl OptimizeArgs {
         if (self.column_normalised || self.power) && name != Name::BandToeplitz {
             let flag = if self.power { "--power" } else { "--column-normalised" };
             return Err(bad_use(format!("{flag} belongs to band-toeplitz, not to {name:?}")));
+        }
+        if self.fixed_epoch && !self.also_min_sep.is_empty() {
+            return Err(bad_use("--fixed-epoch has one period; --also-min-sep belongs to min-sep"));
         }
         if self.fixed_epoch && name != Name::Dense {
             return Err(bad_use(format!("--fixed-epoch belongs to dense, not to {name:?}")));

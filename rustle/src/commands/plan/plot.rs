@@ -142,14 +142,19 @@ fn errors(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     Ok(lines("Loss of every row", Axis::linear("row"), Axis::linear("row error × sensitivity"), all))
 }
 
+/// The error that counts, of all rows.
+fn error(drawn: &Drawn, release: &ReleaseArgs) -> anyhow::Result<f64> {
+    let n = drawn.plan.iterations();
+    let target = Target::new(n, drawn.plan.participation().into(), release.objective(n)?);
+    target.with_workload(release.workload(n)?).error(&drawn.strategy).map_err(bad_use)
+}
+
 /// The loss each plan would have had at other separations, with as many participations as fit.
 fn min_sep(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
     for drawn in plans {
         let n = drawn.plan.iterations();
-        let workload = release.workload(n)?;
-        let squared = drawn.strategy.row_errors_squared(n, &workload).map_err(bad_use)?;
-        let error = release.objective(n)?.error(&squared);
+        let error = error(drawn, release)?;
         let mut points = Vec::new();
         for gap in separations(drawn.plan.participation().min_sep, n) {
             let rule = Participation::new(gap, drawn.plan.participation().max_participations)?;
@@ -164,7 +169,8 @@ fn min_sep(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
 
 /// From a quarter of the planned separation to twice it.
 fn separations(planned: u64, n: u64) -> Vec<u64> {
-    let mut gaps: Vec<u64> = (2..=16).map(|eighth| (planned * eighth / 8).clamp(1, n)).collect();
+    let mut gaps: Vec<u64> =
+        (2..=16).map(|eighth| (planned.saturating_mul(eighth) / 8).clamp(1, n)).collect();
     gaps.dedup();
     gaps
 }
@@ -173,10 +179,8 @@ fn memory(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
     for drawn in plans {
         let n = drawn.plan.iterations();
-        let squared = drawn.strategy.row_errors_squared(n, &release.workload(n)?).map_err(bad_use)?;
-        let error = release.objective(n)?.error(&squared);
         let rule = drawn.plan.participation().into();
-        let loss = error * drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+        let loss = error(drawn, release)? * drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
         all.push(Series::new(&drawn.name, vec![(4.0 * drawn.plan.state_slots() as f64, loss.into())]));
     }
     let x = Axis::linear("state, bytes a parameter");
@@ -196,16 +200,15 @@ fn bands(plan: &Plan, release: &ReleaseArgs) -> anyhow::Result<Chart> {
     ladder.dedup();
     let cancel = Cancel::on_ctrl_c();
     let bar = ProgressBar::new(ladder.len() as u64 * 2 + MOST_BUFFERS as u64).with_message("optimising");
-    let line =
-        |name: &str, sizes: &[usize], family: &dyn Fn(usize) -> Family| -> anyhow::Result<Series> {
-            let mut points = Vec::new();
-            for size in sizes {
-                let found = optimize(family(*size), &target, &mut |_| cancel.flow()).map_err(bad_use)?;
-                points.push((*size as f64, found.loss.into()));
-                bar.inc(1);
-            }
-            Ok(Series::new(name, points))
-        };
+    let line = |name: &str, sizes: &[usize], family: &dyn Fn(usize) -> Family| -> anyhow::Result<Series> {
+        let mut points = Vec::new();
+        for size in sizes {
+            let found = optimize(family(*size), &target, &mut |_| cancel.flow()).map_err(bad_use)?;
+            points.push((*size as f64, found.loss.into()));
+            bar.inc(1);
+        }
+        Ok(Series::new(name, points))
+    };
     let few: Vec<usize> = ladder.iter().copied().filter(|bands| *bands <= MOST_INVERSE_BANDS).collect();
     let buffers: Vec<usize> = (1..=MOST_BUFFERS).collect();
     let all = vec![

@@ -7,7 +7,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::Mechanism;
-use planner::{Entry, PlannerError, Recommendation, Request, Sampling, recommend, suggest};
+use planner::{
+    Entry, PlannerError, Recommendation, Request, Sampling, Suggestion, Watch, recommend, suggest,
+};
 use serde_json::{Value, json};
 
 use super::make::RunArgs;
@@ -50,19 +52,26 @@ pub struct SuggestArgs {
 pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request = args.request()?;
     request.check().map_err(bad_use)?;
-    let entries = weigh(&request)?;
+    let Suggestion { entries, left_out, stopped } = weigh(&request)?;
+    for (name, reason) in &left_out {
+        eprintln!("left out: {name}: {reason}");
+    }
+    if stopped {
+        eprintln!("warning: stopped; mechanisms are missing or not at their best");
+    }
     let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
     let Some(chosen) = recommend(&entries) else {
-        return Err(bad_use(format!(
-            "no mechanism fits into {} bytes a worker; allowed: at least 0 with sampling or lambda-cgd",
-            request.memory_per_worker.unwrap_or(0)
-        )));
+        return Err(bad_use("nothing was found that fits before the search was stopped"));
     };
-    let answer = args.deliver(&entries[chosen.index], &chosen)?;
+    let answer = args.deliver(&entries[chosen.index], &chosen)?.with("stopped", stopped);
     match format {
         Format::Json => {
             let list: Vec<Value> = (0..entries.len()).map(|i| object(&entries[i], rate(&rates, i))).collect();
-            answer.with("mechanisms", list).print(format)?;
+            let left_out: Vec<Value> = left_out
+                .iter()
+                .map(|(name, reason)| json!({ "mechanism": name, "reason": reason }))
+                .collect();
+            answer.with("mechanisms", list).with("left_out", left_out).print(format)?;
         }
         Format::Table => {
             println!("{}", table(&entries, &rates, chosen.index));
@@ -94,7 +103,8 @@ impl SuggestArgs {
     /// The plan of the entry to take, written where `--out` says.
     fn deliver(&self, entry: &Entry, chosen: &Recommendation) -> anyhow::Result<Answer> {
         let mut run = self.run.clone();
-        let mut account = "rustle account zcdp --plan PLAN --delta D".to_owned();
+        let file = self.run.out.as_ref().map_or("PLAN".into(), |path| path.display().to_string());
+        let mut account = format!("rustle account zcdp --plan {file} --delta {}", self.delta);
         if let Sampling::CyclicPoisson { bands, sampling_probability: q } = entry.sampling {
             // A plan says nothing of sampling. What it promises by itself must hold without: a record may be in
             // every batch of its group.
@@ -122,19 +132,19 @@ impl SuggestArgs {
     }
 }
 
-fn weigh(request: &Request) -> anyhow::Result<Vec<Entry>> {
+fn weigh(request: &Request) -> anyhow::Result<Suggestion> {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{pos}/{len} mechanisms {wide_bar} {elapsed}") {
         bar.set_style(style);
     }
     let cancel = Cancel::on_ctrl_c();
-    let entries = suggest(request, &|progress| {
+    let progress = |progress: planner::Progress| {
         bar.set_length(progress.of as u64);
         bar.set_position(progress.done as u64);
-        cancel.flow()
-    });
+    };
+    let found = suggest(request, Watch { progress: &progress, flow: &|| cancel.flow() });
     bar.finish_and_clear();
-    entries.map_err(|error| match error {
+    found.map_err(|error| match error {
         PlannerError::Accounting(accounting::AccountingError::OutOfReach { .. }) => error.into(),
         error => bad_use(error),
     })
@@ -215,7 +225,7 @@ fn table(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
             Bytes(entry.state_bytes_per_worker).to_string(),
             if entry.fits { "yes" } else { "no" }.into(),
             rate(rates, i).map_or("-".into(), |rate| format!("{rate:.1}")),
-            format!("{:.2}", entry.epsilon_if_assumption_fails),
+            entry.epsilon_if_assumption_fails.map_or("-".into(), |epsilon| format!("{epsilon:.2}")),
             entry.excess_at_half.map_or("-".into(), |excess| format!("{:.1} %", 100.0 * excess)),
         ]);
     }

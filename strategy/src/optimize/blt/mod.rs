@@ -5,6 +5,7 @@
 
 mod chain;
 mod problem;
+mod single;
 mod starts;
 #[cfg(test)]
 mod tests;
@@ -93,7 +94,8 @@ fn search(until: Until, target: &Target, progress: &mut ProgressFn<'_>) -> Resul
         best = run(best.x, effort.limits, &problem, &mut watch);
     }
     let (phi, phi_hat) = chain::split(&chain::ordered(&best.x));
-    let strategy = Strategy::Blt(Blt::from_interlaced(&phi, &phi_hat)?);
+    let blt = single::representable(Blt::from_interlaced(&phi, &phi_hat)?, target)?;
+    let strategy = Strategy::Blt(blt);
     Optimised::evaluate(strategy, target, watch.search(best.converged))
 }
 

@@ -1,0 +1,53 @@
+//! Decays that single precision can hold.
+//!
+//! A run keeps θ as `f32`, whose numbers below one are 2⁻²⁴ apart. Up to some 10⁷ rounds that changes nothing that
+//! shows. Beyond, the best φ = 1−θ lies between two such numbers: then the best of those around it is taken, so
+//! that what runs is what was optimised.
+
+use super::super::Target;
+use crate::blt::Blt;
+use crate::error::Result;
+
+/// A relative change of the loss that does not show.
+const UNSEEN: f64 = 1e-6;
+/// A θ whose neighbours change φ by less than this share is rounded to the nearest.
+const FINE: f64 = 1e-4;
+/// Most θ of which both neighbours are tried.
+const TRIED: usize = 6;
+
+/// The BLT itself where rounding its numbers to `f32` does not show in the loss, else the best one around it of
+/// numbers that `f32` holds.
+pub(super) fn representable(blt: Blt, target: &Target) -> Result<Blt> {
+    let loss = |blt: &Blt| target.loss(&crate::mechanism::Strategy::Blt(blt.clone()));
+    let (nearest, wanted) = (rounded(&blt, 0)?, loss(&blt)?);
+    if (loss(&nearest)? / wanted - 1.0).abs() <= UNSEEN {
+        return Ok(blt);
+    }
+    let mut best = (f64::INFINITY, nearest);
+    for choice in 0..1_usize << coarse(&blt).count().min(TRIED) {
+        let candidate = rounded(&blt, choice)?;
+        let value = loss(&candidate)?;
+        if value < best.0 {
+            best = (value, candidate);
+        }
+    }
+    Ok(best.1)
+}
+
+/// The buffers whose θ has neighbours that matter.
+fn coarse(blt: &Blt) -> impl Iterator<Item = usize> {
+    let gap = |theta: f64| f64::from((theta as f32).next_up()) - f64::from((theta as f32).next_down());
+    blt.theta().iter().enumerate().filter(move |(_, t)| gap(**t) > FINE * (1.0 - **t)).map(|(i, _)| i)
+}
+
+/// All numbers rounded to the nearest, but for coarse θ: bit j of `choice` takes the neighbour above for the j-th.
+fn rounded(blt: &Blt, choice: usize) -> Result<Blt> {
+    let mut theta: Vec<f64> = blt.theta().iter().map(|t| f64::from(*t as f32)).collect();
+    for (bit, place) in coarse(blt).enumerate().take(TRIED) {
+        let (exact, near) = (blt.theta()[place], blt.theta()[place] as f32);
+        let below = if f64::from(near) > exact { near.next_down() } else { near };
+        let above = if f64::from(below) < exact { below.next_up() } else { below };
+        theta[place] = f64::from(if choice >> bit & 1 == 1 { above } else { below }).min(1.0);
+    }
+    Blt::new(theta, blt.omega().iter().map(|w| f64::from(*w as f32)).collect())
+}
