@@ -107,6 +107,7 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number { value, digits } => format!("{value:.digits$}"),
+            Self::Time(spread) if spread.repeats == 1 => Self::Once(spread.median).shown(),
             Self::Time(spread) => {
                 let (unit, name) = unit_of(spread.median);
                 format!("{} {name}", spread.shown(unit))

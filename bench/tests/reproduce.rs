@@ -1,0 +1,53 @@
+//! `bench reproduce` as people and scripts run it, on an item that takes seconds.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const ITEM: &str = "banded-figure-10";
+
+fn reproduce(item: &str, out: &Path) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["reproduce", item, "--format", "json", "--out"])
+        .arg(out)
+        .output();
+    output.expect("bench runs")
+}
+
+#[test]
+fn an_item_writes_its_page_picture_and_index_the_same_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("deep/reproductions");
+    let output = reproduce(ITEM, &out);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let (page, picture) = (read("banded-figure-10.md"), read("banded-figure-10.svg"));
+    assert!(page.contains("cargo run --release -p bench -- reproduce banded-figure-10"));
+    assert!(page.contains("](banded-figure-10.svg)") && roxmltree::Document::parse(&picture).is_ok());
+    assert!(read("README.md").contains("[blt-table-3](blt-table-3.md)"), "the index lists every item");
+
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let item = &found["items"][0];
+    assert_eq!(item["name"], ITEM);
+    // n = 2000, k = 5 and b = 400: a BLT of four buffers and 400 Toeplitz bands, the first a golden value.
+    let losses = item["found"]["tables"][1]["rows"].as_array().unwrap().last().unwrap();
+    let [b, blt, bands] = [0, 1, 2].map(|column| losses[column].as_f64().unwrap());
+    assert_eq!(b, 400.0);
+    assert!((blt - 8.1466).abs() < 2e-4 && (0.95..0.97).contains(&(bands / blt)), "{blt} {bands}");
+    assert!(page.contains(&format!("{blt:.3}")) && found["machine"]["command"].is_string());
+
+    assert!(reproduce(ITEM, &out).status.success());
+    assert_eq!((read("banded-figure-10.md"), read("banded-figure-10.svg")), (page, picture));
+}
+
+#[test]
+fn an_item_that_is_not_there_is_refused_with_those_that_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = reproduce("blt-figure-99", folder.path());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && output.stdout.is_empty());
+    assert!(said.contains("blt-table-3") && said.contains("all"), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
