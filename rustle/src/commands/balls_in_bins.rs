@@ -24,7 +24,7 @@ pub struct Shape {
     /// Samples for each figure
     #[arg(long, value_name = "N", default_value_t = Sampling::default().samples)]
     samples: u64,
-    /// Where the samples come from; drawn afresh unless given. A promise asks for a seed that nobody chose by its answer
+    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -60,7 +60,8 @@ impl Shape {
         let plan = Plan::from_path(&self.plan)?;
         let (batches, epochs, rows) = (self.batches_per_epoch, self.epochs, plan.iterations());
         if batches.checked_mul(epochs) != Some(rows) {
-            let text = format!("{batches} batches per epoch × {epochs} epochs; allowed: {rows}, the plan's rows");
+            let text =
+                format!("{batches} batches per epoch × {epochs} epochs; allowed: {rows}, the plan's rows");
             return Err(bad_use(text));
         }
         // The coefficients as they run, rounded, are the mechanism.

@@ -1,0 +1,109 @@
+//! Records that have slots, and as many slots at once as memory is meant for.
+
+use std::ops::Range;
+
+use crate::batches::Source;
+
+/// The most ids kept of batches to come, 2²² (32 MiB), beside those of one batch.
+pub const HELD: u64 = 1 << 22;
+
+/// Which slots of an epoch each record has; slot s is round s of the epoch.
+pub(crate) trait Assignment {
+    /// Rounds of an epoch.
+    fn slots(&self) -> u64;
+
+    /// Records of a slot, about.
+    fn size(&self) -> u64;
+
+    /// Whether epochs are drawn one by one; else all are alike.
+    fn anew_every_epoch(&self) -> bool;
+
+    /// Visits every (record, slot) of an epoch, records ascending.
+    fn visit(&self, epoch: u64, visit: &mut dyn FnMut(u64, u64));
+}
+
+/// The members of some consecutive slots, from one pass over the records.
+pub(crate) struct Window<A> {
+    assignment: A,
+    /// Slots that one pass fills.
+    width: u64,
+    epoch: u64,
+    slots: Range<u64>,
+    members: Vec<Vec<u64>>,
+}
+
+impl<A: Assignment> Window<A> {
+    /// `rounds`: how many will be asked for.
+    pub fn new(assignment: A, rounds: u64) -> Self {
+        // An empty list costs about as much as three ids.
+        let width = (HELD / (assignment.size() + 3)).clamp(1, assignment.slots().min(rounds).max(1));
+        Self { assignment, width, epoch: 0, slots: 0..0, members: Vec::new() }
+    }
+
+    /// Who has the slot of round `round`, ascending.
+    pub fn members(&mut self, round: u64) -> &[u64] {
+        let slots = self.assignment.slots();
+        let epoch = if self.assignment.anew_every_epoch() { round / slots } else { 0 };
+        let slot = round % slots;
+        if epoch != self.epoch || !self.slots.contains(&slot) {
+            self.fill(epoch, slot..slots.min(slot + self.width));
+        }
+        &self.members[(slot - self.slots.start) as usize]
+    }
+
+    fn fill(&mut self, epoch: u64, slots: Range<u64>) {
+        self.members.clear();
+        self.members.resize((slots.end - slots.start) as usize, Vec::new());
+        let members = &mut self.members;
+        self.assignment.visit(epoch, &mut |record, slot| {
+            if slots.contains(&slot) {
+                members[(slot - slots.start) as usize].push(record);
+            }
+        });
+        (self.epoch, self.slots) = (epoch, slots);
+    }
+}
+
+impl<A: Assignment> Source for Window<A> {
+    fn batch(&mut self, round: u64) -> Vec<u64> {
+        self.members(round).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Modulo<'a>(u64, &'a Cell<u32>);
+
+    impl Assignment for Modulo<'_> {
+        fn slots(&self) -> u64 {
+            5
+        }
+        fn size(&self) -> u64 {
+            self.0
+        }
+        fn anew_every_epoch(&self) -> bool {
+            true
+        }
+        fn visit(&self, epoch: u64, visit: &mut dyn FnMut(u64, u64)) {
+            self.1.set(self.1.get() + 1);
+            (0..20).for_each(|record| visit(record, (record + epoch) % 5));
+        }
+    }
+
+    #[test]
+    fn windows_of_any_width_have_the_same_members() {
+        for (size, rounds, passes) in [(1, 100, 4), (1, 2, 12), (HELD / 2, 100, 20), (HELD, 100, 20)] {
+            let count = Cell::new(0);
+            let mut window = Window::new(Modulo(size, &count), rounds);
+            for round in 0..20 {
+                let expected: Vec<u64> =
+                    (0..20).filter(|record| (record + round / 5) % 5 == round % 5).collect();
+                assert_eq!(window.members(round), expected, "{size} {rounds} {round}");
+            }
+            assert_eq!(count.get(), passes, "{size} {rounds}");
+        }
+    }
+}

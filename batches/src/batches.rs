@@ -1,0 +1,188 @@
+//! A run's batches, round by round.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::assignment::Window;
+use crate::bins::{Allocation, Uniform, Urn};
+use crate::cyclic::{EqualSplit, Independent};
+use crate::encode;
+use crate::error::{BatchError, Result, invalid, within};
+use crate::event::Event;
+use crate::min_sep::MinSep;
+use crate::poisson::Poisson;
+use crate::population::{MOST_RECORDS, Population, Users};
+use crate::scheme::{Partition, Scheme, group_probability};
+use crate::seed::{Key, Keys, Seed};
+use crate::users::{Bring, Els};
+
+/// Who takes part in one round. As secret as the seed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Batch {
+    pub round: u64,
+    /// Records, ascending.
+    pub ids: Vec<u64>,
+    /// Whose record each id is; of user populations alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users: Option<Vec<u64>>,
+    /// How many empty records (or users) are missing to the cap; where there is a cap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub padding: Option<u64>,
+}
+
+/// The batches of a run, drawn when they are asked for. Cheap to clone.
+#[derive(Clone)]
+pub struct Batches {
+    scheme: Scheme,
+    /// Records, or users: what is drawn from.
+    count: u64,
+    users: Option<Arc<Users>>,
+    iterations: u64,
+    keys: Keys,
+}
+
+/// Where batches, not yet cut, come from. Rounds are asked for in order, after one `seek`.
+pub(crate) trait Source {
+    fn batch(&mut self, round: u64) -> Vec<u64>;
+
+    /// Makes `round` the next one. Most sources need nothing for that.
+    fn seek(&mut self, _round: u64) {}
+}
+
+impl Batches {
+    /// Errors: a number outside its range; a scheme that doesn't suit the population.
+    pub fn new(
+        scheme: Scheme,
+        population: Population,
+        iterations: u64,
+        seed: impl Into<Seed>,
+    ) -> Result<Self> {
+        scheme.validate()?;
+        population.suits(&scheme)?;
+        within("iterations", iterations, (1, MOST_RECORDS), "1 to 2^53")?;
+        let keys = Keys::new(seed.into(), encode::digest(&scheme, &population));
+        let count = population.count();
+        let users = match population {
+            Population::Users(users) => Some(Arc::new(users)),
+            Population::Records(_) => None,
+        };
+        Ok(Self { scheme, count, users, iterations, keys })
+    }
+
+    #[must_use]
+    pub fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    /// What an accountant has to be told.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        Event::of(&self.scheme, self.count, self.iterations)
+    }
+
+    /// The batch of one round.
+    /// Error: a round that the run doesn't have.
+    pub fn batch(&self, round: u64) -> Result<Batch> {
+        let after = round.checked_add(1).ok_or_else(|| invalid("round", round, "below the iterations"))?;
+        let mut rounds = self.rounds(round..after)?;
+        Ok(rounds.make(round))
+    }
+
+    /// The batches of some rounds, the same wherever the range begins.
+    /// Error: rounds that the run doesn't have.
+    pub fn rounds(&self, rounds: Range<u64>) -> Result<Rounds> {
+        let Range { start, end } = rounds;
+        if start > end || end > self.iterations {
+            return Err(BatchError::Rounds { start, end, iterations: self.iterations });
+        }
+        let mut source = self.source(&self.scheme, end - start)?;
+        if start < end {
+            source.seek(start);
+        }
+        let bring = match (&self.scheme, &self.users) {
+            (Scheme::Uls { group_size, .. }, Some(users)) => {
+                Some(Bring::new(&self.keys, *group_size, users.clone()))
+            }
+            _ => None,
+        };
+        let cap = self.scheme.cap().map(|cap| (cap, self.keys.of("cut")));
+        Ok(Rounds { source, cap, bring, users: self.users.clone(), rounds })
+    }
+
+    fn source(&self, scheme: &Scheme, rounds: u64) -> Result<Box<dyn Source + Send>> {
+        let (keys, count) = (&self.keys, self.count);
+        Ok(match scheme {
+            Scheme::Poisson { sampling_probability, .. } => {
+                Box::new(Poisson::new(keys, *sampling_probability, count))
+            }
+            Scheme::CyclicPoisson { bands, sampling_probability, partition, .. } => {
+                let q = group_probability(*bands, *sampling_probability)?;
+                match partition {
+                    Partition::Independent => Box::new(Independent::new(keys, *bands, q, count)),
+                    Partition::EqualSplit => {
+                        let groups = Window::new(Urn::new(keys, *bands, count), rounds);
+                        Box::new(EqualSplit::new(keys, q, count, groups))
+                    }
+                }
+            }
+            Scheme::BallsInBins { batches_per_epoch, .. } => {
+                Box::new(Window::new(Uniform::new(keys, *batches_per_epoch, count), rounds))
+            }
+            Scheme::BMinSep { min_sep, sampling_probability, warm_start, .. } => {
+                Box::new(MinSep::new(keys, *min_sep, *sampling_probability, *warm_start, count))
+            }
+            Scheme::RandomAllocation { batches_per_epoch, participations, .. } => {
+                let slots = Allocation::new(keys, *batches_per_epoch, *participations, count);
+                Box::new(Window::new(slots, rounds))
+            }
+            Scheme::FixedOrder { min_sep } => Box::new(Window::new(Urn::new(keys, *min_sep, count), rounds)),
+            Scheme::Uls { users, .. } => self.source(users, rounds)?,
+            Scheme::Els { group_size, sampling_probability } => {
+                // `new` has seen to it that there are users.
+                let users = self.users.clone().unwrap_or_default();
+                Box::new(Els::new(keys, *sampling_probability, *group_size, users))
+            }
+        })
+    }
+}
+
+/// Batches one after the other.
+pub struct Rounds {
+    source: Box<dyn Source + Send>,
+    cap: Option<(u64, Key)>,
+    bring: Option<Bring>,
+    users: Option<Arc<Users>>,
+    rounds: Range<u64>,
+}
+
+impl Rounds {
+    fn make(&mut self, round: u64) -> Batch {
+        let mut ids = self.source.batch(round);
+        let padding = self.cap.as_ref().map(|(cap, key)| {
+            if ids.len() as u64 > *cap {
+                key.draws(round).cut(&mut ids, *cap);
+            }
+            *cap - ids.len() as u64
+        });
+        if let Some(bring) = &self.bring {
+            ids = bring.records(round, &ids);
+        }
+        let users = self.users.as_ref().map(|users| ids.iter().map(|&id| users.owner(id)).collect());
+        Batch { round, ids, users, padding }
+    }
+}
+
+impl Iterator for Rounds {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        let round = self.rounds.next()?;
+        Some(self.make(round))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rounds.size_hint()
+    }
+}

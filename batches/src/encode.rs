@@ -1,0 +1,55 @@
+//! Scheme and population as 64-bit words, for the digest that keys are bound to. Frozen: any change moves all
+//! batches.
+
+use sha2::{Digest, Sha256};
+
+use crate::population::Population;
+use crate::scheme::{Partition, Scheme};
+
+/// SHA-256 over the little-endian words of both.
+pub(crate) fn digest(scheme: &Scheme, population: &Population) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for word in scheme_words(scheme) {
+        hash.update(word.to_le_bytes());
+    }
+    match population {
+        Population::Records(records) => [0, *records].iter().for_each(|word| hash.update(word.to_le_bytes())),
+        Population::Users(users) => {
+            hash.update(1_u64.to_le_bytes());
+            users.starts().iter().for_each(|word| hash.update(word.to_le_bytes()));
+        }
+    }
+    hash.finalize().into()
+}
+
+/// One number for the kind, then every field in order: no two schemes have the same words.
+fn scheme_words(scheme: &Scheme) -> Vec<u64> {
+    // A cap of 0 is refused, so 0 is none.
+    let cap = scheme.cap().unwrap_or(0);
+    match scheme {
+        Scheme::Poisson { sampling_probability, .. } => vec![1, sampling_probability.to_bits(), cap],
+        Scheme::CyclicPoisson { bands, sampling_probability, partition, .. } => {
+            let partition = match partition {
+                Partition::EqualSplit => 0,
+                Partition::Independent => 1,
+            };
+            vec![2, *bands, sampling_probability.to_bits(), partition, cap]
+        }
+        Scheme::BallsInBins { batches_per_epoch, .. } => vec![3, *batches_per_epoch, cap],
+        Scheme::BMinSep { min_sep, sampling_probability, warm_start, .. } => {
+            vec![4, *min_sep, sampling_probability.to_bits(), u64::from(*warm_start), cap]
+        }
+        Scheme::RandomAllocation { batches_per_epoch, participations, .. } => {
+            vec![5, *batches_per_epoch, *participations, cap]
+        }
+        Scheme::FixedOrder { min_sep } => vec![6, *min_sep],
+        Scheme::Els { group_size, sampling_probability } => {
+            vec![7, *group_size, sampling_probability.to_bits()]
+        }
+        Scheme::Uls { group_size, users } => {
+            let mut words = vec![8, *group_size];
+            words.extend(scheme_words(users));
+            words
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The crate's error type.
+
+use thiserror::Error;
+
+/// Why batches could not be formed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// A number outside its range.
+    #[error("{what} is {value}; allowed: {allowed}")]
+    Invalid { what: &'static str, value: String, allowed: &'static str },
+    /// A scheme that does not fit the population or the scheme around it.
+    #[error("{scheme}: {why}")]
+    Mismatch { scheme: &'static str, why: &'static str },
+    /// Rounds that the run does not have.
+    #[error("rounds are {start}..{end}; allowed: a..b with a ≤ b ≤ {iterations}, the iterations")]
+    Rounds { start: u64, end: u64, iterations: u64 },
+    #[error("the seed has {got} bytes; allowed: exactly 32")]
+    SeedLength { got: usize },
+}
+
+/// The crate's result type.
+pub type Result<T> = std::result::Result<T, BatchError>;
+
+pub(crate) fn invalid(what: &'static str, value: impl ToString, allowed: &'static str) -> BatchError {
+    BatchError::Invalid { what, value: value.to_string(), allowed }
+}
+
+/// Accepts `least`..=`most`.
+pub(crate) fn within(
+    what: &'static str,
+    value: u64,
+    (least, most): (u64, u64),
+    allowed: &'static str,
+) -> Result<u64> {
+    if (least..=most).contains(&value) { Ok(value) } else { Err(invalid(what, value, allowed)) }
+}

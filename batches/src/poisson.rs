@@ -1,0 +1,34 @@
+//! Poisson sampling.
+
+use crate::batches::Source;
+use crate::seed::{Key, Keys};
+use crate::skips::{Chosen, Skips};
+
+/// Each of 0..count with one probability, anew every round: round t from stream t.
+pub(crate) struct Poisson {
+    skips: Skips,
+    key: Key,
+    count: u64,
+}
+
+impl Poisson {
+    pub fn new(keys: &Keys, q: f64, count: u64) -> Self {
+        Self { skips: Skips::new(q, count), key: keys.of("sample"), count }
+    }
+
+    /// The chosen of round `round`.
+    pub fn chosen(&self, round: u64) -> Chosen<'_> {
+        self.chosen_of(round, self.count)
+    }
+
+    /// The same of the first `count` only.
+    pub fn chosen_of(&self, round: u64, count: u64) -> Chosen<'_> {
+        self.skips.chosen(self.key.draws(round), count.min(self.count))
+    }
+}
+
+impl Source for Poisson {
+    fn batch(&mut self, round: u64) -> Vec<u64> {
+        self.chosen(round).collect()
+    }
+}
