@@ -1,0 +1,118 @@
+//! The noise multiplier for an (ε, δ), on common random numbers.
+
+use super::block::{Draw, Purpose};
+use super::{BallsInBins, Calibrated, Delta, SCOUTS, Sampling};
+use crate::error::{AccountingError, Result, positive, probability};
+use crate::gaussian;
+
+/// How near ln δ must come to its goal.
+const NEAR: f64 = 1e-4;
+/// What stands for ln δ where no sample counts: chords need a number.
+const LEAST: f64 = -50.0;
+/// Most evaluations of one search.
+const STEPS: usize = 60;
+/// Standard errors by which a search stays below δ, so that other samples verify it but once in a thousand times:
+/// both means stray.
+const MARGIN: f64 = 3.0 * std::f64::consts::SQRT_2;
+
+impl BallsInBins {
+    /// The σ at which the mean of fixed samples is δ in the worse order: an estimate, that no promise may rest on.
+    ///
+    /// # Errors
+    /// As [`Self::calibrate`].
+    pub fn noise_multiplier(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<f64> {
+        self.search(epsilon, delta, sampling, |found| found.worse().delta)
+    }
+
+    /// The least σ whose upper bound of δ is expected to be at most δ on fresh samples, with their verdict.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] unless ε > 0, 0 < δ < 1 and samples are within their range;
+    /// [`AccountingError::OutOfReach`] where so few samples can't bound any such δ.
+    pub fn calibrate(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<Calibrated> {
+        let bound = |found: Delta| {
+            let of = |e: super::Estimate| e.upper(delta) + MARGIN * e.standard_error;
+            of(found.remove).max(of(found.add))
+        };
+        let noise_multiplier = self.search(epsilon, delta, sampling, bound)?;
+        let verdict = self.verify(noise_multiplier, epsilon, delta, sampling)?;
+        Ok(Calibrated { noise_multiplier, verdict })
+    }
+
+    /// The σ at which `figure`, which falls in σ, is δ; just above it where it can't be met exactly.
+    fn search(
+        &self,
+        epsilon: f64,
+        delta: f64,
+        sampling: Sampling,
+        figure: impl Fn(Delta) -> f64,
+    ) -> Result<f64> {
+        positive("epsilon", epsilon)?;
+        probability("delta", delta)?;
+        let draw = sampling.draw(Purpose::Search)?;
+        // No σ need be larger than where a record's batch is known, but for what samples leave open.
+        let known = gaussian::calibrate_gaussian(self.longest(), epsilon, delta)?;
+        let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
+        let of = |draw: Draw| {
+            let figure = &figure;
+            move |x: f64| -> Result<f64> {
+                Ok((figure(self.delta_with(x.exp(), epsilon, draw)?) / delta).ln().max(LEAST))
+            }
+        };
+        let about = |draw: Draw, start: f64, step: f64| root(start, step, of(draw), epsilon, delta);
+        // Few samples leave more open, so what they say about a bound is too high: it is where to start alone.
+        let start = about(scouts, known.ln(), 0.5).unwrap_or(known.ln());
+        Ok(about(draw, start, 0.02)?.exp())
+    }
+}
+
+/// The root of a falling f by Illinois' false position, from where `f(x) ≤ 0` within [`NEAR`].
+fn root(start: f64, step: f64, f: impl Fn(f64) -> Result<f64>, epsilon: f64, delta: f64) -> Result<f64> {
+    let first = f(start)?;
+    if (-NEAR..=0.0).contains(&first) {
+        return Ok(start);
+    }
+    let (mut kept, mut broken) = (None, None);
+    if first <= 0.0 {
+        kept = Some((start, first))
+    } else {
+        broken = Some((start, first))
+    }
+    let mut width = step;
+    let mut x = start;
+    for _ in 0..STEPS {
+        x = match (kept, broken) {
+            (Some((k, below)), Some((b, above))) => {
+                let aim = -0.5 * NEAR;
+                let chord = b + (k - b) * (above - aim) / (above - below);
+                if chord.is_finite() { chord } else { f64::midpoint(k, b) }
+            }
+            (Some(_), None) => x - width,
+            _ => x + width,
+        };
+        width *= 2.0;
+        let value = f(x)?;
+        if (-NEAR..=0.0).contains(&value) {
+            return Ok(x);
+        }
+        if value <= 0.0 {
+            kept = Some((x, value));
+            broken = broken.map(|(b, above)| (b, 0.5 * above));
+        } else {
+            broken = Some((x, value));
+            kept = kept.map(|(k, below)| (k, 0.5 * below));
+        }
+        if let (Some((k, _)), Some((b, _))) = (kept, broken)
+            && (k - b).abs() < 1e-9
+        {
+            return Ok(k);
+        }
+        if width > 200.0 {
+            break;
+        }
+    }
+    kept.map(|(k, _)| k).ok_or_else(|| AccountingError::OutOfReach {
+        what: "noise multiplier",
+        setting: format!("epsilon = {epsilon}, delta = {delta} and so few samples"),
+    })
+}

@@ -1,0 +1,134 @@
+//! Means of bounded terms: their standard errors, their upper confidence bounds, and where they reach a δ.
+
+use super::block::{Draw, Proposal, blocks};
+use super::scaled::Scaled;
+
+/// δ at an ε as the mean of samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The mean: unbiased.
+    pub delta: f64,
+    pub standard_error: f64,
+    /// No term is above it.
+    pub most: f64,
+    pub samples: u64,
+}
+
+impl Estimate {
+    /// An upper bound of δ that holds but with probability `failure`: the empirical Bernstein bound of Maurer and
+    /// Pontil for the mean of independent terms in [0, B]. At most 1.
+    #[must_use]
+    pub fn upper(&self, failure: f64) -> f64 {
+        let doubt = (2.0 / failure).ln();
+        let seen = self.standard_error * (2.0 * doubt).sqrt();
+        let unseen = 7.0 * self.most * doubt / (3.0 * (self.samples as f64 - 1.0));
+        (self.delta + seen + unseen).min(1.0)
+    }
+}
+
+/// Count, mean and sum of squared deviations, joined by Chan's update.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let (count, sum) = values.clone().fold((0.0, 0.0), |(n, sum), x| (n + 1.0, sum + x));
+        let mean = sum / count;
+        Self { count, mean, squares: values.map(|x| (x - mean) * (x - mean)).sum() }
+    }
+
+    fn join(self, other: Self) -> Self {
+        let count = self.count + other.count;
+        let apart = other.mean - self.mean;
+        let mean = self.mean + apart * other.count / count;
+        let squares = self.squares + other.squares + apart * apart * self.count * other.count / count;
+        Self { count, mean, squares }
+    }
+}
+
+/// δ(ε) of proposals made for this ε.
+pub(super) fn delta<const K: usize>(
+    scaled: &Scaled,
+    proposals: [&Proposal<'_>; K],
+    epsilon: f64,
+    draw: Draw,
+) -> [Estimate; K] {
+    let moments = blocks(scaled, proposals, draw, |block, count| {
+        let pairs = block.losses.iter().zip(&block.weights).take(count);
+        Moments::of(pairs.map(|(loss, weight)| term(*loss, *weight, epsilon)))
+    });
+    std::array::from_fn(|k| {
+        let all = moments.iter().map(|m| m[k]).fold(Moments::default(), Moments::join);
+        let variance = all.squares / (all.count - 1.0);
+        Estimate {
+            delta: all.mean,
+            standard_error: (variance / all.count).sqrt(),
+            most: proposals[k].most(epsilon),
+            samples: draw.samples,
+        }
+    })
+}
+
+/// (1 − e^{ε−loss})₊ · weight.
+pub(super) fn term(loss: f64, weight: f64, epsilon: f64) -> f64 {
+    if loss > epsilon { -(epsilon - loss).exp_m1() * weight } else { 0.0 }
+}
+
+/// The least ε in 0…`most` whose mean over fixed samples is at most `delta`, whatever ε the proposal was made for.
+pub(super) fn epsilon(scaled: &Scaled, proposal: &Proposal<'_>, delta: f64, most: f64, draw: Draw) -> f64 {
+    let kept = blocks(scaled, [proposal], draw, |block, count| {
+        let pairs = block.losses.iter().zip(&block.weights).take(count);
+        pairs.filter(|(loss, _)| **loss > 0.0).map(|(l, w)| (*l, *w)).collect::<Vec<_>>()
+    });
+    let mut pairs = kept.into_flattened().concat();
+    pairs.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
+    let Some(top) = pairs.first().map(|p| p.0) else { return 0.0 };
+    let goal = delta * draw.samples as f64;
+    // With w and v = w·e^{top−loss} summed over the losses above ε the sum of all terms is Σw − e^{ε−top}·Σv.
+    let (mut whole, mut part) = (0.0, 0.0);
+    let ends = pairs.iter().skip(1).map(|p| p.0).chain([0.0]);
+    for ((loss, weight), next) in pairs.iter().zip(ends) {
+        whole += weight;
+        part += weight * (top - loss).exp();
+        if whole - (next - top).exp() * part > goal {
+            let found = top + ((whole - goal) / part).ln();
+            return if found.is_finite() { found.clamp(0.0, most) } else { most };
+        }
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use strategy::Strategy;
+
+    use super::super::BallsInBins;
+    use super::super::block::Purpose;
+    use super::*;
+    use crate::neighbouring::Direction;
+
+    /// Weights make every proposal's mean the same number.
+    #[test]
+    fn proposals_made_for_other_losses_agree() {
+        let draw = Draw { samples: 1 << 19, seed: 3, purpose: Purpose::Search };
+        for (bands, n, b, sigma, epsilon) in [(8, 128, 32, 2.0, 1.18), (64, 128, 16, 0.7, 4.0)] {
+            let mechanism = BallsInBins::new(&Strategy::BandSqrt { bands }, n, b).unwrap();
+            let scaled = mechanism.scaled(sigma * mechanism.longest()).unwrap();
+            for direction in Direction::BOTH {
+                let [own, lower, higher] =
+                    [1.0, 0.85, 1.1].map(|factor| Proposal::new(&scaled, direction, factor * epsilon));
+                let [own, lower, higher] = delta(&scaled, [&own, &lower, &higher], epsilon, draw);
+                println!("{direction:?} {own:?} {lower:?} {higher:?}");
+                for other in [lower, higher] {
+                    let error = own.standard_error.hypot(other.standard_error);
+                    assert!((own.delta - other.delta).abs() < 4.0 * error, "{direction:?} {own:?} {other:?}");
+                    assert!(error < 0.06 * own.delta, "{direction:?} {own:?} {other:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One problem at one σ, in units in which the noise has variance 1.
+
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
+
+/// Rows of L that are multiplied at once: what lies right of the diagonal in them is all that is wasted.
+const ROWS: usize = 32;
+
+/// G/σ² with what the proposals ask of it. A sample is v with v_j = x·m_j/σ².
+#[derive(Debug)]
+pub(super) struct Scaled {
+    /// G/σ².
+    pub gram: Array2<f64>,
+    /// L/σ, G = LLᵀ.
+    factor: Array2<f64>,
+    /// G1/(bσ²): the products with the mean m̄.
+    pub mean_row: Array1<f64>,
+    /// |m̄|²/σ².
+    pub mean_norm: f64,
+    /// The batch with the longest m_i.
+    pub longest: usize,
+}
+
+impl Scaled {
+    pub fn new(gram: &Array2<f64>, factor: &Array2<f64>, sigma: f64) -> Self {
+        let gram = gram / (sigma * sigma);
+        let b = gram.nrows();
+        let mean_row = gram.sum_axis(Axis(0)) / b as f64;
+        let mean_norm = mean_row.sum() / b as f64;
+        let longest = (0..b).max_by(|i, j| gram[[*i, *i]].total_cmp(&gram[[*j, *j]])).unwrap_or_default();
+        Self { gram, factor: factor / sigma, mean_row, mean_norm, longest }
+    }
+
+    pub fn batches(&self) -> usize {
+        self.gram.nrows()
+    }
+
+    /// The largest |m_i|²/σ².
+    pub fn most(&self) -> f64 {
+        self.gram[[self.longest, self.longest]]
+    }
+
+    /// v = L·w/σ, one sample a column.
+    pub fn correlate(&self, w: ArrayView2<'_, f64>, mut v: ArrayViewMut2<'_, f64>) {
+        let b = self.batches();
+        for first in (0..b).step_by(ROWS) {
+            let end = b.min(first + ROWS);
+            let (rows, before) = (Slice::from(first..end), Slice::from(..end));
+            let left = self.factor.slice_axis(Axis(0), rows);
+            let left = left.slice_axis(Axis(1), before);
+            let right = w.slice_axis(Axis(0), before);
+            general_mat_mul(1.0, &left, &right, 0.0, &mut v.slice_axis_mut(Axis(0), rows));
+        }
+    }
+
+    /// Y where x = s·m_i + λ·m̄, i the longest.
+    pub fn loss_at(&self, s: f64, lambda: f64) -> f64 {
+        let exponent =
+            |j: usize| s * self.gram[[self.longest, j]] + lambda * self.mean_row[j] - 0.5 * self.gram[[j, j]];
+        let most = (0..self.batches()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (0..self.batches()).map(|j| (exponent(j) - most).exp()).sum();
+        most + (sum / self.batches() as f64).ln()
+    }
+}
