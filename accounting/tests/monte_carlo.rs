@@ -1,5 +1,8 @@
 //! Balls-in-bins by Monte Carlo against what is known exactly, and its promises about bits and errors.
 
+// Helpers outside `#[test]` functions are tests too.
+#![allow(clippy::unwrap_used)]
+
 use accounting::monte_carlo::{BallsInBins, Estimate, Sampling, Verdict};
 use accounting::{gaussian, normal};
 use strategy::Strategy;

@@ -3,9 +3,9 @@
 //! Every record is put into one of b batches, uniformly and independently, and stays there in all E epochs: round
 //! be + i takes batch i. The pair P = (1/b)Σ_i N(m_i, σ²I), Q = N(0, σ²I) with m_i = Σ_e C[:, be + i] dominates where
 //! C ≥ 0 (Lemma 3.2), and their loss depends on an output x through the b products x·m_j alone. These are drawn
-//! directly, so that a sample costs b² whatever n = bE is. Nothing here is sampled twice: a batch that is cut to a
-//! cap, by a rule that doesn't look at the records, counts as one whose cut records are zero, and needs no account
-//! of its own.
+//! directly, so that a sample costs b² whatever n = bE is. Neighbours differ by one record zeroed out, so that a cap
+//! on batches needs no account of its own where what is cut doesn't depend on what the records hold: a record that
+//! is cut contributes zero, which the pair covers.
 //!
 //! Figures are estimates with a standard error. What is *promised* is [`BallsInBins::verify`]'s to say: it draws
 //! samples that no search has seen and releases only where an upper confidence bound is at most δ.
