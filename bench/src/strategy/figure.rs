@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn what_can_not_be_optimised_is_missed_and_named() {
-        let setting = "band-mf-8,n=20,max".parse().unwrap();
+        let setting = "band-mf-8,n=20,b=4,k=3,rms".parse().unwrap();
         let figure = Figure::measure(Named { setting, loss: None, seconds: None });
-        assert!(figure.loss().is_none() && figure.missed()[0].starts_with("band-mf-8,n=20,max: "));
+        assert!(figure.loss().is_none() && figure.missed()[0].starts_with("band-mf-8,n=20,b=4,k=3,rms: "));
     }
 }
