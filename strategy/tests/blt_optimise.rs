@@ -119,14 +119,12 @@ fn as_many_buffers_as_pay() {
 }
 
 #[test]
-fn a_billion_rounds_take_less_than_a_second() {
+fn a_billion_rounds_have_an_optimum() {
     for (gap, most) in [(1, 1), (1000, 1_000_000), (10_000_000, 100)] {
         for objective in [Objective::Max, Objective::Rms] {
-            let start = Instant::now();
+            // How long it takes is for `bench strategy` to say.
             let found =
                 run(Family::Blt { buffers: 6 }, &Target::new(1_000_000_000, rule(gap, most), objective));
-            let seconds = start.elapsed().as_secs_f64();
-            assert!(cfg!(debug_assertions) || seconds < 1.0, "{seconds} s");
             let identity = Strategy::Identity;
             assert!(found.sensitivity.value >= (most as f64).sqrt() && found.strategy != identity);
         }
@@ -181,4 +179,22 @@ fn refused_sizes_and_a_stop() {
     })
     .unwrap();
     assert!(found.stopped && !found.converged && found.iterations == 40);
+}
+
+#[test]
+fn very_long_runs_get_decays_that_single_precision_holds() {
+    for (n, gap, most) in [(1_000_000_000, 1, 1), (1_000_000_000, 1_000_000, 100)] {
+        let rule = Participation::new(gap, most).unwrap();
+        let target = Target::new(n, rule, Objective::Max);
+        for buffers in [2, 4] {
+            let found =
+                optimize(Family::Blt { buffers }, &target, &mut |_| ControlFlow::Continue(())).unwrap();
+            let Strategy::Blt(blt) = &found.strategy else { panic!("another mechanism") };
+            let single = |values: &[f64]| values.iter().map(|v| f64::from(*v as f32)).collect::<Vec<_>>();
+            let running = Blt::new(single(blt.theta()), single(blt.omega())).unwrap();
+            let loss = target.loss(&Strategy::Blt(running)).unwrap();
+            println!("n {n} b {gap} k {most} d {buffers}: {loss}");
+            assert!((loss / found.loss - 1.0).abs() < 1e-5, "{loss} {}", found.loss);
+        }
+    }
 }

@@ -11,8 +11,8 @@ use crate::optimize::{logistic, logit};
 const GAP: f64 = 1e-6;
 /// The same, absolute: θ near one are a multiple of 1e-16.
 const STEP: f64 = 1e-14;
-/// Least φ. Many optima want φ₁ = 0; so near it nothing is lost (published ones end at 2e-12). Plans run in
-/// f32, where φ below 2⁻²⁵ becomes θ = 1: that moves θ^i by less than i·2⁻²⁵.
+/// Least φ. Many optima want φ₁ = 0; so near it nothing is lost (published ones end at 2e-12). Runs keep θ in
+/// f32, which from some 10⁷ rounds on shows: `single` sees to that.
 pub(super) const SLOWEST: f64 = 1e-12;
 
 /// φ₁, φ̂₁, φ₂, … from the free numbers.

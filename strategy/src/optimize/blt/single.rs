@@ -9,11 +9,13 @@ use crate::blt::Blt;
 use crate::error::Result;
 
 /// A relative change of the loss that does not show.
-const UNSEEN: f64 = 1e-6;
+const UNSEEN: f64 = 1e-4;
 /// A θ whose neighbours change φ by less than this share is rounded to the nearest.
 const FINE: f64 = 1e-4;
+/// The search for weights ends with steps this small, in ln ω.
+const LEAST_STEP: f64 = 5e-3;
 /// Most θ of which both neighbours are tried.
-const TRIED: usize = 6;
+const TRIED: usize = 4;
 
 /// The BLT itself where rounding its numbers to `f32` does not show in the loss, else the best one around it of
 /// numbers that `f32` holds.
@@ -25,13 +27,36 @@ pub(super) fn representable(blt: Blt, target: &Target) -> Result<Blt> {
     }
     let mut best = (f64::INFINITY, nearest);
     for choice in 0..1_usize << coarse(&blt).count().min(TRIED) {
-        let candidate = rounded(&blt, choice)?;
-        let value = loss(&candidate)?;
+        let (value, candidate) = reweighted(rounded(&blt, choice)?, &loss)?;
         if value < best.0 {
             best = (value, candidate);
         }
     }
     Ok(best.1)
+}
+
+/// The weights ω that suit decays which had to move, by trying a larger and a smaller one of each in turn.
+fn reweighted(blt: Blt, loss: &impl Fn(&Blt) -> Result<f64>) -> Result<(f64, Blt)> {
+    let mut best = (loss(&blt)?, blt);
+    let mut step = std::f64::consts::LN_2;
+    while step > LEAST_STEP {
+        let before = best.0;
+        for i in 0..best.1.buffers() {
+            for factor in [step.exp(), (-step).exp()] {
+                let mut omega = best.1.omega().to_vec();
+                omega[i] = f64::from((omega[i] * factor) as f32).max(f64::from(f32::MIN_POSITIVE));
+                let candidate = Blt::new(best.1.theta().to_vec(), omega)?;
+                let value = loss(&candidate)?;
+                if value < best.0 {
+                    best = (value, candidate);
+                }
+            }
+        }
+        if before - best.0 < 1e-3 * step * before {
+            step /= 2.0;
+        }
+    }
+    Ok(best)
 }
 
 /// The buffers whose θ has neighbours that matter.
