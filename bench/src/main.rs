@@ -34,7 +34,7 @@ enum Cli {
     Serve(serve::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
-    /// Figures and tables of papers/000 and papers/001, made again, each beside what was published
+    /// Figures and tables of papers/000, 001, 002 and 004, made again, each beside what was published
     Reproduce(reproduce::Args),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]
