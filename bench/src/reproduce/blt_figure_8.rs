@@ -55,11 +55,13 @@ fn blt() -> anyhow::Result<Runner> {
 }
 
 fn make(work: &Work) -> anyhow::Result<Found> {
-    let panels = panels(work, &[tree(), bands(work)?, blt()?])?;
+    let runners = [tree(), bands(work)?, blt()?];
+    let panels = panels(work, &runners)?;
     let bounds: usize = panels.iter().map(Panel::bounds).sum();
     let mut remarks = vec![
         "Published as curves without numbers, so only what is said of them is compared.".to_owned(),
         BANDS_REMARK.into(),
+        equal_errors(&runners[0], &runners[1])?,
     ];
     if bounds > 0 {
         remarks.push(format!(
@@ -77,6 +79,19 @@ fn make(work: &Work) -> anyhow::Result<Found> {
         remarks,
         charts: panels.iter().map(Panel::chart).collect(),
     })
+}
+
+/// What BandMF would cost with the noise of the tree.
+fn equal_errors(tree: &Runner, bands: &Runner) -> anyhow::Result<String> {
+    let sigma = tree.noise * tree.strategy.rms_error(MADE_FOR)? / bands.strategy.rms_error(MADE_FOR)?;
+    let strategy = bands.strategy.clone();
+    let planned = Runner { name: bands.name.clone(), strategy, noise: sigma, rounds: bands.rounds };
+    let rho = planned.rho(Point::at(MADE_FOR, 400))?.map_or(f64::NAN, |rho| rho.value);
+    Ok(format!(
+        "The text says that BandMF's noise is that with about the tree's error. Over 2000 rounds that is σ = {sigma:.3}, with \
+         which ρ is {rho:.4} at min-sep 400, as close to the BLT's as is said, but not es-ES's 0.29 in Table 4. The two \
+         can't both be met; the table's is taken."
+    ))
 }
 
 fn panels(work: &Work, runners: &[Runner]) -> anyhow::Result<[Panel; 4]> {
@@ -163,6 +178,6 @@ mod tests {
         assert!(claim.holds, "{}", claim.here);
         // Golden: ρ of the BLT at min-sep 400 with five participations.
         let rho = panels[2].at(&line(BLT, 2000), 400);
-        assert!((rho - 0.1954).abs() < 1e-3, "{rho}");
+        assert!((rho - 0.1946).abs() < 1e-4, "{rho}");
     }
 }

@@ -62,8 +62,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
              column of C scaled to norm one stands for them. Columns of norm one that don't overlap cost the same, \
              whatever is in them."
                 .into(),
-            "In its first 2000 rounds BandMF with fewer columns than were planned runs with the leading block of its \
-             matrix, whose last columns are cut and shorter."
+            "Below 2000 rounds BandMF of 400 bands runs with the leading block of its matrix, whose last columns are cut \
+             and shorter; the stand-in for 1000 bands is normalised anew for each number of rounds."
                 .into(),
         ],
         charts: panels.iter().map(Panel::chart).collect(),
