@@ -181,9 +181,7 @@ fn remarks(accounts: &[Account]) -> anyhow::Result<Vec<String>> {
         format!(
             "es-ES with BandMF: σ = 1.411 is in another unit than that of pt-BR. With columns of norm one, in which pt-BR's \
              figures come out, 0.29 needs σ = {norm:.3}; columns overlap at this min-sep, below 400 bands. How their matrix \
-             is scaled is not printed: to cost 1 in five participations 400 apart, which fit its 2000 rounds, ρ would be {:.4}, \
-             but pt-BR's, made in the same way, half of what is printed.",
-            band / 5.0
+             is scaled is not printed.",
         ),
         "ε in the table is of the unrounded ρ, and printed rounded up in every row.".into(),
         "Accuracies and live tests (NWP, WMR, WPM) are of models trained on people's phones and are left out.".into(),
