@@ -9,7 +9,9 @@ mod cluster;
 mod config;
 mod coordinator;
 mod grpc;
+mod job_series;
 mod metric_definitions;
+mod page;
 pub mod placement;
 mod proxy;
 mod reconcile;
@@ -19,10 +21,11 @@ mod run;
 mod service;
 pub mod split;
 mod status;
+mod watch;
 
 #[cfg(test)]
 mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
-pub use metric_definitions::{DEFINITIONS, describe_metrics};
+pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
 pub use run::{run, run_with};

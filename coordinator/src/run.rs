@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::Connections;
+use metrics::gauge;
 use node::build_info::record_build_info;
-use node::metrics_endpoint::MetricsEndpoint;
+use node::metrics_endpoint::{Extras, MetricsEndpoint, Text};
 use node::readiness::Readiness;
 use node::ready_file::ReadyFile;
 use node::recorder::install_recorder;
@@ -19,7 +20,7 @@ use tracing::{info, warn};
 use crate::blocking::Stop;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
-use crate::metric_definitions::describe_metrics;
+use crate::metric_definitions::{EPOCH, describe_metrics};
 
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -50,18 +51,25 @@ pub async fn run_with(
         .await
         .context("opening")??;
     let coordinator = Arc::new(coordinator);
+    gauge!(EPOCH).set(coordinator.epoch as f64);
     let (address, metrics_address) = (listener.endpoint()?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
     let watched = Arc::downgrade(&coordinator);
     let status =
         move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
-    let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status: Arc::new(status) };
+    let extras = Extras {
+        page: Some(text_of(&coordinator, Coordinator::page)),
+        series: Some(text_of(&coordinator, Coordinator::job_series)),
+    };
+    let status = Arc::new(status);
+    let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status, extras };
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
     tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
     tasks.spawn(coordinator.clone().keep_reconciled(shutdown.clone()));
     tasks.spawn(coordinator.clone().keep_checkpointing(shutdown.clone()));
+    tasks.spawn(coordinator.clone().keep_watching(shutdown.clone()));
 
     readiness.set_ready();
     if let Some(path) = &ready_file {
@@ -84,6 +92,12 @@ pub async fn run_with(
         Some(reason) => bail!("the coordinator stopped: {reason}"),
         None => Ok(()),
     }
+}
+
+/// Empty once the coordinator is gone.
+fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> Text {
+    let watched = Arc::downgrade(coordinator);
+    Arc::new(move || watched.upgrade().map(|coordinator| text(&coordinator)).unwrap_or_default())
 }
 
 fn open(settings: crate::Settings, connections: Connections, stop: Stop) -> anyhow::Result<Coordinator> {

@@ -55,12 +55,52 @@ impl Plan {
         Ok(Sensitivity { value, exact: nominal.exact && running.exact && alike })
     }
 
+    /// An upper bound of what an account of rows 0..`rows` alone must count with: what a run costs that stops there.
+    ///
+    /// C is lower triangular, so the first rows are a mechanism by themselves, whose matrix is C's leading block. Where
+    /// C is Toeplitz that is the same strategy of fewer rounds, and the figure is as good as
+    /// [`Plan::accounted_sensitivity`]. For trees, columns of their own and dense matrices it is `whole`, the figure of
+    /// all rows. It is never above `whole`.
+    ///
+    /// Error: as there.
+    pub fn accounted_sensitivity_of(&self, rows: u64, whole: Sensitivity) -> Result<Sensitivity, PlanError> {
+        if rows >= self.iterations() {
+            return Ok(whole);
+        }
+        if rows == 0 {
+            return Ok(Sensitivity { value: 0.0, exact: true });
+        }
+        let (nominal, running) = (self.strategy(), self.running_strategy()?);
+        if !(is_toeplitz(&nominal) && is_toeplitz(&running)) {
+            return Ok(Sensitivity { exact: false, ..whole });
+        }
+        let rule = self.participation().into();
+        let nominal = nominal.sensitivity(rows, rule).map_err(refused)?;
+        let running = running.sensitivity(rows, rule).map_err(refused)?;
+        let value = nominal.value.max(running.value).min(whole.value);
+        Ok(Sensitivity { value, exact: nominal.exact && running.exact })
+    }
+
     /// The sensitivity of [`Plan::running_strategy`] under the plan's participation, per unit of clip norm.
     ///
     /// Error: as there, or what has no sensitivity within memory.
     pub fn running_sensitivity(&self) -> Result<Sensitivity, PlanError> {
         let rule = self.participation().into();
         self.running_strategy()?.sensitivity(self.iterations(), rule).map_err(refused)
+    }
+}
+
+/// Whether fewer rounds have the leading block of the same C.
+fn is_toeplitz(strategy: &Strategy) -> bool {
+    match strategy {
+        Strategy::Identity
+        | Strategy::Blt(_)
+        | Strategy::BandSqrt { .. }
+        | Strategy::BandInverse { .. }
+        | Strategy::BandInverseSqrt { .. }
+        | Strategy::LambdaCgd { .. } => true,
+        Strategy::BandToeplitz { column_normalised, .. } => !column_normalised,
+        _ => false,
     }
 }
 

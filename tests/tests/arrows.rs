@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("shared-memory", &["proto"]),
     ("client", &["proto", "node", "shared-memory"]),
     ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),
-    ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
+    ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting", "plot"]),
     ("plot", &[]),
     ("batches", &[]),
 ];
