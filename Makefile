@@ -13,7 +13,7 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-avx512 test-long audit demo bench clean
+.PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long audit demo bench clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -38,16 +38,20 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-python test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-python test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
-	@$(STAGE) nextest cargo nextest run --release --workspace --locked
+	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not binary(deploy)'
 	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
 	@$(STAGE) doctest cargo test --release --workspace --locked --doc --quiet
 
 test-python: build ## what an independent implementation says of the noise, the losses and the accounting
 	@$(STAGE) pytest $(PYTHON) -m pytest tests/python
+
+test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
+	@$(STAGE) deploy-setup tests/setup/deploy.sh
+	@$(STAGE) deploy cargo nextest run --release --workspace --locked -E 'binary(deploy)'
 
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh
@@ -58,7 +62,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
-	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked
+	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not binary(deploy)'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 audit: ## security advisories, from the checkout of the RustSec database named by ADVISORY_DB

@@ -50,6 +50,6 @@ fn write_metric(text: &mut String, name: &str, labels: &str, jobs: &BTreeMap<Job
     let meaning = defined.map_or("", |definition| definition.description);
     let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
     for (job, value) in jobs.iter().filter_map(|(job, watched)| Some((job, of(watched)?))) {
-        let _ = writeln!(text, "{name}{{job=\"{job}\"{labels}}} {value}");
+        let _ = writeln!(text, "{name}{{training_job=\"{job}\"{labels}}} {value}");
     }
 }

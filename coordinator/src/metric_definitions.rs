@@ -1,6 +1,6 @@
 //! Every metric of the coordinator.
 
-use metrics::Unit;
+use metrics::{Unit, counter};
 use node::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows that were bound for the first time.
@@ -27,7 +27,8 @@ pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
 
-// Of one job, with the label `job`: made at the scrape of what is watched then, so that a job's series end with it.
+// Of one job, with the label `training_job` (Prometheus gives `job` a meaning of its own): made at the scrape, of what
+// is watched then, so that a job's series end with it.
 pub const JOB_ROWS_BOUND: &str = "rustle_job_rows_bound";
 pub const JOB_ROWS_PLANNED: &str = "rustle_job_rows_planned";
 pub const JOB_RHO_SPENT: &str = "rustle_job_privacy_spent_rho";
@@ -61,10 +62,25 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Unit::Seconds,
         "Time from a binding's arrival to its being durable in the ledger",
     ),
-    metric(EPOCH, Kind::Gauge, Unit::Count, "Epoch of this coordinator: rises with every start on the same ledger"),
-    metric(WORKERS_LOST, Kind::Counter, Unit::Count, "Workers that were not heard of for the time of a lease"),
+    metric(
+        EPOCH,
+        Kind::Gauge,
+        Unit::Count,
+        "Epoch of this coordinator: rises with every start on the same ledger",
+    ),
+    metric(
+        WORKERS_LOST,
+        Kind::Counter,
+        Unit::Count,
+        "Workers that were not heard of for the time of a lease",
+    ),
     metric(SHARDS, Kind::Gauge, Unit::Count, "Shards of jobs that are served"),
-    metric(JOBS, Kind::Gauge, Unit::Count, "Jobs in the ledger, by `state`: `running`, `finished`, `destroyed`"),
+    metric(
+        JOBS,
+        Kind::Gauge,
+        Unit::Count,
+        "Jobs in the ledger, by `state`: `running`, `finished`, `destroyed`",
+    ),
     metric(
         JOBS_UNWATCHED,
         Kind::Gauge,
@@ -74,29 +90,44 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];
 
-/// Series by `job`, of at most [`crate::watch::MOST_JOBS`] jobs.
+/// Series by `training_job`, of at most [`crate::watch::MOST_JOBS`] jobs.
 pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
-    metric(JOB_ROWS_BOUND, Kind::Gauge, Unit::Count, "Rows of the job that are bound, by `job`"),
-    metric(JOB_ROWS_PLANNED, Kind::Gauge, Unit::Count, "Rows of the job's plan, by `job`"),
+    metric(JOB_ROWS_BOUND, Kind::Gauge, Unit::Count, "Rows of the job that are bound, by `training_job`"),
+    metric(JOB_ROWS_PLANNED, Kind::Gauge, Unit::Count, "Rows of the job's plan, by `training_job`"),
     metric(
         JOB_RHO_SPENT,
         Kind::Gauge,
         Unit::Count,
-        "ρ of zCDP of the rows bound so far, rounded up to a hundredth of the run, by `job`",
+        "ρ of zCDP of the rows bound so far, rounded up to a hundredth of the run, by `training_job`",
     ),
-    metric(JOB_RHO_PLANNED, Kind::Gauge, Unit::Count, "ρ of zCDP of all rows of the plan, by `job`"),
+    metric(JOB_RHO_PLANNED, Kind::Gauge, Unit::Count, "ρ of zCDP of all rows of the plan, by `training_job`"),
     metric(
         JOB_EPSILON_SPENT,
         Kind::Gauge,
         Unit::Count,
-        "ε at `delta` of the rows bound so far, rounded up to a hundredth of the run, by `job`",
+        "ε at `delta` of the rows bound so far, rounded up to a hundredth of the run, by `training_job`",
     ),
-    metric(JOB_EPSILON_PLANNED, Kind::Gauge, Unit::Count, "ε at `delta` of all rows of the plan, by `job`"),
+    metric(
+        JOB_EPSILON_PLANNED,
+        Kind::Gauge,
+        Unit::Count,
+        "ε at `delta` of all rows of the plan, by `training_job`",
+    ),
 ];
+
+/// Kinds of refused bindings that are there from the start: a first one is then an increase.
+const REFUSALS: [&str; 4] = ["already_bound", "job_state", "not_found", "row_beyond_iterations"];
 
 /// Call after the recorder is installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
+    for name in [ROWS_BOUND, LEASES_CHANGED, WORKERS_LOST, CHECKPOINTS_FAILED] {
+        counter!(name).increment(0);
+    }
+    for kind in REFUSALS {
+        counter!(BINDINGS_REFUSED, "kind" => kind).increment(0);
+        counter!(ERRORS, "kind" => kind).increment(0);
+    }
 }
 
 #[cfg(test)]
@@ -105,8 +136,11 @@ mod tests {
 
     #[test]
     fn our_metrics_follow_the_grammar() {
-        let violations: Vec<_> =
-            DEFINITIONS.iter().chain(JOB_DEFINITIONS).filter_map(node::metric_definitions::grammar_violation).collect();
+        let violations: Vec<_> = DEFINITIONS
+            .iter()
+            .chain(JOB_DEFINITIONS)
+            .filter_map(node::metric_definitions::grammar_violation)
+            .collect();
         assert!(violations.is_empty(), "{violations:?}");
     }
 }

@@ -218,7 +218,8 @@ impl Leases {
 
     pub fn record_gauges(&self) {
         let shards: Vec<_> = self.held().shards.values().cloned().collect();
-        let in_state = |wanted: fn(&Phase) -> bool| shards.iter().filter(|s| wanted(&s.phase())).count() as f64;
+        let in_state =
+            |wanted: fn(&Phase) -> bool| shards.iter().filter(|s| wanted(&s.phase())).count() as f64;
         let states: [(&'static str, fn(&Phase) -> bool); 3] = [
             ("restoring", |phase| matches!(phase, Phase::Restoring)),
             ("ready", |phase| matches!(phase, Phase::Ready)),

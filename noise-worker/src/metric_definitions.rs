@@ -1,6 +1,6 @@
 //! Every metric of the worker: name, unit, meaning. Labels: `job` is never one, ids are unbounded.
 
-use metrics::Unit;
+use metrics::{Unit, counter};
 use node::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows × coordinates made, whether or not they are ever released.
@@ -42,14 +42,29 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         "Time a request waited for a row of a shard, by `how` it came: `ahead` (was made), `waited` (was being made), \
          `replayed` (had left the window and was drawn again)",
     ),
-    metric(ROWS_SERVED, Kind::Counter, Unit::Count, "Rows of shards handed out whole; a row of a job counts once a shard"),
+    metric(
+        ROWS_SERVED,
+        Kind::Counter,
+        Unit::Count,
+        "Rows of shards handed out whole; a row of a job counts once a shard",
+    ),
     metric(BYTES_SERVED, Kind::Counter, Unit::Bytes, "Noise bytes handed to the transport"),
     metric(BYTES_PLACED, Kind::Counter, Unit::Bytes, "Noise bytes written to shared memory"),
-    metric(ROWS_REPLAYED, Kind::Counter, Unit::Count, "Rows drawn again from the key for requests behind the window"),
+    metric(
+        ROWS_REPLAYED,
+        Kind::Counter,
+        Unit::Count,
+        "Rows drawn again from the key for requests behind the window",
+    ),
     metric(SHARDS, Kind::Gauge, Unit::Count, "Shards held, by `state`: `restoring`, `ready`, `failed`"),
     metric(STATE_BYTES, Kind::Gauge, Unit::Bytes, "Noise state of the shards held, past normals included"),
     metric(AHEAD_BYTES, Kind::Gauge, Unit::Bytes, "Rows made and kept, and memory kept for others"),
-    metric(AHEAD_ROWS, Kind::Gauge, Unit::Count, "Rows made and not yet asked for, of the shard that has fewest"),
+    metric(
+        AHEAD_ROWS,
+        Kind::Gauge,
+        Unit::Count,
+        "Rows made and not yet asked for, of the shard that has fewest",
+    ),
     metric(
         BEHIND_ROWS,
         Kind::Gauge,
@@ -63,9 +78,16 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(SNAPSHOT_SECONDS, Kind::Histogram, Unit::Seconds, "Time to write one shard's state to the store"),
 ];
 
+/// Kinds of errors that are there from the start: a first one is then an increase.
+const REFUSALS: [&str; 4] = ["fenced", "invalid_argument", "not_owner", "range_unavailable"];
+
 /// Call after the recorder is installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
+    let counters =
+        [VALUES_GENERATED, ROWS_SERVED, BYTES_SERVED, BYTES_PLACED, ROWS_REPLAYED, LEASES_TAKEN, LEASES_LOST];
+    counters.into_iter().for_each(|name| counter!(name).increment(0));
+    REFUSALS.into_iter().for_each(|kind| counter!(ERRORS, "kind" => kind).increment(0));
 }
 
 #[cfg(test)]

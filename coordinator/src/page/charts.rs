@@ -3,7 +3,7 @@
 use plot::{Axis, Chart, Lines, Series, svg};
 use tokio::time::Instant;
 
-use crate::watch::Watched;
+use crate::watch::{Cost, Watched};
 
 /// As SVG elements; nothing where there is too little to draw.
 pub fn charts(watched: &Watched, delta: f64, now: Instant) -> String {
@@ -28,7 +28,12 @@ fn rows(watched: &Watched, now: Instant) -> Option<Lines> {
 /// The figures that were worked out while this coordinator ran, below the plan's.
 fn privacy(watched: &Watched, delta: f64) -> Option<Lines> {
     let (spent, planned) = watched.costs()?;
-    let points: Vec<_> = spent.iter().map(|(rows, cost)| (*rows as f64, cost.epsilon.into())).collect();
+    // Steps: until a figure is worked out for fewer rows, that of more rows holds for them.
+    let step = |[(before, _), (rows, cost)]: &[(u64, Cost); 2]| {
+        [(*before as f64, cost.epsilon.into()), (*rows as f64, cost.epsilon.into())]
+    };
+    let mut points = vec![(spent.first()?.0 as f64, spent.first()?.1.epsilon.into())];
+    points.extend(spent.array_windows().flat_map(step));
     let first = spent.first()?.0 as f64;
     let level = |rows: f64| (rows, planned.epsilon.into());
     let limit = Series {

@@ -36,7 +36,9 @@ impl Coordinator {
             body.push_str(&left_out(lively.len() - MOST_JOBS, "jobs"));
         }
         if lively.is_empty() {
-            body.push_str("<section><p>No jobs yet: <code>rustle job create</code> makes one.</p></section>\n");
+            body.push_str(
+                "<section><p>No jobs yet: <code>rustle job create</code> makes one.</p></section>\n",
+            );
         }
         let head = ["worker", "endpoint", "shards", "last heard, ms ago"];
         body.push_str("<section><h2>Workers</h2>\n");
@@ -45,7 +47,10 @@ impl Coordinator {
         }));
         body.push_str("</section>\n");
         if !destroyed.is_empty() {
-            body.push_str(&format!("<p class=\"quiet\">Destroyed jobs: {}</p>\n", count(destroyed.len() as u64)));
+            body.push_str(&format!(
+                "<p class=\"quiet\">Destroyed jobs: {}</p>\n",
+                count(destroyed.len() as u64)
+            ));
         }
         document(&body)
     }

@@ -77,12 +77,17 @@ mod tests {
     fn numbers_are_short() {
         assert_eq!(cell(&json!(1234567)), "1\u{2009}234\u{2009}567");
         assert_eq!([0, 7, 1000].map(count).join(" "), "0 7 1\u{2009}000");
-        assert_eq!([0_u64, 1023, 1536, 10 << 30].map(|n| bytes(&json!(n))).join(", "), "0 B, 1023 B, 1.5 KiB, 10.0 GiB");
+        assert_eq!(
+            [0_u64, 1023, 1536, 10 << 30].map(|n| bytes(&json!(n))).join(", "),
+            "0 B, 1023 B, 1.5 KiB, 10.0 GiB"
+        );
     }
 
     #[test]
     fn privacy_is_rounded_up() {
-        for (value, text) in [(1.2341, "1.24"), (0.01231, "0.0124"), (12.31, "12.4"), (1234.2, "1240"), (0.0, "0")] {
+        for (value, text) in
+            [(1.2341, "1.24"), (0.01231, "0.0124"), (12.31, "12.4"), (1234.2, "1240"), (0.0, "0")]
+        {
             assert_eq!(rounded_up(value), text);
         }
     }

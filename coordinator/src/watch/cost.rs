@@ -88,7 +88,9 @@ mod tests {
     #[test]
     fn points_are_never_before_the_row() {
         let meter = meter(1.0).unwrap();
-        for (next_row, point) in [(0, 0), (1, 10), (10, 10), (11, 20), (999, 1000), (1000, 1000), (5000, 1000)] {
+        for (next_row, point) in
+            [(0, 0), (1, 10), (10, 10), (11, 20), (999, 1000), (1000, 1000), (5000, 1000)]
+        {
             assert_eq!(meter.point(next_row), point);
         }
     }
