@@ -21,7 +21,9 @@ fn work_until_data(load: &mut Load, prometheus: &Prometheus, mut waiting: Vec<Qu
         if waiting.is_empty() {
             return;
         }
-        assert!(Instant::now() < deadline, "no data after {PATIENCE:?}: {waiting:#?}");
+        let left: Vec<_> =
+            waiting.iter().map(|query| format!("{}: {}", query.panel, query.expression)).collect();
+        assert!(Instant::now() < deadline, "no data after {PATIENCE:?}: {left:#?}");
         std::thread::sleep(Duration::from_millis(250));
     }
 }
@@ -53,7 +55,7 @@ fn every_query_of_panels_and_alerts_gives_data() {
     let metrics = |base: &str| tests::get(base, "/metrics");
     let mut seen = check_exposition(&metrics(&coordinator));
     seen.extend(check_exposition(&metrics(&workers[0])));
-    let missing: Vec<_> = defined().keys().filter(|name| !seen.contains(**name)).collect();
+    let missing: Vec<_> = defined().into_keys().filter(|name| !seen.contains(*name)).collect();
     assert!(missing.is_empty(), "defined and never seen: {missing:?}");
 
     // Every rule runs, and what it names is there: an alert on a name that was misspelt would be silent for ever.
