@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Mechanism, Plan};
+use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::JobId;
 use tests::{TestCluster, flags, job, small_plan, start_with};
 
@@ -16,8 +16,12 @@ pub struct Load {
     next_row: u64,
 }
 
+/// Users take part often enough that a run's privacy is spent in steps.
 pub fn plan() -> Plan {
-    small_plan(Mechanism::Blt { theta: vec![0.999, 0.9, 0.3], omega: vec![0.01, 0.2, 0.3] }, ITERATIONS)
+    let blt = Mechanism::Blt { theta: vec![0.999, 0.9, 0.3], omega: vec![0.01, 0.2, 0.3] };
+    let small = small_plan(blt, ITERATIONS);
+    let participation = Participation { min_sep: 250, max_participations: 16 };
+    Plan::new(PlanSpec { participation, noise_multiplier: 4.0, ..small.spec().clone() }).unwrap()
 }
 
 impl Load {

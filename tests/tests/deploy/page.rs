@@ -1,6 +1,7 @@
 //! The status page in a real browser.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tests::get;
@@ -47,10 +48,14 @@ fn the_page_shows_the_job_and_fits_a_phone() {
     let mut load = Load::start();
     let (coordinator, _) = load.addresses();
     let shown = || get(&coordinator, "/");
-    while shown().matches("<svg").count() < 2 {
-        (0..5).for_each(|_| load.work());
+    // Slowly enough that it is seen on the way.
+    for _ in 0..160 {
+        load.work();
+        std::thread::sleep(Duration::from_millis(40));
     }
-    (0..40).for_each(|_| load.work());
+    while shown().matches("<svg").count() < 2 {
+        load.work();
+    }
     let dir = TempDir::new().unwrap();
     let url = format!("http://{coordinator}/");
     let dom = chromium(dir.path(), &["--dump-dom", &url]);
@@ -74,7 +79,7 @@ fn the_page_shows_the_job_and_fits_a_phone() {
     let picture = picture.unwrap_or_else(|| dir.path().join("page.png"));
     std::fs::create_dir_all(picture.parent().unwrap()).unwrap();
     let shot = format!("--screenshot={}", picture.display());
-    chromium(dir.path(), &["--window-size=900,1750", &shot, &url]);
+    chromium(dir.path(), &["--window-size=900,1420", &shot, &url]);
     let png = std::fs::read(&picture).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() < 200_000, "{} bytes", png.len());
 }
