@@ -1,0 +1,130 @@
+//! From a connection and a header to what a caller may do.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::{Extensions, HeaderMap};
+use metrics::counter;
+use tracing::warn;
+
+use super::{Admitted, Grant, Identity, SparseLog, Tokens, table};
+use crate::connection::Peer;
+use crate::metric_definitions::CALLS_REFUSED;
+
+/// Why a call is not answered. Callers learn this much and no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No credentials, or none that count.
+    Unauthenticated,
+    /// Known, and not entitled.
+    Forbidden,
+    /// Too much at once; later it may go.
+    Busy { what: &'static str, limit: String },
+    TooLarge { limit: usize },
+    TooSlow { limit: std::time::Duration },
+}
+
+/// Tells callers apart, for limits a caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientKey(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub key: ClientKey,
+    /// `None`: nobody is asked who they are.
+    grants: Option<Vec<Grant>>,
+}
+
+/// What a server asks of its callers.
+#[derive(Debug, Default)]
+pub struct Authenticator {
+    /// Ours, where there is TLS: certificates of other trust domains count for nothing.
+    own: Option<Identity>,
+    tokens: Option<Tokens>,
+    said: SparseLog,
+}
+
+impl Authenticator {
+    pub fn new(own: Option<Identity>, tokens: Option<Tokens>) -> Self {
+        Self { own, tokens, said: SparseLog::default() }
+    }
+
+    /// Who this is. An error where who they are has to be shown and was not.
+    pub fn caller(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let peer = extensions.get::<Peer>();
+        let address = match peer {
+            Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(*address),
+            _ => None,
+        };
+        let shown = self.shown(peer, headers).inspect_err(|_| self.note(address, "not known"))?;
+        let key = match &shown {
+            Some((name, _)) => name.as_str().into(),
+            None => address.map_or_else(|| "local".into(), |address| address.to_string().into()),
+        };
+        Ok(Caller { key: ClientKey(key), grants: shown.map(|(_, grants)| grants) })
+    }
+
+    /// What counts of a certificate and a token: `None` where neither is asked for.
+    fn shown(
+        &self,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<Option<(String, Vec<Grant>)>, Refusal> {
+        let is_local = peer == Some(&Peer::Local);
+        let mut name = String::new();
+        let mut grants = Vec::new();
+        if let Some(Peer::Certified(_, Some(identity))) = peer
+            && self.own.as_ref().is_some_and(|own| own.trust_domain == identity.trust_domain)
+        {
+            name = identity.role.to_string();
+            grants.push(Grant::of(identity));
+        }
+        if let Some(tokens) = &self.tokens
+            && let Some(presented) = headers.get(AUTHORIZATION)
+        {
+            // A token that doesn't count is refused, whatever else is shown: something is wrong with it.
+            let (digest, grant) = tokens.find(presented.as_bytes()).ok_or(Refusal::Unauthenticated)?;
+            name = format!("{name} {}", &digest[..12]);
+            grants.push(grant);
+        }
+        let nobody_asks = self.own.is_none() && self.tokens.is_none();
+        match grants.is_empty() {
+            false => Ok(Some((name, grants))),
+            true if is_local || nobody_asks => Ok(None),
+            true => Err(Refusal::Unauthenticated),
+        }
+    }
+
+    /// May this caller call that at all? What it may say there, its handler asks.
+    pub fn admit(&self, caller: &Caller, path: &str) -> Result<Admitted, Refusal> {
+        let Some(grants) = &caller.grants else { return Ok(Admitted::everyone()) };
+        let roles = table::find(path).map_or(&[][..], |rule| rule.roles);
+        let admitting: Arc<[Grant]> =
+            grants.iter().filter(|grant| roles.contains(&grant.role)).cloned().collect();
+        match admitting.is_empty() {
+            false => Ok(Admitted(Some(admitting))),
+            true => {
+                self.note_caller(&caller.key.0, path);
+                Err(Refusal::Forbidden)
+            }
+        }
+    }
+
+    fn note(&self, address: Option<IpAddr>, what: &str) {
+        counter!(CALLS_REFUSED, "reason" => "unauthenticated").increment(1);
+        let peer = address.map_or_else(|| "local".to_owned(), |address| address.to_string());
+        if self.said.is_due(&peer) {
+            warn!(peer, what, "a caller was refused");
+        }
+    }
+
+    fn note_caller(&self, peer: &str, path: &str) {
+        counter!(CALLS_REFUSED, "reason" => "forbidden").increment(1);
+        if self.said.is_due(peer) {
+            // The path is the caller's own words, unless it is one of ours.
+            let method = table::find(path).map_or("other", |rule| rule.path);
+            warn!(peer, method, "a caller was refused what it may not call");
+        }
+    }
+}
