@@ -44,6 +44,8 @@ pub struct ClusterOptions {
     pub shared_memory: bool,
     /// TLS by certificates of an authority of its own, in the folder `tls` of `dir`.
     pub tls: bool,
+    /// Variables of the processes, beside this process's own.
+    pub environment: Vec<(String, String)>,
 }
 
 impl ClusterOptions {
@@ -59,6 +61,7 @@ impl ClusterOptions {
             unix: false,
             shared_memory: false,
             tls: false,
+            environment: vec![],
         }
     }
 }
@@ -137,6 +140,10 @@ impl LocalCluster {
         Ok(Dialing { credentials, ..Dialing::default() })
     }
 
+    pub fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
+    }
+
     fn tls_flags(&self, role: &Role) -> anyhow::Result<Vec<String>> {
         Ok(match self.options.tls {
             true => vec!["--tls-dir".into(), self.certificate(role)?.display().to_string()],
@@ -158,7 +165,7 @@ impl LocalCluster {
         flags.extend(["--data-dir".into(), self.options.dir.join("coordinator").display().to_string()]);
         flags.extend(self.tls_flags(&Role::Coordinator)?);
         flags.extend(self.options.coordinator_flags.clone());
-        let process = Process::start(&self.options.program, "coordinator", &self.options.dir, flags, None)?;
+        let process = Process::start(&self.options, "coordinator", flags, None)?;
         self.url = process.grpc().to_owned();
         let address = self.url.trim_start_matches("http://").trim_start_matches("https://");
         self.coordinator_address = address.to_owned();
@@ -189,8 +196,7 @@ impl LocalCluster {
         }
         flags.extend(self.tls_flags(&Role::Worker(name.clone()))?);
         flags.extend(self.options.worker_flags.clone());
-        let process =
-            Process::start(&self.options.program, &name, &self.options.dir, flags, Some(&self.key))?;
+        let process = Process::start(&self.options, &name, flags, Some(&self.key))?;
         self.workers[index] = Some(process);
         Ok(())
     }
