@@ -27,3 +27,19 @@ impl Hardening {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{dumpable_behavior, getrlimit};
+
+    use super::*;
+
+    #[test]
+    fn a_hardened_process_cannot_be_dumped() {
+        Hardening { allow_core_dumps: true, lock_memory: false }.apply().unwrap();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        Hardening::default().apply().unwrap();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+        assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: Some(0) });
+    }
+}

@@ -54,7 +54,7 @@ fn flooder(cluster: &TestCluster) -> Connections {
 fn silent_connections_are_capped_and_closed() {
     let cluster = secured(&["--max-connections-per-address", "40"]);
     let mut open: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(address(&cluster)).unwrap()).collect();
-    let mut is_closed = |stream: &mut TcpStream, patience: Duration| {
+    let is_closed = |stream: &mut TcpStream, patience: Duration| {
         stream.set_read_timeout(Some(patience)).unwrap();
         matches!(stream.read(&mut [0; 1]), Ok(0)) || stream.read(&mut [0; 1]).is_err_and(is_reset)
     };

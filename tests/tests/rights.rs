@@ -103,8 +103,8 @@ fn every_identity_at_every_rpc() {
     let shown = tests::raw_tls::open(cluster.cluster.url().trim_start_matches("https://"), Some(&dir));
     assert!(shown.is_ok(), "the connection itself is fine: {shown:?}");
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
-    assert!(log.contains("may not call"), "refusals are logged");
-    let lines = log.lines().filter(|line| line.contains("may not call") && line.contains("job/other")).count();
+    assert!(log.contains("may not have"), "refusals are logged");
+    let lines = log.lines().filter(|line| line.contains("may not have") && line.contains("job/other")).count();
     assert_eq!(lines, 1, "once a peer and minute");
 }
 

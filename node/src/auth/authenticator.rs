@@ -42,12 +42,34 @@ pub struct Authenticator {
     /// Ours, where there is TLS: certificates of other trust domains count for nothing.
     own: Option<Identity>,
     tokens: Option<Tokens>,
-    said: SparseLog,
+    refusals: Refusals,
+}
+
+/// Counts every refusal, and says so once a caller and minute.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusals(Arc<SparseLog>);
+
+impl Refusals {
+    fn unauthenticated(&self, address: Option<IpAddr>) {
+        counter!(CALLS_REFUSED, "reason" => "unauthenticated").increment(1);
+        let peer = address.map_or_else(|| "local".to_owned(), |address| address.to_string());
+        if self.0.is_due(&peer) {
+            warn!(peer, "a caller showed nothing that counts");
+        }
+    }
+
+    /// `what` is none of the caller's own words.
+    pub fn forbidden(&self, caller: &ClientKey, what: &'static str) {
+        counter!(CALLS_REFUSED, "reason" => "forbidden").increment(1);
+        if self.0.is_due(&caller.0) {
+            warn!(peer = %caller.0, what, "a caller was refused what it may not have");
+        }
+    }
 }
 
 impl Authenticator {
     pub fn new(own: Option<Identity>, tokens: Option<Tokens>) -> Self {
-        Self { own, tokens, said: SparseLog::default() }
+        Self { own, tokens, refusals: Refusals::default() }
     }
 
     /// Who this is. An error where who they are has to be shown and was not.
@@ -57,7 +79,8 @@ impl Authenticator {
             Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(*address),
             _ => None,
         };
-        let shown = self.shown(peer, headers).inspect_err(|_| self.note(address, "not known"))?;
+        let shown = self.shown(peer, headers)
+            .inspect_err(|_| self.refusals.unauthenticated(address))?;
         let key = match &shown {
             Some((name, _)) => name.as_str().into(),
             None => address.map_or_else(|| "local".into(), |address| address.to_string().into()),
@@ -100,31 +123,63 @@ impl Authenticator {
     pub fn admit(&self, caller: &Caller, path: &str) -> Result<Admitted, Refusal> {
         let Some(grants) = &caller.grants else { return Ok(Admitted::everyone()) };
         let roles = table::find(path).map_or(&[][..], |rule| rule.roles);
-        let admitting: Arc<[Grant]> =
+        let admitting: Vec<Grant> =
             grants.iter().filter(|grant| roles.contains(&grant.role)).cloned().collect();
-        match admitting.is_empty() {
-            false => Ok(Admitted(Some(admitting))),
-            true => {
-                self.note_caller(&caller.key.0, path);
-                Err(Refusal::Forbidden)
-            }
+        if admitting.is_empty() {
+            // A path is the caller's own words, unless it is one of ours.
+            self.refusals.forbidden(&caller.key, table::find(path).map_or("other", |rule| rule.path));
+            return Err(Refusal::Forbidden);
+        }
+        Ok(Admitted::known(caller.key.clone(), admitting, self.refusals.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn identity(uri: &str) -> Option<Identity> {
+        Some(Identity::parse(uri).unwrap())
+    }
+
+    fn ask(own: Option<&str>, peer: Peer, path: &str) -> Result<(), Refusal> {
+        let authenticator = Authenticator::new(own.and_then(identity), None);
+        let mut extensions = Extensions::new();
+        extensions.insert(peer);
+        let caller = authenticator.caller(&extensions, &HeaderMap::new())?;
+        authenticator.admit(&caller, path).map(|_| ())
+    }
+
+    #[test]
+    fn certificates_count_in_their_own_trust_domain() {
+        let own = Some("spiffe://here/rustle/coordinator");
+        let list = |identity| ask(own, Peer::Certified(HERE, identity), "/rustle.v1.Jobs/ListJobs");
+        assert_eq!(list(identity("spiffe://here/rustle/operator")), Ok(()));
+        assert_eq!(list(identity("spiffe://elsewhere/rustle/operator")), Err(Refusal::Unauthenticated));
+        assert_eq!(list(None), Err(Refusal::Unauthenticated));
+        assert_eq!(list(identity("spiffe://here/rustle/scraper")), Err(Refusal::Forbidden));
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_may_not_be_called() {
+        let own = Some("spiffe://here/rustle/coordinator");
+        let peer = Peer::Certified(HERE, identity("spiffe://here/rustle/operator"));
+        for path in ["/rustle.v1.Jobs/Unheard", "/other.Service/Get", "/", ""] {
+            assert_eq!(ask(own, peer.clone(), path), Err(Refusal::Forbidden), "{path}");
         }
     }
 
-    fn note(&self, address: Option<IpAddr>, what: &str) {
-        counter!(CALLS_REFUSED, "reason" => "unauthenticated").increment(1);
-        let peer = address.map_or_else(|| "local".to_owned(), |address| address.to_string());
-        if self.said.is_due(&peer) {
-            warn!(peer, what, "a caller was refused");
-        }
-    }
-
-    fn note_caller(&self, peer: &str, path: &str) {
-        counter!(CALLS_REFUSED, "reason" => "forbidden").increment(1);
-        if self.said.is_due(peer) {
-            // The path is the caller's own words, unless it is one of ours.
-            let method = table::find(path).map_or("other", |rule| rule.path);
-            warn!(peer, method, "a caller was refused what it may not call");
-        }
+    #[test]
+    fn a_connection_that_says_nothing_of_itself_is_nobody() {
+        let own = Some("spiffe://here/rustle/coordinator");
+        let path = "/rustle.v1.Jobs/ListJobs";
+        assert_eq!(ask(own, Peer::Plain(HERE), path), Err(Refusal::Unauthenticated));
+        let authenticator = Authenticator::new(own.and_then(identity), None);
+        let caller = authenticator.caller(&Extensions::new(), &HeaderMap::new());
+        assert_eq!(caller.unwrap_err(), Refusal::Unauthenticated);
+        assert_eq!(ask(own, Peer::Local, path), Ok(()), "this user's own processes");
+        assert_eq!(ask(None, Peer::Plain(HERE), path), Ok(()), "nobody asks");
     }
 }
