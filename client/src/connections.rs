@@ -123,8 +123,9 @@ impl Connections {
     }
 
     fn answers(&self, endpoint: &str) -> bool {
-        let is_open = self.open.lock().unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&(endpoint.to_owned(), Expected::Worker));
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = open.contains_key(&(endpoint.to_owned(), Expected::Worker));
+        drop(open);
         is_open || endpoint.strip_prefix("unix://").is_some_and(|path| UnixStream::connect(path).is_ok())
     }
 
@@ -176,8 +177,8 @@ fn refused(error: DialError) -> ServiceError {
 }
 
 fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint> {
-    let refused =
-        || ServiceError::invalid("endpoint", format!("{endpoint:?}"), "http://host:port, https://host:port or unix:///path");
+    let allowed = "http://host:port, https://host:port or unix:///path";
+    let refused = || ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed);
     let parsed = Endpoint::from_shared(endpoint.to_owned()).map_err(|_| refused())?;
     let is_tcp = endpoint.starts_with("http://") || endpoint.starts_with("https://");
     let parsed = match is_unix(endpoint) {
@@ -230,7 +231,9 @@ mod tests {
     #[tokio::test]
     async fn beyond_this_host_there_is_tls_or_a_flag() {
         let plain = Connections::new();
-        for remote in ["http://10.0.0.1:7", "http://node-1:7", "http://[2001:db8::1]:7", "https://127.0.0.1:7"] {
+        for remote in
+            ["http://10.0.0.1:7", "http://node-1:7", "http://[2001:db8::1]:7", "https://127.0.0.1:7"]
+        {
             let error = plain.channel(remote, Expected::Worker).unwrap_err().to_string();
             assert!(error.contains("--tls-dir") && error.contains(remote), "{error}");
         }

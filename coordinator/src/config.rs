@@ -228,8 +228,7 @@ mod tests {
     async fn public_addresses_need_the_flag() {
         let options = |insecure_listen| {
             let security = SecurityArgs { insecure_listen, ..Default::default() };
-            let args =
-                CoordinatorArgs { listen: Some("0.0.0.0:0".into()), security, ..Default::default() };
+            let args = CoordinatorArgs { listen: Some("0.0.0.0:0".into()), security, ..Default::default() };
             resolve(args, &[]).unwrap()
         };
         let error = format!("{:#}", options(false).bind().await.unwrap_err());

@@ -51,7 +51,8 @@ pub async fn run_with(
         .await
         .context("opening")??;
     let coordinator = Arc::new(coordinator);
-    let (address, metrics_address) = (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
+    let (address, metrics_address) =
+        (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
     let watched = Arc::downgrade(&coordinator);

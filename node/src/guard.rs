@@ -62,7 +62,8 @@ impl Guard {
             let limit = format!("{} a second", self.limits.calls_per_second);
             return Err(Refusal::Busy { what: "this caller's rate of calls", limit });
         }
-        let busy = |_| Refusal::Busy { what: "room for calls", limit: format!("{} at once", self.limits.calls) };
+        let busy =
+            |_| Refusal::Busy { what: "room for calls", limit: format!("{} at once", self.limits.calls) };
         let permit = self.calls.clone().try_acquire_owned().map_err(busy)?;
         request.extensions_mut().insert(admitted);
         request.extensions_mut().insert(caller.key);

@@ -90,7 +90,9 @@ impl Acceptor {
 
     async fn take_tcp(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let address = from.ip().to_canonical();
-        let Some(slot) = self.slots.take(address) else { return self.refuse(address, "too many connections") };
+        let Some(slot) = self.slots.take(address) else {
+            return self.refuse(address, "too many connections");
+        };
         if let Err(error) = stream.set_nodelay(true) {
             return self.refuse(address, error);
         }
@@ -122,7 +124,9 @@ impl Acceptor {
             Ok(peer) => return self.refuse(address, format!("user {} is not {own}", peer.uid())),
             Err(error) => return self.refuse(address, error),
         }
-        let Some(slot) = self.slots.take(address) else { return self.refuse(address, "too many connections") };
+        let Some(slot) = self.slots.take(address) else {
+            return self.refuse(address, "too many connections");
+        };
         self.hand_on(Connection::new(Transport::Unix(stream), Peer::Local, slot, PREFACE_LIMIT)).await;
     }
 

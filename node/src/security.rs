@@ -46,7 +46,7 @@ pub struct SecurityArgs {
     /// Open connections of one IP address [default: 1024]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_connections_per_address: Option<String>,
-    /// Calls under way on one connection [default: 64]
+    /// Calls under way on one connection [default: 128]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_streams: Option<String>,
     /// Calls under way, of all callers [default: 4096]
@@ -121,15 +121,15 @@ impl SecurityArgs {
                 self.max_calls_per_second,
                 of.calls_per_second as usize,
             )? as u32,
-            slice_bytes: layers.with_default("max_slice_bytes", self.max_slice_bytes, "16GiB", parse_bytes)?,
+            slice_bytes: layers.with_default(
+                "max_slice_bytes",
+                self.max_slice_bytes,
+                "16GiB",
+                parse_bytes,
+            )?,
             connection_age: layers.with_default("max_connection_age", self.max_connection_age, "1h", age)?,
         };
-        Ok(Security {
-            tls,
-            insecure_listen,
-            limits,
-            hardening: Hardening { allow_core_dumps, lock_memory },
-        })
+        Ok(Security { tls, insecure_listen, limits, hardening: Hardening { allow_core_dumps, lock_memory } })
     }
 }
 
@@ -190,7 +190,10 @@ impl Secured {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     let allowed = 1..=u32::MAX as usize;
-    text.parse().ok().filter(|count| allowed.contains(count)).ok_or_else(|| "allowed: 1 to 4294967295".to_owned())
+    text.parse()
+        .ok()
+        .filter(|count| allowed.contains(count))
+        .ok_or_else(|| "allowed: 1 to 4294967295".to_owned())
 }
 
 fn age(text: &str) -> Result<Duration, String> {

@@ -120,7 +120,9 @@ impl WorkerArgs {
             _ => None,
         };
         if secret.is_none() && self.key_dir.is_none() {
-            bail!("no key given; allowed: --key-file, --key-fd, --key-credential, --key-command or --key-dir");
+            bail!(
+                "no key given; allowed: --key-file, --key-fd, --key-credential, --key-command or --key-dir"
+            );
         }
         let default = secret
             .map(|secret| JobKey::from_bytes(secret.expose_secret()))

@@ -29,9 +29,9 @@ use node::{
     auth::Bearer,
     cpu_pool::CpuPool,
     dial::Dialing,
+    limits::Budget,
     listen::bind_loopback_checked,
     listener::{ListenAddress, Listener},
-    limits::Budget,
     local_socket::{LocalSocket, host_id},
     metrics_endpoint::MetricsEndpoint,
     readiness::Readiness,
@@ -118,7 +118,8 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
     let listeners = Listeners::bind(&args, &security).await?;
     let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
-    let (address, metrics_address) = (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
+    let (address, metrics_address) =
+        (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let leases = Leases::new(keyring, Limits::new(pool, &args));
     let regions = Regions::new(copying, args.shm_bytes);

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, noise, plan, serve, token, up, verify,
+    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, noise, plan, serve,
+    token, up, verify,
 };
 use crate::output::Format;
 

@@ -45,7 +45,8 @@ impl Authority {
             let path = dir.join(name);
             fs::read_to_string(&path).with_context(|| format!("certificate authority: {}", path.display()))
         };
-        let key = KeyPair::from_pem(&Zeroizing::new(read("ca.key")?)).context("the authority's key, ca.key")?;
+        let key =
+            KeyPair::from_pem(&Zeroizing::new(read("ca.key")?)).context("the authority's key, ca.key")?;
         let issuer = Issuer::new(authority_params(), key);
         Ok(Self { issuer, certificate: read("ca.pem")?, trust_domain: trust_domain.to_owned() })
     }

@@ -32,7 +32,8 @@ impl Scan {
     pub fn look(&mut self, origin: &str, haystack: &[u8]) {
         self.bytes += haystack.len() as u64;
         for (at, start) in haystack.windows(WINDOW).enumerate() {
-            let Some(patterns) = <&[u8; WINDOW]>::try_from(start).ok().and_then(|s| self.patterns.get(s)) else {
+            let Some(patterns) = <&[u8; WINDOW]>::try_from(start).ok().and_then(|s| self.patterns.get(s))
+            else {
                 continue;
             };
             let found = patterns.iter().filter(|(pattern, _)| haystack[at..].starts_with(pattern));

@@ -1,6 +1,9 @@
 //! No secret leaves by a side door: a cluster with known secrets runs at trace level, and everything it writes is
 //! searched for them.
 
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use client::{Client, Connections};
@@ -43,7 +46,8 @@ impl Watched {
         assert!(made.status.success());
         let mut options = ClusterOptions::new(program(), dir.path().to_owned(), 2);
         options.tls = true;
-        options.environment = vec![("RUST_LOG".into(), "trace".into()), ("RUST_BACKTRACE".into(), "1".into())];
+        options.environment =
+            vec![("RUST_LOG".into(), "trace".into()), ("RUST_BACKTRACE".into(), "1".into())];
         options.coordinator_flags = flags(&["--heartbeat", "50ms", "--lease-ttl", "700ms"]);
         options.coordinator_flags.extend(flags(&["--tokens-file", &tokens.display().to_string()]));
         let cluster = LocalCluster::start(options, key).unwrap();
@@ -93,7 +97,8 @@ impl Watched {
         fs::set_permissions(&unknown, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
         let stranger = self.client(&Role::Operator, Some(Bearer::from_file(&unknown).unwrap()));
         let other = self.client(&Role::Job("other".into()), None);
-        for (client, what) in [(&stranger, "one"), (&other, "one"), (&trainer, "another"), (&operator, "one")] {
+        for (client, what) in [(&stranger, "one"), (&other, "one"), (&trainer, "another"), (&operator, "one")]
+        {
             let error =
                 self.runtime.block_on(client.fetch_into(fetch("watched", what), &mut out)).unwrap_err();
             self.errors.push(format!("{error} {error:?}"));
@@ -154,7 +159,10 @@ fn secrets_are_nowhere_but_where_they_belong() {
     let key: [u8; 32] = Sha256::digest(b"a key that this test knows").into();
     fs::write(&planted, format!("INFO key={}", hex::encode(&key[5..13]))).unwrap();
     watched.look();
-    assert!(watched.scan.hits.iter().any(|hit| hit.contains("planted.log")), "the planted leak was not found");
+    assert!(
+        watched.scan.hits.iter().any(|hit| hit.contains("planted.log")),
+        "the planted leak was not found"
+    );
     assert!(watched.scan.hits.iter().all(|hit| hit.contains("planted.log")), "{:?}", watched.scan.hits);
 }
 

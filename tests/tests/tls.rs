@@ -1,5 +1,8 @@
 //! Who gets a connection: the right certificates work, and every wrong one is refused.
 
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
 use std::{fs, path::Path, time::Duration};
 
 use client::{Client, Connections};
@@ -70,8 +73,7 @@ fn wrong_certificates_get_no_connection() {
     own.issue(&of("expired"), &Role::Operator, Duration::ZERO).unwrap();
     // Certificates count whole seconds.
     std::thread::sleep(Duration::from_millis(2_100));
-    for (name, shown) in
-        [("none", None), ("foreign", Some(of("foreign"))), ("expired", Some(of("expired")))]
+    for (name, shown) in [("none", None), ("foreign", Some(of("foreign"))), ("expired", Some(of("expired")))]
     {
         for address in [&address(&cluster), &worker] {
             let answer = raw_tls::open(address, shown.as_deref());

@@ -28,7 +28,9 @@ fn worded(refusal: Refusal) -> Status {
         Refusal::TooLarge { limit } => {
             ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
         }
-        Refusal::TooSlow { limit } => ServiceError::Unavailable { what: format!("an answer within {limit:?}") },
+        Refusal::TooSlow { limit } => {
+            ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
+        }
     })
 }
 

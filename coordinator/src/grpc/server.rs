@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use node::listener::Listener;
-use node::security::Secured;
 use node::rpc_metrics::RpcMetricsLayer;
+use node::security::Secured;
 use node::trace_propagation::TraceLayer;
 use proto::pb::{
     jobs_server::{self, JobsServer},

@@ -20,9 +20,16 @@ pub enum Refusal {
     /// Known, and not entitled.
     Forbidden,
     /// Too much at once; later it may go.
-    Busy { what: &'static str, limit: String },
-    TooLarge { limit: usize },
-    TooSlow { limit: std::time::Duration },
+    Busy {
+        what: &'static str,
+        limit: String,
+    },
+    TooLarge {
+        limit: usize,
+    },
+    TooSlow {
+        limit: std::time::Duration,
+    },
 }
 
 /// Tells callers apart, for limits a caller.
@@ -79,8 +86,7 @@ impl Authenticator {
             Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(*address),
             _ => None,
         };
-        let shown = self.shown(peer, headers)
-            .inspect_err(|_| self.refusals.unauthenticated(address))?;
+        let shown = self.shown(peer, headers).inspect_err(|_| self.refusals.unauthenticated(address))?;
         let key = match &shown {
             Some((name, _)) => name.as_str().into(),
             None => address.map_or_else(|| "local".into(), |address| address.to_string().into()),

@@ -21,7 +21,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub enum TokenError {
     #[error("tokens file {path} cannot be read: {source}")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("tokens file {path} can be written by others (mode {mode:04o}); allowed: 0600, 0644 and stricter")]
+    #[error(
+        "tokens file {path} can be written by others (mode {mode:04o}); allowed: 0600, 0644 and stricter"
+    )]
     Mode { path: PathBuf, mode: u32 },
     #[error("tokens file {path}, line {line}: {reason}")]
     Line { path: PathBuf, line: usize, reason: String },
@@ -127,11 +129,7 @@ fn read(path: &Path) -> Result<Entries, TokenError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
-            parse(line).map_err(|reason| TokenError::Line {
-                path: path.to_owned(),
-                line: number + 1,
-                reason,
-            })
+            parse(line).map_err(|reason| TokenError::Line { path: path.to_owned(), line: number + 1, reason })
         })
         .collect()
 }

@@ -21,7 +21,8 @@ pub struct Limits {
     /// Open connections, of all callers and of one IP address.
     pub connections: usize,
     pub connections_per_address: usize,
-    /// Calls under way on one connection.
+    /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
+    /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
     /// Calls under way, of all callers.
     pub calls: usize,
@@ -43,7 +44,7 @@ impl Default for Limits {
         Self {
             connections: 4096,
             connections_per_address: 1024,
-            streams: 64,
+            streams: 128,
             calls: 4096,
             calls_per_second: 20_000,
             slice_bytes: 16 << 30,

@@ -40,7 +40,8 @@ impl Service<Uri> for Connector {
             if uri.scheme_str() != Some("https") {
                 return Err(refused(format!("{uri} is not https")));
             }
-            let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+            let host =
+                uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
             let name = ServerName::try_from(host.clone()).map_err(refused)?;
             let dialing = TcpStream::connect((host, uri.port_u16().unwrap_or(443)));
             let stream = within(CONNECT_LIMIT, dialing).await?;

@@ -82,7 +82,8 @@ impl TlsFiles {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let unreadable = |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
+    let unreadable =
+        |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|error| unreadable(&error))?;
     file.take(LARGEST).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
@@ -95,7 +96,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let unreadable = |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
+    let unreadable =
+        |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
     let mut text = Zeroizing::new(Vec::with_capacity(LARGEST as usize));
     let file = open_private(path).map_err(|error| unreadable(&error))?;
     file.take(LARGEST).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
@@ -103,4 +105,3 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&text)
         .map_err(|_| TlsError::Empty { path: path.to_owned(), wanted: "private key" })
 }
-

@@ -19,7 +19,9 @@ pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("{given} given without the others; allowed: --tls-dir, or --tls-ca, --tls-cert and --tls-key together")]
+    #[error(
+        "{given} given without the others; allowed: --tls-dir, or --tls-ca, --tls-cert and --tls-key together"
+    )]
     Incomplete { given: &'static str },
     #[error("TLS file {path} cannot be read: {reason}")]
     Read { path: PathBuf, reason: String },

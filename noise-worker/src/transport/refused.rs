@@ -12,7 +12,9 @@ pub fn worded(refusal: Refusal) -> Status {
         Refusal::TooLarge { limit } => {
             ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
         }
-        Refusal::TooSlow { limit } => ServiceError::Unavailable { what: format!("an answer within {limit:?}") },
+        Refusal::TooSlow { limit } => {
+            ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
+        }
     };
     metrics::counter!(crate::metric_definitions::ERRORS, "kind" => error.kind()).increment(1);
     error.into()

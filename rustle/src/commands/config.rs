@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum, parser::ValueSource};
 use coordinator::CoordinatorArgs;
-use noise_worker::config::WorkerArgs;
 use node::settings::{Layers, Setting};
+use noise_worker::config::WorkerArgs;
 use serde::Serialize;
 
 use super::online;

@@ -77,7 +77,9 @@ impl JobCommand {
                 Self::Create(args) => show(&create(args).await?).print(format)?,
                 Self::List(args) => list(&args, format).await?,
                 Self::Show(args) => show(&client(&args).await?.jobs().get(&args.job).await?).print(format)?,
-                Self::Finish(args) => show(&client(&args).await?.jobs().finish(&args.job).await?).print(format)?,
+                Self::Finish(args) => {
+                    show(&client(&args).await?.jobs().finish(&args.job).await?).print(format)?
+                }
                 Self::Destroy(args) => {
                     destroyed(client(&args).await?.jobs().destroy(&args.job).await?).print(format)?
                 }
