@@ -100,16 +100,21 @@ pub fn charge_with<E: From<AccountingError>>(
 ) -> Result<Charge, E> {
     released.check(n)?;
     let planned = sensitivity(0..n)?;
+    // Some rows of C cost no more than all of them, whatever a bound says.
+    let part = |rows: Range<u64>| -> Result<Sensitivity, E> {
+        let found = sensitivity(rows)?;
+        let bound = Sensitivity { value: planned.value, exact: false };
+        Ok(if found.value <= planned.value { found } else { bound })
+    };
     let reached = lineage::reached(released);
     let leading = match reached {
         0 => Sensitivity { value: 0.0, exact: true },
         all if all == n => planned,
-        some => sensitivity(0..some)?,
+        some => part(0..some)?,
     };
-    let stretches = lineage::abandoned(released).into_iter();
-    let abandoned = stretches.map(|(branch, rows)| {
-        let found = sensitivity(rows.clone())?;
-        Ok(Abandoned { branch, rows: (rows.start, rows.end), sensitivity: found.value, exact: found.exact })
+    let stretches = lineage::abandoned(released).into_iter().map(|(branch, rows)| {
+        let Sensitivity { value, exact } = part(rows.clone())?;
+        Ok(Abandoned { branch, rows: (rows.start, rows.end), sensitivity: value, exact })
     });
-    Ok(Charge { planned, reached, leading, abandoned: abandoned.collect::<Result<_, E>>()? })
+    Ok(Charge { planned, reached, leading, abandoned: stretches.collect::<Result<_, E>>()? })
 }

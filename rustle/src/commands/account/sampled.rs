@@ -135,19 +135,25 @@ pub struct BandMf {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Groups {
+pub enum Groups {
     Independent,
     EqualSplit,
 }
 
+impl From<Groups> for Partition {
+    fn from(groups: Groups) -> Self {
+        match groups {
+            Groups::Independent => Self::Independent,
+            Groups::EqualSplit => Self::EqualSplit,
+        }
+    }
+}
+
 impl BandMf {
     pub fn event(&self, noise_multiplier: f64) -> Event {
-        let partition = match self.partition {
-            Groups::Independent => Partition::Independent,
-            Groups::EqualSplit => Partition::EqualSplit,
-        };
         let (q, bands, iterations) = (self.sampling_probability, self.bands, self.iterations);
-        let run = MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, partition);
+        let run =
+            MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, self.partition.into());
         Event::MatrixMechanism(run)
     }
 
