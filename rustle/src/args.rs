@@ -39,7 +39,7 @@ pub enum Command {
     /// What a run promises: ε, δ, ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// The smallest noise multiplier for an (ε, δ)
+    /// The smallest noise multiplier for an (ε, δ), or the most of another number
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
     Report(Box<report::ReportArgs>),

@@ -2,7 +2,7 @@
 
 use accounting::Partition;
 
-use super::{Block, number, power};
+use super::{Block, number};
 use crate::question::Assumed;
 use crate::statement::Statement;
 
@@ -68,8 +68,12 @@ fn sensitivity(statement: &Statement) -> String {
 
 fn participation(statement: &Statement) -> String {
     let (b, k) = (statement.min_sep, statement.max_participations);
+    let only = match statement.sampling {
+        Assumed::AnyOrder => "",
+        _ => "For the figures without sampling, and the noise was designed for it: ",
+    };
     format!(
-        "Rounds i < j in which one unit takes part satisfy j − i ≥ {b}, and there are at most {k} of them. \
+        "{only}Rounds i < j in which one unit takes part satisfy j − i ≥ {b}, and there are at most {k} of them. \
          Nothing here enforces that: whoever forms the batches has to, by a timer on devices, a count of rounds \
          or a fixed order."
     )
@@ -97,8 +101,7 @@ fn sampling(statement: &Statement) -> String {
             "Balls in bins: each unit is put into one of {batches_per_epoch} batches, at random and once, and \
              takes part in that batch of every epoch. Batches stay secret. {samples} samples, seed {seed}; a \
              seed that was chosen by its answer promises nothing. `rustle batches --scheme balls-in-bins` forms \
-             them. δ: {}.",
-            statement.figures.guarantees.first().map_or_else(String::new, |at| power(at.delta))
+             them."
         ),
     }
 }

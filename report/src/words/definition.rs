@@ -3,7 +3,7 @@
 use accounting::Neighbouring;
 
 use super::Block;
-use crate::question::Unit;
+use crate::question::{Assumed, Unit};
 use crate::statement::Statement;
 
 pub(super) fn setting(statement: &Statement) -> Vec<Block> {
@@ -32,13 +32,16 @@ pub(super) fn setting(statement: &Statement) -> Vec<Block> {
 pub(super) fn protected(statement: &Statement) -> Vec<Block> {
     let name = unit(statement.unit);
     let (b, k) = (statement.min_sep, statement.max_participations);
+    let rule = match statement.sampling {
+        Assumed::AnyOrder => format!("the participation rule (at most {k} rounds, at least {b} apart)"),
+        _ => "what is assumed of sampling below".to_owned(),
+    };
     vec![
         Block::point(
             "Data covered",
             format!(
                 "All contributions of one {name} to this one run, each clipped to norm {} before it is \
-                 summed. A {name} that breaks the participation rule (at most {k} rounds, at least {b} apart) \
-                 loses its own guarantee; that of others stands.",
+                 summed. A {name} that breaks {rule} loses its own guarantee; that of others stands.",
                 statement.clip_norm
             ),
         ),

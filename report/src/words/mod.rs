@@ -68,8 +68,12 @@ fn figures(label: &'static str, statement: &Statement, figures: &Figures) -> Blo
         }
     }
     let mu = number(figures.mu);
+    let estimated = figures.guarantees.iter().any(|at| at.delta_upper_bound.is_some());
     text.push_str(&match figures.rho {
         Some(rho) => format!("; ρ = {} of zero-concentrated DP, μ = {mu} of Gaussian DP", number(rho)),
+        None if estimated => {
+            format!("; these ε, which are estimates, are those of a Gaussian mechanism of μ = {mu}")
+        }
         None => format!("; at these δ no worse than a Gaussian mechanism of μ = {mu}"),
     });
     if let Some(power) = figures.true_positive_rate {
