@@ -8,17 +8,16 @@ use crate::error::{ReportError, Result};
 /// Sensitivities this much lower, relatively, are rounding of what was written down.
 const ROUNDING: f64 = 1e-12;
 
-/// The bands of C within the plan's rows, where it has any: what cyclic Poisson sampling is amplified by.
+/// The bands of C, where it has any: what cyclic Poisson sampling is amplified by.
 #[must_use]
 pub fn bands(plan: &Plan) -> Option<u64> {
-    let bands = match plan.mechanism() {
-        Mechanism::Identity => 1,
-        Mechanism::BandToeplitz { coefficients, .. } => coefficients.len() as u64,
-        Mechanism::BandMf { columns } => columns.first().map_or(1, Vec::len) as u64,
-        Mechanism::BandSqrt { bands } => *bands,
-        _ => return None,
-    };
-    Some(bands.min(plan.iterations()))
+    match plan.mechanism() {
+        Mechanism::Identity => Some(1),
+        Mechanism::BandToeplitz { coefficients, .. } => Some(coefficients.len() as u64),
+        Mechanism::BandMf { columns } => columns.first().map(|column| column.len() as u64),
+        Mechanism::BandSqrt { bands } => Some(*bands),
+        _ => None,
+    }
 }
 
 /// The whole run of a plan, with all that an account needs and the plan's digest.

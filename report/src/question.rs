@@ -67,9 +67,9 @@ impl Question {
         if self.plan.noise_multiplier() <= 0.0 {
             return Err(ReportError::NoNoise);
         }
-        let fine = |delta: &&f64| !(**delta > 0.0 && **delta < 1.0);
+        let outside = |delta: &&f64| !(**delta > 0.0 && **delta < 1.0);
         let allowed = "strictly between 0 and 1";
-        match self.deltas.iter().find(fine) {
+        match self.deltas.iter().find(outside) {
             _ if self.deltas.is_empty() => Err(invalid("delta", "not given", allowed)),
             Some(delta) => Err(invalid("delta", delta, allowed)),
             None => Ok(()),

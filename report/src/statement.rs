@@ -65,7 +65,8 @@ pub struct SoFar {
     pub rows: u64,
     /// Rows 0..this of the last branch's lineage.
     pub reached: u64,
-    pub branches: Released,
+    #[serde(flatten)]
+    pub released: Released,
     pub abandoned: Vec<Abandoned>,
     pub sensitivity: f64,
     pub sensitivity_exact: bool,
@@ -148,7 +149,7 @@ fn so_far(question: &Question, charge: &Charge) -> Result<Option<SoFar>> {
     Ok(Some(SoFar {
         rows: released.rows(),
         reached: charge.reached,
-        branches: released.clone(),
+        released: released.clone(),
         abandoned: charge.abandoned.clone(),
         sensitivity: value,
         sensitivity_exact: exact,

@@ -33,7 +33,7 @@ pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
         facts.push(("state", job.state.clone()));
         facts.push(("bindings refused since the coordinator started", job.bindings_refused.to_string()));
     }
-    let last = so_far.branches.branches.last().map_or(0, |branch| branch.branch);
+    let last = so_far.released.branches.last().map_or(0, |branch| branch.branch);
     facts.push(("rows released", so_far.rows.to_string()));
     facts.push(("reached", format!("{} of {} on branch {last}", so_far.reached, statement.iterations)));
     facts.push(("sensitivity so far", number(so_far.sensitivity)));
@@ -65,7 +65,7 @@ fn branches(so_far: &SoFar) -> Block {
     };
     Block::Table {
         head: vec!["branch", "left branch", "own rows from", "released"],
-        rows: so_far.branches.branches.iter().map(row).collect(),
+        rows: so_far.released.branches.iter().map(row).collect(),
     }
 }
 
