@@ -38,11 +38,15 @@ impl Law {
                 Ok(Some(Self::Rounds(account.profile()?)))
             }
             Assumed::BallsInBins { batches_per_epoch, samples, seed } => {
-                if question.neighbouring != Neighbouring::ZeroOut {
-                    let allowed = "zero-out, for balls-in-bins";
-                    return Err(invalid("neighbouring", "another relation", allowed));
+                let other = match question.neighbouring {
+                    Neighbouring::ZeroOut => None,
+                    Neighbouring::AddRemove => Some("add-remove"),
+                    Neighbouring::Replace => Some("replace"),
+                };
+                if let Some(other) = other {
+                    return Err(invalid("neighbouring", other, "zero-out, for balls-in-bins"));
                 }
-                if batches_per_epoch == 0 || plan.iterations() % batches_per_epoch != 0 {
+                if !plan.iterations().is_multiple_of(batches_per_epoch) {
                     let allowed = format!("a divisor of {}, the plan's rows", plan.iterations());
                     return Err(invalid("batches per epoch", batches_per_epoch, allowed));
                 }

@@ -141,7 +141,7 @@ fn every_number_can_be_found() {
         assert!(reached <= 2.0 * (1.0 + 1e-9) && reached > 1.9, "{shape}: {reached} with {flag}");
         assert!((reached / number(&found, "epsilon") - 1.0).abs() < 1e-9, "{shape}");
     }
-    for words in ["zcdp --plan plan.toml", "tree --iterations 100 --min-sep 20 --noise-multiplier 4"] {
+    for words in ["zcdp --plan plan.toml", "tree --iterations 100 --min-sep 20 --noise-multiplier 8"] {
         let words = format!("calibrate {words} --find participations --epsilon 3 --delta 1e-6");
         let found = bench.json(&words);
         let k = found["max_participations"].as_u64().unwrap();

@@ -200,6 +200,10 @@ fn what_cannot_be_stated_is_named() {
         ("report --plan plan.toml --sampling cyclic-poisson --sampling-probability 0.1", "bands"),
         ("report --plan band.toml --sampling cyclic-poisson --sampling-probability 0.5", "at most 1"),
         ("report --plan band.toml --sampling balls-in-bins --batches-per-epoch 5", "divisor of 12"),
+        (
+            "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --neighbouring replace",
+            "neighbouring is replace; allowed: zero-out",
+        ),
         ("report --plan silent.toml", "noise_multiplier is 0"),
         ("report --plan plan.toml --released broken.json", "released rows 3..5; allowed: within 4..12"),
         ("report --plan plan.toml --released no.json", "branches"),
