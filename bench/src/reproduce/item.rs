@@ -19,13 +19,17 @@ pub struct Item {
     pub make: fn(&Work) -> anyhow::Result<Found>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Blt,
     Banded,
+    Gboard,
+    UserLevel,
 }
 
 impl Source {
+    pub const ALL: [Self; 4] = [Self::Blt, Self::Banded, Self::Gboard, Self::UserLevel];
+
     pub fn cited(self) -> &'static str {
         match self {
             Self::Blt => {
@@ -35,6 +39,14 @@ impl Source {
             Self::Banded => {
                 "papers/001: McKenna, *Scaling up the Banded Matrix Factorization Mechanism for Differentially \
                  Private ML*"
+            }
+            Self::Gboard => {
+                "papers/002: Xu, Zhang, et al., *Federated Learning of Gboard Language Models with Differential \
+                 Privacy*"
+            }
+            Self::UserLevel => {
+                "papers/004: Charles, Ganesh, et al., *Fine-Tuning Large Language Models with User-Level \
+                 Differential Privacy*"
             }
         }
     }
