@@ -12,6 +12,7 @@ pub mod job;
 pub mod key;
 pub mod noise;
 pub mod plan;
+pub mod report;
 pub mod serve;
 pub mod token;
 pub mod up;
