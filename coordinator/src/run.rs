@@ -25,7 +25,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Runs until `shutdown` is cancelled, or until the ledger can't be trusted any more, which is an error.
 pub async fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> anyhow::Result<()> {
-    run_with(config, Connections::new(), shutdown).await
+    let connections = Connections::dialing(config.security.clone().into());
+    run_with(config, connections, shutdown).await
 }
 
 /// As [`run`], reaching workers through given connections.
@@ -34,7 +35,7 @@ pub async fn run_with(
     connections: Connections,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let CoordinatorConfig { settings, listener, metrics_listener, ready_file } = config;
+    let CoordinatorConfig { settings, listener, metrics_listener, security, ready_file } = config;
     let recorder = install_recorder()?;
     describe_metrics();
     record_build_info(env!("CARGO_PKG_VERSION"));
@@ -50,7 +51,8 @@ pub async fn run_with(
         .await
         .context("opening")??;
     let coordinator = Arc::new(coordinator);
-    let (address, metrics_address) = (listener.endpoint()?, metrics_listener.local_addr()?);
+    let (address, metrics_address) =
+        (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
     let watched = Arc::downgrade(&coordinator);
@@ -69,7 +71,7 @@ pub async fn run_with(
         ReadyFile::new(address.clone(), metrics_address).write(path)?;
     }
     info!(%address, metrics = %metrics_address, epoch = coordinator.epoch, "coordinator ready");
-    let served = crate::grpc::serve(coordinator, listener, shutdown.clone()).await;
+    let served = crate::grpc::serve(coordinator, listener, &security, shutdown.clone()).await;
 
     readiness.set_not_ready("shutting down");
     metrics_shutdown.cancel();

@@ -4,19 +4,23 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::Uri;
+use node::{
+    dial::{CallInterceptor, Dialing, is_unix},
+    tls::Expected,
+};
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
-pub use node::trace_propagation::TraceInterceptor as Traced;
+pub type Client = WorkersClient<InterceptedService<Channel, CallInterceptor>>;
 
 /// Connects when first used, and again when the connection is lost.
-pub fn coordinator(url: &str) -> anyhow::Result<WorkersClient<InterceptedService<Channel, Traced>>> {
+pub fn coordinator(url: &str, dialing: &Dialing) -> anyhow::Result<Client> {
     let endpoint = Endpoint::from_shared(url.to_owned())
-        .with_context(|| format!("coordinator is {url:?}; allowed: http://host:port or unix:///path"))?;
-    let endpoint = match url.starts_with("unix:") {
+        .with_context(|| format!("coordinator is {url:?}; allowed: http(s)://host:port or unix:///path"))?;
+    let endpoint = match is_unix(url) {
         true => endpoint.origin(Uri::from_static("http://localhost")),
         false => endpoint,
     };
@@ -26,6 +30,7 @@ pub fn coordinator(url: &str) -> anyhow::Result<WorkersClient<InterceptedService
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
         .keep_alive_while_idle(true);
-    let client = WorkersClient::with_interceptor(endpoint.connect_lazy(), Traced);
+    let channel = dialing.connect(url, endpoint, Expected::Coordinator)?;
+    let client = WorkersClient::with_interceptor(channel, dialing.interceptor(Expected::Coordinator));
     Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
 }

@@ -26,19 +26,21 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use node::{
+    auth::Bearer,
     cpu_pool::CpuPool,
+    dial::Dialing,
+    limits::Budget,
     listen::bind_loopback_checked,
     listener::{ListenAddress, Listener},
     local_socket::{LocalSocket, host_id},
     metrics_endpoint::MetricsEndpoint,
     readiness::Readiness,
     ready_file::ReadyFile,
+    security::Secured,
 };
 use proto::{Incarnation, model::LocalAccess};
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::TcpIncoming;
 
 use crate::{
     config::WorkerArgs,
@@ -60,17 +62,17 @@ struct Listeners {
 }
 
 impl Listeners {
-    async fn bind(args: &WorkerArgs) -> anyhow::Result<Self> {
+    async fn bind(args: &WorkerArgs, security: &Secured) -> anyhow::Result<Self> {
         let unix = match &args.unix_socket {
             Some(path) => Some(ListenAddress::Unix(path.clone()).bind(false).await?),
             None => None,
         };
         let lending = args.shm_socket.as_deref().map(LocalSocket::bind).transpose()?;
-        Ok(Self { main: args.listen.bind(args.allow_public).await?, unix, lending })
+        Ok(Self { main: args.listen.bind(security.may_leave_host()).await?, unix, lending })
     }
 
     fn local(&self) -> anyhow::Result<Option<LocalAccess>> {
-        let endpoint = self.unix.as_ref().map(Listener::endpoint).transpose()?;
+        let endpoint = self.unix.as_ref().map(|unix| unix.endpoint(false)).transpose()?;
         let lending = self.lending.as_ref().map(|socket| socket.path().display().to_string());
         let is_reachable = endpoint.is_some() || lending.is_some();
         Ok(is_reachable.then(|| LocalAccess { host: host_id(), endpoint, lending }))
@@ -80,12 +82,17 @@ impl Listeners {
         self,
         service: &Arc<NoiseService>,
         regions: &Arc<Regions>,
+        security: &Secured,
         ended: &CancellationToken,
     ) -> Vec<JoinHandle<()>> {
+        let budget = Budget::new(security.limits.slice_bytes);
         let mut tasks: Vec<_> = [Some(self.main), self.unix]
             .into_iter()
             .flatten()
-            .map(|listener| tokio::spawn(serve(listener, service.clone(), ended.clone())))
+            .map(|listener| {
+                let (security, budget) = (security.clone(), budget.clone());
+                tokio::spawn(serve(listener, service.clone(), security, budget, ended.clone()))
+            })
             .collect();
         tasks.extend(
             self.lending.map(|socket| tokio::spawn(lending::serve(socket, regions.clone(), ended.clone()))),
@@ -96,6 +103,8 @@ impl Listeners {
 
 /// Runs a worker until `shutdown`; then drains: leaves the cluster, lets streams end, stops.
 pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let security = args.security()?.enforce(None)?;
+    let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
     let keyring = args.keyring().await?;
     let worker = args.worker_id()?;
     let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
@@ -107,9 +116,10 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     metric_definitions::describe_metrics();
     node::metric_definitions::describe_metrics();
     node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
-    let listeners = Listeners::bind(&args).await?;
-    let metrics_listener = bind_loopback_checked(args.metrics_listen, args.allow_public).await?;
-    let (address, metrics_address) = (listeners.main.endpoint()?, metrics_listener.local_addr()?);
+    let listeners = Listeners::bind(&args, &security).await?;
+    let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
+    let (address, metrics_address) =
+        (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let leases = Leases::new(keyring, Limits::new(pool, &args));
     let regions = Regions::new(copying, args.shm_bytes);
@@ -124,7 +134,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let ended = CancellationToken::new();
     let metrics_server = tokio::spawn(endpoint.serve(metrics_listener, ended.clone()));
     let local = listeners.local()?;
-    let servers = listeners.serve(&service, &regions, &ended);
+    let servers = listeners.serve(&service, &regions, &security, &ended);
     if let Some(path) = &args.ready_file {
         ReadyFile::new(address.clone(), metrics_address).write(path)?;
     }
@@ -132,7 +142,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
 
     let endpoint = args.advertise.clone().unwrap_or(address);
     let member = Member { worker, incarnation: incarnation()?, endpoint, local };
-    let client = connect::coordinator(&args.coordinator)?;
+    let client = connect::coordinator(&args.coordinator, &Dialing { bearer, ..security.into() })?;
     // New requests are refused from the moment that shutdown begins; membership tells the coordinator.
     let refusing = tokio::spawn({
         let (service, shutdown) = (service.clone(), shutdown.clone());
@@ -153,16 +163,14 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     membership.context("membership ended")
 }
 
-async fn serve(listener: Listener, service: Arc<NoiseService>, ended: CancellationToken) {
-    let served = match listener {
-        Listener::Tcp(listener) => {
-            server::serve(TcpIncoming::from(listener).with_nodelay(Some(true)), service, ended).await
-        }
-        Listener::Unix(socket) => {
-            let (listener, _file) = socket.into_parts();
-            server::serve(UnixListenerStream::new(listener), service, ended).await
-        }
-    };
+async fn serve(
+    listener: Listener,
+    service: Arc<NoiseService>,
+    security: Secured,
+    budget: Budget,
+    ended: CancellationToken,
+) {
+    let served = server::serve(listener, service, &security, budget, ended).await;
     if let Err(error) = served {
         tracing::error!(%error, "a server ended");
     }

@@ -9,17 +9,14 @@ use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
     Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
     model::{LeaseGrant, LocalAccess},
-    pb::{self, workers_client::WorkersClient},
+    pb,
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{service::interceptor::InterceptedService, transport::Channel};
 
 use crate::{
-    connect::Traced,
+    connect::Client,
     leases::{Leases, Plans},
 };
-
-type Client = WorkersClient<InterceptedService<Channel, Traced>>;
 
 /// Who this worker is to the coordinator.
 #[derive(Clone, Debug)]

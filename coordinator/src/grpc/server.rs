@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use node::listener::Listener;
 use node::rpc_metrics::RpcMetricsLayer;
+use node::security::Secured;
 use node::trace_propagation::TraceLayer;
 use proto::pb::{
     jobs_server::{self, JobsServer},
@@ -13,19 +14,14 @@ use proto::pb::{
     workers_server::{self, WorkersServer},
 };
 use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 use super::jobs::JobsService;
 use super::noise::NoiseService;
+use super::worded;
 use super::workers::WorkersService;
 use crate::coordinator::Coordinator;
 
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-const FRAME_BYTES: u32 = 128 << 10;
 /// Calls under way may end within this time; health watches, which never do, are cut.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
@@ -33,6 +29,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 pub async fn serve(
     coordinator: Arc<Coordinator>,
     listener: Listener,
+    security: &Secured,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -62,29 +59,17 @@ pub async fn serve(
         health.set_not_serving::<NoiseServer<NoiseService>>().await;
         health.set_not_serving::<WorkersServer<WorkersService>>().await;
     };
-    let router = Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .max_frame_size(FRAME_BYTES)
+    let router = security
+        .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
+        .layer(security.guard(worded))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers);
-    let server = async {
-        match listener {
-            Listener::Tcp(listener) => {
-                let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
-                router.serve_with_incoming_shutdown(connections, until_closing).await
-            }
-            Listener::Unix(socket) => {
-                let (listener, _file) = socket.into_parts();
-                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), until_closing).await
-            }
-        }
-    };
+    let server = router.serve_with_incoming_shutdown(security.incoming(listener), until_closing);
     let too_late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSING_TIME).await;
