@@ -1,6 +1,6 @@
 //! Means of bounded terms: their standard errors, their upper confidence bounds, and where they reach a δ.
 
-use super::block::{Draw, Proposal, blocks};
+use super::block::{Draw, Proposal, SAMPLES, blocks};
 use super::scaled::Scaled;
 
 /// δ at an ε as the mean of samples.
@@ -11,6 +11,7 @@ pub struct Estimate {
     pub standard_error: f64,
     /// No term is above it.
     pub most: f64,
+    /// In antithetic pairs: half as many are independent.
     pub samples: u64,
 }
 
@@ -21,7 +22,8 @@ impl Estimate {
     pub fn upper(&self, failure: f64) -> f64 {
         let doubt = (2.0 / failure).ln();
         let seen = self.standard_error * (2.0 * doubt).sqrt();
-        let unseen = 7.0 * self.most * doubt / (3.0 * (self.samples as f64 - 1.0));
+        let pairs = (self.samples / 2) as f64;
+        let unseen = 7.0 * self.most * doubt / (3.0 * (pairs - 1.0));
         (self.delta + seen + unseen).min(1.0)
     }
 }
@@ -58,8 +60,10 @@ pub(super) fn delta<const K: usize>(
     draw: Draw,
 ) -> [Estimate; K] {
     let moments = blocks(scaled, proposals, draw, |block, count| {
-        let pairs = block.losses.iter().zip(&block.weights).take(count);
-        Moments::of(pairs.map(|(loss, weight)| term(*loss, *weight, epsilon)))
+        let terms = block.losses.iter().zip(&block.weights).map(|(l, w)| term(*l, *w, epsilon));
+        let mut both = [0.0; SAMPLES];
+        both.iter_mut().zip(terms).for_each(|(to, term)| *to = term);
+        Moments::of(both[..count].chunks_exact(2).map(|pair| f64::midpoint(pair[0], pair[1])))
     });
     std::array::from_fn(|k| {
         let all = moments.iter().map(|m| m[k]).fold(Moments::default(), Moments::join);

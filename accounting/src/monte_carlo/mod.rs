@@ -19,6 +19,7 @@ mod calibrate;
 mod estimate;
 mod exp;
 mod gram;
+mod lanes;
 mod remove;
 mod scaled;
 mod verdict;
@@ -45,7 +46,7 @@ const KEPT: u64 = 1 << 20;
 /// Samples with which a search finds out where to look.
 const SCOUTS: u64 = 1 << 14;
 
-/// How many samples, and the seed of their streams.
+/// How many samples, in antithetic pairs (an odd number gets one more), and the seed of their streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
     pub samples: u64,
@@ -65,7 +66,7 @@ impl Sampling {
             let allowed = "256 to 1073741824";
             return Err(AccountingError::Invalid { what: "samples", value: self.samples as f64, allowed });
         }
-        Ok(Draw { samples: self.samples, seed: self.seed, purpose })
+        Ok(Draw { samples: self.samples.next_multiple_of(2), seed: self.seed, purpose })
     }
 }
 
