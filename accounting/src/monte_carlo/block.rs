@@ -20,6 +20,10 @@ use crate::neighbouring::Direction;
 const PAIRS: usize = 64;
 /// Samples of a block, those of a pair next to each other.
 pub(super) const SAMPLES: usize = 2 * PAIRS;
+/// Stands for −∞, without its 0·∞.
+const FAR_BELOW: f64 = -1e290;
+/// Stretches of blocks whose sums are kept.
+const STRETCHES: u64 = 32;
 
 /// Which numbers are drawn: what is searched with must not be what is then verified with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub(super) struct Centre {
 pub(super) struct Block {
     pub losses: [f64; SAMPLES],
     pub weights: [f64; SAMPLES],
-    /// v of each sample in turn, −∞ after the b numbers up to a whole lane.
+    /// v of each sample in turn, [`FAR_BELOW`] after the b numbers up to a whole lane.
     v: Vec<Lanes>,
     /// L·w/σ, pairs × batches.
     noise: Array2<f64>,
@@ -59,7 +63,7 @@ pub(super) struct Block {
 impl Block {
     fn new(batches: usize) -> Self {
         let zeros = || Array2::zeros((PAIRS, batches));
-        let v = vec![[f64::NEG_INFINITY; LANES]; SAMPLES * count(batches)];
+        let v = vec![[FAR_BELOW; LANES]; SAMPLES * count(batches)];
         let scratch = Scratch::new(batches);
         Self { losses: [0.0; SAMPLES], weights: [0.0; SAMPLES], v, noise: zeros(), w: zeros(), scratch }
     }
@@ -84,6 +88,20 @@ pub(super) struct Draw {
     pub samples: u64,
     pub seed: u64,
     pub purpose: Purpose,
+}
+
+impl Draw {
+    fn blocks(self) -> u64 {
+        self.samples.div_ceil(SAMPLES as u64)
+    }
+
+    /// The stream of a block and its number of samples.
+    fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(u64::from(self.purpose == Purpose::Verify) << 63 | index);
+        let left = self.samples - index * SAMPLES as u64;
+        (random, left.min(SAMPLES as u64) as usize)
+    }
 }
 
 impl<'a> Proposal<'a> {
@@ -148,18 +166,39 @@ pub(super) fn blocks<T: Send, const K: usize>(
     draw: Draw,
     reduce: impl Fn(&Block, usize) -> T + Sync,
 ) -> Vec<[T; K]> {
-    let count = draw.samples.div_ceil(SAMPLES as u64);
     let one = |block: &mut Block, index: u64| {
-        let mut random = ChaCha8Rng::seed_from_u64(draw.seed);
-        random.set_stream(u64::from(draw.purpose == Purpose::Verify) << 63 | index);
+        let (mut random, samples) = draw.begin(index);
         block.draw(scaled, &mut random);
-        let left = (draw.samples - index * SAMPLES as u64).min(SAMPLES as u64);
         proposals.map(|proposal| {
             proposal.fill(scaled, &mut random, block);
-            reduce(block, left as usize)
+            reduce(block, samples)
         })
     };
-    (0..count).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
+    (0..draw.blocks()).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
+}
+
+/// Sums over stretches of blocks, in order, for what is too large to be kept for each. Stretches depend on the number
+/// of samples alone.
+pub(super) fn stretches<T: Send>(
+    scaled: &Scaled,
+    proposal: &Proposal<'_>,
+    draw: Draw,
+    zero: impl Fn() -> T + Sync,
+    add: impl Fn(&mut T, &Block, usize) + Sync,
+) -> Vec<T> {
+    let count = draw.blocks();
+    let length = count.div_ceil(STRETCHES);
+    let one = |block: &mut Block, stretch: u64| {
+        let mut sum = zero();
+        for index in stretch * length..count.min((stretch + 1) * length) {
+            let (mut random, samples) = draw.begin(index);
+            block.draw(scaled, &mut random);
+            proposal.fill(scaled, &mut random, block);
+            add(&mut sum, block, samples);
+        }
+        sum
+    };
+    (0..STRETCHES).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
 }
 
 /// In [0, 1), 53 bits.

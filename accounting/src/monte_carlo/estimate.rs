@@ -2,6 +2,7 @@
 
 use super::block::{Draw, Proposal, SAMPLES, blocks};
 use super::scaled::Scaled;
+use crate::gaussian::bisect;
 
 /// δ at an ε as the mean of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,15 +17,33 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// An upper bound of δ that holds but with probability `failure`: the empirical Bernstein bound of Maurer and
-    /// Pontil for the mean of independent terms in [0, B]. At most 1.
+    /// An upper bound of δ that holds but with probability `failure`: the lesser of two for the mean of independent
+    /// terms in [0, B], each of failure probability `failure`/2. At most 1.
     #[must_use]
     pub fn upper(&self, failure: f64) -> f64 {
+        self.bernstein(0.5 * failure).min(self.chernoff(0.5 * failure)).min(1.0)
+    }
+
+    /// The empirical Bernstein bound of Maurer and Pontil: for errors small beside δ.
+    fn bernstein(&self, failure: f64) -> f64 {
         let doubt = (2.0 / failure).ln();
         let seen = self.standard_error * (2.0 * doubt).sqrt();
-        let pairs = (self.samples / 2) as f64;
-        let unseen = 7.0 * self.most * doubt / (3.0 * (pairs - 1.0));
-        (self.delta + seen + unseen).min(1.0)
+        self.delta + seen + 7.0 * self.most * doubt / (3.0 * (self.pairs() - 1.0))
+    }
+
+    /// Chernoff's and Hoeffding's bound, which asks for no variance: the largest p with kl(mean/B, p) ≤ ln(1/β)/N. Less
+    /// than half of the other where B is what counts.
+    fn chernoff(&self, failure: f64) -> f64 {
+        let mean = (self.delta / self.most).min(1.0);
+        let most = (1.0 / failure).ln() / self.pairs();
+        let part = |p: f64, q: f64| if p > 0.0 { p * (p / q).ln() } else { 0.0 };
+        let divergence = |q: f64| part(mean, q) + part(1.0 - mean, 1.0 - q);
+        // Never below what is asked for: the end of the last interval at which it is exceeded.
+        self.most * bisect(mean, 1.0, |q| divergence(q) > most).1
+    }
+
+    fn pairs(&self) -> f64 {
+        (self.samples / 2) as f64
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Scaled {
     pub halves: Vec<Lanes>,
     /// The batch with the longest m_i.
     pub longest: usize,
+    /// σ².
+    pub variance: f64,
 }
 
 impl Scaled {
@@ -34,7 +36,7 @@ impl Scaled {
         let mean_norm = mean_row.sum() / b as f64;
         let longest = (0..b).max_by(|i, j| gram[[*i, *i]].total_cmp(&gram[[*j, *j]])).unwrap_or_default();
         let halves = padded((0..b).map(|j| 0.5 * gram[[j, j]]), 0.0);
-        Self { gram, factor: factor / sigma, mean_row, mean_norm, halves, longest }
+        Self { gram, factor: factor / sigma, mean_row, mean_norm, halves, longest, variance: sigma * sigma }
     }
 
     pub fn batches(&self) -> usize {
