@@ -21,7 +21,7 @@ fn unamplified(family: Family, target: &Target) -> Strategy {
 }
 
 fn effort(samples: u64) -> Effort {
-    let sampling = Sampling { samples: 1 << 18, seed: 7 };
+    let sampling = Sampling { samples: 1 << 20, seed: 7 };
     Effort { samples, restarts: 1, searches: 12, sampling }
 }
 

@@ -150,7 +150,9 @@ impl<'a> Proposal<'a> {
             scaled.around(centre, noise, plus.as_flattened_mut(), minus.as_flattened_mut());
             let mean = scaled.mean_at(centre);
             let stray = noise.iter().sum::<f64>() / b as f64;
-            for (sample, (v, mean)) in [(&*plus, mean + stray), (&*minus, mean - stray)].into_iter().enumerate() {
+            for (sample, (v, mean)) in
+                [(&*plus, mean + stray), (&*minus, mean - stray)].into_iter().enumerate()
+            {
                 let at = 2 * pair + sample;
                 (block.losses[at], block.weights[at]) = self.weigh(v, mean, &mut block.scratch);
             }

@@ -27,9 +27,15 @@ pub(super) fn noise_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64,
 pub(super) fn delta_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64, draw: Draw) -> Array2<f64> {
     let b = scaled.batches();
     let proposal = Proposal::new(scaled, direction, epsilon);
-    let parts = stretches(scaled, &proposal, draw, || Sums::new(b), |sums, block, samples| {
-        sums.add(scaled, block, samples, direction, epsilon);
-    });
+    let parts = stretches(
+        scaled,
+        &proposal,
+        draw,
+        || Sums::new(b),
+        |sums, block, samples| {
+            sums.add(scaled, block, samples, direction, epsilon);
+        },
+    );
     let (mut moved, mut share) = (Array2::<f64>::zeros((b, b)), Array1::<f64>::zeros(b));
     for part in parts {
         moved += &part.moved;

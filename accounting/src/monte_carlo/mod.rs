@@ -7,6 +7,12 @@
 //! on batches needs no account of its own where what is cut doesn't depend on what the records hold: a record that
 //! is cut contributes zero, which the pair covers.
 //!
+//! b-min-sep batches are not accounted for. Records draw their rounds independently there too, so that a mixture over
+//! all sets of rounds b apart would take P's place by the same argument; but there are exponentially many of them, and
+//! papers/003 has neither that pair nor proposals for it. For p ≤ b bands the likelihood ratio is a recursion over the
+//! rounds, O(np) a sample; drawn plainly it needs some 100/δ samples, and how to draw them where the loss is near ε is
+//! not known. The bound without sampling, min-sep b, holds.
+//!
 //! Figures are estimates with a standard error. What is *promised* is [`BallsInBins::verify`]'s to say: it draws
 //! samples that no search has seen and releases only where an upper confidence bound is at most δ.
 //!

@@ -77,6 +77,11 @@ impl<'a> Mixture<'a> {
     }
 
     /// B: (1 − e^{ε−Y})₊ times the weight lies in [0, B], by the power-mean inequality on the simple component.
+    ///
+    /// There is little room below it. Let one v_j fall without end and all others have loss ε: every component with
+    /// λ > 0 vanishes, the others are within (1 − 1/b)^{s−1} of the inequality. The only other with λ = 0 bounds worse, and
+    /// cutting such v off, at the price of their probability, gained nothing where it was tried: lower v_j remain.
+    /// So bounds of δ come near to estimates only with many samples where amplification makes δ far less than B.
     pub fn most(&self, epsilon: f64) -> f64 {
         let s = self.components[MIXED].s;
         let ln_share = self.components[MIXED].ln_share;

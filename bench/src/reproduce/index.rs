@@ -16,7 +16,7 @@ pub fn write(items: &[Item], folder: &Path) -> anyhow::Result<()> {
 
 fn text(items: &[Item]) -> String {
     let mut text = format!(
-        "# Reproductions\n\nFigures and tables of two papers, made again by Rustle's own optimisers and accounts, \
+        "# Reproductions\n\nFigures and tables of three papers, made again by Rustle's own optimisers and accounts, \
          each beside what was published. Pages and pictures are generated:\n\n```sh\n{}\n{}\n```\n\n\
          Pages without timings come out the same every time; those with timings name the processor. `--out DIR` \
          writes elsewhere, `--format json` prints all numbers whole.\n",
@@ -26,6 +26,7 @@ fn text(items: &[Item]) -> String {
     for (source, is_of) in [
         (Source::Blt, (|item| matches!(item.source, Source::Blt)) as fn(&Item) -> bool),
         (Source::Banded, |item| matches!(item.source, Source::Banded)),
+        (Source::NearExact, |item| matches!(item.source, Source::NearExact)),
     ] {
         let _ = write!(text, "\n## {}\n\n| item | what | timed |\n|---|---|---|\n", source.cited());
         for item in items.iter().filter(|item| is_of(item)) {

@@ -23,6 +23,7 @@ pub struct Item {
 pub enum Source {
     Blt,
     Banded,
+    NearExact,
 }
 
 impl Source {
@@ -35,6 +36,10 @@ impl Source {
             Self::Banded => {
                 "papers/001: McKenna, *Scaling up the Banded Matrix Factorization Mechanism for Differentially \
                  Private ML*"
+            }
+            Self::NearExact => {
+                "papers/003: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta, *Near Exact Privacy Amplification for \
+                 Matrix Mechanisms*"
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `bench reproduce`: figures and tables of papers/000 and papers/001, made again by our own optimisers and accounts.
+//! `bench reproduce`: figures and tables of papers/000, 001 and 003, made again by our own optimisers and accounts.
 //!
 //! Every item is one file here and one generated page, with the numbers as published where the text gives them.
 
@@ -22,6 +22,11 @@ mod blt_table_2;
 mod blt_table_3;
 mod index;
 mod item;
+mod near_exact;
+mod near_exact_figure_2;
+mod near_exact_figure_3;
+mod near_exact_figure_4;
+mod near_exact_figure_5;
 mod page;
 mod sweep;
 mod tree_full;
@@ -40,7 +45,7 @@ use item::Item;
 use page::Page;
 use work::Work;
 
-const ITEMS: [Item; 15] = [
+const ITEMS: [Item; 19] = [
     blt_table_2::ITEM,
     blt_table_3::ITEM,
     blt_figure_1::ITEM,
@@ -56,6 +61,10 @@ const ITEMS: [Item; 15] = [
     banded_figure_8::ITEM,
     banded_figure_10::ITEM,
     banded_figure_11::ITEM,
+    near_exact_figure_2::ITEM,
+    near_exact_figure_3::ITEM,
+    near_exact_figure_4::ITEM,
+    near_exact_figure_5::ITEM,
 ];
 
 const ALL: &str = "all";

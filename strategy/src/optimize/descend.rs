@@ -58,7 +58,9 @@ pub fn descend(
     target.check()?;
     let refuse = |why: &str| Err(StrategyError::NotOptimisable { mechanism: start.name(), why: why.into() });
     match start {
-        Strategy::Blt(blt) if blt.is_monotone() => blt::descend(blt, target, descent, cost).map(Strategy::Blt),
+        Strategy::Blt(blt) if blt.is_monotone() => {
+            blt::descend(blt, target, descent, cost).map(Strategy::Blt)
+        }
         Strategy::BandToeplitz { c, column_normalised: false } => {
             let falls = c.windows(2).all(|two| two[1] > 0.0 && two[1] <= two[0]);
             if c.first() != Some(&1.0) || !falls {
@@ -90,7 +92,9 @@ mod tests {
         let far = Target::new(64, Participation::new(8, 8).unwrap(), Objective::Rms);
         let one = Target::new(64, Participation::single(), Objective::Rms);
         // One start may end in a lesser optimum of BLTs.
-        for (family, near) in [(Family::Blt { buffers: 2 }, 1.03), (Family::BandToeplitz { bands: 24 }, 1.0001)] {
+        for (family, near) in
+            [(Family::Blt { buffers: 2 }, 1.03), (Family::BandToeplitz { bands: 24 }, 1.0001)]
+        {
             let mut nobody = |_| ControlFlow::Continue(());
             let start = optimize(family, &far, &mut nobody).unwrap().strategy;
             let best = optimize(family, &one, &mut nobody).unwrap();

@@ -27,8 +27,9 @@ pub const MAX_OPTIMISED_BATCHES: u64 = 1024;
 const STEPS: usize = 60;
 /// Gain of ln(loss) below which a search has settled.
 const TOLERANCE: f64 = 2e-4;
-/// Damping after a first search that went too far, what each further one multiplies it by, and what ends it.
-const DAMPING: f64 = 1e-3;
+/// Damping of searches at first: ratios of coefficients that came to zero or one would stay there. What each search
+/// that went too far multiplies it by, and what ends it.
+const LEAST: f64 = 3e-4;
 const HARDER: f64 = 10.0;
 const HELD: f64 = 2.0;
 
@@ -198,7 +199,7 @@ impl Search<'_> {
         let draw = Sampling { samples: self.effort.samples, seed }.draw(Purpose::Search)?;
         let mut at = self.point(start.clone(), None, draw)?;
         let mut h = self.slope(&at, draw)?;
-        let mut damping = 0.0;
+        let mut damping = LEAST;
         for _ in 0..self.effort.searches {
             self.searches += 1;
             let next = self.next(&at, &h, damping, draw);
@@ -209,9 +210,9 @@ impl Search<'_> {
                     return Ok((at.strategy, true));
                 }
                 h = self.slope(&at, draw)?;
-                damping = if damping > DAMPING { damping / HARDER } else { 0.0 };
+                damping = (damping / HARDER).max(LEAST);
             } else {
-                damping = if damping > 0.0 { damping * HARDER } else { DAMPING };
+                damping *= HARDER;
                 if damping > HELD {
                     return Ok((at.strategy, true));
                 }
