@@ -21,7 +21,7 @@ fn unamplified(family: Family, target: &Target) -> Strategy {
 }
 
 fn effort(samples: u64) -> Effort {
-    let sampling = Sampling { samples: 1 << 20, seed: 7 };
+    let sampling = Sampling { samples: samples << 5, seed: 7 };
     Effort { samples, restarts: 1, searches: 12, sampling }
 }
 
@@ -54,7 +54,7 @@ fn the_optimum_under_amplification_beats_the_one_without() {
 #[test]
 fn the_last_row_can_be_what_counts() {
     let target = target(64, 16, Objective::Last);
-    let found = run(Family::Blt { buffers: 1 }, &target, 1.0, 1 << 14);
+    let found = run(Family::Blt { buffers: 1 }, &target, 1.0, 1 << 13);
     assert!(found.best().loss() < 0.99 * found.start.loss(), "{found:?}");
 }
 
@@ -63,7 +63,7 @@ fn threads_change_no_bit() {
     let target = target(48, 16, Objective::Rms);
     let all = [1, 3].map(|threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| run(Family::BandToeplitz { bands: 9 }, &target, 2.0, 1 << 13))
+        pool.install(|| run(Family::BandToeplitz { bands: 9 }, &target, 2.0, 1 << 11))
     });
     assert_eq!(all[0], all[1]);
 }
@@ -78,7 +78,7 @@ fn a_caller_may_end_it() {
         seen.push(progress);
         ControlFlow::Break(())
     };
-    let found = optimise(&start, &target, question, effort(1 << 13), &mut once).unwrap();
+    let found = optimise(&start, &target, question, effort(1 << 11), &mut once).unwrap();
     assert!(found.stopped && !found.converged && found.searches == 1, "{found:?}");
     assert!(found.best().loss() <= found.start.loss());
     assert_eq!(seen.len(), 1);

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn slopes_are_those_of_differences() {
-        let draw = Draw { samples: 1 << 20, seed: 5, purpose: Purpose::Search };
+        let draw = Draw { samples: 1 << 18, seed: 5, purpose: Purpose::Search };
         for (bands, n, b, sigma, epsilon) in [(12, 24, 4, 1.5, 1.0), (3, 12, 3, 0.8, 3.0)] {
             let mechanism = BallsInBins::new(&Strategy::BandSqrt { bands }, n, b).unwrap();
             let sigma = sigma * mechanism.longest();
@@ -149,7 +149,7 @@ mod tests {
                         };
                         let by = (moved(step) - moved(-step)) / (2.0 * step) * sigma * sigma;
                         let found = slope[[i, j]] * if i == j { 1.0 } else { 2.0 };
-                        assert!((found - by).abs() < 0.05 * all, "{direction:?} {i} {j}: {found:e} {by:e}");
+                        assert!((found - by).abs() < 0.08 * all, "{direction:?} {i} {j}: {found:e} {by:e}");
                     }
                 }
                 let noise = noise_by_gram(&scaled, direction, epsilon, draw);
