@@ -55,7 +55,8 @@ fn the_optimum_under_amplification_beats_the_one_without() {
 fn the_last_row_can_be_what_counts() {
     let target = target(64, 16, Objective::Last);
     let found = run(Family::Blt { buffers: 1 }, &target, 1.0, 1 << 13);
-    assert!(found.best().loss() < 0.99 * found.start.loss(), "{found:?}");
+    // By the estimates: a bound from so few samples is too far above them.
+    assert!(found.end.estimated_loss() < 0.99 * found.start.estimated_loss(), "{found:?}");
 }
 
 #[test]
