@@ -7,17 +7,18 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, calibrate, completions, config, demo, fetch, job, key, noise, plan, serve, up, verify,
+    account, batches, calibrate, completions, config, demo, fetch, job, key, noise, plan, report, serve, up,
+    verify,
 };
-use crate::output::Format;
+use crate::output::{Format, Word};
 
 /// Correlated noise for differentially private training
 #[derive(Debug, Parser)]
 #[command(name = "rustle", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// How the answer is printed on standard output
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    /// How the answer is printed on standard output: table unless given, pages by `report` alone
+    #[arg(long, global = true, value_enum)]
+    pub format: Option<Word>,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,9 +39,10 @@ pub enum Command {
     /// What a run promises: ε, δ, ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// The smallest noise multiplier for an (ε, δ)
+    /// The smallest noise multiplier for an (ε, δ), or the most of another number
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
+    Report(Box<report::ReportArgs>),
     Batches(Box<batches::BatchesArgs>),
     /// Job keys
     #[command(subcommand)]
@@ -57,8 +59,13 @@ pub enum Command {
 
 impl Command {
     /// The one place where words become functions.
-    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+    pub fn run(self, word: Option<Word>) -> anyhow::Result<ExitCode> {
+        if let Self::Report(args) = self {
+            return report::run(&args, word);
+        }
+        let format = Format::try_from(word)?;
         match self {
+            Self::Report(args) => report::run(&args, word),
             Self::Demo(args) => demo::run(&args, format),
             Self::Up(args) => up::run(&args, format),
             Self::Coordinator(command) => command.run(),

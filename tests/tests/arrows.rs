@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and `tests` may depend on all.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
     ("planner", &["strategy", "accounting", "plan"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
     ("plot", &[]),
     ("batches", &[]),
+    ("report", &["strategy", "accounting", "plan", "plot"]),
 ];
 
 const FREE: [&str; 3] = ["rustle", "bench", "tests"];

@@ -11,6 +11,7 @@ pub mod job;
 pub mod key;
 pub mod noise;
 pub mod plan;
+pub mod report;
 pub mod serve;
 pub mod up;
 pub mod verify;
