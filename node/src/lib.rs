@@ -5,8 +5,10 @@
 
 pub mod affinity;
 pub mod backoff;
+pub mod blocking;
 pub mod build_info;
 pub mod cpu_pool;
+pub mod entropy;
 pub mod listen;
 pub mod listener;
 pub mod local_socket;
@@ -22,6 +24,7 @@ pub mod secret;
 pub mod secret_source;
 pub mod settings;
 pub mod shutdown;
+pub mod simulation;
 pub mod telemetry;
 pub mod trace_context;
 pub mod trace_propagation;

@@ -12,8 +12,11 @@ use tonic::{
 
 pub use node::trace_propagation::TraceInterceptor as Traced;
 
-/// Connects when first used, and again when the connection is lost.
-pub fn coordinator(url: &str) -> anyhow::Result<WorkersClient<InterceptedService<Channel, Traced>>> {
+/// Connects when first used, and again when the connection is lost; `dial` makes connections.
+pub fn coordinator(
+    url: &str,
+    dial: impl FnOnce(Endpoint) -> Channel,
+) -> anyhow::Result<WorkersClient<InterceptedService<Channel, Traced>>> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .with_context(|| format!("coordinator is {url:?}; allowed: http://host:port or unix:///path"))?;
     let endpoint = match url.starts_with("unix:") {
@@ -26,6 +29,6 @@ pub fn coordinator(url: &str) -> anyhow::Result<WorkersClient<InterceptedService
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
         .keep_alive_while_idle(true);
-    let client = WorkersClient::with_interceptor(endpoint.connect_lazy(), Traced);
+    let client = WorkersClient::with_interceptor(dial(endpoint), Traced);
     Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
 }

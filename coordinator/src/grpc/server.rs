@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::Stream;
 use node::listener::Listener;
 use node::rpc_metrics::RpcMetricsLayer;
 use node::trace_propagation::TraceLayer;
@@ -13,10 +14,11 @@ use proto::pb::{
     workers_server::{self, WorkersServer},
 };
 use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::server::{Connected, TcpIncoming};
 
 use super::jobs::JobsService;
 use super::noise::NoiseService;
@@ -29,12 +31,32 @@ const FRAME_BYTES: u32 = 128 << 10;
 /// Calls under way may end within this time; health watches, which never do, are cut.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
-/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
 pub async fn serve(
     coordinator: Arc<Coordinator>,
     listener: Listener,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
+            serve_over(coordinator, connections, shutdown).await
+        }
+        Listener::Unix(socket) => {
+            let (listener, _file) = socket.into_parts();
+            serve_over(coordinator, UnixListenerStream::new(listener), shutdown).await
+        }
+    }
+}
+
+/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
+pub async fn serve_over<C>(
+    coordinator: Arc<Coordinator>,
+    connections: impl Stream<Item = std::io::Result<C>>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<JobsServer<JobsService>>().await;
     health.set_serving::<NoiseServer<NoiseService>>().await;
@@ -73,23 +95,13 @@ pub async fn serve(
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers);
-    let server = async {
-        match listener {
-            Listener::Tcp(listener) => {
-                let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
-                router.serve_with_incoming_shutdown(connections, until_closing).await
-            }
-            Listener::Unix(socket) => {
-                let (listener, _file) = socket.into_parts();
-                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), until_closing).await
-            }
-        }
-    };
+    let server = router.serve_with_incoming_shutdown(connections, until_closing);
     let too_late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSING_TIME).await;
     };
     tokio::select! {
+        biased;
         served = server => served.context("the gRPC server failed"),
         () = too_late => Ok(()),
     }
