@@ -1,6 +1,6 @@
 //! One HTTP/2 connection an endpoint, opened on first use and shared by every call.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -50,7 +50,8 @@ type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 #[derive(Clone)]
 pub struct Connections {
     dialer: Dialer,
-    open: Arc<Mutex<HashMap<String, Channel>>>,
+    /// In order, so that they close in the same order in every run.
+    open: Arc<Mutex<BTreeMap<String, Channel>>>,
     host: Arc<str>,
     tuning: Tuning,
 }

@@ -29,6 +29,8 @@ struct State {
     /// The power goes with the change after so many more.
     changes_left: Option<u32>,
     power_is_out: bool,
+    /// Of all times.
+    changes: u64,
 }
 
 #[derive(Debug)]
@@ -103,6 +105,11 @@ impl Disk {
         self.state().power_is_out
     }
 
+    /// How often it was written to.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
     pub fn cut_power_after(&self, changes: u32) {
         self.state().changes_left = Some(changes);
     }
@@ -122,7 +129,8 @@ impl Disk {
 
     pub fn erase(&self) {
         let mut state = self.state();
-        *state = State { opened: state.opened + 1, is_full: state.is_full, ..State::default() };
+        let State { opened, is_full, changes, .. } = *state;
+        *state = State { opened: opened + 1, is_full, changes, ..State::default() };
     }
 }
 
@@ -151,6 +159,7 @@ impl Handle {
         if state.is_full && (grows || !state.seen.is_empty()) {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        state.changes += 1;
         change.apply(&mut state.seen);
         state.unsynced.push(change);
         match state.changes_left.as_mut() {

@@ -26,6 +26,7 @@ pub struct History {
     pub violations: Vec<String>,
     /// FNV-1a over all events with their times.
     pub trace: u64,
+    pub has_shut_down: bool,
     is_printed: bool,
 }
 
@@ -42,6 +43,12 @@ impl History {
         if self.is_printed {
             println!("{line}");
         }
+    }
+
+    /// A node has ended by itself.
+    pub fn ended(&mut self, host: &str, how: &str) {
+        self.has_shut_down = true;
+        self.event(format!("{host} ended: {how}"));
     }
 
     pub fn fault(&mut self, kind: &'static str, about: impl AsRef<str>) {

@@ -16,6 +16,9 @@ struct Cli {
     /// Run this seed alone, and print its events
     #[arg(long)]
     seed: Option<u64>,
+    /// Run it so often
+    #[arg(long, default_value_t = 1, requires = "seed")]
+    times: u32,
     /// Seeds at once; 0 for one a core
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -33,9 +36,13 @@ fn main() -> anyhow::Result<ExitCode> {
         tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
     }
     if let Some(seed) = cli.seed {
-        let outcome = simulation::run_seed(seed, true)?;
-        println!("{outcome:#?}");
-        return Ok(if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        let mut is_good = true;
+        for _ in 0..cli.times {
+            let outcome = simulation::run_seed(seed, true)?;
+            println!("{outcome:#?}");
+            is_good &= outcome.violations.is_empty();
+        }
+        return Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let threads = match cli.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use turmoil::Sim;
 
 use crate::dice::Dice;
+use crate::run::{LATENCY, SHORTEST_LATENCY};
 use crate::software::COORDINATOR;
 use crate::world::{WORKERS, World, worker};
 
@@ -44,6 +45,7 @@ pub struct Nemesis {
     plan: BTreeMap<(Duration, usize), Act>,
     dice: Dice,
     healed: Duration,
+    latency: Duration,
 }
 
 impl Nemesis {
@@ -57,7 +59,8 @@ impl Nemesis {
             drawn.fault(&mut dice, at, lasts);
         }
         let healed = drawn.plan.keys().map(|(at, _)| *at).max().unwrap_or_default();
-        Self { plan: drawn.plan, dice, healed: healed.max(Duration::from_millis(LAST)) }
+        let healed = healed.max(Duration::from_millis(LAST));
+        Self { plan: drawn.plan, dice, healed, latency: LATENCY }
     }
 
     /// From here on, nothing more goes wrong.
@@ -77,7 +80,10 @@ impl Nemesis {
         }
         if world.take_stopped() {
             // A supervisor starts it again.
-            self.perform(sim, world, Act::Kill { host: COORDINATOR.into(), down: Duration::from_millis(400) });
+            world.disk.process_ended();
+            self.at_once(sim, |sim| sim.crash(COORDINATOR));
+            world.closed(COORDINATOR);
+            self.later(sim, Duration::from_millis(400), Act::Start { host: COORDINATOR.into() });
         }
     }
 
@@ -86,25 +92,33 @@ impl Nemesis {
         self.plan.insert((at, usize::MAX - self.plan.len()), act);
     }
 
+    /// tokio drops the tasks of a runtime in an order that no seed decides. So that this can't be seen, the ends of its
+    /// connections reach all others at the same time.
+    fn at_once(&self, sim: &mut Sim<'_>, end: impl FnOnce(&mut Sim<'_>)) {
+        sim.set_max_message_latency(SHORTEST_LATENCY);
+        end(sim);
+        sim.set_max_message_latency(self.latency);
+    }
+
     fn perform(&mut self, sim: &mut Sim<'_>, world: &Arc<World>, act: Act) {
         let fault = |kind, about: &str| world.history().fault(kind, about);
         match act {
             Act::Kill { host, down } => {
                 fault("kill", &host);
                 world.disk_if(&host, |disk| disk.process_ended());
-                sim.crash(host.as_str());
+                self.at_once(sim, |sim| sim.crash(host.as_str()));
                 world.closed(&host);
                 self.later(sim, down, Act::Start { host });
             }
             Act::Start { host } => {
                 world.history().event(format!("{host} starts"));
                 world.closed(&host);
-                sim.bounce(host.as_str());
+                self.at_once(sim, |sim| sim.bounce(host.as_str()));
             }
             Act::PowerCut { lost, down } => {
                 fault("power cut", &format!("one in {lost} lost"));
                 world.disk.power_cut(lost, &mut self.dice);
-                sim.crash(COORDINATOR);
+                self.at_once(sim, |sim| sim.crash(COORDINATOR));
                 world.closed(COORDINATOR);
                 self.later(sim, down, Act::Start { host: COORDINATOR.into() });
             }
@@ -126,6 +140,7 @@ impl Nemesis {
             Act::Release { a, b } => sim.release(a.as_str(), b.as_str()),
             Act::Slow { most } => {
                 fault("latency", &format!("{most:?}"));
+                self.latency = most;
                 sim.set_max_message_latency(most);
             }
             Act::DiskFull => {
@@ -139,6 +154,7 @@ impl Nemesis {
             }
             Act::Drain { worker } => {
                 fault("drain", &worker.to_string());
+                world.history().has_shut_down = true;
                 world.drain(worker);
             }
             Act::Grow => {
@@ -171,7 +187,7 @@ impl Drawn {
             7..=11 => self.network(dice, at, lasts),
             12 => {
                 self.add(at, Act::Slow { most: dice.millis(50, 600) });
-                self.add(at + lasts, Act::Slow { most: crate::run::LATENCY });
+                self.add(at + lasts, Act::Slow { most: LATENCY });
             }
             13 => {
                 self.add(at, Act::DiskFull);

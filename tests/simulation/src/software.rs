@@ -21,7 +21,7 @@ pub async fn coordinator(world: Arc<World>) -> turmoil::Result {
         Ok(()) => "it was told to".to_owned(),
         Err(error) => format!("{error:#}"),
     };
-    world.history().event(format!("coordinator ended: {error}"));
+    world.history().ended(COORDINATOR, &error);
     world.is_stopped.store(true, Ordering::Relaxed);
     pending().await
 }
@@ -52,7 +52,7 @@ struct Cli {
 
 fn worker_args(name: &str) -> WorkerArgs {
     let coordinator = net::url(COORDINATOR);
-    let flags = ["--coordinator", &coordinator, "--name", name, "--threads", "1", "--chunk-bytes", "4096"];
+    let flags = ["--coordinator", &coordinator, "--name", name, "--threads", "1", "--chunk-bytes", "16384"];
     let flags = flags.iter().chain(&["--ahead-rows", "4"]);
     Cli::parse_from(std::iter::once("worker").chain(flags.copied())).args
 }
@@ -66,6 +66,6 @@ pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
         Over { endpoint: net::url(&name), accepting: net::accepting().await?, dial: net::dial };
     let ended = noise_worker::run_over(&worker_args(&name), cases::key(), over, world.new_drain(at)).await;
     let how = ended.map_or_else(|error| format!("{error:#}"), |()| "drained".into());
-    world.history().event(format!("{name} ended: {how}"));
+    world.history().ended(&name, &how);
     pending().await
 }
