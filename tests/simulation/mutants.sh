@@ -10,7 +10,7 @@ for patch in tests/simulation/mutants/*.patch; do
     name=$(basename "$patch" .patch)
     git apply "$patch"
     trap 'git apply --reverse "$patch"' EXIT
-    found=$(cargo run --quiet --release --locked -p simulation -- --count "$count" --repeat-every 0 --stop 2>&1 | grep -m1 '^seed' || true)
+    found=$(cargo run --quiet --release -p simulation -- --count "$count" --repeat-every 0 --stop 2>&1 | grep -m1 '^seed' || true)
     git apply --reverse "$patch"
     trap - EXIT
     echo "$name: ${found:-NOT FOUND in $count seeds}"
