@@ -2,10 +2,11 @@
 
 use std::sync::OnceLock;
 
+use ledger::{JobRecord, JobState, ShardRecord};
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, JobId, pb};
+use proto::{Commitment, CoordinateRange, JobId, pb};
 
 pub const ROWS: u64 = 14;
 /// Three shards at most, the last one not whole.
@@ -69,6 +70,25 @@ impl Case {
             key_commitment: key().commitment().to_vec(),
             plan_digest: self.plan.digest().to_vec(),
         }
+    }
+
+    /// As a ledger has the job, in one shard.
+    pub fn records(&self) -> (JobRecord, Vec<ShardRecord>) {
+        let record = JobRecord {
+            job: self.job.clone(),
+            plan_toml: self.plan.to_toml_string().expect("a plan has a text"),
+            plan_digest: self.plan.digest(),
+            dimension: DIMENSION,
+            iterations: ROWS,
+            mechanism: self.plan.mechanism().name().to_owned(),
+            key_commitment: key().commitment(),
+            branch: 0,
+            shards: 1,
+            layout_epoch: 0,
+            state: JobState::Running,
+        };
+        let range = CoordinateRange { start: 0, end: DIMENSION };
+        (record, vec![ShardRecord { shard: 0, range, epoch: 0, owner: None }])
     }
 
     /// Of each row there are two gradients, of which one may ever be released.

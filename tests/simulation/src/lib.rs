@@ -5,6 +5,7 @@
 mod cases;
 mod dice;
 mod disk;
+pub mod explore;
 mod figures;
 mod history;
 mod nemesis;
