@@ -84,7 +84,10 @@ impl History {
             let expected = &case.rows[row as usize][range.start as usize..range.end as usize];
             let differs = got.iter().zip(expected).position(|(got, exact)| got.to_bits() != exact.to_bits());
             if let Some(at) = differs {
-                self.violation(format!("{job} row {row} differs from the oracle at {}", range.start + at as u64));
+                self.violation(format!(
+                    "{job} row {row} differs from the oracle at {}",
+                    range.start + at as u64
+                ));
             }
             if !self.acked.contains_key(&(job.clone(), 0, row)) {
                 self.violation(format!("{job} row {row} was delivered before it was bound"));

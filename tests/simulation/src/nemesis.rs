@@ -20,23 +20,55 @@ const LONGEST: u64 = 4000;
 #[derive(Clone, Debug)]
 enum Act {
     /// The process ends and starts again: what it wrote stays.
-    Kill { host: String, down: Duration },
-    Start { host: String },
+    Kill {
+        host: String,
+        down: Duration,
+    },
+    Start {
+        host: String,
+    },
     /// The machine of the coordinator: one in `lost` of the unsynced changes is gone.
-    PowerCut { lost: u64, down: Duration },
+    PowerCut {
+        lost: u64,
+        down: Duration,
+    },
     /// The same, in the middle of the changes of a transaction.
-    PowerCutWithin { changes: u32 },
-    Partition { a: String, b: String },
-    PartitionOneWay { from: String, to: String },
-    Hold { a: String, b: String },
-    Repair { a: String, b: String },
-    RepairOneWay { from: String, to: String },
-    Release { a: String, b: String },
-    Slow { most: Duration },
+    PowerCutWithin {
+        changes: u32,
+    },
+    Partition {
+        a: String,
+        b: String,
+    },
+    PartitionOneWay {
+        from: String,
+        to: String,
+    },
+    Hold {
+        a: String,
+        b: String,
+    },
+    Repair {
+        a: String,
+        b: String,
+    },
+    RepairOneWay {
+        from: String,
+        to: String,
+    },
+    Release {
+        a: String,
+        b: String,
+    },
+    Slow {
+        most: Duration,
+    },
     DiskFull,
     DiskFree,
     SyncFails,
-    Drain { worker: usize },
+    Drain {
+        worker: usize,
+    },
     Grow,
 }
 

@@ -19,7 +19,9 @@ pub async fn operate(world: Arc<World>) -> turmoil::Result {
         sleep(pause).await;
         let job = &dice.pick(&world.cases).job;
         let (what, done) = match world.has_store() && dice.one_in(2) {
-            true => ("checkpoint", timeout(PATIENCE, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok())),
+            true => {
+                ("checkpoint", timeout(PATIENCE, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok()))
+            }
             false => {
                 let shards = dice.within(1, 3) as u32;
                 ("reshard", timeout(PATIENCE, jobs.reshard(job, shards)).await.is_ok_and(|done| done.is_ok()))

@@ -62,8 +62,7 @@ pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
         pending::<()>().await;
     }
     let name = worker(at);
-    let over =
-        Over { endpoint: net::url(&name), accepting: net::accepting().await?, dial: net::dial };
+    let over = Over { endpoint: net::url(&name), accepting: net::accepting().await?, dial: net::dial };
     let ended = noise_worker::run_over(&worker_args(&name), cases::key(), over, world.new_drain(at)).await;
     let how = ended.map_or_else(|error| format!("{error:#}"), |()| "drained".into());
     world.history().ended(&name, &how);

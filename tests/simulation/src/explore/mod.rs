@@ -22,17 +22,19 @@ pub struct Explored {
     pub states: usize,
     pub transitions: usize,
     pub depth: usize,
+    /// There is no further state.
+    pub is_complete: bool,
     /// What must not be, and the actions that lead there.
     pub violation: Option<(String, Vec<Action>)>,
 }
 
-/// All states, or those up to the first violation.
-pub fn explore(rules: Rules, bind: &BindRule) -> Explored {
+/// All states, or those up to the first violation, or the nearest ones where there are more than `most`.
+pub fn explore(rules: Rules, bind: &BindRule, most: usize) -> Explored {
     let mut seen: HashMap<State, u32> = HashMap::from([(State::first(), 0)]);
     let mut ways: Vec<(u32, Option<Action>)> = vec![(0, None)];
     let mut open = vec![State::first()];
     let (mut transitions, mut depth) = (0, 0);
-    while !open.is_empty() {
+    while !open.is_empty() && seen.len() <= most {
         let mut next = Vec::new();
         for state in open.drain(..) {
             let from = seen[&state];
@@ -43,7 +45,14 @@ pub fn explore(rules: Rules, bind: &BindRule) -> Explored {
                     Err(what) => {
                         let mut way = way_to(&ways, from);
                         way.push(action);
-                        return Explored { states: seen.len(), transitions, depth, violation: Some((what, way)) };
+                        let violation = Some((what, way));
+                        return Explored {
+                            states: seen.len(),
+                            transitions,
+                            depth,
+                            is_complete: false,
+                            violation,
+                        };
                     }
                 };
                 if let Entry::Vacant(entry) = seen.entry(reached) {
@@ -56,7 +65,7 @@ pub fn explore(rules: Rules, bind: &BindRule) -> Explored {
         depth += 1;
         open = next;
     }
-    Explored { states: seen.len(), transitions, depth, violation: None }
+    Explored { states: seen.len(), transitions, depth, is_complete: open.is_empty(), violation: None }
 }
 
 fn way_to(ways: &[(u32, Option<Action>)], mut at: u32) -> Vec<Action> {

@@ -1,7 +1,9 @@
 //! What each node may do next, and what must hold whatever they do.
 
 use super::rule::BindRule;
-use super::state::{BRANCHES, COMMITMENTS, EPOCHS, Grants, Holder, JOBS, Pending, ROWS, State, WORKERS, Worker};
+use super::state::{
+    BRANCHES, COMMITMENTS, EPOCHS, Grants, Holder, JOBS, Pending, ROWS, State, WORKERS, Worker,
+};
 
 /// A rewind opens a new branch from this row.
 pub const REWOUND_TO: usize = 1;
@@ -129,7 +131,10 @@ fn serve_steps(state: &State, worker: usize, rules: Rules, steps: &mut Vec<Step>
                             && branch == held_branch;
                         if is_served {
                             let action = Action::Serve { worker, job, branch, row, commitment, epoch };
-                            steps.push((action, may_be_served(state, worker, job, epoch, cell.bound, commitment)));
+                            steps.push((
+                                action,
+                                may_be_served(state, worker, job, epoch, cell.bound, commitment),
+                            ));
                         }
                     }
                 }

@@ -5,8 +5,8 @@ pub const WORKERS: usize = 2;
 pub const ROWS: usize = 3;
 pub const COMMITMENTS: usize = 2;
 pub const BRANCHES: usize = 2;
-/// Epochs of a shard: the first, and two changes of owner.
-pub const EPOCHS: usize = 3;
+/// Epochs of a shard: the first, and that after a change of owner.
+pub const EPOCHS: usize = 2;
 
 /// A row of a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,7 +90,7 @@ pub struct State {
 impl State {
     /// Both jobs are created; the first worker owns the first, the second the second.
     pub fn first() -> Self {
-        let job = |worker| Job { owners: [worker, 0, 0], holder: Holder::Running, ..Job::default() };
+        let job = |worker| Job { owners: [worker, 0], holder: Holder::Running, ..Job::default() };
         let worker = Worker { is_up: true, is_fresh: false, held: None, answer: None, is_live: true };
         Self {
             is_up: true,
