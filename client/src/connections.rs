@@ -1,6 +1,6 @@
 //! One HTTP/2 connection an endpoint, opened on first use and shared by every call.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -53,7 +53,8 @@ pub struct Connections {
     /// By other means than sockets.
     dialer: Option<Dialer>,
     dialing: Dialing,
-    open: Arc<Mutex<HashMap<(String, Expected), Channel>>>,
+    /// In order, so that they close in the same order in every run.
+    open: Arc<Mutex<BTreeMap<(String, Expected), Channel>>>,
     host: Arc<str>,
     tuning: Tuning,
 }

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::Uri;
-use node::{
-    dial::{CallInterceptor, Dialing, is_unix},
-    tls::Expected,
-};
+use node::dial::{CallInterceptor, is_unix};
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{
     service::interceptor::InterceptedService,
@@ -16,8 +13,12 @@ use tonic::{
 
 pub type Client = WorkersClient<InterceptedService<Channel, CallInterceptor>>;
 
-/// Connects when first used, and again when the connection is lost.
-pub fn coordinator(url: &str, dialing: &Dialing) -> anyhow::Result<Client> {
+/// Connects when first used, and again when the connection is lost; `dial` makes connections.
+pub fn coordinator(
+    url: &str,
+    interceptor: CallInterceptor,
+    dial: impl FnOnce(Endpoint) -> anyhow::Result<Channel>,
+) -> anyhow::Result<Client> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .with_context(|| format!("coordinator is {url:?}; allowed: http(s)://host:port or unix:///path"))?;
     let endpoint = match is_unix(url) {
@@ -30,7 +31,6 @@ pub fn coordinator(url: &str, dialing: &Dialing) -> anyhow::Result<Client> {
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
         .keep_alive_while_idle(true);
-    let channel = dialing.connect(url, endpoint, Expected::Coordinator)?;
-    let client = WorkersClient::with_interceptor(channel, dialing.interceptor(Expected::Coordinator));
+    let client = WorkersClient::with_interceptor(dial(endpoint)?, interceptor);
     Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
 }

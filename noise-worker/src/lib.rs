@@ -25,6 +25,7 @@ mod transport;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
+use futures::Stream;
 use node::{
     auth::Bearer,
     cpu_pool::CpuPool,
@@ -37,13 +38,20 @@ use node::{
     readiness::Readiness,
     ready_file::ReadyFile,
     security::Secured,
+    tls::Expected,
 };
+use noise_kernel::JobKey;
 use proto::{Incarnation, model::LocalAccess};
-use tokio::task::JoinHandle;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint, server::Connected};
 
 use crate::{
     config::WorkerArgs,
+    keyring::Keyring,
     leases::{Leases, Limits},
     membership::Member,
     regions::Regions,
@@ -142,7 +150,11 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
 
     let endpoint = args.advertise.clone().unwrap_or(address);
     let member = Member { worker, incarnation: incarnation()?, endpoint, local };
-    let client = connect::coordinator(&args.coordinator, &Dialing { bearer, ..security.into() })?;
+    let dialing = Dialing { bearer, ..security.into() };
+    let client =
+        connect::coordinator(&args.coordinator, dialing.interceptor(Expected::Coordinator), |endpoint| {
+            Ok(dialing.connect(&args.coordinator, endpoint, Expected::Coordinator)?)
+        })?;
     // New requests are refused from the moment that shutdown begins; membership tells the coordinator.
     let refusing = tokio::spawn({
         let (service, shutdown) = (service.clone(), shutdown.clone());
@@ -163,6 +175,48 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     membership.context("membership ended")
 }
 
+/// Where a simulated worker is reached, and how it reaches others.
+pub struct Over<I, D> {
+    pub endpoint: String,
+    pub accepting: I,
+    pub dial: D,
+}
+
+/// As [`run`], over connections that are given, without metrics and local sockets: simulations.
+pub async fn run_over<C, I, D>(
+    args: &WorkerArgs,
+    key: JobKey,
+    over: Over<I, D>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    I: Stream<Item = std::io::Result<C>> + Send + 'static,
+    D: FnOnce(Endpoint) -> Channel,
+{
+    let keyring = Keyring::new(Some(key), None);
+    let leases = Leases::new(keyring, Limits::new(CpuPool::new(args.pool_threads())?, args));
+    let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
+    let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
+    let ended = CancellationToken::new();
+    let Over { endpoint, accepting, dial } = over;
+    let security = Secured::default();
+    let budget = Budget::new(security.limits.slice_bytes);
+    let (serving, until) = (service.clone(), ended.clone());
+    let server =
+        tokio::spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
+    let member = Member { worker: args.worker_id()?, incarnation: incarnation()?, endpoint, local: None };
+    let interceptor = Dialing::default().interceptor(Expected::Coordinator);
+    let client = connect::coordinator(&args.coordinator, interceptor, |endpoint| Ok(dial(endpoint)))?;
+    let readiness = Readiness::not_ready("not registered yet");
+    let membership = membership::run(client, member, leases.clone(), readiness, shutdown).await;
+    service.drain();
+    ended.cancel();
+    let _late = tokio::time::timeout(DRAIN, server).await;
+    leases.clear();
+    membership.context("membership ended")
+}
+
 async fn serve(
     listener: Listener,
     service: Arc<NoiseService>,
@@ -170,7 +224,7 @@ async fn serve(
     budget: Budget,
     ended: CancellationToken,
 ) {
-    let served = server::serve(listener, service, &security, budget, ended).await;
+    let served = server::serve(security.incoming(listener), service, &security, budget, ended).await;
     if let Err(error) = served {
         tracing::error!(%error, "a server ended");
     }
@@ -178,7 +232,7 @@ async fn serve(
 
 fn incarnation() -> anyhow::Result<Incarnation> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
+    node::entropy::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(Incarnation(bytes))
 }

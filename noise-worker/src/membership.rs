@@ -1,9 +1,6 @@
 //! The worker's side of membership: register, then a heartbeat that carries what is held and brings what should be.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
@@ -11,6 +8,7 @@ use proto::{
     model::{LeaseGrant, LocalAccess},
     pb,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -53,6 +51,7 @@ pub async fn run(
     while !shutdown.is_cancelled() {
         let session = session(client.clone(), &member, &leases, &plans, &readiness, &mut backoff);
         let error = tokio::select! {
+            biased;
             error = session => error,
             () = shutdown.cancelled() => break,
         };

@@ -13,7 +13,7 @@ use tonic::{Response, Status};
 
 use crate::metric_definitions::ERRORS;
 
-pub use server::serve;
+pub use server::{serve, serve_over};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::Stream;
 use node::listener::Listener;
 use node::rpc_metrics::RpcMetricsLayer;
 use node::security::Secured;
@@ -14,7 +15,9 @@ use proto::pb::{
     workers_server::{self, WorkersServer},
 };
 use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Connected;
 
 use super::jobs::JobsService;
 use super::noise::NoiseService;
@@ -25,13 +28,25 @@ use crate::coordinator::Coordinator;
 /// Calls under way may end within this time; health watches, which never do, are cut.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
-/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
 pub async fn serve(
     coordinator: Arc<Coordinator>,
     listener: Listener,
     security: &Secured,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    serve_over(coordinator, security.incoming(listener), security, shutdown).await
+}
+
+/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
+pub async fn serve_over<C>(
+    coordinator: Arc<Coordinator>,
+    connections: impl Stream<Item = std::io::Result<C>>,
+    security: &Secured,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<JobsServer<JobsService>>().await;
     health.set_serving::<NoiseServer<NoiseService>>().await;
@@ -69,12 +84,13 @@ pub async fn serve(
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers);
-    let server = router.serve_with_incoming_shutdown(security.incoming(listener), until_closing);
+    let server = router.serve_with_incoming_shutdown(connections, until_closing);
     let too_late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSING_TIME).await;
     };
     tokio::select! {
+        biased;
         served = server => served.context("the gRPC server failed"),
         () = too_late => Ok(()),
     }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use node::{limits::Budget, listener::Listener, security::Secured};
+use futures::Stream;
+use node::{limits::Budget, security::Secured};
 use proto::pb::shards_server::ShardsServer;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Connected;
 
 use super::{grpc::Shards, refused::worded, slices::Slices};
 use crate::service::NoiseService;
@@ -15,13 +18,16 @@ const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 
 /// Serves until `ended`, then lets streams under way end.
-pub async fn serve(
-    listener: Listener,
+pub async fn serve<C>(
+    connections: impl Stream<Item = std::io::Result<C>>,
     service: Arc<NoiseService>,
     security: &Secured,
     budget: Budget,
     ended: CancellationToken,
-) -> Result<(), tonic::transport::Error> {
+) -> Result<(), tonic::transport::Error>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<ShardsServer<Shards>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
@@ -38,6 +44,6 @@ pub async fn serve(
         .add_service(health_service)
         .add_service(reflection)
         .add_service(Slices::new(service, budget))
-        .serve_with_incoming_shutdown(security.incoming(listener), ended.cancelled_owned())
+        .serve_with_incoming_shutdown(connections, ended.cancelled_owned())
         .await
 }
