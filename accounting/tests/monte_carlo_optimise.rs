@@ -37,7 +37,7 @@ fn the_optimum_under_amplification_beats_the_one_without() {
     for (family, epsilon, gain) in
         [(Family::Blt { buffers: 2 }, 1.0, 0.05), (Family::BandToeplitz { bands: 64 }, 2.0, 0.02)]
     {
-        let found = run(family, &target, epsilon, 1 << 15);
+        let found = run(family, &target, epsilon, 1 << 14);
         println!("{family:?} {} {} {:?}", found.best().loss(), found.start.loss(), found.searches);
         assert!(found.best().loss() < (1.0 - gain) * found.start.loss(), "{found:?}");
         assert!(found.best().calibrated.verdict.releases(), "{found:?}");
@@ -45,7 +45,8 @@ fn the_optimum_under_amplification_beats_the_one_without() {
         let mechanism = BallsInBins::new(&found.best().strategy, 128, 16).unwrap();
         let sigma = found.best().calibrated.noise_multiplier;
         let back = mechanism.epsilon(sigma, 1e-5, Sampling { samples: 1 << 18, seed: 99 }).unwrap();
-        assert!((back.epsilon / epsilon - 1.0).abs() < 0.02, "{back:?}");
+        // The noise is for an upper bound of δ, which lies above the estimate.
+        assert!((0.85..1.005).contains(&(back.epsilon / epsilon)), "{back:?}");
         let error = target.error(&found.best().strategy).unwrap();
         assert_eq!(error, found.best().error);
     }

@@ -19,8 +19,9 @@ const LIMITS: Limits = Limits { steps: 3000, tolerance: 1e-9 };
 const FEW: usize = 12;
 /// Places moved first, a factor of two along the band.
 const PER_OCTAVE: u32 = 3;
-/// The largest free number that another search starts from: a ratio within 6e-6 of zero or one.
-const STEEPEST: f64 = 12.0;
+/// Free numbers that another search may start from: ratios of at least 5 %, or a tail that was cut off would have no
+/// slope to come back by, and within 6e-6 of one.
+const FREE: std::ops::RangeInclusive<f64> = -3.0..=12.0;
 
 /// Optimises a band-Toeplitz strategy.
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
@@ -48,8 +49,7 @@ pub(super) fn descend(
         pull(x, &c, &by, gradient);
         0.5 * error.value.ln() + value
     };
-    // Ratios of one to the last digit have no slope to leave by.
-    let mut x: Vec<f64> = free(start).iter().map(|x| x.clamp(-STEEPEST, STEEPEST)).collect();
+    let mut x: Vec<f64> = free(start).iter().map(|x| x.clamp(*FREE.start(), *FREE.end())).collect();
     if start.len() > FEW {
         // What is moved is the distance from the start: numbers between the knots keep what they have of their own.
         let knots = Knots::new(x.len());

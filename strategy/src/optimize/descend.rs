@@ -101,11 +101,15 @@ mod tests {
             let descent = Descent { steps: 500, damping: 0.0 };
             let found = descend(&start, &one, descent, &mut norm).unwrap();
             let (found, start) = (one.loss(&found).unwrap(), one.loss(&start).unwrap());
-            assert!(found < near * best.loss && found < 0.95 * start, "{found} {} {start}", best.loss);
+            assert!(
+                found < near * best.loss && found < 0.95 * start,
+                "{family:?} {found} {} {start}",
+                best.loss
+            );
             // Held fast, it stays where it is.
             let held = Descent { steps: 500, damping: 1e9 };
             let still = one.loss(&descend(&best.strategy, &one, held, &mut norm).unwrap()).unwrap();
-            assert!((still / best.loss - 1.0).abs() < 1e-6, "{still} {}", best.loss);
+            assert!((still / best.loss - 1.0).abs() < 1e-6, "{family:?} {still} {}", best.loss);
         }
     }
 }
