@@ -19,8 +19,6 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use strategy::Sensitivity;
-
 pub use coefficients::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 pub use error::PlanError;
 pub use layout::{Layout, Parameter, Placed};

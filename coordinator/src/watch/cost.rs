@@ -1,7 +1,7 @@
 //! What the rows released so far cost in privacy.
 
 use accounting::Report;
-use plan::{Plan, Sensitivity};
+use plan::Plan;
 use proto::{Result, ServiceError};
 
 /// Figures are worked out at this many points of a run, and rounded up to the next.
@@ -20,7 +20,6 @@ pub struct Cost {
 #[derive(Debug)]
 pub struct Meter {
     plan: Plan,
-    whole: Sensitivity,
     delta: f64,
     pub planned: Cost,
 }
@@ -32,19 +31,21 @@ impl Meter {
         if plan.noise_multiplier() == 0.0 {
             return Ok(None);
         }
-        let whole = plan.accounted_sensitivity().map_err(ServiceError::internal)?;
-        let planned = cost(whole, plan.noise_multiplier(), delta)?;
-        Ok(Some(Self { plan, whole, delta, planned }))
+        let planned = cost(&plan, plan.iterations(), delta)?;
+        Ok(Some(Self { plan, delta, planned }))
     }
 
-    /// Of rows 0..`rows`. Long plans take seconds.
-    pub fn after(&self, rows: u64) -> Result<Cost> {
+    /// Of rows 0..`rows`: C is lower triangular, so they are a mechanism by themselves, whose matrix is C's leading
+    /// block. Where that can't be worked out within memory, the whole plan's figure stands for it. Long plans take
+    /// seconds.
+    pub fn after(&self, rows: u64) -> Cost {
         if rows == 0 {
-            return Ok(Cost { exact: true, ..Cost::default() });
+            return Cost { exact: true, ..Cost::default() };
         }
-        let sensitivity =
-            self.plan.accounted_sensitivity_of(rows, self.whole).map_err(ServiceError::internal)?;
-        cost(sensitivity, self.plan.noise_multiplier(), self.delta)
+        match cost(&self.plan, rows, self.delta) {
+            Ok(cost) if cost.rho <= self.planned.rho => cost,
+            _ => Cost { exact: rows == self.plan.iterations() && self.planned.exact, ..self.planned },
+        }
     }
 
     /// The point that stands for a job that goes on with `next_row`: never before it.
@@ -54,8 +55,10 @@ impl Meter {
     }
 }
 
-fn cost(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<Cost> {
-    let report = Report::at_delta(sensitivity, noise_multiplier, delta).map_err(ServiceError::internal)?;
+fn cost(plan: &Plan, rows: u64, delta: f64) -> Result<Cost> {
+    let sensitivity = plan.accounted_sensitivity_of(0..rows).map_err(ServiceError::internal)?;
+    let report =
+        Report::at_delta(sensitivity, plan.noise_multiplier(), delta).map_err(ServiceError::internal)?;
     Ok(Cost { rho: report.rho, epsilon: report.epsilon, exact: report.exact })
 }
 
@@ -78,10 +81,10 @@ mod tests {
     fn each_participation_is_paid_when_its_rows_are() {
         let meter = meter(2.0).unwrap();
         for (rows, participations) in [(0, 0.0), (1, 1.0), (100, 1.0), (101, 2.0), (250, 3.0), (1000, 4.0)] {
-            let rho = meter.after(rows).unwrap().rho;
+            let rho = meter.after(rows).rho;
             assert!((rho - participations / 8.0).abs() < 1e-12, "{rows} rows: {rho}");
         }
-        assert_eq!(meter.after(1000).unwrap(), meter.planned);
+        assert_eq!(meter.after(1000), meter.planned);
         assert!(meter.planned.exact && meter.planned.epsilon > 0.0);
     }
 

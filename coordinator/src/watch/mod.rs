@@ -227,7 +227,7 @@ impl Coordinator {
     async fn work_out(&self, job: &JobId) -> Result<()> {
         let Some((meter, next_row)) = self.watch.meter(job) else { return Ok(()) };
         let (plan_toml, delta) = (self.plan_of(job)?.plan_toml, self.settings.report_delta);
-        let metered = tokio::task::spawn_blocking(move || metered(meter, &plan_toml, delta, next_row)).await;
+        let metered = node::blocking::run(move || metered(meter, &plan_toml, delta, next_row)).await;
         self.watch.record(job, metered.map_err(proto::ServiceError::internal)??);
         Ok(())
     }
@@ -247,6 +247,6 @@ fn metered(
         },
     };
     let rows = meter.point(next_row);
-    let cost = meter.after(rows)?;
+    let cost = meter.after(rows);
     Ok(Some((meter, rows, cost)))
 }

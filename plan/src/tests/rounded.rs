@@ -173,33 +173,22 @@ fn a_running_sensitivity_is_near_the_nominal_one() {
     assert_eq!(tree.running_strategy().unwrap(), tree.strategy());
 }
 
-/// What rows 0..`rows` of the strategy show by themselves: the leading block of C.
-fn leading_block(strategy: &Strategy, n: u64, rows: u64) -> Strategy {
-    let mut block = ndarray::Array2::zeros((rows as usize, rows as usize));
-    for t in 0..rows {
-        for (j, entry) in strategy.c_row(n, t).unwrap().into_iter().enumerate() {
-            block[[t as usize, j]] = entry;
-        }
-    }
-    Strategy::Dense(strategy::Dense::new(block).unwrap())
-}
-
+/// Leading rows cost less than all, later ones no more; all rows cost what the plan does.
 #[test]
-fn the_first_rows_cost_what_their_block_of_c_does_and_never_more_than_all() {
-    for mechanism in mechanisms() {
-        let plan = plan(6, mechanism);
-        let (name, whole) = (plan.mechanism().name(), plan.accounted_sensitivity().unwrap());
-        assert_eq!(plan.accounted_sensitivity_of(0, whole).unwrap().value, 0.0);
-        assert_eq!(plan.accounted_sensitivity_of(6, whole).unwrap(), whole);
-        let running = plan.running_strategy().unwrap();
-        for rows in 1..6 {
-            let counted = plan.accounted_sensitivity_of(rows, whole).unwrap();
-            let block = leading_block(&running, 6, rows).sensitivity(rows, plan.participation().into());
-            let block = block.unwrap().value;
-            assert!(counted.value <= whole.value, "{name}, {rows} rows: {counted:?} of {whole:?}");
-            assert!(counted.value >= block * (1.0 - 1e-12), "{name}, {rows} rows: {counted:?} under {block}");
-            let is_near = (counted.value / block - 1.0).abs() < 1e-6;
-            assert!(is_near || !counted.exact, "{name}, {rows} rows: {counted:?} is not exactly {block}");
-        }
+fn some_rows_are_accounted_for_as_they_run() {
+    for (mechanism, n, participation) in published() {
+        let mut spec = spec(n, mechanism);
+        spec.participation = participation;
+        let plan = Plan::new(spec).unwrap();
+        let whole = plan.accounted_sensitivity().unwrap();
+        assert_eq!(plan.accounted_sensitivity_of(0..n).unwrap(), whole);
+        let (first, last) =
+            (plan.accounted_sensitivity_of(0..n / 2), plan.accounted_sensitivity_of(n - 9..n));
+        let (first, last) = (first.unwrap().value, last.unwrap().value);
+        assert!(first < whole.value && last < first, "{first} {last} {whole:?}");
+        let once = plan.accounted_column_norm().unwrap();
+        assert!(once < whole.value && once >= 1.0, "{once}");
+        let refused = plan.accounted_sensitivity_of(3..n + 1).unwrap_err().to_string();
+        assert!(refused.contains(&format!("3..{}", n + 1)), "{refused}");
     }
 }
