@@ -221,15 +221,16 @@ impl Leases {
 
     pub fn record_gauges(&self) {
         let shards: Vec<_> = self.held().shards.values().cloned().collect();
-        let in_state =
-            |wanted: fn(&Phase) -> bool| shards.iter().filter(|s| wanted(&s.phase())).count() as f64;
-        let states: [(&'static str, fn(&Phase) -> bool); 3] = [
-            ("restoring", |phase| matches!(phase, Phase::Restoring)),
-            ("ready", |phase| matches!(phase, Phase::Ready)),
-            ("failed", |phase| matches!(phase, Phase::Failed(_))),
-        ];
-        for (state, wanted) in states {
-            metrics::gauge!(metric::SHARDS, "state" => state).set(in_state(wanted));
+        let (mut restoring, mut ready, mut failed) = (0.0, 0.0, 0.0);
+        for shard in &shards {
+            match shard.phase() {
+                Phase::Restoring => restoring += 1.0,
+                Phase::Ready => ready += 1.0,
+                Phase::Failed(_) => failed += 1.0,
+            }
+        }
+        for (state, count) in [("restoring", restoring), ("ready", ready), ("failed", failed)] {
+            metrics::gauge!(metric::SHARDS, "state" => state).set(count);
         }
         let (state, ahead) = self.memory();
         metrics::gauge!(metric::STATE_BYTES).set(state as f64);
