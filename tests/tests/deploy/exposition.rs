@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use node::metric_definitions::{Kind, MetricDefinition};
 
 /// Labels that any metric of ours may have: each has few values, whatever callers do.
-const LABELS: [&str; 8] = ["method", "code", "kind", "version", "le", "how", "state", "delta"];
+const LABELS: [&str; 9] = ["method", "code", "kind", "reason", "version", "le", "how", "state", "delta"];
 /// Bounded by their number: [`coordinator`] watches 100 at most.
 const JOB_LABEL: &str = "training_job";
 
