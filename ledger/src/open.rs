@@ -17,7 +17,7 @@ use redb::{Database, StorageBackend, backends::InMemoryBackend};
 use crate::{
     LedgerError, files,
     store::{Store, begin_durable, panic_text},
-    tables, verify,
+    migrate, tables, verify,
 };
 
 pub fn open(path: &Path) -> Result<Store, LedgerError> {
@@ -43,8 +43,16 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     file.read_to_end(&mut bytes)
         .and_then(|_| file.rewind())
         .map_err(|error| io_error("reading it", error))?;
-    check_copy(bytes, path)?;
+    let format = check_copy(bytes, path)?;
     let db = open_checked(file, path)?;
+    if format < tables::FORMAT {
+        let migrated = catch_unwind(AssertUnwindSafe(|| migrate::migrate(&db, path)));
+        migrated.unwrap_or_else(|panic| {
+            let reason = format!("the store panicked: {}", panic_text(&*panic));
+            Err(LedgerError::Damaged { path: path.to_owned(), reason })
+        })?;
+        tracing::info!(path = %path.display(), from = format, to = tables::FORMAT, "the ledger's format was raised");
+    }
     Ok(Store::new(db, path.to_owned()))
 }
 
@@ -73,19 +81,15 @@ fn write_empty(file: File) -> Result<(), redb::Error> {
     let db = Database::builder().create_file(file)?;
     let transaction = begin_durable(&db)?;
     {
+        tables::create_all(&transaction)?;
         transaction.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT)?;
-        transaction.open_table(tables::JOBS)?;
-        transaction.open_table(tables::PLANS)?;
-        transaction.open_table(tables::SHARDS)?;
-        transaction.open_table(tables::BINDINGS)?;
-        transaction.open_table(tables::CURSORS)?;
-        transaction.open_table(tables::CHECKPOINTS)?;
     }
     Ok(transaction.commit()?)
 }
 
-/// Checks the store's checksums, then our records against each other.
-fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<(), LedgerError> {
+/// Checks the store's checksums, then every chain and our records against it; gives the format. An older format is
+/// raised in the copy first, so that a migration that can't succeed is never begun in the file.
+fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<u64, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if bytes.is_empty() {
         return Err(damaged("the file is empty".to_owned()));
@@ -105,8 +109,15 @@ fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<(), LedgerError> {
             return Err(damaged(reason));
         }
     }
-    match catch_unwind(AssertUnwindSafe(|| verify::verify(&db, path))) {
-        Ok(verified) => verified,
+    let check = || {
+        let format = verify::format_of(&db, path)?;
+        if format < tables::FORMAT {
+            migrate::migrate(&db, path)?;
+        }
+        verify::verify(&db, path).map(|()| format)
+    };
+    match catch_unwind(AssertUnwindSafe(check)) {
+        Ok(checked) => checked,
         Err(panic) => {
             std::mem::forget(db);
             Err(damaged(panic_text(&*panic)))
