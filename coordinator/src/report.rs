@@ -14,12 +14,13 @@ impl Coordinator {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
         let asked = job.clone();
-        let (record, bound, checkpoints) = self
+        let (record, bound, checkpoints, released) = self
             .with_ledger(move |ledger| {
                 let Some(record) = ledger.job(&asked)? else { return Ok(None) };
                 let bound = ledger.binding_summary(&asked, record.branch)?;
                 let checkpoints = ledger.checkpoints(&asked)?;
-                Ok(Some((record, bound, checkpoints)))
+                let released = ledger.released(&asked)?;
+                Ok(Some((record, bound, checkpoints, released)))
             })
             .await?
             .ok_or_else(|| no_job(&job))?;
@@ -37,6 +38,8 @@ impl Coordinator {
             "dimension": record.dimension,
             "iterations": record.iterations,
             "branch": record.branch,
+            "lineage": record.lineage.to_string(),
+            "released": { "branches": released.iter().map(branch).collect::<Vec<_>>() },
             "shards": record.shards,
             "rows_bound": bound.rows_bound,
             "next_row": bound.next_row,
@@ -54,6 +57,12 @@ impl Coordinator {
         }
         Ok(report)
     }
+}
+
+/// Rows bound count as released: whether a byte of them left can't be known.
+fn branch(of: &ledger::BranchReleases) -> Value {
+    let released: Vec<_> = of.released.iter().map(|rows| [rows.start, rows.end]).collect();
+    json!({ "branch": of.branch, "parent": of.parent, "from_row": of.from_row, "released": released })
 }
 
 /// Without noise there is no guarantee to state: epsilon and rho are null then.

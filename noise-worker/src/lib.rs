@@ -5,12 +5,14 @@
 //! Shards come and go by [`membership`] → [`leases`] → [`restore`].
 
 mod bf16;
+mod clerk;
 pub mod config;
 mod connect;
 mod delivery;
 mod keyring;
 mod leases;
 mod make;
+mod marks;
 mod membership;
 mod metric_definitions;
 pub mod recipe;
@@ -111,7 +113,8 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let metrics_listener = bind_loopback_checked(args.metrics_listen, args.allow_public).await?;
     let (address, metrics_address) = (listeners.main.endpoint()?, metrics_listener.local_addr()?);
 
-    let leases = Leases::new(keyring, Limits::new(pool, &args));
+    let marks = Arc::new(marks::Marks::open(args.state_dir.as_deref())?);
+    let leases = Leases::new(keyring, marks, Limits::new(pool, &args));
     let regions = Regions::new(copying, args.shm_bytes);
     let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");

@@ -303,6 +303,13 @@ pub struct LeaseGrant {
     pub pieces: Vec<CheckpointPiece>,
 }
 
+impl LeaseGrant {
+    /// The branch to serve.
+    pub fn branch(&self) -> u64 {
+        self.lineage.branch()
+    }
+}
+
 impl TryFrom<pb::LeaseGrant> for LeaseGrant {
     type Error = ServiceError;
     fn try_from(grant: pb::LeaseGrant) -> Result<Self> {

@@ -85,6 +85,7 @@ impl FakeWorker {
             protocol_version: PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,
             incarnation: self.incarnation.to_vec(),
+            marks: vec![],
         }
     }
 
@@ -98,7 +99,7 @@ impl FakeWorker {
             ..pb::LeaseStatus::default()
         });
         let (worker, incarnation) = (self.name.clone(), self.incarnation.to_vec());
-        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect() }
+        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect(), marks: vec![] }
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
