@@ -54,8 +54,7 @@ impl Jobs {
 
     /// Goes back to `from_row`: rows from there on have fresh Z. Refused unless `expected_branch` is the current one.
     pub async fn rewind(&self, job: &JobId, from_row: u64, expected_branch: u64) -> Result<pb::Job> {
-        let request =
-            pb::OpenBranchRequest { job: job.to_string(), from_row, expected_branch, parent: None };
+        let request = pb::OpenBranchRequest { job: job.to_string(), from_row, expected_branch, parent: None };
         call!(self, open_branch, request)
     }
 

@@ -93,8 +93,7 @@ impl Ledger {
     pub fn released(&self, job: &JobId) -> Result<Vec<BranchReleases>> {
         self.store.read(|transaction| {
             let record = jobs::existing(&transaction.open_table(JOBS)?, job)?;
-            let (branches, bindings) =
-                (transaction.open_table(BRANCHES)?, transaction.open_table(BINDINGS)?);
+            let (branches, bindings) = (transaction.open_table(BRANCHES)?, transaction.open_table(BINDINGS)?);
             let mut all = Vec::new();
             for branch in 0..=record.branch {
                 let opened = branches.get((job.as_str(), branch))?.map(|found| found.value());

@@ -148,8 +148,7 @@ impl Ledger {
                 Some(last) => chain::hash_at(&entries, job.as_str(), last)?,
                 None => Some(Head::of_nothing(job.as_str()).hash),
             };
-            let (branches, cursors) =
-                (transaction.open_table(BRANCHES)?, transaction.open_table(CURSORS)?);
+            let (branches, cursors) = (transaction.open_table(BRANCHES)?, transaction.open_table(CURSORS)?);
             if known != Some(cursor.head.hash) || cursor.branch > record.branch {
                 return Err(behind(&record, cursor).into());
             }

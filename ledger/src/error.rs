@@ -14,10 +14,14 @@ pub enum LedgerError {
         "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
     )]
     AlreadyBound { job: String, branch: u64, row: u64 },
-    #[error("branch {branch} of job {job} is not the current one, {current}, which was opened at row {from_row}")]
+    #[error(
+        "branch {branch} of job {job} is not the current one, {current}, which was opened at row {from_row}"
+    )]
     BranchSuperseded { job: String, branch: u64, current: u64, from_row: u64 },
     /// Someone else has seen more than this ledger has.
-    #[error("of job {job} the ledger knows {known}, but {witness} has seen {seen}: the ledger may be an old copy")]
+    #[error(
+        "of job {job} the ledger knows {known}, but {witness} has seen {seen}: the ledger may be an old copy"
+    )]
     Behind { job: String, known: String, witness: String, seen: String },
     #[error("the cursor is of another {what}: {actual}; this is {expected}")]
     CursorMismatch { what: &'static str, expected: String, actual: String },

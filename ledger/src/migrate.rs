@@ -82,7 +82,9 @@ fn move_all(transaction: &WriteTransaction) -> Result<(), Fail> {
     tables::create_all(transaction)?;
     let names: Vec<String> = {
         let jobs = transaction.open_table(JOBS)?;
-        jobs.iter()?.map(|entry| Ok(entry?.0.value().to_owned())).collect::<Result<_, redb::StorageError>>()?
+        jobs.iter()?
+            .map(|entry| Ok(entry?.0.value().to_owned()))
+            .collect::<Result<_, redb::StorageError>>()?
     };
     for name in names {
         move_job(transaction, &name)?;

@@ -15,9 +15,9 @@ use std::{
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{
-    LedgerError, files,
+    LedgerError, files, migrate,
     store::{Store, begin_durable, panic_text},
-    migrate, tables, verify,
+    tables, verify,
 };
 
 pub fn open(path: &Path) -> Result<Store, LedgerError> {

@@ -15,7 +15,8 @@ use crate::{
     played::Played,
     store::Fail,
     tables::{
-        self, BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, META_FORMAT, PLANS, SHARDS,
+        self, BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, META_FORMAT, PLANS,
+        SHARDS,
     },
     tiling,
 };
@@ -63,9 +64,8 @@ fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, Played>, Fail>
     for entry in transaction.open_table(ENTRIES)?.iter()? {
         let (key, stored) = entry?;
         let ((job, index), (hash, event)) = (key.value(), chain::split(stored.value())?);
-        let (head, played) = played
-            .entry(job.to_owned())
-            .or_insert_with(|| (Head::of_nothing(job), Played::default()));
+        let (head, played) =
+            played.entry(job.to_owned()).or_insert_with(|| (Head::of_nothing(job), Played::default()));
         let next = head.next(event);
         if index != head.entries || hash != next.hash {
             let reason = format!("the chain of job {job} breaks at entry {index}");
@@ -112,9 +112,8 @@ fn check_jobs(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) 
             .map_err(|what| of_job(&format!("its {what} is not what its chain of events says")))?;
         (jobs, shards_seen) = (jobs + 1, shards_seen + own.len());
     }
-    let stray = jobs != played.len()
-        || plans.iter()?.count() != jobs
-        || shards.iter()?.count() != shards_seen;
+    let stray =
+        jobs != played.len() || plans.iter()?.count() != jobs || shards.iter()?.count() != shards_seen;
     match stray {
         true => Err(Fail::Record("there are records of jobs that are not there".to_owned())),
         false => Ok(()),

@@ -5,7 +5,7 @@
 use crate::check::{check, stream_count};
 use crate::generator::check_scale;
 use crate::parallel::check_range;
-use crate::{BranchKey, KernelError, RowKeys, Rounds, oracle_normal};
+use crate::{BranchKey, KernelError, Rounds, RowKeys, oracle_normal};
 use plan::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ impl Oracle {
         let (_, key) = key.unwrap_or(&self.keys[0]);
         let first = range.start / 512;
         let last = (range.end - 1) / 512;
-        let blocks = (first..=last)
-            .flat_map(|b| oracle_normal::block(key.secret_bytes(), self.rounds, stream, b));
+        let blocks =
+            (first..=last).flat_map(|b| oracle_normal::block(key.secret_bytes(), self.rounds, stream, b));
         let length = (range.end - range.start) as usize;
         blocks.skip((range.start % 512) as usize).take(length).collect()
     }

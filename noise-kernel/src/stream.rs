@@ -57,7 +57,8 @@ impl Stream {
             _ => row,
         };
         let [(_, first), later @ ..] = keys.keys() else { unreachable!("row keys are never empty") };
-        let later = later.iter().map(|(row, key)| LaterKey { first: first_stream(*row), words: words_of(key) });
+        let later =
+            later.iter().map(|(row, key)| LaterKey { first: first_stream(*row), words: words_of(key) });
         let mut stream = Self::new(first, rounds);
         stream.later = later.collect();
         stream

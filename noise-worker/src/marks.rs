@@ -262,8 +262,7 @@ impl State {
     fn read(&mut self, folder: &Path, path: &Path) -> anyhow::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let is_new = !path.try_exists()?;
-        let mut log =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut log = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         match log.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!("is held by another worker; allowed: a folder of its own"),

@@ -118,11 +118,7 @@ async fn session(
     }
 }
 
-async fn register(
-    client: &mut Client,
-    member: &Member,
-    marks: Vec<JobMark>,
-) -> Result<pb::RegisterResponse> {
+async fn register(client: &mut Client, member: &Member, marks: Vec<JobMark>) -> Result<pb::RegisterResponse> {
     let request = pb::RegisterRequest {
         worker: member.worker.to_string(),
         endpoint: member.endpoint.clone(),

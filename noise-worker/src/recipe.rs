@@ -98,12 +98,6 @@ impl Recipe {
 
     /// What everything this recipe makes is checked against.
     pub fn oracle(&self) -> Result<Oracle, KernelError> {
-        Oracle::new(
-            self.keys.clone(),
-            self.rounds,
-            self.coefficients.clone(),
-            self.iterations,
-            self.scale,
-        )
+        Oracle::new(self.keys.clone(), self.rounds, self.coefficients.clone(), self.iterations, self.scale)
     }
 }

@@ -13,8 +13,8 @@ use proto::{ElementType, JobId, Result, RowRange, ServiceError, model::FetchSlic
 use tokio::sync::mpsc;
 
 use crate::{
-    delivery::{Delivery, Slice},
     clerk::Clerk,
+    delivery::{Delivery, Slice},
     leases::Leases,
     marks::Released,
     metric_definitions as metric,

@@ -82,8 +82,8 @@ impl TryFrom<&[u8]> for Commitment {
             33 => CommitmentKind::of_code(bytes[0]).map(|kind| (kind, &bytes[1..])),
             _ => None,
         };
-        let commitment = kind_and_digest
-            .and_then(|(kind, digest)| Some(Self { kind, digest: digest.try_into().ok()? }));
+        let commitment =
+            kind_and_digest.and_then(|(kind, digest)| Some(Self { kind, digest: digest.try_into().ok()? }));
         commitment.ok_or_else(|| {
             let allowed = "32 bytes, or 33 bytes of which the first is 1 (declared) or 2 (exact)";
             ServiceError::invalid("commitment", format!("{} bytes", bytes.len()), allowed)

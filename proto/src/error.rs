@@ -54,7 +54,9 @@ pub enum ServiceError {
         "the release token of row {row} of job {job} has expired; bind the row again to the same commitment for a new one"
     )]
     TokenExpired { job: String, row: u64 },
-    #[error("coordinator epoch {presented} is not the newest seen, {current}; ask the coordinator that runs now")]
+    #[error(
+        "coordinator epoch {presented} is not the newest seen, {current}; ask the coordinator that runs now"
+    )]
     StaleEpoch { presented: u64, current: u64 },
     #[error("row {row} of job {job}, branch {branch}: no valid release token; bind it first")]
     NotBound { job: String, branch: u64, row: u64 },

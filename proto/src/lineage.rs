@@ -171,7 +171,8 @@ mod tests {
             let json = serde_json::to_string(&lineage(text)).unwrap();
             assert_eq!(serde_json::from_str::<Lineage>(&json).unwrap(), lineage(text));
         }
-        let bad = ["", "0..", "1..=0", "0..5=0,6..=1", "0..5=1,5..=1", "0..5=0,5..6=1", "0..=0,0..=1", "x..=0"];
+        let bad =
+            ["", "0..", "1..=0", "0..5=0,6..=1", "0..5=1,5..=1", "0..5=0,5..6=1", "0..=0,0..=1", "x..=0"];
         for text in bad {
             assert!(text.parse::<Lineage>().is_err(), "{text}");
         }

@@ -127,7 +127,8 @@ impl TryFrom<&[u8]> for ReleaseToken {
         let (commitment, rest) = bytes.split_at_checked(Commitment::BYTES).ok_or_else(invalid)?;
         let (epoch, rest) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
         let (until_ms, tag) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
-        let validity = Validity { epoch: u64::from_le_bytes(*epoch), until_ms: u64::from_le_bytes(*until_ms) };
+        let validity =
+            Validity { epoch: u64::from_le_bytes(*epoch), until_ms: u64::from_le_bytes(*until_ms) };
         Ok(Self { commitment: commitment.try_into()?, validity, tag: tag.try_into().map_err(|_| invalid())? })
     }
 }

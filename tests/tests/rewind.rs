@@ -4,9 +4,7 @@
 use std::{fs, ops::Range, process::Command, time::Duration};
 
 use proto::{Commitment, Lineage, ReleaseToken, RowRange, ServiceError, pb};
-use tests::{
-    KEY, TestCluster, assert_same_bits, expected_of, flags, job, plans, program, start, start_with,
-};
+use tests::{KEY, TestCluster, assert_same_bits, expected_of, flags, job, plans, program, start, start_with};
 
 const DIMENSION: u64 = 2_000;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,8 +67,8 @@ fn a_worker_refuses_a_branch_that_was_left() {
     let job = job("back");
     cluster.create(&job, &plans()[0], DIMENSION, 1).unwrap();
     fetch(&cluster, 0, 0..3, "first").unwrap();
-    let commitment = Commitment::of_text("first 1");
-    let bind = cluster.client.bind(&job, 0, RowRange { start: 1, end: 2 }, std::slice::from_ref(&commitment));
+    let commitments = [Commitment::of_text("first 1")];
+    let bind = cluster.client.bind(&job, 0, RowRange { start: 1, end: 2 }, &commitments);
     let token = cluster.runtime.block_on(bind).unwrap()[0];
     cluster.runtime.block_on(cluster.client.jobs().rewind(&job, 1, 0)).unwrap();
     fetch(&cluster, 1, 1..2, "second").unwrap();
@@ -99,13 +97,14 @@ fn ask(cluster: &TestCluster, branch: u64, row: u64, token: ReleaseToken) -> Res
 
 #[test]
 fn a_token_ends_with_its_time_and_with_its_coordinator() {
-    let mut cluster = start_with(1, |options| options.coordinator_flags.extend(flags(&["--token-ttl", "400ms"])));
+    let mut cluster =
+        start_with(1, |options| options.coordinator_flags.extend(flags(&["--token-ttl", "400ms"])));
     let job = job("back");
     cluster.create(&job, &plans()[0], DIMENSION, 1).unwrap();
     let first = fetch(&cluster, 0, 0..1, "first").unwrap();
     let bound = |cluster: &TestCluster| {
-        let commitment = Commitment::of_text("first 0");
-        let bind = cluster.client.bind(&job, 0, RowRange { start: 0, end: 1 }, &[commitment]);
+        let commitments = [Commitment::of_text("first 0")];
+        let bind = cluster.client.bind(&job, 0, RowRange { start: 0, end: 1 }, &commitments);
         cluster.runtime.block_on(bind).unwrap()[0]
     };
     let token = bound(&cluster);
@@ -204,14 +203,32 @@ fn the_command_line_goes_back_and_shows_the_chain() {
     assert!(last["event"].as_str().unwrap().contains("branch_opened"), "{last}");
 
     // What a file of rows is verified by.
-    let (key, toml, npy) =
-        (cluster.dir.path().join("key"), cluster.dir.path().join("plan.toml"), cluster.dir.path().join("x.npy"));
+    let (key, toml, npy) = (
+        cluster.dir.path().join("key"),
+        cluster.dir.path().join("plan.toml"),
+        cluster.dir.path().join("x.npy"),
+    );
     fs::write(&key, KEY).unwrap();
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
     fs::write(&toml, plan.to_toml_string().unwrap()).unwrap();
     let (key, toml, npy) = (key.to_str().unwrap(), toml.to_str().unwrap(), npy.to_str().unwrap());
-    run(&["fetch", "--coordinator", &url, "--job", "back", "--branch", "2", "--steps", "4..6", "--range", "0..600", "--out", npy]);
+    run(&[
+        "fetch",
+        "--coordinator",
+        &url,
+        "--job",
+        "back",
+        "--branch",
+        "2",
+        "--steps",
+        "4..6",
+        "--range",
+        "0..600",
+        "--out",
+        npy,
+    ]);
     let of = ["--plan", toml, "--key-file", key, "--job", "back", "--lineage", "0..4=0,4..=2"];
-    let verified = run(&[&["verify"], &of[..], &["--step", "5", "--row", "1", "--range", "0..600", npy]].concat());
+    let verified =
+        run(&[&["verify"], &of[..], &["--step", "5", "--row", "1", "--range", "0..600", npy]].concat());
     assert_eq!(verified["equal"], true);
 }

@@ -48,8 +48,7 @@ impl Cluster {
         let view = self.job_mut(&opened.job.job)?;
         let holders: Vec<_> = view.shards.iter().map(|shard| shard.holder).collect();
         let shards = opened.shards.into_iter().zip(holders);
-        view.shards =
-            shards.map(|(record, holder)| ShardView { holder, ..ShardView::new(record) }).collect();
+        view.shards = shards.map(|(record, holder)| ShardView { holder, ..ShardView::new(record) }).collect();
         (view.record, view.bound, view.newest, view.written) = (opened.job, bound, newest, None);
         Ok(())
     }

@@ -34,7 +34,12 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(lease_ttl: Duration) -> Self {
-        Self { members: Membership::new(lease_ttl), exclusions: Exclusions::default(), jobs: BTreeMap::new(), marks: BTreeMap::new() }
+        Self {
+            members: Membership::new(lease_ttl),
+            exclusions: Exclusions::default(),
+            jobs: BTreeMap::new(),
+            marks: BTreeMap::new(),
+        }
     }
 
     pub fn job(&self, job: &JobId) -> Result<&JobView> {

@@ -85,7 +85,8 @@ impl Coordinator {
         self.nudge.notify_one();
         let name = job.clone();
         let released = self.with_ledger(move |ledger| ledger.released(&name)).await?;
-        let rows_released = released.iter().flat_map(|branch| &branch.released).map(RowRange::len).sum::<u64>();
+        let rows_released =
+            released.iter().flat_map(|branch| &branch.released).map(RowRange::len).sum::<u64>();
         let (deleted, left) = self.delete_checkpoints(&job).await;
         info!(%job, rows_released, deleted, left, "job destroyed");
         let mut message = format!(

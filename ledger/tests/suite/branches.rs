@@ -34,10 +34,7 @@ fn a_rewound_row_may_be_bound_again_and_one_before_may_not() {
     let kept = bind(&ledger, 1, 3, 5, "second").unwrap_err();
     assert!(matches!(kept, LedgerError::AlreadyBound { row: 3, branch: 0, .. }), "{kept}");
     let old = bind(&ledger, 0, 4, 5, "first").unwrap_err();
-    assert!(
-        matches!(old, LedgerError::BranchSuperseded { branch: 0, current: 1, from_row: 4, .. }),
-        "{old}"
-    );
+    assert!(matches!(old, LedgerError::BranchSuperseded { branch: 0, current: 1, from_row: 4, .. }), "{old}");
     assert!(!ServiceError::from(old).retry_safe());
 
     let released = ledger.released(&id("j")).unwrap();

@@ -68,11 +68,14 @@ fn every_event_is_in_the_chain_and_anyone_can_check_it() {
     assert_eq!(events[1], Event::Bound { branch: 0, rows: vec![row(0, "a"), row(1, "b"), row(2, "c")] });
     assert_eq!(events[2], Event::Bound { branch: 0, rows: vec![row(3, "d"), row(4, "e")] });
     assert!(matches!(&events[3], Event::Leased { shards } if shards.len() == 1));
-    assert!(matches!(events[4..7], [
-        Event::CheckpointAdded { id: 7, .. },
-        Event::CheckpointAdded { id: 8, .. },
-        Event::CheckpointRemoved { id: 7 }
-    ]));
+    assert!(matches!(
+        events[4..7],
+        [
+            Event::CheckpointAdded { id: 7, .. },
+            Event::CheckpointAdded { id: 8, .. },
+            Event::CheckpointRemoved { id: 7 }
+        ]
+    ));
     assert!(matches!(events[7], Event::BranchOpened { branch: 1, parent: 0, from_row: 2, .. }));
     assert!(matches!(events[8], Event::Resharded { layout_epoch: 1, .. }));
     assert_eq!(events[9], Event::StateChanged { state: JobState::Finished });

@@ -26,8 +26,7 @@ fn a_ledger_of_format_1_keeps_all_that_it_had() {
     // Once migrated and once opened as it is then.
     for _ in 0..2 {
         let ledger = place.open();
-        for (name, state) in
-            [("a", JobState::Running), ("b", JobState::Finished), ("c", JobState::Destroyed)]
+        for (name, state) in [("a", JobState::Running), ("b", JobState::Finished), ("c", JobState::Destroyed)]
         {
             let record = ledger.job(&id(name)).unwrap().unwrap();
             assert_eq!((record.state, record.branch, record.lineage.to_string()), (state, 0, "0..=0".into()));
