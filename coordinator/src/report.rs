@@ -44,6 +44,7 @@ impl Coordinator {
             "rows_bound": bound.rows_bound,
             "next_row": bound.next_row,
             "bindings_refused": bound.refused,
+            "plan_toml": record.plan_toml,
             "checkpoints": checkpoints.iter().map(|checkpoint| json!({
                 "id": checkpoint.id,
                 "branch": checkpoint.branch,
@@ -59,7 +60,8 @@ impl Coordinator {
     }
 }
 
-/// Rows bound count as released: whether a byte of them left can't be known.
+/// Rows bound count as released, whether or not a byte of them left: what the accountant charges for
+/// (`accounting::rewind::Released`).
 fn branch(of: &ledger::BranchReleases) -> Value {
     let released: Vec<_> = of.released.iter().map(|rows| [rows.start, rows.end]).collect();
     json!({ "branch": of.branch, "parent": of.parent, "from_row": of.from_row, "released": released })

@@ -1,8 +1,7 @@
 //! Looks at release tokens: whose they are, whether they are good, and whether their time has passed.
 
-use std::time::Instant;
-
 use proto::{JobId, ReleaseKey, ReleaseToken, Result, ServiceError};
+use tokio::time::Instant;
 
 /// What one answer of the coordinator says of its tokens.
 #[derive(Clone, Debug)]

@@ -1,15 +1,16 @@
 //! The shards this worker holds, as the coordinator last said.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use node::cpu_pool::CpuPool;
 use noise_kernel::{Backend, Generator, History};
 use plan::Plan;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant, pb};
+use tokio::time::Instant;
 
 use crate::{
     clerk::Clerk,
@@ -51,7 +52,8 @@ impl Limits {
 }
 
 struct Held {
-    shards: HashMap<(JobId, u32), Arc<Shard>>,
+    /// In order, so that what is done to all of them is done in the same order in every run.
+    shards: BTreeMap<(JobId, u32), Arc<Shard>>,
     clerk: Option<Clerk>,
     /// Without a heartbeat until then, nothing is served: the shards may be another's.
     valid_until: Instant,
@@ -79,7 +81,7 @@ pub trait Plans: Send + Sync + 'static {
 
 impl Leases {
     pub fn new(keyring: Keyring, marks: Arc<Marks>, limits: Limits) -> Arc<Self> {
-        let held = Held { shards: HashMap::new(), clerk: None, valid_until: Instant::now() };
+        let held = Held { shards: BTreeMap::new(), clerk: None, valid_until: Instant::now() };
         Arc::new(Self { held: Mutex::new(held), keyring, marks, limits: Arc::new(limits) })
     }
 
@@ -126,6 +128,7 @@ impl Leases {
         let grant = shard.grant();
         tracing::info!(job = %grant.job, shard = grant.shard, range = %grant.range, epoch = grant.epoch, "lease taken");
         let restored = tokio::select! {
+            biased;
             restored = self.prepare(&shard, &*plans) => restored,
             () = shard.cancelled.cancelled() => return,
         };
@@ -190,7 +193,7 @@ impl Leases {
 
     pub fn clear(&self) {
         let mut held = self.held();
-        held.shards.drain().for_each(|(_, shard)| shard.cancelled.cancel());
+        std::mem::take(&mut held.shards).values().for_each(|shard| shard.cancelled.cancel());
         self.limits.shards.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 

@@ -150,7 +150,7 @@ impl Marks {
         self: Arc<Self>,
         run: impl FnOnce(&mut State) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let done = tokio::task::spawn_blocking(move || run(&mut self.state())).await;
+        let done = node::blocking::run(move || run(&mut self.state())).await;
         done.map_err(ServiceError::internal)?
     }
 

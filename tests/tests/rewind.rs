@@ -16,7 +16,7 @@ fn fetch(
     text: &str,
 ) -> Result<Vec<Vec<f32>>, ServiceError> {
     let texts = rows.clone().map(|row| format!("{text} {row}")).collect();
-    cluster.fetch_on(branch, &job("back"), rows, 0..DIMENSION, texts, PATIENCE)
+    cluster.fetch_on(&cluster.client, branch, &job("back"), rows, 0..DIMENSION, texts, PATIENCE)
 }
 
 fn lineage(text: &str) -> Lineage {

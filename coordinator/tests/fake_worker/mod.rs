@@ -140,7 +140,7 @@ impl FakeWorker {
         let lease = self.lease(&request.job, request.shard, request.lease_epoch)?;
         let header = ShardHeader {
             job: request.job,
-            branch: lease.branch,
+            branch: lease.branch(),
             plan_digest: lease.plan_digest,
             key_commitment: lease.key_commitment,
             stream_version: plan::STREAM_VERSION,

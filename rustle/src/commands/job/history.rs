@@ -9,7 +9,7 @@ use crate::commands::online;
 use crate::output::{Answer, Format, bad_use};
 
 pub async fn rewind(args: &JobArgs, to_row: u64, expected_branch: Option<u64>) -> anyhow::Result<pb::Job> {
-    let jobs = client(args)?.jobs();
+    let jobs = client(args).await?.jobs();
     let expected_branch = match expected_branch {
         Some(branch) => branch,
         None => jobs.get(&args.job).await?.branch,
@@ -19,7 +19,7 @@ pub async fn rewind(args: &JobArgs, to_row: u64, expected_branch: Option<u64>) -
 
 /// JSON holds each event as the text that was hashed.
 pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
-    let entries = client(args)?.jobs().entries(&args.job).await?;
+    let entries = client(args).await?.jobs().entries(&args.job).await?;
     match format {
         Format::Json => {
             let entry = |entry: &pb::Entry| -> Value {
@@ -45,12 +45,12 @@ pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
 }
 
 pub async fn head(args: &JobArgs) -> anyhow::Result<Answer> {
-    let head = client(args)?.jobs().head(&args.job).await?;
+    let head = client(args).await?.jobs().head(&args.job).await?;
     Ok(Answer::new().with("job", head.job).with("entries", head.entries).with("hash", hex::encode(head.hash)))
 }
 
 pub async fn cursor(args: &JobArgs, next_row: Option<u64>) -> anyhow::Result<Answer> {
-    let cursor = client(args)?.jobs().cursor(&args.job, next_row).await?;
+    let cursor = client(args).await?.jobs().cursor(&args.job, next_row).await?;
     Ok(Answer::new().with("job", args.job.to_string()).with("cursor", URL_SAFE_NO_PAD.encode(cursor)))
 }
 
@@ -60,7 +60,7 @@ fn decoded(cursor: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 pub async fn check(args: &JobArgs, cursor: &str) -> anyhow::Result<Answer> {
-    let check = client(args)?.jobs().check_cursor(&args.job, decoded(cursor)?).await?;
+    let check = client(args).await?.jobs().check_cursor(&args.job, decoded(cursor)?).await?;
     Ok(Answer::new()
         .with("branch", check.branch)
         .with("next_row", check.next_row)
@@ -71,5 +71,5 @@ pub async fn check(args: &JobArgs, cursor: &str) -> anyhow::Result<Answer> {
 }
 
 pub async fn resume(args: &JobArgs, cursor: &str, replay: bool) -> anyhow::Result<pb::Resumed> {
-    Ok(client(args)?.jobs().resume(&args.job, decoded(cursor)?, replay).await?)
+    Ok(client(args).await?.jobs().resume(&args.job, decoded(cursor)?, replay).await?)
 }
