@@ -64,7 +64,8 @@ fn check_header(stored: &ShardCheckpoint, grant: &LeaseGrant, object: &str) -> R
     };
     match () {
         () if header.job != grant.job.as_str() => Err(wrong("job")),
-        () if header.branch != grant.branch => Err(wrong("branch")),
+        // Rows that the branches don't share must not have gone into the state.
+        () if !grant.lineage.continues(header.branch, header.next_row) => Err(wrong("branch")),
         () if header.plan_digest != grant.plan_digest => Err(wrong("plan")),
         () if header.key_commitment != grant.key_commitment => Err(wrong("key")),
         () if header.stream_version != noise_kernel::STREAM_VERSION => Err(wrong("stream version")),

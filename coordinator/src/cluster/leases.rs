@@ -128,12 +128,10 @@ fn first_bytes(commitment: &[u8]) -> String {
 
 fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGrant {
     let record = &view.record;
-    let usable = view.newest.as_ref().filter(|checkpoint| {
-        checkpoint.branch == record.branch && checkpoint.plan_digest == record.plan_digest
-    });
+    let usable = view.newest.as_ref().filter(|checkpoint| checkpoint.plan_digest == record.plan_digest);
     LeaseGrant {
         job: record.job.clone(),
-        branch: record.branch,
+        lineage: record.lineage.clone(),
         shard: shard.record.shard,
         range: shard.record.range,
         epoch: shard.record.epoch,
