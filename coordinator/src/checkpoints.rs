@@ -91,7 +91,7 @@ impl Coordinator {
         let view = cluster.job_mut(job)?;
         if view.is_served() {
             view.written = Some((Instant::now(), bound_then));
-            view.newest = Some(checkpoint.clone());
+            view.checkpoints.insert(0, checkpoint.clone());
         }
         Ok(checkpoint)
     }
@@ -121,7 +121,7 @@ impl Coordinator {
                 what: format!("a checkpoint of shard {} within {LONGEST_PIECE:?}", route.shard),
             }
         })?;
-        let pb::SnapshotResponse { next_row, bytes, sha256 } = answer.map_err(from_status)?.into_inner();
+        let pb::SnapshotResponse { next_row, bytes, sha256, .. } = answer.map_err(from_status)?.into_inner();
         let piece = pb::CheckpointPiece {
             object: object.to_owned(),
             range: Some(route.range.into()),
@@ -154,6 +154,9 @@ impl Coordinator {
             return false;
         }
         let (job, id) = (checkpoint.job.clone(), checkpoint.id);
+        if let Ok(view) = self.cluster().job_mut(&job) {
+            view.checkpoints.retain(|kept| kept.id != id);
+        }
         self.with_ledger(move |ledger| ledger.remove_checkpoint(&job, id)).await.is_ok()
     }
 

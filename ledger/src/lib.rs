@@ -11,15 +11,21 @@ mod checkpoint_list;
 mod checkpoint_store;
 mod container;
 mod error;
+mod fail_points;
 mod files;
 mod hex_digest;
 mod jobs;
 mod object;
 mod open;
+mod payload;
 mod read_shard;
 pub mod record;
+#[cfg(feature = "s3")]
+mod s3;
+mod sealing;
 mod shards;
 mod store;
+mod sweep;
 mod tables;
 mod tiling;
 mod verify;
@@ -27,13 +33,16 @@ mod write_shard;
 
 use std::{path::Path, sync::Arc};
 
-pub use checkpoint_store::CheckpointStore;
+pub use checkpoint_store::{CheckpointStore, PlainHttp};
 pub use container::{ShardCheckpoint, ShardHeader};
 pub use error::LedgerError;
 pub use object::{manifest_object, piece_object};
+pub use payload::ShardValues;
 pub use record::{
-    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord, pieces_for,
+    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord,
+    pieces_by_checkpoint, pieces_for,
 };
+pub use sealing::CheckpointKey;
 pub use write_shard::Written;
 
 pub type Result<T, E = LedgerError> = std::result::Result<T, E>;

@@ -1,24 +1,34 @@
-//! Brings a newly granted shard to where its job stands: from a checkpoint where one covers it, else from the key.
+//! Brings a newly granted shard to where its job stands: from the newest checkpoint that is whole, else from the one
+//! before it, else from the key.
 
-use ledger::{CheckpointStore, ShardCheckpoint};
+use ledger::{ShardCheckpoint, ShardHeader, pieces_by_checkpoint};
 use noise_kernel::{BLOCK, Generator};
-use proto::{CoordinateRange, Result, ServiceError, model::LeaseGrant};
+use proto::{
+    CoordinateRange, Result, ServiceError,
+    model::{CheckpointPiece, LeaseGrant},
+};
 
 use crate::{
     leases::Limits,
+    metric_definitions::CHECKPOINTS_REFUSED,
     recipe::Recipe,
     row::{Row, Window},
 };
 
 /// The generator and the rows already made, ready to go on.
 pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Result<(Generator, Window)> {
-    if !grant.pieces.is_empty() {
-        match from_checkpoint(grant, recipe, limits).await {
-            Ok(restored) => return Ok(restored),
-            Err(error) => tracing::warn!(
-                job = %grant.job, shard = grant.shard, %error,
-                "checkpoint not usable; replaying from the key instead"
-            ),
+    for (id, pieces) in pieces_by_checkpoint(&grant.pieces) {
+        match from_checkpoint(&pieces, grant, recipe, limits).await {
+            Ok(restored) => {
+                tracing::info!(job = %grant.job, shard = grant.shard, checkpoint = id, next_row = restored.0.next_row(),
+                    "restored from a checkpoint");
+                return Ok(restored);
+            }
+            Err(error) => {
+                metrics::counter!(CHECKPOINTS_REFUSED).increment(1);
+                tracing::warn!(job = %grant.job, shard = grant.shard, checkpoint = id, %error,
+                    "checkpoint not usable; trying the one before, then the key");
+            }
         }
     }
     // Skipped to where the job stands by the task that makes rows.
@@ -35,16 +45,17 @@ struct Piece {
 }
 
 async fn from_checkpoint(
+    stored: &[CheckpointPiece],
     grant: &LeaseGrant,
     recipe: &Recipe,
     limits: &Limits,
 ) -> Result<(Generator, Window)> {
-    let store = CheckpointStore::open(&grant.store_url)?;
+    let store = limits.stores.open(&grant.store_url)?;
     let mut pieces = Vec::new();
-    for piece in &grant.pieces {
+    for piece in stored {
         let Some(range) = piece.range.intersection(&grant.range) else { continue };
-        let stored = store.read_shard(&piece.object, &piece.sha256).await?;
-        check_header(&stored, grant, &piece.object)?;
+        let check = |header: &ShardHeader| check_header(header, grant);
+        let stored = store.read_shard(&piece.object, &piece.sha256, &recipe.checkpoint_key, check).await?;
         let recipe = recipe.clone();
         let cut = limits.pool.run(move || cut(stored, range, &recipe)).await;
         pieces.push(cut.map_err(ServiceError::internal)??);
@@ -56,18 +67,14 @@ async fn from_checkpoint(
     limits.pool.run(move || join(pieces, next_row, range, &recipe)).await.map_err(ServiceError::internal)?
 }
 
-fn check_header(stored: &ShardCheckpoint, grant: &LeaseGrant, object: &str) -> Result<()> {
-    let header = &stored.header;
-    let wrong = |what: &str| ServiceError::Checkpoint {
-        object: object.into(),
-        reason: format!("is of another {what}"),
-    };
+fn check_header(header: &ShardHeader, grant: &LeaseGrant) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("is of another {what}"));
     match () {
-        () if header.job != grant.job.as_str() => Err(wrong("job")),
-        () if header.branch != grant.branch => Err(wrong("branch")),
-        () if header.plan_digest != grant.plan_digest => Err(wrong("plan")),
-        () if header.key_commitment != grant.key_commitment => Err(wrong("key")),
-        () if header.stream_version != noise_kernel::STREAM_VERSION => Err(wrong("stream version")),
+        () if header.job != grant.job.as_str() => wrong("job"),
+        () if header.branch != grant.branch => wrong("branch"),
+        () if header.plan_digest != grant.plan_digest => wrong("plan"),
+        () if header.key_commitment != grant.key_commitment => wrong("key"),
+        () if header.stream_version != noise_kernel::STREAM_VERSION => wrong("stream version"),
         () => Ok(()),
     }
 }

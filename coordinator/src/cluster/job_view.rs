@@ -15,8 +15,8 @@ pub struct JobView {
     /// State and output of one coordinate: what a shard weighs.
     pub bytes_per_coordinate: u64,
     pub bound: BindingSummary,
-    /// The newest checkpoint that workers may restore from.
-    pub newest: Option<CheckpointRecord>,
+    /// Checkpoints that workers may restore from, newest first.
+    pub checkpoints: Vec<CheckpointRecord>,
     /// When the newest was written, and the next row to bind then; `None` where that was before this process.
     pub written: Option<(Instant, u64)>,
     /// Held while a checkpoint of this job is written: one at a time.
@@ -45,7 +45,7 @@ impl JobView {
             shards: shards.into_iter().map(ShardView::new).collect(),
             bytes_per_coordinate,
             bound: BindingSummary::default(),
-            newest: None,
+            checkpoints: Vec::new(),
             written: None,
             checkpointing: Arc::default(),
         }

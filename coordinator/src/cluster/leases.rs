@@ -128,7 +128,7 @@ fn first_bytes(commitment: &[u8]) -> String {
 
 fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGrant {
     let record = &view.record;
-    let usable = view.newest.as_ref().filter(|checkpoint| {
+    let usable = view.checkpoints.iter().filter(|checkpoint| {
         checkpoint.branch == record.branch && checkpoint.plan_digest == record.plan_digest
     });
     LeaseGrant {
@@ -142,6 +142,6 @@ fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGran
         key_commitment: record.key_commitment,
         next_row: view.bound.next_row,
         store_url: store_url.to_owned(),
-        pieces: usable.map(|checkpoint| pieces_for(checkpoint, shard.record.range)).unwrap_or_default(),
+        pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, shard.record.range)).collect(),
     }
 }

@@ -79,7 +79,7 @@ impl Coordinator {
             let mut cluster = self.cluster();
             cluster.replace(record, Vec::new())?;
             let view = cluster.job_mut(&job)?;
-            view.newest = None;
+            view.checkpoints.clear();
             view.bound
         };
         self.nudge.notify_one();
