@@ -37,7 +37,8 @@ impl Coordinator {
     /// Opens the ledger, takes a new epoch, and reads every job. Blocks.
     pub fn open(settings: Settings, connections: Connections, stop: Stop) -> anyhow::Result<Self> {
         let ledger = Ledger::open(&settings.data_dir.join("ledger.redb"))?;
-        let store = settings.checkpoint_url.as_deref().map(CheckpointStore::open).transpose()?;
+        let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
+        let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
         let mut cluster = Cluster::new(settings.lease_ttl);
         let now = Instant::now();

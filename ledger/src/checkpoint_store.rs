@@ -96,7 +96,9 @@ impl CheckpointStore {
         match put {
             Ok(_) => self.make_private(&name).await,
             // A put whose answer was lost, sent again.
-            Err(object_store::Error::AlreadyExists { .. }) if self.read_manifest(&name).await? == *record => Ok(()),
+            Err(object_store::Error::AlreadyExists { .. }) if self.read_manifest(&name).await? == *record => {
+                Ok(())
+            }
             Err(error) => Err(object_error(&name, error)),
         }
     }
@@ -105,7 +107,8 @@ impl CheckpointStore {
         let got = self.store.get(&location(name)?).await.map_err(|error| object_error(name, error))?;
         let bytes = got.bytes().await.map_err(|error| object_error(name, error))?;
         let refused = |reason: String| LedgerError::Checkpoint { object: name.to_owned(), reason };
-        serde_json::from_slice(&bytes).map_err(|error| refused(format!("its manifest can't be read: {error}")))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| refused(format!("its manifest can't be read: {error}")))
     }
 
     /// Deletes the manifest, then the pieces. What is gone already is fine.

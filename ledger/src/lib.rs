@@ -39,8 +39,8 @@ pub use error::LedgerError;
 pub use object::{manifest_object, piece_object};
 pub use payload::ShardValues;
 pub use record::{
-    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord,
-    pieces_by_checkpoint, pieces_for,
+    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord, pieces_by_checkpoint,
+    pieces_for,
 };
 pub use sealing::CheckpointKey;
 pub use write_shard::Written;

@@ -41,8 +41,10 @@ pub fn open(url: &str, plain_http: PlainHttp) -> Result<Arc<dyn ObjectStore>> {
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_retry(retry)
         .build();
-    let failed =
-        |error: object_store::Error| LedgerError::ObjectStore { object: url.to_owned(), reason: error.to_string() };
+    let failed = |error: object_store::Error| LedgerError::ObjectStore {
+        object: url.to_owned(),
+        reason: error.to_string(),
+    };
     let store = store.map_err(failed)?;
     Ok(match parsed.path().trim_matches('/') {
         "" => Arc::new(store),

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use object_store::{ObjectStoreExt, WriteMultipart};
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
+use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
     CheckpointKey, CheckpointStore, LedgerError, Result, ShardHeader,
@@ -52,41 +52,67 @@ impl CheckpointStore {
         let location = location(object)?;
         let upload =
             self.store.put_multipart(&location).await.map_err(|error| object_error(object, error))?;
-        let mut upload = WriteMultipart::new_with_chunk_size(upload, self.part_bytes);
+        let mut upload = Uploading(Some(WriteMultipart::new_with_chunk_size(upload, self.part_bytes)));
         let (sender, parts) = mpsc::channel(PARTS_READY);
-        let sealing = Sealing { segments, segment_bytes: seal.segment_bytes as usize, part_bytes: self.part_bytes };
+        let segment_bytes = seal.segment_bytes as usize;
+        let sealing = Sealing { segments, segment_bytes, part_bytes: self.part_bytes };
         let sealed = tokio::task::spawn_blocking(move || sealing.run(first, &values, &sender));
-        if let Err(error) = send(&mut upload, parts, object).await {
-            // The error that stopped it says more than one from clearing up.
-            let _ = upload.abort().await;
-            return Err(error);
-        }
-        // All parts have come, or the thread has ended early and says why.
-        let written = match sealed.await {
-            Ok(Ok(written)) => written,
-            Ok(Err(reason)) => return Err(abandon(upload, failed(reason)).await),
-            Err(error) => return Err(abandon(upload, failed(error.to_string())).await),
+        let sent = async {
+            upload.send(parts, object).await?;
+            // All parts have come, or the thread has ended early and says why.
+            let written = sealed.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+            upload.finish(object).await.map(|()| written)
         };
-        upload.finish().await.map_err(|error| object_error(object, error))?;
+        let sent = sent.await;
+        if sent.is_err() {
+            upload.abort().await;
+        }
+        let written = sent?;
         fail_point!("checkpoint::piece::end", object);
         self.make_private(object).await?;
         Ok(written)
     }
 }
 
-async fn abandon(upload: WriteMultipart, error: LedgerError) -> LedgerError {
-    let _ = upload.abort().await;
-    error
+/// An upload of which nothing stays where its writing stops before the end, whatever the reason.
+struct Uploading(Option<WriteMultipart>);
+
+impl Uploading {
+    async fn send(&mut self, mut parts: mpsc::Receiver<Bytes>, object: &str) -> Result<()> {
+        let Some(upload) = &mut self.0 else { return Ok(()) };
+        while let Some(part) = parts.recv().await {
+            fail_point!("checkpoint::piece::part", object);
+            let room = upload.wait_for_capacity(PARTS_UNDER_WAY).await;
+            room.map_err(|error| object_error(object, error))?;
+            upload.put(part);
+        }
+        Ok(())
+    }
+
+    /// Makes the object appear. The store clears up where that fails.
+    async fn finish(&mut self, object: &str) -> Result<()> {
+        fail_point!("checkpoint::piece::finish", object);
+        match self.0.take() {
+            Some(upload) => upload.finish().await.map(|_| ()).map_err(|error| object_error(object, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// What stopped the upload says more than an error from clearing up.
+    async fn abort(&mut self) {
+        if let Some(upload) = self.0.take() {
+            let _ = upload.abort().await;
+        }
+    }
 }
 
-async fn send(upload: &mut WriteMultipart, mut parts: mpsc::Receiver<Bytes>, object: &str) -> Result<()> {
-    while let Some(part) = parts.recv().await {
-        fail_point!("checkpoint::piece::part", object);
-        let room = upload.wait_for_capacity(PARTS_UNDER_WAY).await;
-        room.map_err(|error| object_error(object, error))?;
-        upload.put(part);
+impl Drop for Uploading {
+    /// The writer was dropped half-way: parts in a bucket would stay and cost money.
+    fn drop(&mut self) {
+        if let (Some(upload), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(upload.abort());
+        }
     }
-    Ok(())
 }
 
 /// What the sealing thread needs beside the values.
@@ -135,7 +161,10 @@ fn check(object: &str, header: &ShardHeader, values: &impl ShardValues) -> Resul
     let shape = header.shape().map_err(refused)?;
     let (state_len, rows) = (values.state().len(), values.rows());
     if state_len != shape.state_len {
-        return Err(refused(format!("state has {state_len} values; its header tells of {}", shape.state_len)));
+        return Err(refused(format!(
+            "state has {state_len} values; its header tells of {}",
+            shape.state_len
+        )));
     }
     if rows != shape.rows {
         return Err(refused(format!("window has {rows} rows; its header tells of {}", shape.rows)));

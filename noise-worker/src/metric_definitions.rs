@@ -39,5 +39,9 @@ pub fn describe_metrics() {
     describe_counter!(ERRORS, Unit::Count, "requests refused or failed, by kind");
     describe_histogram!(SNAPSHOT_SECONDS, Unit::Seconds, "time to write one shard's state to the store");
     describe_histogram!(SNAPSHOT_HELD_SECONDS, Unit::Seconds, "time a snapshot kept rows from being made");
-    describe_counter!(CHECKPOINTS_REFUSED, Unit::Count, "checkpoints that were damaged, missing or another's");
+    describe_counter!(
+        CHECKPOINTS_REFUSED,
+        Unit::Count,
+        "checkpoints that were damaged, missing or another's"
+    );
 }

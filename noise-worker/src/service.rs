@@ -85,10 +85,7 @@ impl NoiseService {
     /// Writes the shard's state and the rows made ahead of release; making goes on meanwhile.
     pub async fn snapshot(&self, job: &JobId, shard: u32, epoch: u64, object: &str) -> Result<Snapshot> {
         let (shard, _) = self.leases.shard(job, shard, epoch).inspect_err(count)?;
-        // A task of its own: a caller that goes away must not leave half an upload behind.
-        let (leases, object) = (self.leases.clone(), object.to_owned());
-        let taken = tokio::spawn(async move { snapshot::take(&shard, &leases.limits, &object).await });
-        taken.await.map_err(ServiceError::internal)?.inspect_err(count)
+        snapshot::take(&shard, &self.leases.limits, object).await.inspect_err(count)
     }
 }
 

@@ -53,7 +53,7 @@ type Held = OwnedMutexGuard<Option<Generator>>;
 
 /// The state as it stood: a copy, or the generator itself, held.
 enum State {
-    Copied(Buffer, OwnedSemaphorePermit),
+    Copied { copy: Buffer, _within: OwnedSemaphorePermit },
     Held(Held),
 }
 
@@ -65,7 +65,7 @@ struct Values {
 impl ShardValues for Values {
     fn state(&self) -> &[f32] {
         match &self.state {
-            State::Copied(copy, _) => copy,
+            State::Copied { copy, .. } => copy,
             State::Held(generator) => generator.as_ref().map_or(&[], Generator::state),
         }
     }
@@ -79,7 +79,7 @@ impl ShardValues for Values {
     }
 }
 
-/// Writes the shard as it stands to `object`. Given up when the lease is gone.
+/// Writes the shard as it stands to `object`. Given up when the lease is gone, or when nobody waits for it any more.
 pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapshot> {
     let started = Instant::now();
     let grant = shard.grant();
@@ -107,7 +107,7 @@ pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapsh
         element: ElementType::F32,
     };
     let state = limits.pool.run(move || copy(generator, permit)).await.map_err(ServiceError::internal)?;
-    let copied = matches!(state, State::Copied(..)).then(|| holding.elapsed());
+    let copied = matches!(state, State::Copied { .. }).then(|| holding.elapsed());
     let written = tokio::select! {
         written = store.write_shard(object, header, &recipe.checkpoint_key, Values { state, rows }) => written?,
         () = shard.cancelled.cancelled() => return Err(shard.not_owner()),
@@ -126,7 +126,7 @@ fn copied_bytes(shard: &Shard, recipe: &Recipe) -> u64 {
 fn copy(generator: Held, permit: Option<OwnedSemaphorePermit>) -> State {
     let copied = permit.zip(generator.as_ref().and_then(|generator| generator.copy_state().ok()));
     match copied {
-        Some((permit, copy)) => State::Copied(copy, permit),
+        Some((within, copy)) => State::Copied { copy, _within: within },
         None => State::Held(generator),
     }
 }

@@ -3,7 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use ledger::{
-    CheckpointKey, CheckpointRecord, CheckpointStore, LedgerError, ShardCheckpoint, ShardHeader, Written, piece_object,
+    CheckpointKey, CheckpointRecord, CheckpointStore, LedgerError, ShardCheckpoint, ShardHeader, Written,
+    piece_object,
 };
 use proto::{CoordinateRange, ElementType, model::CheckpointPiece};
 
@@ -24,7 +25,11 @@ fn key() -> CheckpointKey {
     CheckpointKey::new(&[3; 32])
 }
 
-async fn read(store: &CheckpointStore, object: &str, sha256: &[u8; 32]) -> Result<ShardCheckpoint, LedgerError> {
+async fn read(
+    store: &CheckpointStore,
+    object: &str,
+    sha256: &[u8; 32],
+) -> Result<ShardCheckpoint, LedgerError> {
     store.read_shard(object, sha256, &key(), |_| Ok(())).await
 }
 
@@ -83,7 +88,8 @@ async fn a_shard_reads_back_bit_for_bit() {
         let row = values((end - start) as usize);
         let window = vec![row.clone(); rows as usize];
         let object = piece_object(&id("j"), 4, range);
-        let written = place.store.write_shard(&object, header.clone(), &key(), (state.clone(), window)).await.unwrap();
+        let written =
+            place.store.write_shard(&object, header.clone(), &key(), (state.clone(), window)).await.unwrap();
         assert_eq!(fs::metadata(place.file(&object)).unwrap().len(), written.bytes);
 
         let got = read(&place.store, &object, &written.sha256).await.unwrap();
@@ -111,10 +117,7 @@ async fn every_cut_and_every_flipped_bit_is_noticed() {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << bit;
             fs::write(&file, &flipped).unwrap();
-            assert!(
-                is_refused(read(&place.store, &object, &written.sha256).await),
-                "bit {bit} of byte {at}"
-            );
+            assert!(is_refused(read(&place.store, &object, &written.sha256).await), "bit {bit} of byte {at}");
         }
     }
     fs::write(&file, [&whole[..], &[0]].concat()).unwrap();
@@ -287,7 +290,8 @@ async fn a_sweep_leaves_whole_checkpoints_alone() {
     let write = async |checkpoint: u64, has_manifest: bool| {
         let object = piece_object(&id("j"), checkpoint, range(0, 5));
         let values = (values(4), vec![]);
-        let written = place.store.write_shard(&object, header(range(0, 5), 4, 9), &key(), values).await.unwrap();
+        let written =
+            place.store.write_shard(&object, header(range(0, 5), 4, 9), &key(), values).await.unwrap();
         let record = CheckpointRecord { id: checkpoint, ..record(&[(object, range(0, 5), written.sha256)]) };
         if has_manifest {
             place.store.write_manifest(&record).await.unwrap();
