@@ -140,3 +140,165 @@ fn join(
     let generator = recipe.restore(range.as_range(), next_row, &state).map_err(ServiceError::internal)?;
     Ok((generator, window))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use ledger::{CheckpointStore, piece_object};
+    use noise_kernel::JobKey;
+    use plan::{Mechanism, Participation, Plan, PlanSpec};
+    use proto::JobId;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        args: crate::config::WorkerArgs,
+    }
+
+    fn limits() -> Limits {
+        Limits::new(node::cpu_pool::CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
+    }
+
+    fn plan(scale: f64) -> Plan {
+        Plan::new(PlanSpec {
+            chacha_rounds: 20,
+            iterations: 40,
+            noise_multiplier: scale,
+            clip_norm: 1.0,
+            participation: Participation { min_sep: 10, max_participations: 4 },
+            mechanism: Mechanism::Blt { theta: vec![0.9, 0.3], omega: vec![0.2, 0.3] },
+            layout: None,
+        })
+        .unwrap()
+    }
+
+    const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1500 };
+
+    struct Job {
+        folder: tempfile::TempDir,
+        key: JobKey,
+        grant: LeaseGrant,
+    }
+
+    impl Job {
+        fn new() -> Self {
+            let (folder, key) = (tempfile::tempdir().unwrap(), JobKey::from_bytes(&[8; 32]).unwrap());
+            let grant = LeaseGrant {
+                job: JobId::new("j").unwrap(),
+                branch: 0,
+                shard: 0,
+                range: RANGE,
+                epoch: 1,
+                dimension: 1500,
+                plan_digest: plan(1.0).digest(),
+                key_commitment: key.commitment(),
+                next_row: 0,
+                store_url: format!("file://{}", folder.path().display()),
+                pieces: vec![],
+            };
+            Self { folder, key, grant }
+        }
+
+        fn recipe(&self, plan: &Plan) -> Recipe {
+            Recipe::new(plan, &self.key, &self.grant.job, 0).unwrap()
+        }
+
+        /// The state of `plan` before row `next_row` as checkpoint `id`, whose header says what `change` makes of it.
+        async fn store(
+            &mut self,
+            id: u64,
+            plan: &Plan,
+            next_row: u64,
+            change: impl FnOnce(&mut ShardHeader),
+        ) {
+            let recipe = self.recipe(plan);
+            let mut generator = recipe.generator(RANGE.as_range()).unwrap();
+            generator.skip(next_row).unwrap();
+            let mut header = ShardHeader {
+                job: "j".into(),
+                branch: 0,
+                plan_digest: plan.digest(),
+                key_commitment: self.key.commitment(),
+                stream_version: noise_kernel::STREAM_VERSION,
+                range: RANGE,
+                next_row,
+                window_start: next_row,
+                block_state_len: generator.block_state_len() as u64,
+                element: proto::ElementType::F32,
+            };
+            change(&mut header);
+            let object = piece_object(&self.grant.job, id, RANGE);
+            let values = (generator.state().to_vec(), vec![]);
+            let store = CheckpointStore::open(&self.grant.store_url).unwrap();
+            let written = store.write_shard(&object, header, &recipe.checkpoint_key, values).await.unwrap();
+            self.grant.pieces.push(CheckpointPiece {
+                object,
+                range: RANGE,
+                next_row,
+                sha256: written.sha256,
+            });
+        }
+
+        /// The row that the restored shard makes next, after comparing it with the oracle.
+        async fn restored(&self) -> u64 {
+            let recipe = self.recipe(&plan(1.0));
+            let (mut generator, _) = restore(&self.grant, &recipe, &limits()).await.unwrap();
+            let next = generator.next_row();
+            let mut row = vec![0f32; RANGE.len() as usize];
+            generator.generate(&mut [&mut row]).unwrap();
+            let expected = recipe.oracle().unwrap().rows(next..next + 1, RANGE.as_range()).unwrap();
+            assert!(row.iter().zip(&expected[0]).all(|(got, expected)| got.to_bits() == expected.to_bits()));
+            next
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_checkpoint_that_is_whole_is_restored() {
+        let mut job = Job::new();
+        assert_eq!(job.restored().await, 0);
+        job.store(1, &plan(1.0), 5, |_| ()).await;
+        job.store(2, &plan(1.0), 9, |_| ()).await;
+        assert_eq!(job.restored().await, 9);
+        let file = |id: u64| job.folder.path().join(format!("j/{id}/512-1500.shard"));
+        let mut bytes = std::fs::read(file(2)).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        std::fs::write(file(2), &bytes).unwrap();
+        assert_eq!(job.restored().await, 5);
+        std::fs::write(file(1), &bytes[..middle]).unwrap();
+        assert_eq!(job.restored().await, 0);
+        std::fs::remove_file(file(1)).unwrap();
+        assert_eq!(job.restored().await, 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_anothers_is_refused_by_name() {
+        type Change = fn(&mut ShardHeader);
+        let changes: [(&str, Change); 4] = [
+            ("branch", |header| header.branch = 1),
+            ("plan", |header| header.plan_digest = [7; 32]),
+            ("key", |header| header.key_commitment = [7; 32]),
+            ("stream version", |header| header.stream_version += 1),
+        ];
+        for (name, change) in changes {
+            let mut job = Job::new();
+            job.store(1, &plan(1.0), 5, change).await;
+            let recipe = job.recipe(&plan(1.0));
+            let read = from_checkpoint(&job.grant.pieces, &job.grant, &recipe, &limits()).await;
+            let error = read.err().unwrap().to_string();
+            assert!(error.contains(&format!("of another {name}")), "{error}");
+            assert_eq!(job.restored().await, 0, "{name}");
+        }
+        let mut job = Job::new();
+        job.store(1, &plan(2.0), 5, |_| ()).await;
+        assert_eq!(job.restored().await, 0, "a real checkpoint of another plan");
+        // A name that another job's key sealed.
+        job.grant.pieces.clear();
+        job.store(2, &plan(1.0), 5, |_| ()).await;
+        let other = Recipe::new(&plan(1.0), &job.key, &JobId::new("k").unwrap(), 0).unwrap();
+        let read = from_checkpoint(&job.grant.pieces, &job.grant, &other, &limits()).await;
+        assert!(read.err().unwrap().to_string().contains("another key"));
+    }
+}
