@@ -2,6 +2,7 @@
 
 mod arguments;
 mod cases;
+mod checkpoint;
 mod job;
 mod kernels;
 mod limits;
@@ -32,6 +33,8 @@ enum Cli {
     Scale(scale::Args),
     /// Rows that are ready, over every transport, beside bare sockets, a bare tonic echo and one copy of memory
     Serve(serve::Args),
+    /// What checkpoints cost a job, and what restoring takes
+    Checkpoint(checkpoint::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
     /// Figures and tables of papers/000 and papers/001, made again, each beside what was published
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Cli::Peers(args) => peers::run(&args),
         Cli::Scale(args) => scale::run(&args),
         Cli::Serve(args) => serve::run(args),
+        Cli::Checkpoint(args) => checkpoint::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Reproduce(args) => reproduce::run(&args),
         Cli::Worker(args) => scale::worker::run(&args),
