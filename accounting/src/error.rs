@@ -15,13 +15,16 @@ pub enum AccountingError {
     /// Something for which no account is known.
     #[error("{event} can't be accounted for: {why}")]
     Unsupported { event: &'static str, why: String },
+    /// Branches and rows that no job can have released.
+    #[error("released rows: {why}")]
+    Released { why: String },
     /// The strategy itself could not be evaluated.
     #[error(transparent)]
     Strategy(#[from] strategy::StrategyError),
 }
 
 /// The crate's result type.
-pub type Result<T> = std::result::Result<T, AccountingError>;
+pub type Result<T, E = AccountingError> = std::result::Result<T, E>;
 
 /// Accepts a finite number above zero.
 pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64> {

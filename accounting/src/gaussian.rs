@@ -62,6 +62,17 @@ pub fn epsilon(delta: f64, mu: f64) -> Result<f64> {
     Ok(bisect(0.0, high * (1.0 + 1e-12), |e| ln_delta_unchecked(e, mu) <= goal).1)
 }
 
+/// The true positive rate of the best test between neighbours at a false positive rate: Φ(Φ⁻¹(fpr) + μ).
+///
+/// # Errors
+/// [`AccountingError::Invalid`] unless μ ≥ 0 is finite and 0 < fpr < 1.
+pub fn true_positive_rate(false_positive_rate: f64, mu: f64) -> Result<f64> {
+    not_negative("sensitivity / noise multiplier", mu)?;
+    let goal = probability("false positive rate", false_positive_rate)?.ln();
+    let (_, at) = bisect(-40.0, 40.0, |x| ln_cdf(x) >= goal);
+    Ok(ln_cdf(at + mu).exp().max(false_positive_rate))
+}
+
 /// The largest μ = sensitivity/σ whose Gaussian mechanism is (ε, δ), never above it.
 ///
 /// # Errors

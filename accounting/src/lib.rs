@@ -28,6 +28,7 @@ pub mod normal;
 pub mod pld;
 pub mod renyi;
 mod report;
+pub mod rewind;
 mod search;
 pub mod summary;
 pub mod tree;

@@ -1,7 +1,7 @@
 //! The Gaussian account against 40-digit values, and its functions against each other.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
-use accounting::gaussian::{calibrate_gaussian, delta, epsilon, largest_mu, ln_delta};
+use accounting::gaussian::{calibrate_gaussian, delta, epsilon, largest_mu, ln_delta, true_positive_rate};
 use accounting::normal::{ln_cdf, mills};
 use accounting::{AccountingError, Report, calibrate, zcdp};
 use proptest::prelude::*;
@@ -186,4 +186,14 @@ proptest! {
     fn more_noise_is_more_private(mu in 0.01..10.0_f64, factor in 1.001..3.0_f64) {
         prop_assert!(epsilon(1e-8, mu).unwrap() < epsilon(1e-8, mu * factor).unwrap());
     }
+}
+
+/// Φ(Φ⁻¹(fpr) + μ) by Python's statistics.NormalDist.
+#[test]
+fn the_best_tests_power() {
+    for (fpr, mu, tpr) in [(0.01, 1.0, 0.09236224807369403), (1e-6, 5.0, 0.5973816903130491), (0.3, 0.0, 0.3)]
+    {
+        assert!(close(true_positive_rate(fpr, mu).unwrap(), tpr, 1e-9), "{fpr} {mu}");
+    }
+    assert!(true_positive_rate(0.0, 1.0).is_err() && true_positive_rate(0.5, -1.0).is_err());
 }

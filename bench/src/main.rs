@@ -1,5 +1,6 @@
 //! Measurements that anyone can run: each figure beside a limit of this machine or a peer, in turn with it.
 
+mod accounting;
 mod arguments;
 mod cases;
 mod checkpoint;
@@ -37,7 +38,9 @@ enum Cli {
     Checkpoint(checkpoint::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
-    /// Figures and tables of papers/000 and papers/001, made again, each beside what was published
+    /// Our accounts beside dp-accounting's: ε of sampled rounds, of trees and of balls-in-bins, and the time they take
+    Accounting(accounting::Args),
+    /// Figures and tables of papers/000, 001, 002 and 004, made again, each beside what was published
     Reproduce(reproduce::Args),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Cli::Serve(args) => serve::run(args),
         Cli::Checkpoint(args) => checkpoint::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
+        Cli::Accounting(args) => accounting::run(&args),
         Cli::Reproduce(args) => reproduce::run(&args),
         Cli::Worker(args) => scale::worker::run(&args),
     };

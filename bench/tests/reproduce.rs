@@ -43,6 +43,30 @@ fn an_item_writes_its_page_picture_and_index_the_same_every_time() {
 }
 
 #[test]
+fn a_table_of_trees_has_its_published_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = reproduce("gboard-table-2", folder.path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = &found["items"][0]["found"];
+    let claims = found["claims"].as_array().unwrap();
+    assert!(claims.len() == 7 && claims.iter().all(|claim| claim["holds"] == true), "{claims:?}");
+    // Golden values: sens² of one tree, a whole number, and ε of the ρ that is printed.
+    let rows = found["tables"][0]["rows"].as_array().unwrap();
+    let columns = |column: usize| rows.iter().map(|row| row[column].as_f64().unwrap()).collect::<Vec<_>>();
+    let apart = |found: &[f64], golden: [f64; 7]| {
+        found.iter().zip(golden).map(|(found, golden)| (found - golden).abs()).fold(0.0, f64::max)
+    };
+    assert!(apart(&columns(5), [87.0, 87.0, 87.0, 60.0, 87.0, 31.0, 97.0]) < 1e-9);
+    let epsilons = [9.0103, 9.0103, 9.0103, 7.3050, 9.0103, 5.1335, 9.5641];
+    assert!(apart(&columns(9), epsilons) < 6e-5);
+    let page = fs::read_to_string(folder.path().join("gboard-table-2.md")).unwrap();
+    assert!(page.contains("papers/002") && !folder.path().join("gboard-table-2.svg").exists());
+    let index = fs::read_to_string(folder.path().join("README.md")).unwrap();
+    assert!(index.contains("[user-level-figure-2](user-level-figure-2.md)"));
+}
+
+#[test]
 fn an_item_that_is_not_there_is_refused_with_those_that_are() {
     let folder = tempfile::tempdir().unwrap();
     let output = reproduce("blt-figure-99", folder.path());

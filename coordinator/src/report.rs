@@ -14,12 +14,13 @@ impl Coordinator {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
         let asked = job.clone();
-        let (record, bound, checkpoints) = self
+        let (record, bound, rows, checkpoints) = self
             .with_ledger(move |ledger| {
                 let Some(record) = ledger.job(&asked)? else { return Ok(None) };
                 let bound = ledger.binding_summary(&asked, record.branch)?;
+                let rows = ledger.bindings(&asked, record.branch, 0..record.iterations)?;
                 let checkpoints = ledger.checkpoints(&asked)?;
-                Ok(Some((record, bound, checkpoints)))
+                Ok(Some((record, bound, stretches(rows.iter().map(|row| row.0)), checkpoints)))
             })
             .await?
             .ok_or_else(|| no_job(&job))?;
@@ -41,6 +42,11 @@ impl Coordinator {
             "rows_bound": bound.rows_bound,
             "next_row": bound.next_row,
             "bindings_refused": bound.refused,
+            "plan_toml": record.plan_toml,
+            // A bound row may have left: what the accountant charges for (accounting::rewind::Released).
+            "released": { "branches": [
+                { "branch": record.branch, "parent": null, "from_row": 0, "released": rows },
+            ] },
             "checkpoints": checkpoints.iter().map(|checkpoint| json!({
                 "id": checkpoint.id,
                 "branch": checkpoint.branch,
@@ -54,6 +60,18 @@ impl Coordinator {
         }
         Ok(report)
     }
+}
+
+/// Ascending rows as [start, end).
+fn stretches(rows: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for row in rows {
+        match out.last_mut() {
+            Some(last) if last.1 == row => last.1 = row + 1,
+            _ => out.push((row, row + 1)),
+        }
+    }
+    out
 }
 
 /// Without noise there is no guarantee to state: epsilon and rho are null then.

@@ -18,6 +18,7 @@ impl Coordinator {
     /// Runs until shutdown: one after another, each job that has bound rows since its last checkpoint.
     pub async fn keep_checkpointing(self: Arc<Self>, shutdown: CancellationToken) {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             () = self.sweep_all() => {}
         }
@@ -34,11 +35,13 @@ impl Coordinator {
         ticks.reset();
         loop {
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
             }
             for job in self.jobs_due(Instant::now()) {
                 tokio::select! {
+                    biased;
                     () = shutdown.cancelled() => return,
                     // The failure is logged and counted where it happens.
                     _logged = self.checkpoint(&job) => {}

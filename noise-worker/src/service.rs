@@ -5,11 +5,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use proto::{JobId, ReleaseKey, Result, RowRange, ServiceError, model::FetchSlice, pb};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     delivery::{Delivery, Slice},

@@ -4,15 +4,15 @@
 //! next batch: it is copied at once, at the speed of memory, with making held for that long. Rows that are made never
 //! change and are shared. Where the copy is beyond the budget, making waits until the state is written.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use ledger::{ShardHeader, ShardValues, Written};
 use noise_kernel::{BLOCK, Buffer, Generator};
 use proto::{ElementType, Result, ServiceError};
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use crate::{leases::Limits, metric_definitions as metric, recipe::Recipe, row::Row, shard::Shard};
 
@@ -109,6 +109,7 @@ pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapsh
     let state = limits.pool.run(move || copy(generator, permit)).await.map_err(ServiceError::internal)?;
     let copied = matches!(state, State::Copied { .. }).then(|| holding.elapsed());
     let written = tokio::select! {
+        biased;
         written = store.write_shard(object, header, &recipe.checkpoint_key, Values { state, rows }) => written?,
         () = shard.cancelled.cancelled() => return Err(shard.not_owner()),
     };

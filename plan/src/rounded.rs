@@ -4,6 +4,8 @@
 //! and with it a sensitivity. Whoever accounts takes the larger of both. What each operation of a row rounds by
 //! afterwards is noise of that size again and not part of any matrix.
 
+use std::ops::Range;
+
 use ndarray::Array2;
 use strategy::{Banded, Blt, Dense, MAX_SERIES, Sensitivity, Strategy};
 
@@ -44,8 +46,37 @@ impl Plan {
     /// Error: what has no sensitivity within memory.
     pub fn accounted_sensitivity(&self) -> Result<Sensitivity, PlanError> {
         let rule = self.participation().into();
-        let nominal = self.strategy().sensitivity(self.iterations(), rule).map_err(refused)?;
-        let running = match self.running_sensitivity() {
+        self.larger(|strategy| strategy.sensitivity(self.iterations(), rule).map_err(refused))
+    }
+
+    /// As [`Plan::accounted_sensitivity`], of some rows of C alone: 0..r are the first r rounds of the run.
+    ///
+    /// Errors: as there; rows that the plan doesn't have.
+    pub fn accounted_sensitivity_of(&self, rows: Range<u64>) -> Result<Sensitivity, PlanError> {
+        if rows == (0..self.iterations()) {
+            return self.accounted_sensitivity();
+        }
+        let rule = self.participation().into();
+        let of = |strategy: &Strategy| strategy.sensitivity_of_rows(self.iterations(), rows.clone(), rule);
+        self.larger(|strategy| of(strategy).map_err(refused))
+    }
+
+    /// max_j ‖C[:, j]‖, the larger of the plan's own and of the coefficients as they run.
+    ///
+    /// Errors: as [`Plan::accounted_sensitivity`].
+    pub fn accounted_column_norm(&self) -> Result<f64, PlanError> {
+        let once = strategy::Participation::single();
+        let found = self.larger(|strategy| strategy.sensitivity(self.iterations(), once).map_err(refused))?;
+        Ok(found.value)
+    }
+
+    /// The larger sensitivity of both strategies.
+    fn larger(
+        &self,
+        of: impl Fn(&Strategy) -> Result<Sensitivity, PlanError>,
+    ) -> Result<Sensitivity, PlanError> {
+        let nominal = of(&self.strategy())?;
+        let running = match self.running_strategy().and_then(|running| of(&running)) {
             Ok(running) => running,
             // Columns of more numbers than memory holds: each rounds by less than 2⁻²² of itself.
             Err(_) => Sensitivity { value: nominal.value * (1.0 + ENTRY), exact: false },

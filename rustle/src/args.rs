@@ -7,17 +7,18 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, calibrate, completions, config, demo, fetch, job, key, noise, plan, serve, up, verify,
+    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, noise, plan, report,
+    serve, token, up, verify,
 };
-use crate::output::Format;
+use crate::output::{Format, Word};
 
 /// Correlated noise for differentially private training
 #[derive(Debug, Parser)]
 #[command(name = "rustle", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// How the answer is printed on standard output
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    /// How the answer is printed on standard output: table unless given, pages by `report` alone
+    #[arg(long, global = true, value_enum)]
+    pub format: Option<Word>,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,13 +39,20 @@ pub enum Command {
     /// What a run promises: ε, δ, ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// The smallest noise multiplier for an (ε, δ)
+    /// The smallest noise multiplier for an (ε, δ), or the most of another number
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
+    Report(Box<report::ReportArgs>),
     Batches(Box<batches::BatchesArgs>),
     /// Job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// Certificates, for a cluster without another authority
+    #[command(subcommand)]
+    Certs(certs::CertsCommand),
+    /// Bearer tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Make noise in this process, without a server
     Noise(noise::NoiseArgs),
     /// Recompute a row by the oracle and compare it bit for bit
@@ -57,8 +65,13 @@ pub enum Command {
 
 impl Command {
     /// The one place where words become functions.
-    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+    pub fn run(self, word: Option<Word>) -> anyhow::Result<ExitCode> {
+        if let Self::Report(args) = self {
+            return report::run(&args, word);
+        }
+        let format = Format::try_from(word)?;
         match self {
+            Self::Report(args) => report::run(&args, word),
             Self::Demo(args) => demo::run(&args, format),
             Self::Up(args) => up::run(&args, format),
             Self::Coordinator(command) => command.run(),
@@ -70,6 +83,8 @@ impl Command {
             Self::Calibrate(command) => command.run(format),
             Self::Batches(args) => batches::run(&args, format),
             Self::Key(command) => command.run(format),
+            Self::Certs(command) => command.run(format),
+            Self::Token(command) => command.run(format),
             Self::Noise(args) => noise::run(&args, format),
             Self::Verify(args) => verify::run(&args, format),
             Self::Config(command) => command.run(format),

@@ -10,10 +10,34 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 /// How answers are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Table,
     Json,
+}
+
+/// What `--format` takes; a page is something that one command alone has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Word {
+    Table,
+    Json,
+    Markdown,
+    Html,
+}
+
+/// Of every command without pages; a table unless given.
+impl TryFrom<Option<Word>> for Format {
+    type Error = anyhow::Error;
+
+    fn try_from(word: Option<Word>) -> anyhow::Result<Self> {
+        match word {
+            None | Some(Word::Table) => Ok(Self::Table),
+            Some(Word::Json) => Ok(Self::Json),
+            Some(Word::Markdown | Word::Html) => {
+                Err(bad_use("--format markdown and html are of rustle report alone; allowed: table, json"))
+            }
+        }
+    }
 }
 
 /// Bad use of the command line, exit status 2. Every other error is a failure, exit status 1.

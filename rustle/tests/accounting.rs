@@ -114,3 +114,55 @@ fn bad_input_names_the_value_and_the_range() {
     refused(format!("{goal} 0"), &["epsilon is 0"]);
     refused(format!("{goal} -3"), &["epsilon is -3"]);
 }
+
+#[test]
+fn every_number_can_be_found() {
+    let bench = Bench::new();
+    // Each number as found, put back in, keeps the promise with little room.
+    for (find, shape) in [
+        ("iterations", "poisson --noise-multiplier 1 --sampling-probability 0.02"),
+        ("sampling-probability", "poisson --noise-multiplier 1 --steps 300"),
+        ("iterations", "user-level --noise-multiplier 3 --sampling-probability 0.02 --group-size 2"),
+        ("sampling-probability", "user-level --noise-multiplier 3 --steps 100 --group-size 2"),
+        ("iterations", "band-mf --noise-multiplier 1 --sampling-probability 0.005 --bands 8"),
+        ("sampling-probability", "band-mf --noise-multiplier 1 --iterations 1000 --bands 8"),
+        ("noise-multiplier", "poisson --sampling-probability 0.02 --steps 300"),
+    ] {
+        let found = bench.json(&format!("calibrate {shape} --find {find} --epsilon 2 --delta 1e-6"));
+        let rounds = if shape.starts_with("band-mf") { "iterations" } else { "steps" };
+        let kept = found["noise_multiplier"].as_f64().unwrap();
+        let flag = match find {
+            "iterations" => format!("--{rounds} {}", found[rounds]),
+            "noise-multiplier" => format!("--noise-multiplier {kept}"),
+            _ => format!("--sampling-probability {}", found["sampling_probability"]),
+        };
+        let again = bench.json(&format!("account {shape} {flag} --delta 1e-6"));
+        let reached = number(&again, "epsilon");
+        assert!(reached <= 2.0 * (1.0 + 1e-9) && reached > 1.9, "{shape}: {reached} with {flag}");
+        assert!((reached / number(&found, "epsilon") - 1.0).abs() < 1e-9, "{shape}");
+    }
+    for words in ["zcdp --plan plan.toml", "tree --iterations 100 --min-sep 20 --noise-multiplier 8"] {
+        let words = format!("calibrate {words} --find participations --epsilon 3 --delta 1e-6");
+        let found = bench.json(&words);
+        let k = found["max_participations"].as_u64().unwrap();
+        assert!(k >= 1 && number(&found, "epsilon") <= 3.0, "{found}");
+    }
+}
+
+#[test]
+fn what_cannot_be_found_is_named() {
+    let bench = Bench::new();
+    for (words, told) in [
+        ("gaussian --sensitivity 1 --find iterations", "--find iterations can't be had for gaussian"),
+        ("poisson --steps 3 --sampling-probability 0.1 --find participations", "allowed: noise-multiplier"),
+        ("poisson --steps 3 --find iterations --sampling-probability 0.1", "--steps is given"),
+        ("poisson --find iterations --sampling-probability 0.1", "--noise-multiplier is needed"),
+        ("poisson --sampling-probability 0.1", "--steps is needed by --find noise-multiplier"),
+        ("band-mf --bands 2 --iterations 9", "--sampling-probability is needed"),
+        ("gaussian --sensitivity 1 --noise-multiplier 3", "--noise-multiplier is given"),
+        ("tree --iterations 9 --find participations", "--noise-multiplier is needed"),
+        ("tree --iterations 9 --find sampling-probability", "allowed: noise-multiplier, participations"),
+    ] {
+        bench.refused(&format!("calibrate {words} --epsilon 1 --delta 1e-6"), 2, &[told]);
+    }
+}

@@ -114,4 +114,58 @@ proptest! {
             prop_assert!(got.exact, "{strategy:?} {schema:?}");
         }
     }
+
+    #[test]
+    fn rows_alone(strategy in any_strategy(N), n in 1..=N, seeds in prop::array::uniform8(any::<u64>())) {
+        let c = matrix(&strategy, n);
+        for seed in seeds {
+            let mut draw = Lcg(seed);
+            let start = draw.below(n as u64);
+            let rows = start..start + 1 + draw.below(n as u64 - start);
+            let rule = Participation::new(1 + draw.below(5), 1 + draw.below(5)).unwrap();
+            let cut = c[rows.start as usize..rows.end as usize].to_vec();
+            let got = strategy.sensitivity_of_rows(n as u64, rows, rule).unwrap();
+            check(got, &cut, n, &Schema::MinSep(rule))?;
+        }
+    }
+
+    #[test]
+    fn non_negative_rows_are_exact(strategy in any_strategy(N), n in 2..=N, start in 0..N as u64, gap in 1..5_u64) {
+        prop_assume!(matrix(&strategy, n).iter().flatten().all(|x| *x >= 0.0));
+        let rule = Participation::new(gap, 4).unwrap();
+        let got = strategy.sensitivity_of_rows(n as u64, start.min(n as u64 - 1)..n as u64, rule).unwrap();
+        prop_assert!(got.exact, "{strategy:?} {start} {gap}");
+    }
+
+    #[test]
+    fn rows_of_trees_are_bounded_by_their_nodes(
+        n in 1..=N,
+        restarts in prop::collection::btree_set(1..N as u64, 0..3),
+        completion in any::<bool>(),
+        seeds in prop::array::uniform8(any::<u64>()),
+    ) {
+        let tree = Tree::new(restarts.into_iter().collect(), completion).unwrap();
+        let nodes = node_matrix(&tree, n);
+        for seed in seeds {
+            let mut draw = Lcg(seed);
+            let start = draw.below(n as u64);
+            let rows = start..start + 1 + draw.below(n as u64 - start);
+            let rule = Participation::new(1 + draw.below(5), 1 + draw.below(5)).unwrap();
+            // A node is read from the last of its rounds on, virtual ones belonging to the round before them.
+            let last = |node: &Vec<f64>| node.iter().rposition(|x| *x != 0.0).map_or(0, |round| round as u64);
+            let read: Vec<_> = nodes.iter().filter(|node| rows.contains(&last(node))).cloned().collect();
+            let got = Strategy::Tree(tree.clone()).sensitivity_of_rows(n as u64, rows, rule).unwrap();
+            check(Sensitivity { exact: got.exact && start == 0, ..got }, &read, n, &Schema::MinSep(rule))?;
+        }
+    }
+}
+
+#[test]
+fn rows_outside_the_run_are_named() {
+    let rule = Participation::single();
+    for rows in [3..3, 0..11, 9..12] {
+        let told = format!("{}..{}", rows.start, rows.end);
+        let error = Strategy::Identity.sensitivity_of_rows(10, rows, rule).unwrap_err().to_string();
+        assert!(error.contains(&told) && error.contains("a < b ≤ 10"), "{error}");
+    }
 }

@@ -7,7 +7,8 @@ from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from matrices import Tree, binomial_series, prefix_errors, sensitivity, sensitivity_any_sign, strategy
 from rustle import plan, rustle, write_plan
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.stats import norm
 
 N, MIN_SEP, PARTICIPATIONS = 14, 3, 4
 SHAPE = ["--iterations", N, "--min-sep", MIN_SEP, "--max-participations", PARTICIPATIONS]
@@ -171,3 +172,23 @@ def test_zcdp_of_a_plan(tmp_path, name):
     true = sensitivity(strategy(mechanism, N), MIN_SEP, PARTICIPATIONS)
     assert said["rho"] == pytest.approx(true**2 / 32, rel=1e-9)
     assert said["epsilon"] == pytest.approx(gaussian_epsilon(true / 4, 1e-6), rel=1e-9)
+
+
+@pytest.mark.parametrize("neighbouring, factor", [("zero-out", 1), ("replace", 2)])
+def test_report_is_the_exact_gaussian(tmp_path, neighbouring, factor):
+    """Every ε of a report against δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) of C's own dense sensitivity."""
+    mechanism = {"name": "blt", "theta": [0.95, 0.5], "omega": [0.2, 0.3]}
+    spec = plan(mechanism, N, min_sep=MIN_SEP, max_participations=PARTICIPATIONS, noise_multiplier=1.7)
+    deltas = [1e-3, 1e-6, 1e-10]
+    path = write_plan(tmp_path, spec)
+    stated = rustle("report", "--plan", path, "--delta", listed(deltas), "--neighbouring", neighbouring)
+    mu = factor * sensitivity(strategy(mechanism, N), MIN_SEP, PARTICIPATIONS) / 1.7
+    assert stated["mu"] == pytest.approx(mu, rel=1e-6)
+    assert stated["rho"] == pytest.approx(mu**2 / 2, rel=1e-6)
+    assert stated["true_positive_rate"] == pytest.approx(norm.cdf(norm.ppf(0.01) + mu), rel=1e-6)
+    for delta, said in zip(deltas, stated["guarantees"]):
+        def excess(epsilon, delta=delta):
+            return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - delta
+        exact = brentq(excess, 0, 50, xtol=1e-12)
+        assert said["delta"] == delta
+        assert said["epsilon"] == pytest.approx(exact, rel=2e-5) and said["epsilon"] >= exact * (1 - 1e-6)

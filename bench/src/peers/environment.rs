@@ -41,11 +41,16 @@ impl Environment {
 
     /// Installs `library` as pinned, unless that was done before. Error: what pip said last.
     pub fn install(&self, library: Library) -> anyhow::Result<()> {
-        let stamp = self.folder.join(format!("{}.installed", library.name()));
+        self.install_package(library.name(), &[])
+    }
+
+    /// Installs a package as pinned, with more words for pip, unless that was done before.
+    pub fn install_package(&self, name: &str, words: &[&str]) -> anyhow::Result<()> {
+        let stamp = self.folder.join(format!("{name}.installed"));
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == REQUIREMENTS) {
             return Ok(());
         }
-        eprintln!("installing {}", library.name());
+        eprintln!("installing {name}");
         let mut pip = Command::new(self.python());
         pip.args([
             "-m",
@@ -56,8 +61,8 @@ impl Environment {
             "--only-binary",
             ":all:",
         ]);
-        pip.arg("--constraint").arg(self.requirements()).arg(library.name());
-        run(&mut pip).with_context(|| format!("install {}", library.name()))?;
+        pip.arg("--constraint").arg(self.requirements()).args(words).arg(name);
+        run(&mut pip).with_context(|| format!("install {name}"))?;
         fs::write(stamp, REQUIREMENTS).context("write down what is installed")
     }
 

@@ -16,19 +16,16 @@ pub fn write(items: &[Item], folder: &Path) -> anyhow::Result<()> {
 
 fn text(items: &[Item]) -> String {
     let mut text = format!(
-        "# Reproductions\n\nFigures and tables of two papers, made again by Rustle's own optimisers and accounts, \
+        "# Reproductions\n\nFigures and tables of five papers, made again by Rustle's own optimisers and accounts, \
          each beside what was published. Pages and pictures are generated:\n\n```sh\n{}\n{}\n```\n\n\
          Pages without timings come out the same every time; those with timings name the processor. `--out DIR` \
          writes elsewhere, `--format json` prints all numbers whole.\n",
         command("all"),
         command("blt-table-3"),
     );
-    for (source, is_of) in [
-        (Source::Blt, (|item| matches!(item.source, Source::Blt)) as fn(&Item) -> bool),
-        (Source::Banded, |item| matches!(item.source, Source::Banded)),
-    ] {
+    for source in Source::ALL {
         let _ = write!(text, "\n## {}\n\n| item | what | timed |\n|---|---|---|\n", source.cited());
-        for item in items.iter().filter(|item| is_of(item)) {
+        for item in items.iter().filter(|item| item.source == source) {
             let Item { name, title, timed, .. } = item;
             let _ = writeln!(text, "| [{name}]({name}.md) | {title} | {} |", if *timed { "yes" } else { "" });
         }

@@ -19,13 +19,18 @@ pub struct Item {
     pub make: fn(&Work) -> anyhow::Result<Found>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Blt,
     Banded,
+    NearExact,
+    Gboard,
+    UserLevel,
 }
 
 impl Source {
+    pub const ALL: [Self; 5] = [Self::Blt, Self::Banded, Self::Gboard, Self::UserLevel, Self::NearExact];
+
     pub fn cited(self) -> &'static str {
         match self {
             Self::Blt => {
@@ -35,6 +40,18 @@ impl Source {
             Self::Banded => {
                 "papers/001: McKenna, *Scaling up the Banded Matrix Factorization Mechanism for Differentially \
                  Private ML*"
+            }
+            Self::NearExact => {
+                "papers/003: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta, *Near Exact Privacy Amplification for \
+                 Matrix Mechanisms*"
+            }
+            Self::Gboard => {
+                "papers/002: Xu, Zhang, et al., *Federated Learning of Gboard Language Models with Differential \
+                 Privacy*"
+            }
+            Self::UserLevel => {
+                "papers/004: Charles, Ganesh, et al., *Fine-Tuning Large Language Models with User-Level \
+                 Differential Privacy*"
             }
         }
     }

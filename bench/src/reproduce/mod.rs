@@ -1,4 +1,4 @@
-//! `bench reproduce`: figures and tables of papers/000 and papers/001, made again by our own optimisers and accounts.
+//! `bench reproduce`: figures and tables of papers/000 to 004, made again by our own optimisers and accounts.
 //!
 //! Every item is one file here and one generated page, with the numbers as published where the text gives them.
 
@@ -18,13 +18,29 @@ mod blt_figure_3;
 mod blt_figure_4;
 mod blt_figure_5;
 mod blt_figure_6;
+mod blt_figure_8;
+mod blt_figure_9;
 mod blt_table_2;
 mod blt_table_3;
+mod blt_table_4;
+mod extrapolated;
+mod gboard;
+mod gboard_figure_4;
+mod gboard_table_1;
+mod gboard_table_2;
 mod index;
 mod item;
+mod near_exact;
+mod near_exact_figure_2;
+mod near_exact_figure_3;
+mod near_exact_figure_4;
+mod near_exact_figure_5;
 mod page;
+mod production;
 mod sweep;
 mod tree_full;
+mod user_level_figure_1;
+mod user_level_figure_2;
 mod work;
 
 use std::path::PathBuf;
@@ -40,7 +56,7 @@ use item::Item;
 use page::Page;
 use work::Work;
 
-const ITEMS: [Item; 15] = [
+const ITEMS: [Item; 27] = [
     blt_table_2::ITEM,
     blt_table_3::ITEM,
     blt_figure_1::ITEM,
@@ -49,6 +65,9 @@ const ITEMS: [Item; 15] = [
     blt_figure_4::ITEM,
     blt_figure_5::ITEM,
     blt_figure_6::ITEM,
+    blt_table_4::ITEM,
+    blt_figure_8::ITEM,
+    blt_figure_9::ITEM,
     banded_figure_1::ITEM,
     banded_figure_2::ITEM,
     banded_figure_4::ITEM,
@@ -56,6 +75,15 @@ const ITEMS: [Item; 15] = [
     banded_figure_8::ITEM,
     banded_figure_10::ITEM,
     banded_figure_11::ITEM,
+    near_exact_figure_2::ITEM,
+    near_exact_figure_3::ITEM,
+    near_exact_figure_4::ITEM,
+    near_exact_figure_5::ITEM,
+    gboard_table_1::ITEM,
+    gboard_table_2::ITEM,
+    gboard_figure_4::ITEM,
+    user_level_figure_1::ITEM,
+    user_level_figure_2::ITEM,
 ];
 
 const ALL: &str = "all";

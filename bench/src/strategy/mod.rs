@@ -5,7 +5,7 @@ mod figure;
 mod grid;
 mod ours;
 mod parameters;
-mod peer;
+pub mod peer;
 mod progress;
 mod report;
 mod row;

@@ -95,7 +95,7 @@ impl Peer {
         Ok(Losses { rms: number("rms")?, max: number("max")?, sensitivity: number("sensitivity")? })
     }
 
-    fn ask(&mut self, request: &Value) -> anyhow::Result<Value> {
+    pub fn ask(&mut self, request: &Value) -> anyhow::Result<Value> {
         let input = self.process.stdin.as_mut().context("the peer's input")?;
         if writeln!(input, "{request}").and_then(|()| input.flush()).is_err() {
             return Err(self.ended());

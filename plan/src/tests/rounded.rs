@@ -172,3 +172,23 @@ fn a_running_sensitivity_is_near_the_nominal_one() {
     let tree = plan(9, Mechanism::Tree { restarts: vec![4], completion: true });
     assert_eq!(tree.running_strategy().unwrap(), tree.strategy());
 }
+
+/// Leading rows cost less than all, later ones no more; all rows cost what the plan does.
+#[test]
+fn some_rows_are_accounted_for_as_they_run() {
+    for (mechanism, n, participation) in published() {
+        let mut spec = spec(n, mechanism);
+        spec.participation = participation;
+        let plan = Plan::new(spec).unwrap();
+        let whole = plan.accounted_sensitivity().unwrap();
+        assert_eq!(plan.accounted_sensitivity_of(0..n).unwrap(), whole);
+        let (first, last) =
+            (plan.accounted_sensitivity_of(0..n / 2), plan.accounted_sensitivity_of(n - 9..n));
+        let (first, last) = (first.unwrap().value, last.unwrap().value);
+        assert!(first < whole.value && last < first, "{first} {last} {whole:?}");
+        let once = plan.accounted_column_norm().unwrap();
+        assert!(once < whole.value && once >= 1.0, "{once}");
+        let refused = plan.accounted_sensitivity_of(3..n + 1).unwrap_err().to_string();
+        assert!(refused.contains(&format!("3..{}", n + 1)), "{refused}");
+    }
+}

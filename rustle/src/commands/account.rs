@@ -13,6 +13,7 @@ use super::balls_in_bins;
 use super::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
 
+mod event;
 pub mod sampled;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -31,6 +32,8 @@ pub enum AccountCommand {
     BandMf(SampledArgs<BandMf>),
     /// A plan whose records keep one random batch of every epoch, by Monte Carlo
     BallsInBins(balls_in_bins::AccountArgs),
+    /// Any event, from JSON
+    Event(event::EventArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -145,6 +148,7 @@ impl AccountCommand {
                 shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
             }
             Self::BallsInBins(args) => balls_in_bins::account(&args)?,
+            Self::Event(args) => event::answer(&args)?,
         };
         answer.print(format)?;
         Ok(ExitCode::SUCCESS)
@@ -210,6 +214,7 @@ pub fn unusable(error: AccountingError) -> anyhow::Error {
     match error {
         AccountingError::Invalid { .. }
         | AccountingError::Unsupported { .. }
+        | AccountingError::Released { .. }
         | AccountingError::Strategy(_) => bad_use(error),
         other => other.into(),
     }

@@ -1,18 +1,20 @@
-//! `rustle calibrate`: the smallest noise multiplier that gives an (ε, δ).
+//! `rustle calibrate`: the noise multiplier, or another number, for an (ε, δ).
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use accounting::calibration::{self, Target};
-use accounting::{Account, AccountingError, Event, calibrate_gaussian, pld};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use plan::Plan;
-use strategy::Sensitivity;
+use strategy::{Sensitivity, Strategy};
 
-use super::account::sampled::{BandMf, Poisson, Relation, UserLevel};
-use super::account::{TreeShape, answer, unusable};
+use self::goal::Goal;
+use self::open::{OpenBandMf, OpenPoisson, OpenUserLevel};
+use super::account::TreeShape;
 use super::balls_in_bins;
 use crate::output::{Answer, Format, bad_use};
+
+mod goal;
+mod open;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CalibrateCommand {
@@ -24,7 +26,7 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
-    /// A plan under its own participation (j − i ≥ min_sep), whatever its noise multiplier says
+    /// A plan under its own participation (j − i ≥ min_sep), whatever number it has of what is to be found
     Zcdp {
         /// The plan.toml to calibrate
         #[arg(long, value_name = "FILE")]
@@ -42,37 +44,26 @@ pub enum CalibrateCommand {
     /// Rounds of independent noise, each record sampled with a probability
     Poisson {
         #[command(flatten)]
-        shape: Poisson,
+        shape: OpenPoisson,
         #[command(flatten)]
         goal: Goal,
     },
     /// The same, for users of many records
     UserLevel {
         #[command(flatten)]
-        shape: UserLevel,
+        shape: OpenUserLevel,
         #[command(flatten)]
         goal: Goal,
     },
     /// A banded strategy under cyclic Poisson sampling
     BandMf {
         #[command(flatten)]
-        shape: BandMf,
+        shape: OpenBandMf,
         #[command(flatten)]
         goal: Goal,
     },
     /// A plan whose records keep one random batch of every epoch, by Monte Carlo
     BallsInBins(balls_in_bins::CalibrateArgs),
-}
-
-/// The promise to keep.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Goal {
-    #[arg(long, allow_negative_numbers = true)]
-    epsilon: f64,
-    #[arg(long, allow_negative_numbers = true)]
-    delta: f64,
-    #[command(flatten)]
-    relation: Relation,
 }
 
 impl CalibrateCommand {
@@ -81,23 +72,19 @@ impl CalibrateCommand {
             Self::Gaussian { sensitivity, goal } => {
                 goal.gaussian("gaussian", Sensitivity { value: sensitivity, exact: true })?
             }
-            Self::Zcdp { plan, goal } => {
-                let plan = Plan::from_path(&plan)?;
-                goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?)?
-            }
+            Self::Zcdp { plan, goal } => of_plan(&Plan::from_path(&plan)?, &goal)?,
             Self::Tree { shape, goal } => {
-                let rule = shape.participation.rule()?;
-                goal.gaussian("tree", shape.tree()?.sensitivity(shape.iterations, rule).map_err(bad_use)?)?
+                let (tree, rule) = (shape.tree()?, shape.participation.rule()?);
+                if goal.finds_participations("tree")? {
+                    let rounds = (shape.iterations, rule.min_sep);
+                    goal.participations("tree", &[Strategy::Tree(tree)], rounds, None)?
+                } else {
+                    goal.gaussian("tree", tree.sensitivity(shape.iterations, rule).map_err(bad_use)?)?
+                }
             }
-            Self::Poisson { shape, goal } => {
-                shape.describe(goal.sampled("poisson", |sigma| Ok(shape.event(sigma)))?)
-            }
-            Self::UserLevel { shape, goal } => {
-                shape.describe(goal.sampled("user-level", |sigma| shape.event(sigma))?)
-            }
-            Self::BandMf { shape, goal } => {
-                shape.describe(goal.sampled("band-mf", |sigma| Ok(shape.event(sigma)))?)
-            }
+            Self::Poisson { shape, goal } => goal.sampled(&shape)?,
+            Self::UserLevel { shape, goal } => goal.sampled(&shape)?,
+            Self::BandMf { shape, goal } => goal.sampled(&shape)?,
             Self::BallsInBins(args) => balls_in_bins::calibrate(&args)?,
         };
         answer.print(format)?;
@@ -105,29 +92,12 @@ impl CalibrateCommand {
     }
 }
 
-impl Goal {
-    fn gaussian(&self, name: &'static str, zero_out: Sensitivity) -> anyhow::Result<Answer> {
-        let moved = self.relation.moved(zero_out);
-        let sigma = calibrate_gaussian(moved.value, self.epsilon, self.delta).map_err(unusable)?;
-        let report = self.relation.report(zero_out, sigma, self.delta).map_err(unusable)?;
-        Ok(answer(name, &report, self.relation))
+/// Of a plan, whose C both as written and as it runs has to keep the promise.
+fn of_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
+    if !goal.finds_participations("zcdp")? {
+        return goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?);
     }
-
-    fn sampled(
-        &self,
-        name: &'static str,
-        event: impl Fn(f64) -> Result<Event, AccountingError>,
-    ) -> anyhow::Result<Answer> {
-        let (epsilon, delta) = (self.epsilon, self.delta);
-        let target = Target { epsilon, delta, neighbouring: self.relation.neighbouring() };
-        let sigma = calibration::noise_multiplier(target, &event).map_err(unusable)?;
-        let account = Account::of(&event(sigma).map_err(unusable)?, target.neighbouring).map_err(unusable)?;
-        let reached = account.epsilon_figure(delta, pld::ACCURACY).map_err(unusable)?.value;
-        Ok(Answer::new()
-            .with("account", name)
-            .with("epsilon", reached)
-            .with("delta", delta)
-            .with("noise_multiplier", sigma)
-            .with("neighbouring", self.relation.name()))
-    }
+    let strategies = [plan.strategy(), plan.running_strategy().map_err(bad_use)?];
+    let rounds = (plan.iterations(), plan.participation().min_sep);
+    goal.participations("zcdp", &strategies, rounds, Some(plan.noise_multiplier()))
 }

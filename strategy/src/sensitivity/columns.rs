@@ -1,6 +1,7 @@
 //! The columns of any strategy that has a matrix, for schemas that name a user's rounds.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use ndarray::Array2;
 
@@ -67,7 +68,7 @@ impl<'a> Columns<'a> {
         Overlaps::new(rounds, self.reach(), |i, j| self.overlap(i, j))
     }
 
-    fn reach(&self) -> usize {
+    pub(crate) fn reach(&self) -> usize {
         match &self.kind {
             Kind::Toeplitz(c) => c.len(),
             Kind::Normalised { c, .. } => c.len(),
@@ -78,8 +79,18 @@ impl<'a> Columns<'a> {
 
     /// X[i, j] for i ≤ j: the product of two columns from row j on.
     fn overlap(&self, i: usize, j: usize) -> f64 {
-        let (a, b) = (self.column(i), self.column(j));
-        let product: f64 = a.iter().skip(j - i).zip(b).map(|(x, y)| x * y).sum();
+        self.overlap_within(&(0..self.n), i, j)
+    }
+
+    /// The product of columns i ≤ j within `rows` alone.
+    pub(crate) fn overlap_within(&self, rows: &Range<usize>, i: usize, j: usize) -> f64 {
+        let from = rows.start.max(j);
+        let cut = |j: usize| {
+            let column = self.column(j);
+            let (start, end) = (from - j, rows.end.saturating_sub(j).min(column.len()));
+            column.get(start..end).unwrap_or_default()
+        };
+        let product: f64 = cut(i).iter().zip(cut(j)).map(|(x, y)| x * y).sum();
         match &self.kind {
             Kind::Normalised { norms, .. } => product / (norms[i] * norms[j]),
             _ => product,

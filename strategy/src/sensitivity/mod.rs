@@ -5,8 +5,10 @@
 //!
 //! * `spaced`: Toeplitz, non-negative and not rising from b on, by the pattern (0, b, 2b, …);
 //! * `worst` under min-sep for any other: `chain`, exact in Σ|X|, or `search`, branch and bound;
+//! * `block`: some rows of C alone, the same search on columns cut to them;
 //! * `named` for schemas that name the rounds, tried one by one on `columns`, or for trees on `tree_counts`.
 
+mod block;
 mod chain;
 mod columns;
 mod eigen;

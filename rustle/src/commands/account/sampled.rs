@@ -53,16 +53,16 @@ impl Relation {
 pub struct Poisson {
     /// Probability with which each record takes part in a round
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
-    sampling_probability: f64,
+    pub sampling_probability: f64,
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
-    steps: u64,
+    pub steps: u64,
     /// Keep at most so many of the sampled records; needs --dataset-size
     #[arg(long, value_name = "B", requires = "dataset_size")]
-    batch_cap: Option<u64>,
+    pub batch_cap: Option<u64>,
     /// How many records there are, where that is public; needs --batch-cap
     #[arg(long, value_name = "N", requires = "batch_cap")]
-    dataset_size: Option<u64>,
+    pub dataset_size: Option<u64>,
 }
 
 impl Poisson {
@@ -94,13 +94,13 @@ impl Poisson {
 pub struct UserLevel {
     /// Probability with which each record takes part in a round; with --group-size 1, each user
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
-    sampling_probability: f64,
+    pub sampling_probability: f64,
     /// Most records of one user
     #[arg(long, value_name = "G")]
-    group_size: u64,
+    pub group_size: u64,
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
-    steps: u64,
+    pub steps: u64,
 }
 
 impl UserLevel {
@@ -122,32 +122,38 @@ impl UserLevel {
 pub struct BandMf {
     /// Probability with which a record takes part in a round, on average over all rounds
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
-    sampling_probability: f64,
+    pub sampling_probability: f64,
     /// Bands of C, and groups of records
     #[arg(long, value_name = "P")]
-    bands: u64,
+    pub bands: u64,
     /// Rows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    iterations: u64,
+    pub iterations: u64,
     /// How records were put into groups: each on its own, or into groups of one size
     #[arg(long, value_enum, default_value_t = Groups::Independent)]
-    partition: Groups,
+    pub partition: Groups,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Groups {
+pub enum Groups {
     Independent,
     EqualSplit,
 }
 
+impl From<Groups> for Partition {
+    fn from(groups: Groups) -> Self {
+        match groups {
+            Groups::Independent => Self::Independent,
+            Groups::EqualSplit => Self::EqualSplit,
+        }
+    }
+}
+
 impl BandMf {
     pub fn event(&self, noise_multiplier: f64) -> Event {
-        let partition = match self.partition {
-            Groups::Independent => Partition::Independent,
-            Groups::EqualSplit => Partition::EqualSplit,
-        };
         let (q, bands, iterations) = (self.sampling_probability, self.bands, self.iterations);
-        let run = MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, partition);
+        let run =
+            MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, self.partition.into());
         Event::MatrixMechanism(run)
     }
 

@@ -1,0 +1,57 @@
+//! Which rows of which branch stand behind what was released. Branches have been checked.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::{Released, ReleasedBranch};
+
+/// How many rows of the last branch's lineage are released, or skipped before one that is.
+pub fn reached(released: &Released) -> u64 {
+    let mut most = 0;
+    along_last(released, |branch, end| most = most.max(branch.end().min(end)));
+    most
+}
+
+/// The stretches that only abandoned branches have, in the order of the branches.
+pub fn abandoned(released: &Released) -> Vec<(u64, Range<u64>)> {
+    let mut kept = HashMap::new();
+    along_last(released, |branch, end| {
+        kept.insert(branch.branch, end);
+    });
+    let needed = needed(released);
+    let stretch = |branch: &ReleasedBranch| {
+        let left = kept.get(&branch.branch).copied().unwrap_or(0).max(branch.from_row);
+        let end = needed.get(&branch.branch).copied().unwrap_or(0);
+        (left < end).then_some((branch.branch, left..end))
+    };
+    released.branches.iter().filter_map(stretch).collect()
+}
+
+/// Visits the last branch and its ancestors, each with the end of the rows that the lineage has of it.
+fn along_last(released: &Released, mut visit: impl FnMut(&ReleasedBranch, u64)) {
+    let by_number: HashMap<u64, &ReleasedBranch> =
+        released.branches.iter().map(|branch| (branch.branch, branch)).collect();
+    let mut next = released.branches.last();
+    let mut end = u64::MAX;
+    while let Some(branch) = next {
+        visit(branch, end);
+        end = end.min(branch.from_row);
+        next = branch.parent.and_then(|parent| by_number.get(&parent).copied());
+    }
+}
+
+/// How many rows of each branch's lineage are behind something released, by the branch or by one that left it.
+fn needed(released: &Released) -> HashMap<u64, u64> {
+    let mut needed = HashMap::new();
+    // Parents have smaller numbers, so from the last on every child comes before its parent.
+    for branch in released.branches.iter().rev() {
+        let own: &mut u64 = needed.entry(branch.branch).or_default();
+        *own = branch.end().max(*own);
+        let behind = (*own).min(branch.from_row);
+        if let Some(parent) = branch.parent {
+            let parents: &mut u64 = needed.entry(parent).or_default();
+            *parents = behind.max(*parents);
+        }
+    }
+    needed
+}

@@ -1,0 +1,110 @@
+//! Three curves: ε against rounds, the best test's two rates, and ε against δ.
+
+use accounting::rewind::Charge;
+use plan::Mechanism;
+use plot::{Axis, Chart, Lines, Series, Value};
+
+use crate::error::Result;
+use crate::law::Law;
+use crate::question::Question;
+use crate::statement::charge;
+
+/// Most points along the rounds; fewer where one sensitivity takes seconds.
+const ROUNDS: u64 = 24;
+const ROUNDS_OF_LARGE: u64 = 6;
+const LARGE: u64 = 1024;
+
+pub fn all(question: &Question) -> Result<Vec<Chart>> {
+    let charge = charge(question)?;
+    let plain = Law::gaussian(&question.plan, charge.total().value, question.neighbouring);
+    let amplified = Law::amplified(question, question.plan.iterations())?;
+    let mut laws = Vec::new();
+    if let Some(law) = &amplified {
+        laws.push(("with sampling", law));
+    }
+    laws.push((if amplified.is_some() { "without" } else { "this run" }, &plain));
+    let mut charts = vec![rounds(question, &charge)?];
+    charts.extend(rates(&laws)?);
+    charts.push(deltas(question, &laws)?);
+    Ok(charts)
+}
+
+/// ε of the first r rounds, at the first δ.
+fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
+    let plan = &question.plan;
+    let (n, delta) = (plan.iterations(), question.deltas.first().copied().unwrap_or(1e-6));
+    let large = matches!(plan.mechanism(), Mechanism::Dense { .. }) && n > LARGE;
+    let points = n.min(if large { ROUNDS_OF_LARGE } else { ROUNDS });
+    let extra: f64 = charge.abandoned.iter().map(|rows| rows.sensitivity.powi(2)).sum();
+    let (mut straight, mut rewound, mut sampled) = (Vec::new(), Vec::new(), Vec::new());
+    for point in 1..=points {
+        let rounds = (u128::from(point) * u128::from(n) / u128::from(points)) as u64;
+        let at = |value: f64| (rounds as f64, Value::from(value));
+        let sensitivity = plan.accounted_sensitivity_of(0..rounds)?.value;
+        let epsilon = |sensitivity: f64| {
+            Law::gaussian(plan, sensitivity, question.neighbouring).epsilon(delta).map(|at| at.epsilon)
+        };
+        straight.push(at(epsilon(sensitivity)?));
+        if extra > 0.0 {
+            rewound.push(at(epsilon((sensitivity * sensitivity + extra).sqrt())?));
+        }
+        if let Some(law) = Law::of_rounds(question, rounds)? {
+            sampled.push(at(law.epsilon(delta)?.epsilon));
+        }
+    }
+    let named = [("plan", straight), ("abandoned rows too", rewound), ("with sampling", sampled)];
+    let series = named.into_iter().filter(|(_, points)| !points.is_empty());
+    Ok(Chart::Lines(Lines {
+        title: format!("ε at δ = {delta:e} of the first rounds"),
+        x: Axis::linear("rounds"),
+        y: Axis::linear("ε"),
+        series: series.map(|(name, points)| Series::new(name, points)).collect(),
+    }))
+}
+
+/// The true positive rate against the false positive rate; none where no law says them.
+fn rates(laws: &[(&str, &Law)]) -> Result<Option<Chart>> {
+    let rates: Vec<f64> = (0..=40).map(|step| 10f64.powf(-5.0 + f64::from(step) * 4.99 / 40.0)).collect();
+    let mut series = Vec::new();
+    for (name, law) in laws {
+        let mut points = Vec::new();
+        for rate in &rates {
+            if let Some(power) = law.power(*rate)? {
+                points.push((*rate, Value::from(power)));
+            }
+        }
+        if !points.is_empty() {
+            series.push(Series::new(*name, points));
+        }
+    }
+    if series.is_empty() {
+        return Ok(None);
+    }
+    let chance = rates.iter().map(|rate| (*rate, Value::from(*rate))).collect();
+    series.push(Series { dashed: true, ..Series::new("by chance", chance) });
+    Ok(Some(Chart::Lines(Lines {
+        title: "The best test of whether one took part".to_owned(),
+        x: Axis::log("false positive rate"),
+        y: Axis::linear("true positive rate"),
+        series,
+    })))
+}
+
+fn deltas(question: &Question, laws: &[(&str, &Law)]) -> Result<Chart> {
+    let mut series = Vec::new();
+    for (name, law) in laws {
+        // Each Monte Carlo figure takes seconds: those that were asked for alone.
+        let deltas: Vec<f64> = match law {
+            Law::Sampled { .. } => question.deltas.clone(),
+            _ => (2..=12).rev().map(|power| 10f64.powi(-power)).collect(),
+        };
+        let points = deltas.iter().map(|delta| Ok((*delta, Value::from(law.epsilon(*delta)?.epsilon))));
+        series.push(Series::new(*name, points.collect::<Result<_>>()?));
+    }
+    Ok(Chart::Lines(Lines {
+        title: "ε against δ".to_owned(),
+        x: Axis::log("δ"),
+        y: Axis::linear("ε"),
+        series,
+    }))
+}

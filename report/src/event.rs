@@ -1,0 +1,87 @@
+//! A plan's run as an event of `accounting`, and whether an event is of a plan.
+
+use accounting::{Event, MatrixMechanism, Sampling};
+use plan::{Mechanism, Plan};
+
+use crate::error::{ReportError, Result};
+
+/// Sensitivities this much lower, relatively, are rounding of what was written down.
+const ROUNDING: f64 = 1e-12;
+
+/// The bands of C, where it has any: what cyclic Poisson sampling is amplified by.
+#[must_use]
+pub fn bands(plan: &Plan) -> Option<u64> {
+    match plan.mechanism() {
+        Mechanism::Identity => Some(1),
+        Mechanism::BandToeplitz { coefficients, .. } => Some(coefficients.len() as u64),
+        Mechanism::BandMf { columns } => columns.first().map(|column| column.len() as u64),
+        Mechanism::BandSqrt { bands } => Some(*bands),
+        _ => None,
+    }
+}
+
+/// The whole run of a plan, with all that an account needs and the plan's digest.
+///
+/// # Errors
+/// What has no sensitivity within memory.
+pub fn of_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
+    Ok(Event::MatrixMechanism(run_of(plan, sampling)?))
+}
+
+pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism> {
+    let rule = plan.participation();
+    Ok(MatrixMechanism {
+        noise_multiplier: plan.noise_multiplier(),
+        iterations: plan.iterations(),
+        sensitivity: plan.accounted_sensitivity()?.value,
+        bands: bands(plan),
+        largest_column_norm: plan.accounted_column_norm()?,
+        min_sep: rule.min_sep,
+        max_participations: rule.max_participations,
+        sampling,
+        plan_digest: hex::encode(plan.digest()),
+    })
+}
+
+/// Ok where an account of `event` holds for a run of `plan`: the digest is the plan's (where it has one), and no
+/// number makes the event cheaper than the plan.
+///
+/// # Errors
+/// [`ReportError::NotOfPlan`] naming the number; what has no sensitivity within memory.
+pub fn check(event: &Event, plan: &Plan) -> Result<()> {
+    let Event::MatrixMechanism(run) = event else {
+        return Err(not_of("kind", event.name(), "matrix-mechanism"));
+    };
+    let rule = plan.participation();
+    let digest = hex::encode(plan.digest());
+    if !run.plan_digest.is_empty() {
+        same("plan_digest", &run.plan_digest, &digest)?;
+    }
+    same("iterations", &run.iterations, &plan.iterations())?;
+    same("min_sep", &run.min_sep, &rule.min_sep)?;
+    same("max_participations", &run.max_participations, &rule.max_participations)?;
+    if run.noise_multiplier.to_bits() != plan.noise_multiplier().to_bits() {
+        return Err(not_of("noise_multiplier", run.noise_multiplier, plan.noise_multiplier()));
+    }
+    match (run.bands, bands(plan)) {
+        (Some(given), Some(bands)) if given >= bands => {}
+        (None, _) => {}
+        (Some(given), Some(bands)) => return Err(not_of("bands", given, format!("at least {bands}"))),
+        (Some(given), None) => return Err(not_of("bands", given, "none: C has no bands")),
+    }
+    at_least("sensitivity", run.sensitivity, plan.accounted_sensitivity()?.value)?;
+    at_least("largest_column_norm", run.largest_column_norm, plan.accounted_column_norm()?)
+}
+
+fn same<T: PartialEq + std::fmt::Display>(what: &'static str, given: &T, plans: &T) -> Result<()> {
+    if given == plans { Ok(()) } else { Err(not_of(what, given, plans)) }
+}
+
+fn at_least(what: &'static str, given: f64, plans: f64) -> Result<()> {
+    let fine = given >= plans * (1.0 - ROUNDING);
+    if fine { Ok(()) } else { Err(not_of(what, given, format!("at least {plans}"))) }
+}
+
+fn not_of(what: &'static str, value: impl std::fmt::Display, allowed: impl std::fmt::Display) -> ReportError {
+    ReportError::NotOfPlan { what, value: value.to_string(), allowed: allowed.to_string() }
+}

@@ -1,0 +1,114 @@
+//! The distribution that figures and curves are read off.
+
+use accounting::monte_carlo::{BallsInBins, Sampling as Samples};
+use accounting::pld::Profile;
+use accounting::{Account, Event, MatrixMechanism, Neighbouring, Sampling, gaussian, summary};
+use plan::Plan;
+
+use crate::error::{ReportError, Result};
+use crate::event;
+use crate::figures::{AtDelta, FALSE_POSITIVE_RATE, Figures};
+use crate::question::{Assumed, Question, invalid};
+
+/// What tells neighbours apart.
+pub enum Law {
+    /// N(0, 1) against N(μ, 1), exactly.
+    Gaussian { mu: f64 },
+    /// Privacy-loss distributions of sampled rounds.
+    Rounds(Profile),
+    /// By samples, at each δ that is asked for.
+    Sampled { mechanism: Box<BallsInBins>, noise_multiplier: f64, samples: Samples },
+}
+
+impl Law {
+    /// Of a run with this sensitivity per unit clip norm under zeroing out, nothing being amplified.
+    pub fn gaussian(plan: &Plan, sensitivity: f64, neighbouring: Neighbouring) -> Self {
+        Self::Gaussian { mu: neighbouring.factor() * sensitivity / plan.noise_multiplier() }
+    }
+
+    /// Of the first `rounds` rows under the sampling that is assumed; `None` where none is.
+    pub fn amplified(question: &Question, rounds: u64) -> Result<Option<Self>> {
+        let plan = &question.plan;
+        match question.assumed {
+            Assumed::AnyOrder => Ok(None),
+            Assumed::CyclicPoisson { sampling_probability, partition } => {
+                let sampling = Sampling::CyclicPoisson { sampling_probability, partition };
+                let run = MatrixMechanism { iterations: rounds, ..event::run_of(plan, sampling)? };
+                let account = Account::of(&Event::MatrixMechanism(run), question.neighbouring)?;
+                Ok(Some(Self::Rounds(account.profile()?)))
+            }
+            Assumed::BallsInBins { batches_per_epoch, samples, seed } => {
+                let other = match question.neighbouring {
+                    Neighbouring::ZeroOut => None,
+                    Neighbouring::AddRemove => Some("add-remove"),
+                    Neighbouring::Replace => Some("replace"),
+                };
+                if let Some(other) = other {
+                    return Err(invalid("neighbouring", other, "zero-out, for balls-in-bins"));
+                }
+                if !plan.iterations().is_multiple_of(batches_per_epoch) {
+                    let allowed = format!("a divisor of {}, the plan's rows", plan.iterations());
+                    return Err(invalid("batches per epoch", batches_per_epoch, allowed));
+                }
+                // The coefficients as they run, rounded, are the mechanism.
+                let strategy = plan.running_strategy()?;
+                let mechanism = Box::new(BallsInBins::new(&strategy, rounds, batches_per_epoch)?);
+                let noise_multiplier = plan.noise_multiplier();
+                Ok(Some(Self::Sampled { mechanism, noise_multiplier, samples: Samples { samples, seed } }))
+            }
+        }
+    }
+
+    /// As [`Self::amplified`] where any number of rounds has an account: Monte Carlo needs whole epochs.
+    pub fn of_rounds(question: &Question, rounds: u64) -> Result<Option<Self>> {
+        match question.assumed {
+            Assumed::CyclicPoisson { .. } if rounds > 0 => Self::amplified(question, rounds),
+            _ => Ok(None),
+        }
+    }
+
+    pub fn epsilon(&self, delta: f64) -> Result<AtDelta> {
+        let exactly = |epsilon| AtDelta { delta, epsilon, delta_upper_bound: None };
+        Ok(match self {
+            Self::Gaussian { mu } if *mu == 0.0 => exactly(0.0),
+            Self::Gaussian { mu } => exactly(gaussian::epsilon(delta, *mu)?),
+            Self::Rounds(profile) => exactly(profile.epsilon(delta)?),
+            Self::Sampled { mechanism, noise_multiplier, samples } => {
+                let found = mechanism.epsilon(*noise_multiplier, delta, *samples)?;
+                let delta_upper_bound = Some(found.delta.upper(delta));
+                AtDelta { delta, epsilon: found.epsilon, delta_upper_bound }
+            }
+        })
+    }
+
+    /// The true positive rate of the best test; `None` where only some ε are known.
+    pub fn power(&self, false_positive_rate: f64) -> Result<Option<f64>> {
+        Ok(match self {
+            Self::Gaussian { mu } => Some(gaussian::true_positive_rate(false_positive_rate, *mu)?),
+            Self::Rounds(profile) => Some(summary::true_positive_rate(profile, false_positive_rate)?),
+            Self::Sampled { .. } => None,
+        })
+    }
+
+    pub fn figures(&self, deltas: &[f64]) -> Result<Figures> {
+        let guarantees = deltas.iter().map(|delta| self.epsilon(*delta)).collect::<Result<Vec<_>>>()?;
+        let rho = match self {
+            Self::Gaussian { mu } => Some(mu * mu / 2.0),
+            _ => None,
+        };
+        let mu = match self {
+            Self::Gaussian { mu } => *mu,
+            _ => largest_mu(&guarantees)?,
+        };
+        let true_positive_rate = self.power(FALSE_POSITIVE_RATE)?;
+        Ok(Figures { guarantees, rho, mu, true_positive_rate, false_positive_rate: FALSE_POSITIVE_RATE })
+    }
+}
+
+/// μ of the Gaussian mechanism that costs as much at the worst of these (ε, δ).
+fn largest_mu(guarantees: &[AtDelta]) -> Result<f64> {
+    guarantees.iter().try_fold(0.0, |most: f64, at| {
+        let mu = gaussian::largest_mu(at.epsilon, at.delta).map_err(ReportError::from)?;
+        Ok(most.max(mu))
+    })
+}

@@ -1,0 +1,41 @@
+//! The statement as Markdown.
+
+use std::fmt::Write;
+
+use crate::statement::Statement;
+use crate::words::{Block, sections};
+
+/// The page.
+#[must_use]
+pub fn markdown(statement: &Statement) -> String {
+    let mut page = format!("# {}\n", title(statement));
+    for section in sections(statement) {
+        push(&mut page, format_args!("\n## {}\n", section.title));
+        for block in section.blocks {
+            match block {
+                Block::Point { label, text } => push(&mut page, format_args!("\n**{label}.** {text}\n")),
+                Block::Table { head, rows } => table(&mut page, &head, &rows),
+            }
+        }
+    }
+    page
+}
+
+pub(crate) fn title(statement: &Statement) -> String {
+    match &statement.job {
+        Some(job) => format!("Privacy of job {}", job.job),
+        None => format!("Privacy of a run of {} rounds of {}", statement.iterations, statement.mechanism),
+    }
+}
+
+fn table(page: &mut String, head: &[&'static str], rows: &[Vec<String>]) {
+    push(page, format_args!("\n| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len())));
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        push(page, format_args!("| {} |\n", cells.join(" | ")));
+    }
+}
+
+fn push(page: &mut String, text: std::fmt::Arguments) {
+    page.write_fmt(text).expect("a String can always be written to");
+}

@@ -1,0 +1,107 @@
+//! How the figures come about, and what has to be true for them.
+
+use accounting::Partition;
+
+use super::{Block, number};
+use crate::question::Assumed;
+use crate::statement::Statement;
+
+pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::point("Method", method(statement)),
+        Block::point("Sensitivity", sensitivity(statement)),
+        Block::point("Participation", participation(statement)),
+        Block::point("Sampling", sampling(statement)),
+        Block::point(
+            "Noise",
+            format!(
+                "Normals from ChaCha{} under the job's key, stream version {}; that the stream can't be told \
+                 from random bits is an assumption of every figure. Coefficients are accounted for as they run, \
+                 rounded to single precision.",
+                statement.chacha_rounds, statement.stream_version
+            ),
+        ),
+    ];
+    if statement.released.as_ref().is_some_and(|released| !released.abandoned.is_empty()) {
+        blocks.push(Block::point(
+            "Rewinds",
+            "Rows that were released on a branch that was left count as further releases: their squared \
+             sensitivity is added, under the same participation rule along every lineage. The total is a \
+             promise made in advance only if it was bounded beforehand; where rewinds were decided by what had \
+             been released, a figure summed up afterwards describes the run and is no such bound.",
+        ));
+    }
+    blocks
+}
+
+fn method(statement: &Statement) -> String {
+    let exactness =
+        if statement.exact { "exact for it" } else { "an upper bound, as its sensitivity is one" };
+    match statement.accounting {
+        "gaussian" => format!(
+            "One Gaussian mechanism, C·X + σζ·Z, also where gradients depend on what was released before: ρ is \
+             sens²/(2σ²), μ is sens/σ, and ε at δ is that of the Gaussian of this μ, {exactness}."
+        ),
+        "monte-carlo" => "Monte Carlo over the batches of one unit, with importance sampling, in both orders \
+                          of neighbours; ε is an estimate, and the bound on its δ comes from samples of its own. \
+                          Round by round the law is that of the whole correlated run."
+            .to_owned(),
+        _ => "Privacy-loss distributions of the sampled rounds, rounded so that no figure is below the exact \
+              one, in both orders of neighbours."
+            .to_owned(),
+    }
+}
+
+fn sensitivity(statement: &Statement) -> String {
+    let kind = if statement.sensitivity_exact { "exact" } else { "an upper bound" };
+    let mut text = format!(
+        "{} per unit clip norm ({kind}), the larger of the plan's own C and of C as it runs",
+        number(statement.sensitivity)
+    );
+    if statement.sensitivity > statement.sensitivity_planned {
+        let planned = number(statement.sensitivity_planned);
+        text.push_str(&format!("; {planned} without the abandoned rows"));
+    }
+    text.push('.');
+    text
+}
+
+fn participation(statement: &Statement) -> String {
+    let (b, k) = (statement.min_sep, statement.max_participations);
+    let only = match statement.sampling {
+        Assumed::AnyOrder => "",
+        _ => "For the figures without sampling, and the noise was designed for it: ",
+    };
+    format!(
+        "{only}Rounds i < j in which one unit takes part satisfy j − i ≥ {b}, and there are at most {k} of them. \
+         Nothing here enforces that: whoever forms the batches has to, by a timer on devices, a count of rounds \
+         or a fixed order."
+    )
+}
+
+fn sampling(statement: &Statement) -> String {
+    match statement.sampling {
+        Assumed::AnyOrder => "None is relied upon: batches may be formed in any way, even against the \
+                              mechanism, within the participation rule."
+            .to_owned(),
+        Assumed::CyclicPoisson { sampling_probability, partition } => {
+            let bands = statement.bands.unwrap_or(1);
+            let groups = match partition {
+                Partition::Independent => "each unit put into its group at random on its own",
+                Partition::EqualSplit => "groups of one size",
+            };
+            format!(
+                "Cyclic Poisson: {bands} groups that do not depend on the data ({groups}); in round t only \
+                 group t mod {bands} is sampled, each unit with probability {} on its own. Batches and the seed \
+                 they come from stay secret. `rustle batches --scheme cyclic-poisson` forms them.",
+                number(sampling_probability * bands as f64)
+            )
+        }
+        Assumed::BallsInBins { batches_per_epoch, samples, seed } => format!(
+            "Balls in bins: each unit is put into one of {batches_per_epoch} batches, at random and once, and \
+             takes part in that batch of every epoch. Batches stay secret. {samples} samples, seed {seed}; a \
+             seed that was chosen by its answer promises nothing. `rustle batches --scheme balls-in-bins` forms \
+             them."
+        ),
+    }
+}

@@ -1,0 +1,113 @@
+//! What the definition of privacy is instantiated with: setting, data covered, output, unit, neighbours.
+
+use accounting::Neighbouring;
+
+use super::Block;
+use crate::question::{Assumed, Unit};
+use crate::statement::Statement;
+
+pub(super) fn setting(statement: &Statement) -> Vec<Block> {
+    let holder = match &statement.job {
+        Some(_) => "the job's key",
+        None => "a job's key",
+    };
+    vec![
+        Block::point(
+            "Trust",
+            "Central: the process that trains sees contributions before noise is added, and is trusted to clip \
+             them and to add the noise it fetches. Whoever learns what leaves it, intermediate models \
+             included, is not trusted.",
+        ),
+        Block::point(
+            "The noise service",
+            format!(
+                "Coordinator and workers see noise, never data; the coordinator cannot make noise. Whoever \
+                 holds {holder} can take the noise off again, so the key has to stay secret for as long as the \
+                 guarantee is to hold."
+            ),
+        ),
+    ]
+}
+
+pub(super) fn protected(statement: &Statement) -> Vec<Block> {
+    let name = unit(statement.unit);
+    let (b, k) = (statement.min_sep, statement.max_participations);
+    let rule = match statement.sampling {
+        Assumed::AnyOrder => format!("the participation rule (at most {k} rounds, at least {b} apart)"),
+        _ => "what is assumed of sampling below".to_owned(),
+    };
+    vec![
+        Block::point(
+            "Data covered",
+            format!(
+                "All contributions of one {name} to this one run, each clipped to norm {} before it is \
+                 summed. A {name} that breaks {rule} loses its own guarantee; that of others stands.",
+                statement.clip_norm
+            ),
+        ),
+        Block::point(
+            "Not covered",
+            "Choosing hyper-parameters, clip norms or checkpoints by runs or evaluations on the same data; \
+             statistics that are released beside the sums; other runs on the same data, whose costs add up; \
+             data that is taken for public, such as that of pre-training.",
+        ),
+        Block::point(
+            "Output",
+            format!(
+                "The noisy sums of {}, and with them whatever is computed from them: every intermediate model \
+                 and the final one.",
+                output(statement)
+            ),
+        ),
+        Block::point("Unit of privacy", unit_text(statement.unit)),
+        Block::point("Neighbouring data sets", neighbours(statement.adjacency, name)),
+    ]
+}
+
+fn output(statement: &Statement) -> String {
+    match &statement.released {
+        Some(released) if !released.abandoned.is_empty() => {
+            format!("all {} rounds and of the rounds that rewinds abandoned", statement.iterations)
+        }
+        _ => format!("all {} rounds", statement.iterations),
+    }
+}
+
+pub(super) fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::User => "user",
+        Unit::Example => "example",
+        Unit::Device => "device",
+    }
+}
+
+fn unit_text(unit: Unit) -> &'static str {
+    match unit {
+        Unit::User => {
+            "User: all data of one user, however much. It holds where clipping bounds the sum of everything a \
+             user contributes to a round."
+        }
+        Unit::Example => {
+            "Example: one record. A user with several records is protected less; their number multiplies the \
+             sensitivity."
+        }
+        Unit::Device => {
+            "Device: all data on one device. A user of one device is protected as a user; one whose several \
+             devices take part is protected less."
+        }
+    }
+}
+
+fn neighbours(relation: Neighbouring, name: &str) -> String {
+    match relation {
+        Neighbouring::ZeroOut => format!(
+            "Zero-out: in one of them everything that one {name} contributes counts as the zero vector; the \
+             number of participants is the same and may be known."
+        ),
+        Neighbouring::AddRemove => format!("Add or remove: one of them lacks one {name}."),
+        Neighbouring::Replace => format!(
+            "Replace: the data of one {name} is other data in one of them. A sum then moves by up to twice \
+             the clip norm, and so the sensitivity is doubled."
+        ),
+    }
+}

@@ -1,0 +1,107 @@
+//! Numbers and names that the guarantee is about.
+
+use super::{Block, number, rows};
+use crate::statement::{SoFar, Statement};
+
+fn table(head: [&'static str; 2], rows: Vec<(&str, String)>) -> Block {
+    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    Block::Table { head: head.to_vec(), rows }
+}
+
+pub(super) fn parameters(statement: &Statement) -> Vec<Block> {
+    let mut rows = vec![
+        ("mechanism", statement.mechanism.clone()),
+        ("rounds n", statement.iterations.to_string()),
+        ("noise multiplier σ", statement.noise_multiplier.to_string()),
+        ("clip norm ζ", statement.clip_norm.to_string()),
+        ("min_sep b (j − i ≥ b)", statement.min_sep.to_string()),
+        ("max_participations k", statement.max_participations.to_string()),
+    ];
+    if let Some(bands) = statement.bands {
+        rows.push(("bands of C", bands.to_string()));
+    }
+    if let Some(job) = &statement.job {
+        rows.push(("dimension", job.dimension.to_string()));
+    }
+    vec![table(["parameter", "value"], rows)]
+}
+
+pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
+    let mut facts = Vec::new();
+    if let Some(job) = &statement.job {
+        facts.push(("job", job.job.clone()));
+        facts.push(("state", job.state.clone()));
+        facts.push(("bindings refused since the coordinator started", job.bindings_refused.to_string()));
+    }
+    let last = so_far.released.branches.last().map_or(0, |branch| branch.branch);
+    facts.push(("rows released", so_far.rows.to_string()));
+    facts.push(("reached", format!("{} of {} on branch {last}", so_far.reached, statement.iterations)));
+    facts.push(("sensitivity so far", number(so_far.sensitivity)));
+    let mut blocks = vec![
+        Block::point(
+            "Charged",
+            "The guarantee above is that of all rows of the plan, whatever part of it was released: it holds \
+             however the run ends. What is said of the rows so far holds if nothing more is released, and if \
+             that was not decided by what had been.",
+        ),
+        table(["fact", "value"], facts),
+        branches(so_far),
+    ];
+    if !so_far.abandoned.is_empty() {
+        blocks.push(abandoned(so_far));
+    }
+    blocks
+}
+
+fn branches(so_far: &SoFar) -> Block {
+    let row = |branch: &accounting::rewind::ReleasedBranch| {
+        let own: Vec<String> = branch.released.iter().copied().map(rows).collect();
+        vec![
+            branch.branch.to_string(),
+            branch.parent.map_or_else(|| "–".to_owned(), |parent| parent.to_string()),
+            branch.from_row.to_string(),
+            if own.is_empty() { "none".to_owned() } else { own.join(", ") },
+        ]
+    };
+    Block::Table {
+        head: vec!["branch", "left branch", "own rows from", "released"],
+        rows: so_far.released.branches.iter().map(row).collect(),
+    }
+}
+
+fn abandoned(so_far: &SoFar) -> Block {
+    let row = |stretch: &accounting::rewind::Abandoned| {
+        let kind = if stretch.exact { "exact" } else { "upper bound" };
+        vec![
+            stretch.branch.to_string(),
+            rows(stretch.rows),
+            format!("{} ({kind})", number(stretch.sensitivity)),
+        ]
+    };
+    Block::Table {
+        head: vec!["abandoned branch", "rows charged", "their sensitivity"],
+        rows: so_far.abandoned.iter().map(row).collect(),
+    }
+}
+
+pub(super) fn identity(statement: &Statement) -> Vec<Block> {
+    let none = || "none".to_owned();
+    let mut rows = vec![
+        ("plan digest", statement.plan_digest.clone()),
+        ("layout digest", statement.layout_digest.clone().unwrap_or_else(none)),
+        ("stream version", statement.stream_version.to_string()),
+        ("made by", format!("rustle {}", statement.rustle_version)),
+    ];
+    if let Some(job) = &statement.job {
+        rows.insert(2, ("key commitment", job.key_commitment.clone()));
+    }
+    vec![
+        table(["what", "value"], rows),
+        Block::point(
+            "To check it",
+            "`rustle account zcdp --plan plan.toml --delta D` gives ρ and ε of the plan again; `rustle verify` \
+             makes any delivered row anew from key and plan by the slow oracle and compares it bit for bit. The \
+             digests name the plan and layout, the commitment the key.",
+        ),
+    ]
+}

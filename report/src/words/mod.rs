@@ -1,0 +1,157 @@
+//! A statement in words: sections of points and tables, which Markdown and HTML set in their own way.
+
+mod accounting;
+mod definition;
+mod facts;
+
+use crate::figures::Figures;
+use crate::statement::Statement;
+
+/// One part of the page.
+pub struct Section {
+    pub title: &'static str,
+    pub blocks: Vec<Block>,
+}
+
+pub enum Block {
+    Point { label: &'static str, text: String },
+    Table { head: Vec<&'static str>, rows: Vec<Vec<String>> },
+}
+
+impl Block {
+    fn point(label: &'static str, text: impl Into<String>) -> Self {
+        Self::Point { label, text: text.into() }
+    }
+}
+
+/// The whole page, in the order of the reporting checklist, with what was released and what identifies it after.
+pub fn sections(statement: &Statement) -> Vec<Section> {
+    let mut sections = vec![
+        Section { title: "Guarantee", blocks: guarantee(statement) },
+        Section { title: "Setting", blocks: definition::setting(statement) },
+        Section { title: "What is protected", blocks: definition::protected(statement) },
+        Section { title: "Accounting", blocks: accounting::blocks(statement) },
+        Section { title: "Parameters", blocks: facts::parameters(statement) },
+    ];
+    if let Some(released) = &statement.released {
+        sections.push(Section { title: "What was released", blocks: facts::released(statement, released) });
+    }
+    sections.push(Section { title: "Identity and checks", blocks: facts::identity(statement) });
+    sections
+}
+
+fn guarantee(statement: &Statement) -> Vec<Block> {
+    let mut blocks = vec![figures("With all rows of the plan", statement, &statement.figures)];
+    if let Some(other) = &statement.without_sampling {
+        blocks.push(figures("The same without relying on sampling", statement, other));
+    }
+    if let Some(released) =
+        statement.released.as_ref().filter(|released| released.reached < statement.iterations)
+    {
+        blocks.push(figures("If nothing more is released", statement, &released.figures));
+    }
+    blocks.push(table(statement));
+    blocks
+}
+
+fn figures(label: &'static str, statement: &Statement, figures: &Figures) -> Block {
+    let unit = definition::unit(statement.unit);
+    let mut text = String::new();
+    if let Some(first) = figures.guarantees.first() {
+        let (epsilon, delta) = (number(first.epsilon), power(first.delta));
+        text = format!("({epsilon}, {delta})-differentially private for one {unit}");
+        if let Some(upper) = first.delta_upper_bound {
+            text.push_str(&format!(
+                " by Monte Carlo (δ at this ε is below {} on other samples)",
+                power(upper)
+            ));
+        }
+    }
+    let mu = number(figures.mu);
+    let estimated = figures.guarantees.iter().any(|at| at.delta_upper_bound.is_some());
+    text.push_str(&match figures.rho {
+        Some(rho) => format!("; ρ = {} of zero-concentrated DP, μ = {mu} of Gaussian DP", number(rho)),
+        None if estimated => {
+            format!("; these ε, which are estimates, are those of a Gaussian mechanism of μ = {mu}")
+        }
+        None => format!("; at these δ no worse than a Gaussian mechanism of μ = {mu}"),
+    });
+    if let Some(power) = figures.true_positive_rate {
+        let (fpr, tpr) = (100.0 * figures.false_positive_rate, 100.0 * power);
+        text.push_str(&format!(
+            ". No test that is wrong about {} % of those who took no part recognises more than {} % of those \
+             who did",
+            number(fpr),
+            number(tpr)
+        ));
+    }
+    text.push('.');
+    Block::Point { label, text }
+}
+
+/// ε at every δ that was asked for.
+fn table(statement: &Statement) -> Block {
+    let mut head = vec!["δ", "ε"];
+    let mut columns = vec![&statement.figures];
+    if let Some(other) = &statement.without_sampling {
+        head.push("ε without sampling");
+        columns.push(other);
+    }
+    if let Some(released) = &statement.released {
+        head.push("ε so far");
+        columns.push(&released.figures);
+    }
+    let row = |index: usize, delta: f64| {
+        let cells = columns.iter().filter_map(|column| column.guarantees.get(index));
+        std::iter::once(power(delta)).chain(cells.map(|at| number(at.epsilon))).collect()
+    };
+    let rows = statement.figures.guarantees.iter().enumerate().map(|(i, at)| row(i, at.delta)).collect();
+    Block::Table { head, rows }
+}
+
+/// Six digits, rounded up in the last so that no promise is made better by printing it; JSON has all digits.
+pub(crate) fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let step = 10f64.powi(value.abs().log10().floor() as i32 - 5);
+    let rounded = (value / step - 1e-6).ceil() * step;
+    let digits = usize::try_from(5 - value.abs().log10().floor() as i32).unwrap_or(0);
+    if !(1e-4..1e9).contains(&value.abs()) {
+        return format!("{rounded:.5e}");
+    }
+    let text = format!("{rounded:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A δ as it is written: 1e-6.
+pub(crate) fn power(value: f64) -> String {
+    format!("{value:e}")
+}
+
+pub(crate) fn rows((start, end): (u64, u64)) -> String {
+    format!("{start}..{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_numbers_never_promise_more() {
+        for (value, shown) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (8.0, "8"),
+            (1.2345678, "1.23457"),
+            (1.2345611, "1.23457"),
+            (0.0123456789, "0.0123457"),
+            (123456.7, "123457"),
+            (2000000.0, "2000000"),
+            (3.2e-7, "3.20000e-7"),
+        ] {
+            assert_eq!(number(value), shown);
+        }
+        assert_eq!(power(1e-6), "1e-6");
+    }
+}

@@ -1,0 +1,167 @@
+//! Sampled rounds with one number left open, which the search is for.
+
+use accounting::{AccountingError, Event};
+use clap::Args;
+
+use crate::commands::account::sampled::{BandMf, Groups, Poisson, UserLevel};
+use crate::output::Answer;
+
+/// The three numbers of every kind of sampled rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Numbers {
+    pub noise_multiplier: f64,
+    /// Of a record in a round, on average over all rounds.
+    pub sampling_probability: f64,
+    pub rounds: u64,
+}
+
+/// Rounds whose numbers may be left away.
+pub trait Open {
+    const NAME: &'static str;
+    /// The flag that counts rounds.
+    const ROUNDS: &'static str;
+
+    fn sampling_probability(&self) -> Option<f64>;
+    fn rounds(&self) -> Option<u64>;
+    /// The largest sampling probability, on average over all rounds.
+    fn most(&self) -> f64 {
+        1.0
+    }
+    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError>;
+    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer;
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct OpenPoisson {
+    /// Probability with which each record takes part in a round
+    #[arg(long, value_name = "Q", allow_negative_numbers = true)]
+    sampling_probability: Option<f64>,
+    /// Rounds
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
+    steps: Option<u64>,
+    /// Keep at most so many of the sampled records; needs --dataset-size
+    #[arg(long, value_name = "B", requires = "dataset_size")]
+    batch_cap: Option<u64>,
+    /// How many records there are, where that is public; needs --batch-cap
+    #[arg(long, value_name = "N", requires = "batch_cap")]
+    dataset_size: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct OpenUserLevel {
+    /// Probability with which each record takes part in a round; with --group-size 1, each user
+    #[arg(long, value_name = "Q", allow_negative_numbers = true)]
+    sampling_probability: Option<f64>,
+    /// Most records of one user
+    #[arg(long, value_name = "G")]
+    group_size: u64,
+    /// Rounds
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
+    steps: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct OpenBandMf {
+    /// Probability with which a record takes part in a round, on average over all rounds
+    #[arg(long, value_name = "Q", allow_negative_numbers = true)]
+    sampling_probability: Option<f64>,
+    /// Bands of C, and groups of records
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u64).range(1..))]
+    bands: u64,
+    /// Rows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// How records were put into groups: each on its own, or into groups of one size
+    #[arg(long, value_enum, default_value_t = Groups::Independent)]
+    partition: Groups,
+}
+
+impl OpenPoisson {
+    fn closed(&self, numbers: Numbers) -> Poisson {
+        let Numbers { sampling_probability, rounds: steps, .. } = numbers;
+        let Self { batch_cap, dataset_size, .. } = *self;
+        Poisson { sampling_probability, steps, batch_cap, dataset_size }
+    }
+}
+
+impl Open for OpenPoisson {
+    const NAME: &'static str = "poisson";
+    const ROUNDS: &'static str = "--steps";
+
+    fn sampling_probability(&self) -> Option<f64> {
+        self.sampling_probability
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        self.steps
+    }
+
+    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
+        Ok(self.closed(numbers).event(numbers.noise_multiplier))
+    }
+
+    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer {
+        self.closed(numbers).describe(answer)
+    }
+}
+
+impl OpenUserLevel {
+    fn closed(&self, numbers: Numbers) -> UserLevel {
+        let Numbers { sampling_probability, rounds: steps, .. } = numbers;
+        UserLevel { sampling_probability, group_size: self.group_size, steps }
+    }
+}
+
+impl Open for OpenUserLevel {
+    const NAME: &'static str = "user-level";
+    const ROUNDS: &'static str = "--steps";
+
+    fn sampling_probability(&self) -> Option<f64> {
+        self.sampling_probability
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        self.steps
+    }
+
+    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
+        self.closed(numbers).event(numbers.noise_multiplier)
+    }
+
+    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer {
+        self.closed(numbers).describe(answer)
+    }
+}
+
+impl OpenBandMf {
+    fn closed(&self, numbers: Numbers) -> BandMf {
+        let Numbers { sampling_probability, rounds: iterations, .. } = numbers;
+        BandMf { sampling_probability, bands: self.bands, iterations, partition: self.partition }
+    }
+}
+
+impl Open for OpenBandMf {
+    const NAME: &'static str = "band-mf";
+    const ROUNDS: &'static str = "--iterations";
+
+    fn sampling_probability(&self) -> Option<f64> {
+        self.sampling_probability
+    }
+
+    fn rounds(&self) -> Option<u64> {
+        self.iterations
+    }
+
+    /// A group is sampled with p·q.
+    fn most(&self) -> f64 {
+        1.0 / self.bands as f64
+    }
+
+    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
+        Ok(self.closed(numbers).event(numbers.noise_multiplier))
+    }
+
+    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer {
+        self.closed(numbers).describe(answer)
+    }
+}

@@ -1,0 +1,166 @@
+//! `rustle report`: the statement of a plan's guarantees, or of what a job has really released.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use accounting::AccountingError;
+use accounting::rewind::Released;
+use anyhow::Context;
+use clap::{ArgGroup, Args, ValueEnum};
+use plan::Plan;
+use proto::JobId;
+use report::{Job, Question, ReportError, Statement, Unit};
+
+use self::sampling::SamplingArgs;
+use super::account::sampled::Relation;
+use super::account::unusable;
+use super::online;
+use crate::access::CoordinatorArg;
+use crate::output::{Answer, Format, Word, bad_use};
+
+mod sampling;
+
+/// State what a run promises, in full: as Markdown, as JSON, or as a page with charts
+#[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("subject").required(true).args(["plan", "job"]))]
+pub struct ReportArgs {
+    /// A plan that has not run
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// What was released under the plan, branch by branch: JSON as in a job's report
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    released: Option<PathBuf>,
+    /// A job, with what it has released
+    #[arg(long)]
+    job: Option<JobId>,
+    #[command(flatten)]
+    coordinator: CoordinatorArg,
+    /// Find ε at these δ; the first one leads
+    #[arg(
+        long,
+        value_name = "D",
+        value_delimiter = ',',
+        default_value = "1e-6",
+        allow_negative_numbers = true
+    )]
+    delta: Vec<f64>,
+    #[command(flatten)]
+    relation: Relation,
+    /// Whose contribution to a round is clipped as a whole
+    #[arg(long, value_enum, default_value_t = UnitName::User)]
+    unit: UnitName,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    /// Write it to this file; its ending says the format where --format doesn't
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum UnitName {
+    User,
+    Example,
+    Device,
+}
+
+/// What a statement is set as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Markdown,
+    Json,
+    Html,
+}
+
+pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
+    let page = page(word, args.out.as_deref())?;
+    let question = question(args)?;
+    let statement = Statement::of(&question).map_err(refused)?;
+    let text = match page {
+        Page::Markdown => report::markdown(&statement),
+        Page::Json => format!("{}\n", serde_json::to_string(&statement)?),
+        Page::Html => report::html(&statement, &question).map_err(refused)?,
+    };
+    let Some(path) = &args.out else {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    fs::write(path, text).with_context(|| format!("report {}", path.display()))?;
+    let first = statement.figures.guarantees.first();
+    Answer::new()
+        .with("out", path.display().to_string())
+        .with("epsilon", first.map(|at| at.epsilon))
+        .with("delta", first.map(|at| at.delta))
+        .with("plan_digest", statement.plan_digest)
+        .print(if word == Some(Word::Json) { Format::Json } else { Format::Table })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(word: Option<Word>, out: Option<&Path>) -> anyhow::Result<Page> {
+    let ending = out.and_then(Path::extension).and_then(|ending| ending.to_str());
+    match (word, ending) {
+        (Some(Word::Json), _) | (None, Some("json")) => Ok(Page::Json),
+        (Some(Word::Html), _) | (None, Some("html" | "htm")) => Ok(Page::Html),
+        (Some(Word::Markdown) | None, _) => Ok(Page::Markdown),
+        (Some(Word::Table), _) => {
+            Err(bad_use("--format table is not for reports; allowed: markdown, json, html"))
+        }
+    }
+}
+
+fn question(args: &ReportArgs) -> anyhow::Result<Question> {
+    let (plan, released, job) = match (&args.plan, &args.job) {
+        (Some(path), _) => {
+            let released = args.released.as_deref().map(released).transpose()?;
+            (Plan::from_path(path)?, released, None)
+        }
+        (None, Some(job)) => {
+            let (job, plan, released) = of_job(args, job)?;
+            (plan, Some(released), Some(job))
+        }
+        (None, None) => return Err(bad_use("one of --plan and --job is needed")),
+    };
+    let assumed = args.sampling.assumed()?;
+    let question = Question::of_plan(plan, args.delta.clone(), env!("CARGO_PKG_VERSION"));
+    let neighbouring = args.relation.neighbouring();
+    Ok(Question { released, job, assumed, neighbouring, unit: args.unit.into(), ..question })
+}
+
+fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, Released)> {
+    let delta = args.delta.first().copied().unwrap_or(1e-6);
+    let coordinator = &args.coordinator;
+    let answer =
+        online::block_on(async move { Ok(coordinator.client().await?.jobs().report(job, delta).await?) })?;
+    Ok(Job::read(&answer)?)
+}
+
+fn released(path: &Path) -> anyhow::Result<Released> {
+    let named = || format!("released rows {}", path.display());
+    let text = fs::read_to_string(path).with_context(named)?;
+    serde_json::from_str(&text).map_err(|error| bad_use(format!("{}: {error}", named())))
+}
+
+impl From<UnitName> for Unit {
+    fn from(name: UnitName) -> Self {
+        match name {
+            UnitName::User => Self::User,
+            UnitName::Example => Self::Example,
+            UnitName::Device => Self::Device,
+        }
+    }
+}
+
+/// What was asked for can't be stated: bad use. What went wrong on the way: a failure.
+pub fn refused(error: ReportError) -> anyhow::Error {
+    match error {
+        ReportError::Accounting(AccountingError::OutOfReach { .. })
+        | ReportError::Job(_)
+        | ReportError::Plan(_)
+        | ReportError::Plot(_) => error.into(),
+        ReportError::Accounting(error) => unusable(error),
+        error => bad_use(error),
+    }
+}

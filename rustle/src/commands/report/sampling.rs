@@ -1,0 +1,94 @@
+//! What a report may assume of how batches were formed.
+
+use accounting::monte_carlo::Sampling;
+use clap::{Args, ValueEnum};
+use report::Assumed;
+
+use crate::commands::account::sampled::Groups;
+use crate::output::bad_use;
+
+/// Each scheme takes the flags that are named with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// Nothing is assumed but the plan's participation
+    AnyOrder,
+    /// --sampling-probability, --partition; C has to be banded (independent noise has one band)
+    CyclicPoisson,
+    /// --batches-per-epoch, --samples, --seed
+    BallsInBins,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SamplingArgs {
+    /// How batches were formed
+    #[arg(long, value_enum, default_value_t = Name::AnyOrder)]
+    sampling: Name,
+    /// Probability with which each takes part in a round, on average over all rounds
+    #[arg(long, value_name = "Q", allow_negative_numbers = true)]
+    sampling_probability: Option<f64>,
+    /// How groups were formed; independent unless given
+    #[arg(long, value_enum)]
+    partition: Option<Groups>,
+    /// Batches, into one of which each is put
+    #[arg(long, value_name = "B")]
+    batches_per_epoch: Option<u64>,
+    /// Samples for each Monte Carlo figure
+    #[arg(long, value_name = "N")]
+    samples: Option<u64>,
+    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+impl SamplingArgs {
+    pub fn assumed(mut self) -> anyhow::Result<Assumed> {
+        let needed = |flag: &str| bad_use(format!("{flag} is needed by --sampling {}", self.word()));
+        let assumed = match self.sampling {
+            Name::AnyOrder => Assumed::AnyOrder,
+            Name::CyclicPoisson => Assumed::CyclicPoisson {
+                sampling_probability: self
+                    .sampling_probability
+                    .ok_or_else(|| needed("--sampling-probability"))?,
+                partition: self.partition.unwrap_or(Groups::Independent).into(),
+            },
+            Name::BallsInBins => Assumed::BallsInBins {
+                batches_per_epoch: self.batches_per_epoch.ok_or_else(|| needed("--batches-per-epoch"))?,
+                samples: self.samples.unwrap_or(Sampling::default().samples),
+                // 53 bits, which every reader of JSON keeps.
+                seed: self.seed.map_or_else(|| getrandom::u64().map(|seed| seed >> 11), Ok)?,
+            },
+        };
+        self.take_away();
+        self.nothing_left().map(|()| assumed)
+    }
+
+    /// Forgets the flags that the scheme has a use for.
+    fn take_away(&mut self) {
+        match self.sampling {
+            Name::AnyOrder => {}
+            Name::CyclicPoisson => (self.sampling_probability, self.partition) = (None, None),
+            Name::BallsInBins => {
+                (self.batches_per_epoch, self.samples, self.seed) = (None, None, None);
+            }
+        }
+    }
+
+    /// Error: a flag that somebody might rely on.
+    fn nothing_left(&self) -> anyhow::Result<()> {
+        let left = [
+            ("--sampling-probability", self.sampling_probability.is_some()),
+            ("--partition", self.partition.is_some()),
+            ("--batches-per-epoch", self.batches_per_epoch.is_some()),
+            ("--samples", self.samples.is_some()),
+            ("--seed", self.seed.is_some()),
+        ];
+        match left.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(bad_use(format!("{flag} means nothing to --sampling {}", self.word()))),
+            None => Ok(()),
+        }
+    }
+
+    fn word(&self) -> String {
+        self.sampling.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
