@@ -6,7 +6,7 @@ use std::time::Duration;
 use client::Connections;
 use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, LedgerError};
 use plan::Plan;
-use proto::{JobId, Lineage, Result};
+use proto::{JobId, Result};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -41,7 +41,8 @@ impl Coordinator {
         connections: Connections,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        let store = settings.checkpoint_url.as_deref().map(CheckpointStore::open).transpose()?;
+        let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
+        let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
         let releaser = Releaser::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl);
@@ -98,17 +99,13 @@ fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
     let shards = ledger.shards(&record.job)?;
     let bound = ledger.binding_summary(&record.job, record.branch)?;
-    let newest = newest(ledger.checkpoints(&record.job)?, &record.lineage);
-    Ok(JobView { bound, newest, ..JobView::new(record, shards, bytes_per_coordinate(&plan)) })
+    let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
+    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, bytes_per_coordinate(&plan)) })
 }
 
-/// The newest that holds no row of a branch that the lineage has left.
-pub fn newest(checkpoints: Vec<CheckpointRecord>, lineage: &Lineage) -> Option<CheckpointRecord> {
-    let of_lineage = checkpoints.into_iter().filter(|checkpoint| {
-        let mut pieces = checkpoint.pieces.iter();
-        pieces.all(|piece| lineage.continues(checkpoint.branch, piece.next_row))
-    });
-    of_lineage.max_by_key(|checkpoint| checkpoint.id)
+fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {
+    checkpoints.sort_unstable_by_key(|checkpoint| std::cmp::Reverse(checkpoint.id));
+    checkpoints
 }
 
 /// A worker keeps the mechanism's state and at least one row.

@@ -1,8 +1,8 @@
 //! Points around every durable step where a test can stop, delay or break the process; nothing without the feature
 //! `failpoints`. Armed by the variable FAILPOINTS, as in `FAILPOINTS='ledger::bind::before_commit=1*panic'`.
 
-/// Every point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`, `before_commit` or `after_commit`, and
-/// CHANGE is one of these.
+/// Every point of a change's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`, `before_commit` or
+/// `after_commit`, and CHANGE is one of these.
 pub const FAIL_POINTS: [&str; 10] = [
     "next_epoch",
     "create_job",
@@ -30,12 +30,31 @@ macro_rules! fail_point {
     ($name:literal, $error:expr) => {};
 }
 
-pub(crate) use fail_point;
+/// Of a checkpoint's object: fails with [`crate::LedgerError::ObjectStore`] where the point is armed with `return`.
+#[cfg(feature = "failpoints")]
+macro_rules! object_fail_point {
+    ($name:literal, $object:expr) => {
+        $crate::fail_points::arm();
+        fail::fail_point!($name, |reason: Option<String>| Err(crate::LedgerError::ObjectStore {
+            object: $object.to_string(),
+            reason: reason.unwrap_or_else(|| concat!("injected at ", $name).to_owned()),
+        }))
+    };
+}
 
-/// Reads FAILPOINTS once.
+#[cfg(not(feature = "failpoints"))]
+macro_rules! object_fail_point {
+    ($name:literal, $object:expr) => {};
+}
+
+pub(crate) use {fail_point, object_fail_point};
+
+/// Reads FAILPOINTS once, where it is set: tests arm points by themselves.
 #[cfg(feature = "failpoints")]
 pub fn arm() {
     static ARMED: std::sync::Once = std::sync::Once::new();
-    // The scenario lasts as long as the process.
-    ARMED.call_once(|| std::mem::forget(fail::FailScenario::setup()));
+    if std::env::var_os("FAILPOINTS").is_some() {
+        // The scenario lasts as long as the process.
+        ARMED.call_once(|| std::mem::forget(fail::FailScenario::setup()));
+    }
 }

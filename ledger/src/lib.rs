@@ -22,12 +22,17 @@ mod jobs;
 mod migrate;
 mod object;
 mod open;
+mod payload;
 mod played;
 mod queue;
 mod read_shard;
 pub mod record;
+#[cfg(feature = "s3")]
+mod s3;
+mod sealing;
 mod shards;
 mod store;
+mod sweep;
 mod tables;
 mod tiling;
 mod verify;
@@ -37,16 +42,19 @@ use std::{path::Path, sync::Arc};
 
 pub use branches::{BranchReleases, Opened};
 pub use chain::{Entry, Head};
-pub use checkpoint_store::CheckpointStore;
+pub use checkpoint_store::{CheckpointStore, PlainHttp};
 pub use container::{ShardCheckpoint, ShardHeader};
 pub use cursor::{CursorState, JobCursor};
 pub use error::LedgerError;
 pub use event::{BoundRow, Event};
 pub use fail_points::FAIL_POINTS;
 pub use object::{manifest_object, piece_object};
+pub use payload::ShardValues;
 pub use record::{
-    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord, pieces_for,
+    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord, pieces_by_checkpoint,
+    pieces_for,
 };
+pub use sealing::CheckpointKey;
 pub use write_shard::Written;
 
 pub type Result<T, E = LedgerError> = std::result::Result<T, E>;

@@ -4,9 +4,10 @@ use crate::KernelError;
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 use std::fmt;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 const BRANCH_SALT: &[u8] = b"rustle noise-stream v2";
+const CHECKPOINT_SALT: &[u8] = b"rustle checkpoint v1";
 const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
 
 /// The 32 secret bytes a job's noise comes from. Drawn from the operating system by whoever starts the job.
@@ -86,6 +87,16 @@ impl JobKey {
         }
         let keys = lineage.iter().map(|&(row, branch)| Ok((row, self.branch(job, branch, plan_digest)?)));
         Ok(RowKeys(keys.collect::<Result<_, KernelError>>()?))
+    }
+
+    /// 32 bytes that seal what is stored of this job: as secret as the key, and of no use to make noise.
+    pub fn checkpoint_key(&self, job: &str) -> Zeroizing<[u8; 32]> {
+        let mut key = Zeroizing::new([0; 32]);
+        let hkdf = Hkdf::<Sha256>::new(Some(CHECKPOINT_SALT), &self.0);
+        // One block: HKDF refuses only more than 255.
+        let expanded = hkdf.expand_multi_info(&[b"seal", job.as_bytes()], &mut *key);
+        debug_assert!(expanded.is_ok());
+        key
     }
 }
 

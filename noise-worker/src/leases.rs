@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ledger::PlainHttp;
 use node::cpu_pool::CpuPool;
 use noise_kernel::{Backend, Generator, History};
 use plan::Plan;
@@ -23,6 +24,8 @@ use crate::{
     restore::restore,
     row::Window,
     shard::{Phase, Shard},
+    snapshot::Budget,
+    stores::Stores,
 };
 
 /// How rows are made, how far ahead, and the pool they are made on.
@@ -35,13 +38,18 @@ pub struct Limits {
     pub backend: Backend,
     /// Past normals that one shard may keep.
     pub history_bytes: u64,
+    /// Memory for copies of state while they are written.
+    pub snapshots: Budget,
+    pub stores: Stores,
     shards: std::sync::atomic::AtomicU64,
 }
 
 impl Limits {
     pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
-        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, shards: 0.into() }
+        let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
+        let (snapshots, stores) = (Budget::new(args.snapshot_bytes), Stores::new(plain_http));
+        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, snapshots, stores, shards: 0.into() }
     }
 
     /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.

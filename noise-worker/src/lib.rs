@@ -22,6 +22,8 @@ mod restore;
 mod row;
 mod service;
 mod shard;
+mod snapshot;
+mod stores;
 mod transport;
 
 use std::{sync::Arc, time::Duration};

@@ -20,6 +20,10 @@ pub const RESIDENT_BYTES: &str = "rustle_worker_resident_bytes";
 /// Label `kind`: the names of proto::ServiceError.
 pub const ERRORS: &str = "rustle_worker_errors_total";
 pub const SNAPSHOT_SECONDS: &str = "rustle_worker_snapshot_duration_seconds";
+/// The part of it in which no rows of the shard could be made.
+pub const SNAPSHOT_HELD_SECONDS: &str = "rustle_worker_snapshot_held_seconds";
+/// Stored shards that were of no use to restore from.
+pub const CHECKPOINTS_REFUSED: &str = "rustle_worker_checkpoints_refused_total";
 
 pub fn describe_metrics() {
     describe_counter!(VALUES_GENERATED, Unit::Count, "noise values generated, released or not");
@@ -34,4 +38,10 @@ pub fn describe_metrics() {
     describe_gauge!(RESIDENT_BYTES, Unit::Bytes, "resident memory of the process");
     describe_counter!(ERRORS, Unit::Count, "requests refused or failed, by kind");
     describe_histogram!(SNAPSHOT_SECONDS, Unit::Seconds, "time to write one shard's state to the store");
+    describe_histogram!(SNAPSHOT_HELD_SECONDS, Unit::Seconds, "time a snapshot kept rows from being made");
+    describe_counter!(
+        CHECKPOINTS_REFUSED,
+        Unit::Count,
+        "checkpoints that were damaged, missing or another's"
+    );
 }

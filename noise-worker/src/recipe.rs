@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ledger::CheckpointKey;
 use noise_kernel::{Backend, Generator, History, JobKey, KernelError, Oracle, Rounds, RowKeys, Stream};
 use plan::{Coefficients, Plan};
 use proto::{JobId, Lineage, ServiceError, model::LeaseGrant};
@@ -18,6 +19,8 @@ pub struct Recipe {
     history: History,
     /// State floats for each coordinate.
     pub slots: usize,
+    /// Seals what is stored of the job.
+    pub checkpoint_key: CheckpointKey,
 }
 
 impl std::fmt::Debug for Recipe {
@@ -54,6 +57,7 @@ impl Recipe {
             scale: plan.scale(),
             history: History::Redraw,
             slots: 0,
+            checkpoint_key: CheckpointKey::new(&key.checkpoint_key(job.as_str())),
         };
         // The kernel says how much state it keeps.
         recipe.slots = recipe.generator(0..1).map_err(ServiceError::internal)?.slots();

@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::{CheckpointStore, ShardHeader, Written};
-use proto::{ElementType, JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
+use proto::{JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     marks::Released,
     metric_definitions as metric,
     regions::Regions,
-    row::Row,
+    snapshot::{self, Snapshot},
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -98,44 +97,10 @@ impl NoiseService {
         Ok(Slice { shard, rows, released, range, element, destination, deadline: Instant::now() + wait })
     }
 
-    /// Writes the shard's state and the rows made ahead of release; making goes on afterwards.
-    pub async fn snapshot(
-        &self,
-        job: &JobId,
-        shard: u32,
-        epoch: u64,
-        object: &str,
-    ) -> Result<(u64, Written)> {
-        let started = Instant::now();
+    /// Writes the shard's state and the rows made ahead of release; making goes on meanwhile.
+    pub async fn snapshot(&self, job: &JobId, shard: u32, epoch: u64, object: &str) -> Result<Snapshot> {
         let (shard, _) = self.leases.shard(job, shard, epoch).inspect_err(count)?;
-        let grant = shard.grant();
-        if grant.store_url.is_empty() {
-            return Err(ServiceError::Unavailable { what: "a checkpoint store".into() });
-        }
-        let store = CheckpointStore::open(&grant.store_url)?;
-        let generator = shard.generator.lock().await;
-        let (generator, recipe) = match (generator.as_ref(), shard.recipe()) {
-            (Some(generator), Some(recipe)) => (generator, recipe),
-            _ => return Err(ServiceError::Restoring { job: job.to_string(), shard: grant.shard }),
-        };
-        let (window_start, rows) = shard.window_rows();
-        let header = ShardHeader {
-            job: job.to_string(),
-            branch: grant.branch(),
-            plan_digest: grant.plan_digest,
-            key_commitment: grant.key_commitment,
-            stream_version: noise_kernel::STREAM_VERSION,
-            range: grant.range,
-            next_row: generator.next_row(),
-            window_start: if rows.is_empty() { generator.next_row() } else { window_start },
-            block_state_len: (recipe.slots * noise_kernel::BLOCK) as u64,
-            element: ElementType::F32,
-        };
-        let next_row = header.next_row;
-        let rows: Vec<&[f32]> = rows.iter().map(Row::values).collect();
-        let written = store.write_shard(object, header, generator.state(), &rows).await?;
-        metrics::histogram!(metric::SNAPSHOT_SECONDS).record(started.elapsed());
-        Ok((next_row, written))
+        snapshot::take(&shard, &self.leases.limits, object).await.inspect_err(count)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What workers have on their own disks of what they released: the ledger must never know less.
 
-use ledger::{BindingSummary, CheckpointRecord, Opened};
+use ledger::{BindingSummary, Opened};
 use proto::model::JobMark;
 use proto::{JobId, Result, ServiceError};
 
@@ -39,17 +39,12 @@ impl Cluster {
     }
 
     /// After the ledger has opened a branch: owners stay, and must say anew that they are ready.
-    pub fn branch_opened(
-        &mut self,
-        opened: Opened,
-        bound: BindingSummary,
-        newest: Option<CheckpointRecord>,
-    ) -> Result<()> {
+    pub fn branch_opened(&mut self, opened: Opened, bound: BindingSummary) -> Result<()> {
         let view = self.job_mut(&opened.job.job)?;
         let holders: Vec<_> = view.shards.iter().map(|shard| shard.holder).collect();
         let shards = opened.shards.into_iter().zip(holders);
         view.shards = shards.map(|(record, holder)| ShardView { holder, ..ShardView::new(record) }).collect();
-        (view.record, view.bound, view.newest, view.written) = (opened.job, bound, newest, None);
+        (view.record, view.bound, view.written) = (opened.job, bound, None);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use proto::model::OpenBranch;
 use proto::{JobId, Result, ServiceError, pb};
 use tracing::info;
 
-use crate::coordinator::{Coordinator, newest};
+use crate::coordinator::Coordinator;
 use crate::release::not_behind;
 
 /// Entries in one answer: some megabytes where each binds many rows.
@@ -19,19 +19,18 @@ impl Coordinator {
         let _change = self.changes.lock().await;
         let (job, mark) = (request.job.clone(), self.cluster().mark(&request.job));
         let asked = job.clone();
-        let (opened, bound, checkpoints) = self
+        let (opened, bound) = self
             .with_ledger(move |ledger| {
                 mark.map_or(Ok(()), |mark| not_behind(ledger, &mark))?;
                 let opened = ledger.open_branch(&request)?;
                 let bound = ledger.binding_summary(&asked, opened.job.branch)?;
-                Ok((opened, bound, ledger.checkpoints(&asked)?))
+                Ok((opened, bound))
             })
             .await?;
         if opened.newly {
             let lineage = &opened.job.lineage;
             info!(%job, branch = opened.job.branch, from_row = lineage.from_row(), "branch opened");
-            let newest = newest(checkpoints, lineage);
-            self.cluster().branch_opened(opened, bound, newest)?;
+            self.cluster().branch_opened(opened, bound)?;
             self.nudge.notify_one();
         }
         self.job_message(&job)

@@ -80,7 +80,7 @@ impl Coordinator {
             let mut cluster = self.cluster();
             cluster.replace(record, Vec::new())?;
             let view = cluster.job_mut(&job)?;
-            view.newest = None;
+            view.checkpoints.clear();
         }
         self.nudge.notify_one();
         let name = job.clone();
