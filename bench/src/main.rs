@@ -3,6 +3,7 @@
 mod accounting;
 mod arguments;
 mod cases;
+mod checkpoint;
 mod job;
 mod kernels;
 mod limits;
@@ -33,6 +34,8 @@ enum Cli {
     Scale(scale::Args),
     /// Rows that are ready, over every transport, beside bare sockets, a bare tonic echo and one copy of memory
     Serve(serve::Args),
+    /// What checkpoints cost a job, and what restoring takes
+    Checkpoint(checkpoint::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
     /// Our accounts beside dp-accounting's: ε of sampled rounds, of trees and of balls-in-bins, and the time they take
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Cli::Peers(args) => peers::run(&args),
         Cli::Scale(args) => scale::run(&args),
         Cli::Serve(args) => serve::run(args),
+        Cli::Checkpoint(args) => checkpoint::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Accounting(args) => accounting::run(&args),
         Cli::Reproduce(args) => reproduce::run(&args),

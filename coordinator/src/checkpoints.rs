@@ -1,7 +1,6 @@
 //! Checkpoints of whole jobs: every shard's piece first, the manifest next, the ledger's entry last. A checkpoint that
 //! misses any of them does not exist.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,12 +10,15 @@ use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, piece_objec
 use metrics::{counter, gauge, histogram};
 use proto::model::CheckpointPiece;
 use proto::{JobId, Result, ServiceError, pb};
-use tokio::time::{Instant, interval, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
-use crate::metric_definitions::{CHECKPOINT_BYTES, CHECKPOINT_SECONDS, CHECKPOINTS_FAILED};
+use crate::metric_definitions::{
+    CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, CHECKPOINT_SECONDS, CHECKPOINTS_FAILED,
+};
+use crate::pace::Cost;
 
 const PIECES_AT_ONCE: usize = 16;
 /// Hundreds of gigabytes at disk speed; a worker that is lost is noticed long before.
@@ -35,15 +37,27 @@ impl Coordinator {
         };
         let one_at_a_time = self.cluster().job(job)?.checkpointing.clone();
         let _writing = one_at_a_time.lock().await;
-        let written = self.write_checkpoint(store, job).await.inspect_err(|error| {
-            counter!(CHECKPOINTS_FAILED).increment(1);
-            warn!(%job, %error, "checkpoint failed; the one before stays the newest");
-        })?;
+        self.cluster().job_mut(job)?.attempted = Instant::now();
+        let written = match self.write_checkpoint(store, job).await {
+            Ok(written) => written,
+            Err(error) => {
+                counter!(CHECKPOINTS_FAILED).increment(1);
+                warn!(%job, %error, "checkpoint failed; the one before stays the newest");
+                self.sweep(store, job).await;
+                return Err(error);
+            }
+        };
         let seconds = began.elapsed().as_secs_f64();
         histogram!(CHECKPOINT_SECONDS).record(seconds);
         gauge!(CHECKPOINT_BYTES).set(written.bytes as f64);
-        info!(%job, id = written.id, next_row = written.next_row, bytes = written.bytes, seconds, "checkpoint written");
+        let next = self.cluster().job(job).ok().and_then(|view| self.checkpoint_interval(view));
+        gauge!(CHECKPOINT_INTERVAL).set(next.unwrap_or_default().as_secs_f64());
+        info!(
+            %job, id = written.id, next_row = written.next_row, bytes = written.bytes, seconds,
+            next_in = ?next, "checkpoint written"
+        );
         self.drop_old_checkpoints(store, job).await;
+        self.sweep(store, job).await;
         Ok(pb::Checkpoint {
             job: job.to_string(),
             id: written.id,
@@ -74,24 +88,16 @@ impl Coordinator {
         // Without boxing, the compiler can't see that a stream of borrowing futures is Send.
         let calls: Vec<futures::future::BoxFuture<'_, _>> = calls.map(|call| Box::pin(call) as _).collect();
         let pieces: Result<Vec<_>> = stream::iter(calls).buffered(PIECES_AT_ONCE).try_collect().await;
-        let checkpoint = match pieces {
-            Ok(pieces) => checkpoint_of(&record, id, pieces),
-            Err(error) => {
-                let ranges = objects.iter().map(|(object, route, _)| (object.clone(), route.range));
-                discard(store, &record, id, ranges).await;
-                return Err(error);
-            }
-        };
-        if let Err(error) = self.publish(store, &checkpoint).await {
-            let ranges = checkpoint.pieces.iter().map(|piece| (piece.object.clone(), piece.range));
-            discard(store, &record, id, ranges).await;
-            return Err(error);
-        }
+        let pieces = pieces?;
+        let taken = Taken::of(pieces.iter().map(|(_, answer)| answer), bound_then);
+        let checkpoint = checkpoint_of(&record, id, pieces);
+        self.publish(store, &checkpoint).await?;
         let mut cluster = self.cluster();
         let view = cluster.job_mut(job)?;
         if view.is_served() {
+            view.cost = Some(taken.cost(view));
             view.written = Some((Instant::now(), bound_then));
-            view.newest = Some(checkpoint.clone());
+            view.checkpoints.insert(0, checkpoint.clone());
         }
         Ok(checkpoint)
     }
@@ -108,7 +114,7 @@ impl Coordinator {
         object: &str,
         route: &Route,
         endpoint: &str,
-    ) -> Result<(CheckpointPiece, u64)> {
+    ) -> Result<(CheckpointPiece, pb::SnapshotResponse)> {
         let request = pb::SnapshotRequest {
             job: job.to_string(),
             shard: route.shard,
@@ -121,14 +127,14 @@ impl Coordinator {
                 what: format!("a checkpoint of shard {} within {LONGEST_PIECE:?}", route.shard),
             }
         })?;
-        let pb::SnapshotResponse { next_row, bytes, sha256 } = answer.map_err(from_status)?.into_inner();
+        let answer = answer.map_err(from_status)?.into_inner();
         let piece = pb::CheckpointPiece {
             object: object.to_owned(),
             range: Some(route.range.into()),
-            next_row,
-            sha256,
+            next_row: answer.next_row,
+            sha256: answer.sha256.clone(),
         };
-        Ok((piece.try_into()?, bytes))
+        Ok((piece.try_into()?, answer))
     }
 
     async fn publish(&self, store: &CheckpointStore, checkpoint: &CheckpointRecord) -> Result<()> {
@@ -136,102 +142,48 @@ impl Coordinator {
         let record = checkpoint.clone();
         self.with_ledger(move |ledger| ledger.add_checkpoint(&record)).await
     }
+}
 
-    async fn drop_old_checkpoints(&self, store: &CheckpointStore, job: &JobId) {
-        let name = job.clone();
-        let Ok(checkpoints) = self.with_ledger(move |ledger| ledger.checkpoints(&name)).await else { return };
-        let keep = self.settings.keep_checkpoints.max(1);
-        let old = checkpoints.len().saturating_sub(keep);
-        for checkpoint in &checkpoints[..old] {
-            self.drop_checkpoint(store, checkpoint).await;
-        }
+/// What the slowest shard needed.
+struct Taken {
+    write: Duration,
+    row: Duration,
+    bound_then: u64,
+}
+
+impl Taken {
+    fn of<'a>(answers: impl Iterator<Item = &'a pb::SnapshotResponse>, bound_then: u64) -> Self {
+        let (write, row) = answers.fold((0f64, 0f64), |(write, row), answer| {
+            (write.max(answer.seconds), row.max(answer.row_seconds))
+        });
+        // What a worker says may be anything.
+        let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Self { write: time(write), row: time(row), bound_then }
     }
 
-    /// Objects before the entry: what could not be deleted is tried again next time. True when it is gone.
-    async fn drop_checkpoint(&self, store: &CheckpointStore, checkpoint: &CheckpointRecord) -> bool {
-        if let Err(error) = store.delete_checkpoint(checkpoint).await {
-            warn!(job = %checkpoint.job, id = checkpoint.id, %error, "checkpoint could not be deleted");
-            return false;
-        }
-        let (job, id) = (checkpoint.job.clone(), checkpoint.id);
-        self.with_ledger(move |ledger| ledger.remove_checkpoint(&job, id)).await.is_ok()
-    }
-
-    /// All of the job's; how many are gone, and how many are left.
-    pub async fn delete_checkpoints(&self, job: &JobId) -> (u64, u64) {
-        let writing = self.cluster().job(job).map(|view| view.checkpointing.clone());
-        let name = job.clone();
-        let (Ok(writing), Some(store)) = (writing, &self.store) else { return (0, 0) };
-        let _writing = writing.lock().await;
-        let listed = self.with_ledger(move |ledger| ledger.checkpoints(&name)).await.unwrap_or_default();
-        let (mut gone, mut left) = (0, 0);
-        for checkpoint in &listed {
-            match self.drop_checkpoint(store, checkpoint).await {
-                true => gone += 1,
-                false => left += 1,
-            }
-        }
-        (gone, left)
-    }
-
-    /// Runs until shutdown: one after another, each job that has bound rows since its last checkpoint.
-    pub async fn keep_checkpointing(self: Arc<Self>, shutdown: CancellationToken) {
-        let every = self.settings.checkpoint_interval;
-        if every.is_zero() || self.store.is_none() {
-            return;
-        }
-        let mut ticks = interval(every);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        ticks.reset();
-        loop {
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            for job in self.jobs_due() {
-                tokio::select! {
-                    biased;
-                    () = shutdown.cancelled() => return,
-                    // The failure is logged and counted where it happens.
-                    _logged = self.checkpoint(&job) => {}
-                }
-            }
-        }
-    }
-
-    fn jobs_due(&self) -> Vec<JobId> {
-        let cluster = self.cluster();
-        let is_due = |view: &&crate::cluster::JobView| {
-            let moved_on = view.written.is_none_or(|(_, next_row)| next_row != view.bound.next_row);
-            view.record.state == JobState::Running && view.bound.next_row > 0 && moved_on
-        };
-        cluster.jobs().filter(is_due).map(|view| view.record.job.clone()).collect()
+    /// Replay is as slow as the job itself, until two checkpoints show how fast it moves.
+    fn cost(&self, view: &JobView) -> Cost {
+        let measured = view.written.and_then(|(when, bound_before)| {
+            let rows = self.bound_then.checked_sub(bound_before).filter(|&rows| rows > 0)?;
+            let replay = self.row.as_secs_f64() * rows as f64;
+            (replay > 0.0).then(|| replay / when.elapsed().as_secs_f64().max(1e-3))
+        });
+        Cost { write: self.write, replay_rate: measured.unwrap_or(1.0) }
     }
 }
 
-fn checkpoint_of(record: &JobRecord, id: u64, pieces: Vec<(CheckpointPiece, u64)>) -> CheckpointRecord {
+fn checkpoint_of(
+    record: &JobRecord,
+    id: u64,
+    pieces: Vec<(CheckpointPiece, pb::SnapshotResponse)>,
+) -> CheckpointRecord {
     CheckpointRecord {
         job: record.job.clone(),
         id,
         branch: record.branch,
         plan_digest: record.plan_digest,
         next_row: pieces.iter().map(|(piece, _)| piece.next_row).min().unwrap_or(0),
-        bytes: pieces.iter().map(|(_, bytes)| bytes).sum(),
+        bytes: pieces.iter().map(|(_, answer)| answer.bytes).sum(),
         pieces: pieces.into_iter().map(|(piece, _)| piece).collect(),
-    }
-}
-
-/// What a failed checkpoint has left in the store. Nothing names these objects, so their digests don't matter.
-async fn discard(
-    store: &CheckpointStore,
-    record: &JobRecord,
-    id: u64,
-    objects: impl Iterator<Item = (String, proto::CoordinateRange)>,
-) {
-    let piece = |(object, range)| (CheckpointPiece { object, range, next_row: 0, sha256: [0; 32] }, 0);
-    let left = checkpoint_of(record, id, objects.map(piece).collect());
-    if let Err(error) = store.delete_checkpoint(&left).await {
-        warn!(job = %record.job, id, %error, "pieces of the failed checkpoint may remain in the store");
     }
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
+use ledger::PlainHttp;
 use node::listen::bind_loopback_checked;
 use node::listener::{ListenAddress, Listener};
 use node::quantities::parse_duration;
@@ -14,6 +15,8 @@ use node::security::{Secured, Security, SecurityArgs};
 use node::settings::{Layers, Setting, SettingError};
 use tokio::net::TcpListener;
 use url::Url;
+
+use crate::pace::{Expectations, Schedule};
 
 /// The flags; whatever is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -30,9 +33,19 @@ pub struct CoordinatorArgs {
     /// Where checkpoints go; "none" for nowhere [default: the folder `checkpoints` in the data folder]
     #[arg(long, value_name = "URL")]
     pub checkpoint_url: Option<String>,
-    /// Time between checkpoints of a job; 0 for none but those asked for [default: 60s]
+    /// Time between checkpoints of a job; 0 for none but those asked for; auto weighs what writing costs against what
+    /// replaying would, and never spends more than 3.5 % on it [default: auto]
     #[arg(long, value_name = "DURATION")]
     pub checkpoint_interval: Option<String>,
+    /// How often a worker is expected to fail, for --checkpoint-interval auto [default: 3h]
+    #[arg(long, value_name = "DURATION")]
+    pub between_failures: Option<String>,
+    /// Replay after a failure to stay under, for --checkpoint-interval auto [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    pub longest_replay: Option<String>,
+    /// Reach an s3:// checkpoint store without TLS: for tests on one host
+    #[arg(long, hide_short_help = true)]
+    pub s3_plain_http: bool,
     /// Checkpoints of a job to keep [default: 2]
     #[arg(long, value_name = "COUNT")]
     pub keep_checkpoints: Option<String>,
@@ -42,6 +55,9 @@ pub struct CoordinatorArgs {
     /// A worker not heard of for this long loses its shards [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
+    /// How long a release token is good; binding the same rows again gives new ones [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub token_ttl: Option<String>,
     /// How long a proxied fetch waits for a range without an owner, unless it says so itself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub fetch_deadline: Option<String>,
@@ -66,11 +82,13 @@ pub struct CoordinatorArgs {
 pub struct Settings {
     pub data_dir: PathBuf,
     pub checkpoint_url: Option<String>,
-    /// Zero: on demand alone.
-    pub checkpoint_interval: Duration,
+    pub checkpoint_schedule: Schedule,
+    pub expectations: Expectations,
+    pub s3_plain_http: PlainHttp,
     pub keep_checkpoints: usize,
     pub heartbeat: Duration,
     pub lease_ttl: Duration,
+    pub token_ttl: Duration,
     pub fetch_deadline: Duration,
     /// Strictly between 0 and 1.
     pub report_delta: f64,
@@ -123,11 +141,24 @@ impl CoordinatorArgs {
         let default_url = default_url.map_err(|()| anyhow!("data_dir {} has no URL", data_dir.display()))?;
         let checkpoint_url =
             layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?;
-        let checkpoint_interval = duration(layer, "checkpoint_interval", self.checkpoint_interval, "60s")?;
+        let checkpoint_schedule = layer.with_default(
+            "checkpoint_interval",
+            self.checkpoint_interval,
+            "auto",
+            Schedule::from_str,
+        )?;
+        let expectations = Expectations {
+            between_failures: duration(layer, "between_failures", self.between_failures, "3h")?,
+            longest_replay: duration(layer, "longest_replay", self.longest_replay, "60s")?,
+        };
+        let plain_http = self.s3_plain_http.then(|| "true".to_owned());
+        let plain_http = layer.with_default("s3_plain_http", plain_http, false, bool::from_str)?;
+        let s3_plain_http = if plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let keep_checkpoints =
             layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
         let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
+        let token_ttl = duration(layer, "token_ttl", self.token_ttl, "1h")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
         let report_delta = layer.with_default("report_delta", self.report_delta, 1e-6, probability)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
@@ -141,13 +172,20 @@ impl CoordinatorArgs {
             lease_ttl >= heartbeat * 3,
             "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
         );
+        ensure!(
+            token_ttl >= Duration::from_millis(100),
+            "token_ttl is {token_ttl:?}; allowed: 100ms or longer"
+        );
         let settings = Settings {
             data_dir,
             checkpoint_url,
-            checkpoint_interval,
+            checkpoint_schedule,
+            expectations,
+            s3_plain_http,
             keep_checkpoints,
             heartbeat,
             lease_ttl,
+            token_ttl,
             fetch_deadline,
             report_delta,
         };
@@ -208,6 +246,7 @@ mod tests {
         assert_eq!(options.listen, "127.0.0.1:7300".parse().unwrap());
         assert_eq!(options.settings.checkpoint_url.as_deref(), Some("file:///data/checkpoints"));
         assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
+        assert_eq!(options.settings.checkpoint_schedule, Schedule::ByCost);
         assert!(!options.security.insecure_listen && options.ready_file.is_none());
         assert_eq!(options.security.limits, node::limits::Limits::default());
     }
@@ -229,6 +268,7 @@ mod tests {
             ("RUSTLE_HEARTBEAT", "0"),
             ("RUSTLE_KEEP_CHECKPOINTS", "0"),
             ("RUSTLE_REPORT_DELTA", "1"),
+            ("RUSTLE_CHECKPOINT_INTERVAL", "often"),
             ("RUSTLE_LISTEN", "here"),
         ] {
             let error = format!("{:#}", resolve(CoordinatorArgs::default(), &[(name, value)]).unwrap_err());

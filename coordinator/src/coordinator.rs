@@ -43,8 +43,10 @@ impl Coordinator {
         connections: Connections,
         stop: Stop,
     ) -> anyhow::Result<Self> {
-        let store = settings.checkpoint_url.as_deref().map(CheckpointStore::open).transpose()?;
+        let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
+        let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
+        let releaser = Releaser::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl);
         let now = Instant::now();
         for record in ledger.jobs()? {
@@ -54,7 +56,7 @@ impl Coordinator {
             settings,
             epoch,
             ledger,
-            releaser: Releaser::new()?.into(),
+            releaser: releaser.into(),
             store,
             connections,
             stop,
@@ -100,12 +102,13 @@ fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
     let shards = ledger.shards(&record.job)?;
     let bound = ledger.binding_summary(&record.job, record.branch)?;
-    let newest = newest(ledger.checkpoints(&record.job)?);
-    Ok(JobView { bound, newest, ..JobView::new(record, shards, bytes_per_coordinate(&plan)) })
+    let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
+    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, bytes_per_coordinate(&plan)) })
 }
 
-pub fn newest(checkpoints: Vec<CheckpointRecord>) -> Option<CheckpointRecord> {
-    checkpoints.into_iter().max_by_key(|checkpoint| checkpoint.id)
+fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {
+    checkpoints.sort_unstable_by_key(|checkpoint| std::cmp::Reverse(checkpoint.id));
+    checkpoints
 }
 
 /// A worker keeps the mechanism's state and at least one row.

@@ -14,6 +14,7 @@ pub const SHARDS_UNREADY: &str = "rustle_coordinator_shards_unready";
 pub const CHECKPOINT_SECONDS: &str = "rustle_coordinator_checkpoint_seconds";
 pub const CHECKPOINT_BYTES: &str = "rustle_coordinator_checkpoint_bytes";
 pub const CHECKPOINT_AGE: &str = "rustle_coordinator_checkpoint_age_seconds";
+pub const CHECKPOINT_INTERVAL: &str = "rustle_coordinator_checkpoint_interval_seconds";
 pub const CHECKPOINTS_FAILED: &str = "rustle_coordinator_checkpoints_failed_total";
 /// From a binding's arrival to its being durable; of those that were made.
 pub const BIND_SECONDS: &str = "rustle_coordinator_bind_duration_seconds";
@@ -54,6 +55,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Kind::Gauge,
         Unit::Seconds,
         "Age of the newest checkpoint of the running job that has waited longest",
+    ),
+    metric(
+        CHECKPOINT_INTERVAL,
+        Kind::Gauge,
+        Unit::Seconds,
+        "Time to the next checkpoint of the job that was last written; 0 for none",
     ),
     metric(CHECKPOINTS_FAILED, Kind::Counter, Unit::Count, "Checkpoints that were begun and came to nothing"),
     metric(

@@ -55,7 +55,7 @@ fn job(view: &JobView) -> Value {
         "branch": record.branch,
         "rows_bound": view.bound.rows_bound,
         "next_row": view.bound.next_row,
-        "newest_checkpoint": view.newest.as_ref().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
+        "newest_checkpoint": view.checkpoints.first().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
         "shards": view.shards.iter().map(shard).collect::<Vec<_>>(),
     })
 }

@@ -5,45 +5,80 @@ use std::{
     sync::Arc,
 };
 
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload, local::LocalFileSystem, path::Path as Location};
+use object_store::{
+    ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path as Location,
+};
 use url::Url;
 
 use crate::{
-    CheckpointRecord, LedgerError, Result, files,
+    CheckpointRecord, LedgerError, Result,
+    fail_points::object_fail_point,
+    files,
     object::{self, manifest_object},
 };
 
-const ALLOWED_URL: &str = "file:///absolute/folder";
-
 /// Bytes sent as one part. Also above the 5 MiB that S3 wants at least.
 const PART_BYTES: usize = 8 * 1024 * 1024;
+
+/// Plain bytes sealed together: they are converted, sealed and hashed while they are in cache.
+const SEGMENT_BYTES: u32 = 256 * 1024;
 
 /// Holds the shards' states. Clones share one store.
 #[derive(Clone)]
 pub struct CheckpointStore {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The folder, where the store is one.
-    root: PathBuf,
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) part_bytes: usize,
+    pub(crate) segment_bytes: u32,
+}
+
+/// Whether an S3 endpoint may be reached without TLS: for tests on one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlainHttp {
+    #[default]
+    Refused,
+    Allowed,
 }
 
 impl CheckpointStore {
-    /// Opens `file:///folder`; the folder is made with mode 0700 where it is missing. Blocking.
+    /// Opens `file:///folder`, or `s3://bucket/prefix` where the feature `s3` is built in. A folder is made with mode
+    /// 0700 where it is missing. Blocking.
     pub fn open(url: &str) -> Result<Self> {
-        Self::with_part_bytes(url, PART_BYTES)
+        Self::open_over(url, PlainHttp::Refused)
     }
 
-    pub(crate) fn with_part_bytes(url: &str, part_bytes: usize) -> Result<Self> {
-        let root = folder_of(url)?;
+    pub fn open_over(url: &str, plain_http: PlainHttp) -> Result<Self> {
+        let parsed = Url::parse(url).map_err(|_| refused_url(url))?;
+        match parsed.scheme() {
+            "file" => Self::open_folder(url, &parsed),
+            "s3" => open_bucket(url, plain_http),
+            _ => Err(refused_url(url)),
+        }
+    }
+
+    fn open_folder(url: &str, parsed: &Url) -> Result<Self> {
+        let root = folder_of(parsed).ok_or_else(|| refused_url(url))?;
         let failed = |reason: String| LedgerError::ObjectStore { object: url.to_owned(), reason };
         files::create_private_folder(&root).map_err(|error| failed(error.to_string()))?;
         // Without fsync a manifest could outlive the pieces it names when the power fails.
         let store = LocalFileSystem::new_with_prefix(&root).map_err(|error| failed(error.to_string()))?;
         let store = store.with_fsync(true).with_automatic_cleanup(true);
-        Ok(Self { store: Arc::new(store), root, part_bytes })
+        Ok(Self::new(Arc::new(store), Some(root)))
     }
 
-    /// Says that all pieces are there: to be written last. Refused where one is missing.
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, folder: Option<PathBuf>) -> Self {
+        Self { store, folder, part_bytes: PART_BYTES, segment_bytes: SEGMENT_BYTES }
+    }
+
+    /// The same store with parts and segments of other sizes, as tests of small objects need. `segment_bytes`: 64 to
+    /// 2²⁴, a multiple of 4.
+    pub fn with_sizes(self, part_bytes: usize, segment_bytes: u32) -> Self {
+        Self { part_bytes, segment_bytes, ..self }
+    }
+
+    /// Says that all pieces are there: to be written last. Refused where one is missing, or where the checkpoint has
+    /// another manifest already.
     pub async fn write_manifest(&self, record: &CheckpointRecord) -> Result<()> {
         object::check_pieces(record)?;
         for piece in &record.pieces {
@@ -54,24 +89,51 @@ impl CheckpointStore {
         let json = serde_json::to_vec_pretty(record)
             .map_err(|error| LedgerError::Checkpoint { object: name.clone(), reason: error.to_string() })?;
         self.make_folder(&name).await?;
-        let put = self.store.put(&location(&name)?, PutPayload::from(json)).await;
-        put.map_err(|error| object_error(&name, error))?;
-        self.make_private(&name).await
+        object_fail_point!("checkpoint::manifest::begin", name);
+        let location = location(&name)?;
+        let put = self.store.put_opts(&location, PutPayload::from(json), PutMode::Create.into()).await;
+        object_fail_point!("checkpoint::manifest::end", name);
+        match put {
+            Ok(_) => self.make_private(&name).await,
+            // A put whose answer was lost, sent again.
+            Err(object_store::Error::AlreadyExists { .. }) if self.read_manifest(&name).await? == *record => {
+                Ok(())
+            }
+            Err(error) => Err(object_error(&name, error)),
+        }
+    }
+
+    async fn read_manifest(&self, name: &str) -> Result<CheckpointRecord> {
+        let got = self.store.get(&location(name)?).await.map_err(|error| object_error(name, error))?;
+        let bytes = got.bytes().await.map_err(|error| object_error(name, error))?;
+        let refused = |reason: String| LedgerError::Checkpoint { object: name.to_owned(), reason };
+        serde_json::from_slice(&bytes)
+            .map_err(|error| refused(format!("its manifest can't be read: {error}")))
     }
 
     /// Deletes the manifest, then the pieces. What is gone already is fine.
     pub async fn delete_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
         object::check_pieces(record)?;
-        let manifest = manifest_object(&record.job, record.id);
-        self.delete(&manifest).await?;
+        let pieces = record.pieces.iter().map(|piece| piece.object.as_str());
+        self.delete_objects(&manifest_object(&record.job, record.id), pieces).await
+    }
+
+    pub(crate) async fn delete_objects(
+        &self,
+        manifest: &str,
+        pieces: impl Iterator<Item = &str> + Send,
+    ) -> Result<()> {
+        object_fail_point!("checkpoint::delete::begin", manifest);
+        self.delete(manifest).await?;
         // The manifest's end must be on disk before a piece's.
-        self.on_file(&manifest, |file| match files::sync_folder(files::folder_of(file)) {
+        self.on_file(manifest, |file| match files::sync_folder(files::folder_of(file)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             synced => synced,
         })
         .await?;
-        for piece in &record.pieces {
-            self.delete(&piece.object).await?;
+        for piece in pieces {
+            object_fail_point!("checkpoint::delete::piece", piece);
+            self.delete(piece).await?;
         }
         Ok(())
     }
@@ -92,26 +154,39 @@ impl CheckpointStore {
         self.on_file(object, files::make_private).await
     }
 
-    /// Works on the object's file outside of the asynchronous threads.
-    async fn on_file(
+    /// Works on the object's file outside of the asynchronous threads. Objects that are no files need none of it.
+    pub(crate) async fn on_file(
         &self,
         object: &str,
         work: impl FnOnce(&Path) -> std::io::Result<()> + Send + 'static,
     ) -> Result<()> {
-        let file = self.root.join(object);
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let file = folder.join(object);
         let failed = |reason: String| LedgerError::ObjectStore { object: object.to_owned(), reason };
         let done = tokio::task::spawn_blocking(move || work(&file)).await;
         done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
     }
 }
 
-fn folder_of(url: &str) -> Result<PathBuf> {
-    let refused = || LedgerError::invalid("store URL", format!("{url:?}"), ALLOWED_URL);
-    let parsed = Url::parse(url).map_err(|_| refused())?;
-    if parsed.scheme() != "file" || parsed.query().is_some() || parsed.fragment().is_some() {
-        return Err(refused());
-    }
-    parsed.to_file_path().map_err(|()| refused())
+#[cfg(feature = "s3")]
+fn open_bucket(url: &str, plain_http: PlainHttp) -> Result<CheckpointStore> {
+    Ok(CheckpointStore::new(crate::s3::open(url, plain_http)?, None))
+}
+
+#[cfg(not(feature = "s3"))]
+fn open_bucket(url: &str, _: PlainHttp) -> Result<CheckpointStore> {
+    let allowed = "file:///absolute/folder; s3:// needs a build with the feature `s3`";
+    Err(LedgerError::invalid("store URL", format!("{url:?}"), allowed))
+}
+
+fn refused_url(url: &str) -> LedgerError {
+    let allowed = "file:///absolute/folder, or s3://bucket/prefix where the feature `s3` is built in";
+    LedgerError::invalid("store URL", format!("{url:?}"), allowed)
+}
+
+fn folder_of(url: &Url) -> Option<PathBuf> {
+    let is_plain = url.query().is_none() && url.fragment().is_none();
+    is_plain.then(|| url.to_file_path().ok()).flatten()
 }
 
 /// Where an object lies. Its name has been checked against the one form that names have.

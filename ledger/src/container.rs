@@ -1,11 +1,12 @@
 //! The format of a stored shard: the one place where bincode is used.
 //!
 //! ```text
-//! "RUSTLESH" | container version, u32 | header length, u32 | header, bincode | payload
+//! "RUSTLESH" | container version, u32 | header length, u32 | header, bincode | sealed payload
 //! payload = state, then window rows, oldest first, all of the header's element type; everything little-endian
 //! ```
 //!
-//! The payload's length follows from the header, so nothing may follow it and nothing of it may be missing.
+//! The payload is sealed in segments of the header's length ([`crate::sealing`]), each of which vouches for the header
+//! too. Its length follows from the header, so nothing may follow it and nothing of it may be missing.
 
 use std::fmt;
 
@@ -16,12 +17,17 @@ use bincode::{
 use proto::{CoordinateRange, ElementType, JobId};
 
 pub const MAGIC: &[u8; 8] = b"RUSTLESH";
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const PREFIX_BYTES: usize = 16;
 /// More than any header needs: a damaged length never makes us allocate.
 pub const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// Bytes that sealing adds to a segment.
+pub const TAG_BYTES: usize = 16;
 /// Coordinates in a block of the noise stream, whose state is stored together.
 pub const BLOCK: u64 = 512;
+
+/// Plain bytes of a segment: whole values, and little enough to be kept in cache.
+pub const SEGMENT_BYTES: std::ops::RangeInclusive<u32> = 64..=1 << 24;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<MAX_HEADER_BYTES>> =
     bincode::config::standard().with_little_endian().with_fixed_int_encoding().with_limit();
@@ -77,7 +83,15 @@ struct Stored {
     window_start: u64,
     block_state_len: u64,
     element: u8,
-    payload_sha256: [u8; 32],
+    segment_bytes: u32,
+    salt: [u8; 32],
+}
+
+/// How the payload was sealed: needs no secrecy, and is another for each object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    pub segment_bytes: u32,
+    pub salt: [u8; 32],
 }
 
 /// Lengths that follow from a header.
@@ -87,6 +101,17 @@ pub struct Shape {
     pub row_len: usize,
     pub rows: usize,
     pub payload_bytes: u64,
+}
+
+impl Seal {
+    /// Even nothing is sealed, so that every header is vouched for.
+    pub fn segments(&self, payload_bytes: u64) -> u64 {
+        payload_bytes.div_ceil(u64::from(self.segment_bytes)).max(1)
+    }
+
+    fn sealed_bytes(&self, payload_bytes: u64) -> Option<u64> {
+        payload_bytes.checked_add(self.segments(payload_bytes).checked_mul(TAG_BYTES as u64)?)
+    }
 }
 
 impl ShardHeader {
@@ -122,7 +147,7 @@ impl ShardHeader {
 }
 
 /// Prefix and header, before the payload.
-pub fn encode(header: &ShardHeader, payload_sha256: [u8; 32]) -> Result<Vec<u8>, String> {
+pub fn encode(header: &ShardHeader, seal: &Seal) -> Result<Vec<u8>, String> {
     let header = header.clone();
     let stored = Stored {
         job: header.job,
@@ -136,7 +161,8 @@ pub fn encode(header: &ShardHeader, payload_sha256: [u8; 32]) -> Result<Vec<u8>,
         window_start: header.window_start,
         block_state_len: header.block_state_len,
         element: header.element.number(),
-        payload_sha256,
+        segment_bytes: seal.segment_bytes,
+        salt: seal.salt,
     };
     let body = bincode::encode_to_vec(stored, CONFIG).map_err(|error| format!("header: {error}"))?;
     let length = u32::try_from(body.len()).map_err(|_| format!("header has {} bytes", body.len()))?;
@@ -147,7 +173,7 @@ pub fn encode(header: &ShardHeader, payload_sha256: [u8; 32]) -> Result<Vec<u8>,
 pub struct Opened {
     pub header: ShardHeader,
     pub shape: Shape,
-    pub payload_sha256: [u8; 32],
+    pub seal: Seal,
     pub payload_offset: u64,
 }
 
@@ -172,17 +198,23 @@ pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
     if used != length {
         return Err(format!("its header has {length} bytes, of which {used} were read"));
     }
-    let payload_sha256 = stored.payload_sha256;
+    let seal = Seal { segment_bytes: stored.segment_bytes, salt: stored.salt };
+    if !SEGMENT_BYTES.contains(&seal.segment_bytes) || !seal.segment_bytes.is_multiple_of(4) {
+        let (least, most) = (SEGMENT_BYTES.start(), SEGMENT_BYTES.end());
+        return Err(format!(
+            "its segments have {} bytes; allowed: {least} to {most}, a multiple of 4",
+            seal.segment_bytes
+        ));
+    }
     let header = from_stored(stored)?;
     let shape = header.shape()?;
     let payload_offset = (PREFIX_BYTES + length) as u64;
-    if size.checked_sub(payload_offset) != Some(shape.payload_bytes) {
-        return Err(format!(
-            "it has {size} bytes, its header tells of {payload_offset} + {}",
-            shape.payload_bytes
-        ));
+    let sealed = seal.sealed_bytes(shape.payload_bytes);
+    if sealed.is_none() || size.checked_sub(payload_offset) != sealed {
+        let plain = shape.payload_bytes;
+        return Err(format!("it has {size} bytes, its header tells of {payload_offset} + {plain} sealed"));
     }
-    Ok(Opened { header, shape, payload_sha256, payload_offset })
+    Ok(Opened { header, shape, seal, payload_offset })
 }
 
 fn from_stored(stored: Stored) -> Result<ShardHeader, String> {
@@ -208,10 +240,11 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The values' bytes, little-endian, in place of what `out` held.
+/// Appends the values' bytes, little-endian.
 pub fn to_bytes(values: &[f32], out: &mut Vec<u8>) {
-    out.resize(values.len() * 4, 0);
-    for (bytes, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+    let start = out.len();
+    out.resize(start + values.len() * 4, 0);
+    for (bytes, value) in out[start..].as_chunks_mut::<4>().0.iter_mut().zip(values) {
         *bytes = value.to_le_bytes();
     }
 }
@@ -242,23 +275,28 @@ mod tests {
 
     #[test]
     fn another_version_or_element_type_is_refused_by_name() {
-        let good = encode(&header(), [0; 32]).unwrap();
-        let refused = |bytes: &[u8]| decode(bytes, bytes.len() as u64 + 16).err().unwrap_or_default();
+        let good = encode(&header(), &Seal { segment_bytes: 64, salt: [0; 32] }).unwrap();
+        let refused = |bytes: &[u8]| decode(bytes, bytes.len() as u64 + 16 + 16).err().unwrap_or_default();
         assert_eq!(refused(&good), "");
         let mut old = good.clone();
-        old[8] = 1;
+        old[8] = 2;
         assert!(
-            refused(&old).contains("container version 1; this build reads version 2"),
+            refused(&old).contains("container version 2; this build reads version 3"),
             "{}",
             refused(&old)
         );
-        // The element type is the byte before the payload's digest.
-        let at = good.len() - 33;
+        // The element type is the byte before the segments' length and the salt.
+        let at = good.len() - 37;
         assert_eq!(good[at], 1);
         for (number, word) in [(0, "is 0"), (2, "bf16"), (7, "is 7")] {
             let mut other = good.clone();
             other[at] = number;
             assert!(refused(&other).contains(word), "{number}: {}", refused(&other));
+        }
+        for segment in [0u32, 60, 66, 1 << 25, u32::MAX] {
+            let mut other = good.clone();
+            other[at + 1..at + 5].copy_from_slice(&segment.to_le_bytes());
+            assert!(refused(&other).contains(&segment.to_string()), "{segment}: {}", refused(&other));
         }
         assert!(ShardHeader { element: ElementType::Bf16, ..header() }.shape().is_err());
     }

@@ -6,21 +6,29 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use crate::{
-    CheckpointStore, LedgerError, Result, ShardCheckpoint,
+    CheckpointKey, CheckpointStore, LedgerError, Result, ShardCheckpoint, ShardHeader,
     checkpoint_store::{location, object_error},
-    container::{self, Opened, Shape},
+    container::{self, Opened, Shape, TAG_BYTES},
     object::Piece,
+    sealing::Segments,
 };
 
 /// Parts asked for at once.
 const PARTS_UNDER_WAY: usize = 2;
 
 impl CheckpointStore {
-    /// Reads one piece and checks it: form, lengths, the payload's hash in the header, `expected` of the whole object,
-    /// and that it is the piece its name says.
-    pub async fn read_shard(&self, object: &str, expected: &[u8; 32]) -> Result<ShardCheckpoint> {
+    /// Reads one piece and checks it: form, lengths, that it is the piece its name says, what `check` wants of its
+    /// header (before the rest is read), the seal of every segment, and `expected`, the SHA-256 of the whole object.
+    pub async fn read_shard(
+        &self,
+        object: &str,
+        expected: &[u8; 32],
+        key: &CheckpointKey,
+        check: impl FnOnce(&ShardHeader) -> Result<(), String>,
+    ) -> Result<ShardCheckpoint> {
         let refused = |reason: String| LedgerError::Checkpoint { object: object.to_owned(), reason };
         let name = Piece::parse(object)?;
         let location = location(object)?;
@@ -38,31 +46,26 @@ impl CheckpointStore {
                 opened.header.job, opened.header.range
             )));
         }
-        let mut reading = Reading::new(&opened, &first).map_err(refused)?;
+        check(&opened.header).map_err(refused)?;
+        let mut reading = Reading::new(&opened, &first, key).map_err(refused)?;
         let mut parts = self.parts(location, opened.payload_offset, size);
         while let Some(part) = parts.try_next().await.map_err(|error| object_error(object, error))? {
-            for bytes in part.chunks(self.piece_bytes()) {
-                reading.take(bytes).map_err(refused)?;
-                tokio::task::yield_now().await;
-            }
+            // Opened beside the asynchronous threads; meanwhile the next part is read.
+            let taken = tokio::task::spawn_blocking(move || reading.take(&part).map(|()| reading));
+            reading = taken.await.map_err(|error| refused(error.to_string()))?.map_err(refused)?;
         }
-        let (state, window) = reading.finish(&opened, expected).map_err(refused)?;
+        let (state, window) = reading.finish(expected).map_err(refused)?;
         Ok(ShardCheckpoint { header: opened.header, state, window })
     }
 
-    /// Whole f32, hashed and converted at once.
-    fn piece_bytes(&self) -> usize {
-        (self.part_bytes / 8 / 4).max(1) * 4
-    }
-
-    /// The payload in order, each part of whole f32.
+    /// The sealed payload in order.
     fn parts(
         &self,
         location: object_store::path::Path,
         start: u64,
         end: u64,
     ) -> stream::BoxStream<'static, object_store::Result<Bytes>> {
-        let step = (self.part_bytes / 4 * 4).max(4);
+        let step = self.part_bytes;
         let store = Arc::clone(&self.store);
         stream::iter((start..end).step_by(step))
             .map(move |from| {
@@ -79,25 +82,53 @@ struct Reading {
     shape: Shape,
     state: Vec<f32>,
     window: Vec<Vec<f32>>,
-    payload: Sha256,
+    segments: Segments,
+    /// The segment that is not whole yet; opened in place, so that it holds plain values for a moment.
+    sealed: Zeroizing<Vec<u8>>,
+    sealed_bytes: usize,
     whole: Sha256,
 }
 
 impl Reading {
-    fn new(opened: &Opened, first: &[u8]) -> Result<Self, String> {
-        let header = first.get(..opened.payload_offset as usize).ok_or("its header is cut off")?;
+    fn new(opened: &Opened, first: &[u8], key: &CheckpointKey) -> Result<Self, String> {
+        let head = first.get(..opened.payload_offset as usize).ok_or("its header is cut off")?;
+        let sealed_bytes = opened.seal.segment_bytes as usize + TAG_BYTES;
+        let count = opened.seal.segments(opened.shape.payload_bytes);
         Ok(Self {
             shape: opened.shape,
             state: reserve(opened.shape.state_len)?,
             window: Vec::new(),
-            payload: Sha256::new(),
-            whole: Sha256::new_with_prefix(header),
+            segments: Segments::new(key, &opened.seal.salt, head.to_vec(), count)?,
+            sealed: Zeroizing::new(Vec::with_capacity(sealed_bytes)),
+            sealed_bytes,
+            whole: Sha256::new_with_prefix(head),
         })
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.payload.update(bytes);
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         self.whole.update(bytes);
+        while !bytes.is_empty() {
+            let missing = self.sealed_bytes - self.sealed.len();
+            let (now, later) = bytes.split_at(bytes.len().min(missing));
+            self.sealed.extend_from_slice(now);
+            if self.sealed.len() == self.sealed_bytes {
+                self.open_segment()?;
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn open_segment(&mut self) -> Result<(), String> {
+        let mut sealed = std::mem::take(&mut self.sealed);
+        let plain = self.segments.open(&mut sealed)?;
+        self.take_plain(plain)?;
+        sealed.clear();
+        self.sealed = sealed;
+        Ok(())
+    }
+
+    fn take_plain(&mut self, bytes: &[u8]) -> Result<(), String> {
         let in_state = bytes.len().min((self.shape.state_len - self.state.len()) * 4);
         let (state, mut rest) = bytes.split_at(in_state);
         container::from_bytes(state, &mut self.state);
@@ -119,13 +150,15 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(self, opened: &Opened, expected: &[u8; 32]) -> Result<(Vec<f32>, Vec<Vec<f32>>), String> {
-        let whole_rows = self.window.iter().all(|row| row.len() == self.shape.row_len);
-        if self.state.len() != self.shape.state_len || self.window.len() != self.shape.rows || !whole_rows {
-            return Err("it shrank while it was read".to_owned());
+    fn finish(mut self, expected: &[u8; 32]) -> Result<(Vec<f32>, Vec<Vec<f32>>), String> {
+        // The last segment is whole when the object ends; one of full length was opened when it came.
+        if !self.segments.is_done() {
+            self.open_segment()?;
         }
-        if <[u8; 32]>::from(self.payload.finalize()) != opened.payload_sha256 {
-            return Err("its payload's SHA-256 is not the one in its header".to_owned());
+        let whole_rows = self.window.iter().all(|row| row.len() == self.shape.row_len);
+        let is_whole = self.segments.is_done() && self.sealed.is_empty() && whole_rows;
+        if !is_whole || self.state.len() != self.shape.state_len || self.window.len() != self.shape.rows {
+            return Err("it shrank while it was read".to_owned());
         }
         let whole: [u8; 32] = self.whole.finalize().into();
         if whole != *expected {

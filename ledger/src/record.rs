@@ -2,12 +2,12 @@
 
 mod piece;
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
-use proto::{CoordinateRange, JobId, WorkerId, model::CheckpointPiece};
+use proto::{CoordinateRange, JobId, Lineage, WorkerId, model::CheckpointPiece};
 use serde::{Deserialize, Serialize};
 
-use crate::hex_digest;
+use crate::{hex_digest, object::Piece};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,6 +42,9 @@ pub struct JobRecord {
     pub key_commitment: [u8; 32],
     /// The branch that rows are bound on.
     pub branch: u64,
+    /// Whose Z the rows of that branch have.
+    #[serde(default)]
+    pub lineage: Lineage,
     pub shards: u32,
     /// Rises with every resharding.
     pub layout_epoch: u64,
@@ -88,7 +91,8 @@ pub struct Bound {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BindingSummary {
     pub rows_bound: u64,
-    /// One more than the last bound row; rows before it may be unbound where a job skipped some.
+    /// One more than the last bound row, at least the branch's first; rows before it may be unbound where a job
+    /// skipped some.
     pub next_row: u64,
     /// Bindings refused for another commitment since this process opened the ledger; not durable.
     pub refused: u64,
@@ -97,6 +101,17 @@ pub struct BindingSummary {
 /// The pieces that hold a part of `range`.
 pub fn pieces_for(record: &CheckpointRecord, range: CoordinateRange) -> Vec<CheckpointPiece> {
     record.pieces.iter().filter(|piece| piece.range.intersection(&range).is_some()).cloned().collect()
+}
+
+/// Pieces by the checkpoint they belong to, newest first. Those with names that are none of ours belong to none.
+pub fn pieces_by_checkpoint(pieces: &[CheckpointPiece]) -> Vec<(u64, Vec<CheckpointPiece>)> {
+    let mut by_id = BTreeMap::<u64, Vec<CheckpointPiece>>::new();
+    for piece in pieces {
+        if let Ok(name) = Piece::parse(&piece.object) {
+            by_id.entry(name.id).or_default().push(piece.clone());
+        }
+    }
+    by_id.into_iter().rev().collect()
 }
 
 #[cfg(test)]
@@ -127,5 +142,11 @@ mod tests {
         assert_eq!(overlapping(0, 512), vec![piece(0, 512)]);
         assert_eq!(overlapping(511, 513).len(), 2);
         assert_eq!(overlapping(700, 800), vec![]);
+
+        let older = CheckpointPiece { object: "j/0/0-512.shard".to_owned(), ..piece(0, 512) };
+        let foreign = CheckpointPiece { object: "../0-512.shard".to_owned(), ..piece(0, 512) };
+        let mixed = [older.clone(), foreign, piece(0, 512), piece(512, 700)];
+        let expected = [(1, vec![piece(0, 512), piece(512, 700)]), (0, vec![older])];
+        assert_eq!(pieces_by_checkpoint(&mixed), expected);
     }
 }

@@ -1,132 +1,177 @@
-//! Writing a shard's state without a second copy of it.
+//! Writing a shard's state in one pass: a thread converts, seals and hashes a part while the one before is stored.
 //!
-//! Two passes over the values: the first for the payload's hash, which the header holds; the second converts a piece
-//! at a time and sends it. Memory beside the state: a few parts.
+//! Memory beside the values: a few parts.
 
 use bytes::Bytes;
 use object_store::{ObjectStoreExt, WriteMultipart};
 use sha2::{Digest, Sha256};
+use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
-    CheckpointStore, LedgerError, Result, ShardHeader,
+    CheckpointKey, CheckpointStore, LedgerError, Result, ShardHeader,
     checkpoint_store::{location, object_error},
-    container,
+    container::{self, Seal, TAG_BYTES},
+    fail_points::object_fail_point,
     object::Piece,
+    payload::{Cursor, ShardValues},
+    sealing::{self, Segments},
 };
 
-/// Parts that may be under way at once.
+/// Parts that may be under way at once, and parts that wait for them.
 const PARTS_UNDER_WAY: usize = 2;
+const PARTS_READY: usize = 1;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     pub bytes: u64,
-    /// Of the whole object.
+    /// Of the whole object, as it is stored.
     pub sha256: [u8; 32],
 }
 
 impl CheckpointStore {
-    /// Writes one piece. It appears under its name when it is complete and on disk, or not at all. `object` must be
-    /// [`crate::piece_object`] of the header's job and range.
+    /// Seals and writes one piece. It appears under its name when it is complete and on disk, or not at all. `object`
+    /// must be [`crate::piece_object`] of the header's job and range.
     pub async fn write_shard(
         &self,
         object: &str,
         header: ShardHeader,
-        state: &[f32],
-        window: &[&[f32]],
+        key: &CheckpointKey,
+        values: impl ShardValues,
     ) -> Result<Written> {
-        check(object, &header, state, window)?;
-        let values = Values { state, window, piece: (self.part_bytes / 8 / 4).max(1) };
-        let payload_sha256 = values.hash().await;
-        let first = container::encode(&header, payload_sha256)
-            .map_err(|reason| LedgerError::Checkpoint { object: object.to_owned(), reason })?;
+        let refused = |reason: String| LedgerError::Checkpoint { object: object.to_owned(), reason };
+        let failed = |reason: String| LedgerError::ObjectStore { object: object.to_owned(), reason };
+        let shape = check(object, &header, &values)?;
+        let seal = Seal { segment_bytes: self.segment_bytes, salt: sealing::new_salt().map_err(failed)? };
+        let first = container::encode(&header, &seal).map_err(refused)?;
+        let count = seal.segments(shape.payload_bytes);
+        let segments = Segments::new(key, &seal.salt, first.clone(), count).map_err(refused)?;
+
+        object_fail_point!("checkpoint::piece::begin", object);
         self.make_folder(object).await?;
         let location = location(object)?;
         let upload =
             self.store.put_multipart(&location).await.map_err(|error| object_error(object, error))?;
-        let mut upload = WriteMultipart::new_with_chunk_size(upload, self.part_bytes);
-        let sent = match send(&mut upload, first, &values).await {
-            Ok(sent) => upload.finish().await.map(|_| sent),
-            Err(error) => {
-                // The error that stopped it says more than one from clearing up.
-                let _ = upload.abort().await;
-                Err(error)
-            }
+        let mut upload = Uploading(Some(WriteMultipart::new_with_chunk_size(upload, self.part_bytes)));
+        let (sender, parts) = mpsc::channel(PARTS_READY);
+        let segment_bytes = seal.segment_bytes as usize;
+        let sealing = Sealing { segments, segment_bytes, part_bytes: self.part_bytes };
+        let sealed = tokio::task::spawn_blocking(move || sealing.run(first, &values, &sender));
+        let sent = async {
+            upload.send(parts, object).await?;
+            // All parts have come, or the thread has ended early and says why.
+            let written = sealed.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+            upload.finish(object).await.map(|()| written)
         };
-        let written = sent.map_err(|error| object_error(object, error))?;
+        let sent = sent.await;
+        if sent.is_err() {
+            upload.abort().await;
+        }
+        let written = sent?;
+        object_fail_point!("checkpoint::piece::end", object);
         self.make_private(object).await?;
         Ok(written)
     }
 }
 
-async fn send(
-    upload: &mut WriteMultipart,
-    first: Vec<u8>,
-    values: &Values<'_>,
-) -> object_store::Result<Written> {
-    let mut whole = Sha256::new_with_prefix(&first);
-    let mut bytes = first.len() as u64;
-    upload.put(Bytes::from(first));
-    for piece in values.pieces() {
-        let mut converted = Vec::new();
-        container::to_bytes(piece, &mut converted);
-        whole.update(&converted);
-        bytes += converted.len() as u64;
-        upload.wait_for_capacity(PARTS_UNDER_WAY).await?;
-        upload.put(Bytes::from(converted));
-        tokio::task::yield_now().await;
-    }
-    Ok(Written { bytes, sha256: whole.finalize().into() })
-}
+/// An upload of which nothing stays where its writing stops before the end, whatever the reason.
+struct Uploading(Option<WriteMultipart>);
 
-/// The payload, a piece at a time.
-struct Values<'a> {
-    state: &'a [f32],
-    window: &'a [&'a [f32]],
-    /// f32 converted at once: small enough that other tasks of the thread don't wait long.
-    piece: usize,
-}
-
-impl Values<'_> {
-    fn pieces(&self) -> impl Iterator<Item = &[f32]> {
-        let rows = self.window.iter().copied();
-        std::iter::once(self.state).chain(rows).flat_map(|values| values.chunks(self.piece))
-    }
-
-    async fn hash(&self) -> [u8; 32] {
-        let (mut hash, mut buffer) = (Sha256::new(), Vec::new());
-        for piece in self.pieces() {
-            container::to_bytes(piece, &mut buffer);
-            hash.update(&buffer);
-            tokio::task::yield_now().await;
+impl Uploading {
+    async fn send(&mut self, mut parts: mpsc::Receiver<Bytes>, object: &str) -> Result<()> {
+        let Some(upload) = &mut self.0 else { return Ok(()) };
+        while let Some(part) = parts.recv().await {
+            object_fail_point!("checkpoint::piece::part", object);
+            let room = upload.wait_for_capacity(PARTS_UNDER_WAY).await;
+            room.map_err(|error| object_error(object, error))?;
+            upload.put(part);
         }
-        hash.finalize().into()
+        Ok(())
+    }
+
+    /// Makes the object appear. The store clears up where that fails.
+    async fn finish(&mut self, object: &str) -> Result<()> {
+        object_fail_point!("checkpoint::piece::finish", object);
+        match self.0.take() {
+            Some(upload) => upload.finish().await.map(|_| ()).map_err(|error| object_error(object, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// What stopped the upload says more than an error from clearing up.
+    async fn abort(&mut self) {
+        if let Some(upload) = self.0.take() {
+            let _ = upload.abort().await;
+        }
+    }
+}
+
+impl Drop for Uploading {
+    /// The writer was dropped half-way: parts in a bucket would stay and cost money.
+    fn drop(&mut self) {
+        if let (Some(upload), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(upload.abort());
+        }
+    }
+}
+
+/// What the sealing thread needs beside the values.
+struct Sealing {
+    segments: Segments,
+    segment_bytes: usize,
+    part_bytes: usize,
+}
+
+impl Sealing {
+    /// Error: also where nobody wants the parts any more.
+    fn run(
+        mut self,
+        first: Vec<u8>,
+        values: &impl ShardValues,
+        parts: &mpsc::Sender<Bytes>,
+    ) -> Result<Written, String> {
+        let mut whole = Sha256::new();
+        let (mut bytes, mut part, mut cursor) = (0, first, Cursor::new(values));
+        loop {
+            while !self.segments.is_done() && part.len() < self.part_bytes {
+                part.reserve(self.segment_bytes + TAG_BYTES);
+                let start = part.len();
+                cursor.take(self.segment_bytes / 4, &mut part);
+                self.segments.seal(&mut part, start)?;
+            }
+            whole.update(&part);
+            bytes += part.len() as u64;
+            let next = Vec::with_capacity(self.part_bytes + self.segment_bytes + TAG_BYTES);
+            let sent = parts.blocking_send(Bytes::from(std::mem::replace(&mut part, next)));
+            sent.map_err(|_| "writing was given up".to_owned())?;
+            if self.segments.is_done() {
+                return Ok(Written { bytes, sha256: whole.finalize().into() });
+            }
+        }
     }
 }
 
 /// A header that tells of other lengths would make an object that can't be read.
-fn check(object: &str, header: &ShardHeader, state: &[f32], window: &[&[f32]]) -> Result<()> {
+fn check(object: &str, header: &ShardHeader, values: &impl ShardValues) -> Result<container::Shape> {
     let refused = |reason: String| LedgerError::Checkpoint { object: object.to_owned(), reason };
     let name = Piece::parse(object)?;
     if name.job.as_str() != header.job || name.range != header.range {
         return Err(refused(format!("its header is of job {}, range {}", header.job, header.range)));
     }
     let shape = header.shape().map_err(refused)?;
-    if state.len() != shape.state_len {
+    let (state_len, rows) = (values.state().len(), values.rows());
+    if state_len != shape.state_len {
         return Err(refused(format!(
-            "state has {} values; its header tells of {}",
-            state.len(),
+            "state has {state_len} values; its header tells of {}",
             shape.state_len
         )));
     }
-    if window.len() != shape.rows {
-        return Err(refused(format!("window has {} rows; its header tells of {}", window.len(), shape.rows)));
+    if rows != shape.rows {
+        return Err(refused(format!("window has {rows} rows; its header tells of {}", shape.rows)));
     }
-    match window.iter().find(|row| row.len() != shape.row_len) {
-        Some(row) => {
-            Err(refused(format!("a window row has {} values; allowed: {}", row.len(), shape.row_len)))
-        }
-        None => Ok(()),
+    match (0..rows).map(|index| values.row(index).len()).find(|&len| len != shape.row_len) {
+        Some(len) => Err(refused(format!("a window row has {len} values; allowed: {}", shape.row_len))),
+        None => Ok(shape),
     }
 }
 
@@ -155,7 +200,7 @@ mod tests {
             range: CoordinateRange { start: 0, end: 512 },
             next_row: 1,
             window_start: 0,
-            block_state_len: 64,
+            block_state_len: 1 << 15,
             element: proto::ElementType::F32,
         }
     }
@@ -180,22 +225,23 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_stops_anywhere_leaves_the_whole_object_or_none() {
         let folder = tempfile::tempdir().unwrap();
-        // Parts of 1 KiB, so that the object has several.
+        // Parts of 1 KiB, so that the object has many.
         let url = format!("file://{}", folder.path().display());
-        let store = CheckpointStore::with_part_bytes(&url, 1024).unwrap();
-        let (state, row, object) = (vec![1.5; 64], vec![2.5; 512], "j/1/0-512.shard");
+        let store = CheckpointStore::open(&url).unwrap().with_sizes(1024, 256);
+        let (key, object) = (CheckpointKey::new(&[1; 32]), "j/1/0-512.shard");
+        let values = || (vec![1.5; 1 << 15], vec![vec![2.5; 512]]);
         let file = folder.path().join(object);
-        let whole = store.write_shard(object, header(), &state, &[&row]).await.unwrap();
+        let whole = store.write_shard(object, header(), &key, values()).await.unwrap();
         let mut stopped = 0;
         for polls in 0.. {
             let _ = fs::remove_file(&file);
-            let written = stopped_after(polls, store.write_shard(object, header(), &state, &[&row])).await;
+            let written = stopped_after(polls, store.write_shard(object, header(), &key, values())).await;
             // Work handed to another thread before the stop may still end.
             tokio::time::sleep(Duration::from_millis(3)).await;
             let found = fs::metadata(&file).ok().map(|found| found.len());
             match (written, found) {
                 (Some(written), found) => {
-                    assert_eq!((written.unwrap(), found), (whole, Some(whole.bytes)));
+                    assert_eq!((written.unwrap().bytes, found), (whole.bytes, Some(whole.bytes)));
                     break;
                 }
                 (None, Some(found)) => assert_eq!(found, whole.bytes, "after {polls} polls"),
@@ -204,6 +250,7 @@ mod tests {
         }
         assert!(stopped > 30, "{stopped}");
         assert_eq!(names(&folder.path().join("j/1")), ["0-512.shard"], "drafts were left");
-        store.read_shard(object, &whole.sha256).await.unwrap();
+        let whole = store.write_shard(object, header(), &key, values()).await.unwrap();
+        store.read_shard(object, &whole.sha256, &key, |_| Ok(())).await.unwrap();
     }
 }

@@ -10,6 +10,7 @@ use crate::parallel::{blocks, check_range, on_own_threads, tiles};
 use crate::sums::Ring;
 use crate::{KernelError, Stream};
 use plan::Coefficients;
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -142,6 +143,16 @@ impl Generator {
     /// The state before [`Generator::next_row`].
     pub fn state(&self) -> &[f32] {
         &self.state
+    }
+
+    /// A copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it is used.
+    /// Error: more than the system has memory for.
+    pub fn copy_state(&self) -> Result<Buffer, KernelError> {
+        let mut copy = Buffer::zeroed("a copy of the state", self.state.len())?;
+        let piece = self.state.len().div_ceil(rayon::current_num_threads()).max(BLOCK);
+        let pieces = copy.par_chunks_mut(piece).zip(self.state.par_chunks(piece));
+        pieces.for_each(|(copy, state)| copy.copy_from_slice(state));
+        Ok(copy)
     }
 
     /// Values of state for each block of 512 coordinates that the range touches.

@@ -61,6 +61,10 @@ pub struct WorkerArgs {
     /// Folder of further keys, one a job: JOB.key
     #[arg(long, env = "RUSTLE_KEY_DIR")]
     pub key_dir: Option<PathBuf>,
+    /// Folder of this worker's own record of what it has released, which no other worker may use; without it a ledger
+    /// that was rolled back is not found by this worker once it has started anew
+    #[arg(long, env = "RUSTLE_WORKER_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
     /// Threads that make noise; 0 for one a core
     #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
     pub threads: usize,
@@ -73,6 +77,13 @@ pub struct WorkerArgs {
     /// Bytes of past normals that one shard may keep so as not to draw them again (mechanisms banded in C⁻¹)
     #[arg(long, env = "RUSTLE_WORKER_HISTORY_BYTES", default_value = "256MiB", value_parser = parse_bytes)]
     pub history_bytes: u64,
+    /// Bytes for copies of state that are written as checkpoints, of all shards together; a larger state is written
+    /// while making its rows waits
+    #[arg(long, env = "RUSTLE_WORKER_SNAPSHOT_BYTES", default_value = "4GiB", value_parser = parse_bytes)]
+    pub snapshot_bytes: u64,
+    /// Reach an s3:// checkpoint store without TLS: for tests on one host
+    #[arg(long, env = "RUSTLE_S3_PLAIN_HTTP", hide_short_help = true)]
+    pub s3_plain_http: bool,
     /// Rows made ahead of need, at most
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_ROWS", default_value_t = 8)]
     pub ahead_rows: u64,

@@ -6,21 +6,26 @@ use std::{
     time::Duration,
 };
 
+use ledger::PlainHttp;
 use node::cpu_pool::CpuPool;
 use noise_kernel::{Backend, Generator, History};
 use plan::Plan;
-use proto::{JobId, ReleaseKey, Result, ServiceError, model::LeaseGrant, pb};
+use proto::{JobId, Result, ServiceError, model::LeaseGrant, pb};
 use tokio::time::Instant;
 
 use crate::{
+    clerk::Clerk,
     config::WorkerArgs,
     keyring::Keyring,
     make::make_rows,
+    marks::Marks,
     metric_definitions as metric,
     recipe::Recipe,
     restore::restore,
     row::Window,
     shard::{Phase, Shard},
+    snapshot::Budget,
+    stores::Stores,
 };
 
 /// How rows are made, how far ahead, and the pool they are made on.
@@ -33,13 +38,18 @@ pub struct Limits {
     pub backend: Backend,
     /// Past normals that one shard may keep.
     pub history_bytes: u64,
+    /// Memory for copies of state while they are written.
+    pub snapshots: Budget,
+    pub stores: Stores,
     shards: std::sync::atomic::AtomicU64,
 }
 
 impl Limits {
     pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
-        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, shards: 0.into() }
+        let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
+        let (snapshots, stores) = (Budget::new(args.snapshot_bytes), Stores::new(plain_http));
+        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, snapshots, stores, shards: 0.into() }
     }
 
     /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
@@ -52,7 +62,7 @@ impl Limits {
 struct Held {
     /// In order, so that what is done to all of them is done in the same order in every run.
     shards: BTreeMap<(JobId, u32), Arc<Shard>>,
-    release_key: Option<ReleaseKey>,
+    clerk: Option<Clerk>,
     /// Without a heartbeat until then, nothing is served: the shards may be another's.
     valid_until: Instant,
 }
@@ -60,6 +70,8 @@ struct Held {
 pub struct Leases {
     held: Mutex<Held>,
     keyring: Keyring,
+    /// What this worker has released, on its own disk.
+    pub marks: Arc<Marks>,
     pub limits: Arc<Limits>,
 }
 
@@ -76,9 +88,9 @@ pub trait Plans: Send + Sync + 'static {
 }
 
 impl Leases {
-    pub fn new(keyring: Keyring, limits: Limits) -> Arc<Self> {
-        let held = Held { shards: BTreeMap::new(), release_key: None, valid_until: Instant::now() };
-        Arc::new(Self { held: Mutex::new(held), keyring, limits: Arc::new(limits) })
+    pub fn new(keyring: Keyring, marks: Arc<Marks>, limits: Limits) -> Arc<Self> {
+        let held = Held { shards: BTreeMap::new(), clerk: None, valid_until: Instant::now() };
+        Arc::new(Self { held: Mutex::new(held), keyring, marks, limits: Arc::new(limits) })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -89,13 +101,13 @@ impl Leases {
     pub fn apply(
         self: &Arc<Self>,
         grants: Vec<LeaseGrant>,
-        release_key: ReleaseKey,
+        clerk: Clerk,
         ttl: Duration,
         asked: Instant,
         plans: &Arc<dyn Plans>,
     ) {
         let mut held = self.held();
-        held.release_key = Some(release_key);
+        held.clerk = Some(clerk);
         held.valid_until = asked + ttl;
         let mut old = std::mem::take(&mut held.shards);
         for grant in grants {
@@ -157,8 +169,8 @@ impl Leases {
         Ok((recipe, generator, window))
     }
 
-    /// The shard and the key that checks its tokens, while the lease is good.
-    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, ReleaseKey)> {
+    /// The shard and what checks its tokens, while the lease is good.
+    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, Clerk)> {
         let held = self.held();
         let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
         let found = held.shards.get(&(job.clone(), shard)).ok_or_else(not_owner)?;
@@ -171,8 +183,17 @@ impl Leases {
             let (presented, current) = (epoch, found.epoch());
             return Err(ServiceError::Fenced { job: job.to_string(), shard, presented, current });
         }
-        let key = held.release_key.clone().ok_or_else(not_owner)?;
-        Ok((found.clone(), key))
+        let clerk = held.clerk.clone().ok_or_else(not_owner)?;
+        Ok((found.clone(), clerk))
+    }
+
+    /// What to answer a request for a branch that the job has left; `None` where it has not, as far as is known here.
+    pub fn superseded(&self, job: &JobId, branch: u64) -> Option<ServiceError> {
+        let held = self.held();
+        let grant = held.shards.values().find(|shard| shard.job() == job).map(|shard| shard.grant())?;
+        let (current, from_row) = (grant.branch(), grant.lineage.from_row());
+        let job = job.to_string();
+        (branch < current).then_some(ServiceError::BranchSuperseded { job, branch, current, from_row })
     }
 
     /// False once the lease has run out.

@@ -49,6 +49,7 @@ async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError
         limits.pool.run(move || generate(generator, batch, &spares)).await.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());
+    shard.rows_took(rows, started.elapsed());
     metrics::counter!(VALUES_GENERATED).increment(rows * len);
     match batch {
         Batch::Keep(_) => shard.push(made),

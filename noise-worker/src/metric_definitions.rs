@@ -27,6 +27,10 @@ pub const LEASE_EPOCH: &str = "rustle_worker_lease_epoch";
 /// Label `kind`: the names of proto::ServiceError.
 pub const ERRORS: &str = "rustle_worker_errors_total";
 pub const SNAPSHOT_SECONDS: &str = "rustle_worker_snapshot_duration_seconds";
+/// The part of it in which no rows of the shard could be made.
+pub const SNAPSHOT_HELD_SECONDS: &str = "rustle_worker_snapshot_held_seconds";
+/// Stored shards that were of no use to restore from.
+pub const CHECKPOINTS_REFUSED: &str = "rustle_worker_checkpoints_refused_total";
 
 const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'static str) -> MetricDefinition {
     MetricDefinition { name, kind, unit, description }
@@ -76,6 +80,18 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(LEASE_EPOCH, Kind::Gauge, Unit::Count, "Highest epoch of the leases held; 0 without any"),
     metric(ERRORS, Kind::Counter, Unit::Count, "Requests refused or failed, by `kind` of error"),
     metric(SNAPSHOT_SECONDS, Kind::Histogram, Unit::Seconds, "Time to write one shard's state to the store"),
+    metric(
+        SNAPSHOT_HELD_SECONDS,
+        Kind::Histogram,
+        Unit::Seconds,
+        "The part of it in which no rows of the shard could be made",
+    ),
+    metric(
+        CHECKPOINTS_REFUSED,
+        Kind::Counter,
+        Unit::Count,
+        "Stored shards that were of no use to restore from: damaged, missing or another's",
+    ),
 ];
 
 /// Kinds of errors that are there from the start: a first one is then an increase.
@@ -84,8 +100,16 @@ const REFUSALS: [&str; 4] = ["fenced", "invalid_argument", "not_owner", "range_u
 /// Call after the recorder is installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
-    let counters =
-        [VALUES_GENERATED, ROWS_SERVED, BYTES_SERVED, BYTES_PLACED, ROWS_REPLAYED, LEASES_TAKEN, LEASES_LOST];
+    let counters = [
+        VALUES_GENERATED,
+        ROWS_SERVED,
+        BYTES_SERVED,
+        BYTES_PLACED,
+        ROWS_REPLAYED,
+        LEASES_TAKEN,
+        LEASES_LOST,
+        CHECKPOINTS_REFUSED,
+    ];
     counters.into_iter().for_each(|name| counter!(name).increment(0));
     REFUSALS.into_iter().for_each(|kind| counter!(ERRORS, "kind" => kind).increment(0));
 }

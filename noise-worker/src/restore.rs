@@ -1,24 +1,34 @@
-//! Brings a newly granted shard to where its job stands: from a checkpoint where one covers it, else from the key.
+//! Brings a newly granted shard to where its job stands: from the newest checkpoint that is whole, else from the one
+//! before it, else from the key.
 
-use ledger::{CheckpointStore, ShardCheckpoint};
+use ledger::{ShardCheckpoint, ShardHeader, pieces_by_checkpoint};
 use noise_kernel::{BLOCK, Generator};
-use proto::{CoordinateRange, Result, ServiceError, model::LeaseGrant};
+use proto::{
+    CoordinateRange, Result, ServiceError,
+    model::{CheckpointPiece, LeaseGrant},
+};
 
 use crate::{
     leases::Limits,
+    metric_definitions::CHECKPOINTS_REFUSED,
     recipe::Recipe,
     row::{Row, Window},
 };
 
 /// The generator and the rows already made, ready to go on.
 pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Result<(Generator, Window)> {
-    if !grant.pieces.is_empty() {
-        match from_checkpoint(grant, recipe, limits).await {
-            Ok(restored) => return Ok(restored),
-            Err(error) => tracing::warn!(
-                job = %grant.job, shard = grant.shard, %error,
-                "checkpoint not usable; replaying from the key instead"
-            ),
+    for (id, pieces) in pieces_by_checkpoint(&grant.pieces) {
+        match from_checkpoint(&pieces, grant, recipe, limits).await {
+            Ok(restored) => {
+                tracing::info!(job = %grant.job, shard = grant.shard, checkpoint = id, next_row = restored.0.next_row(),
+                    "restored from a checkpoint");
+                return Ok(restored);
+            }
+            Err(error) => {
+                metrics::counter!(CHECKPOINTS_REFUSED).increment(1);
+                tracing::warn!(job = %grant.job, shard = grant.shard, checkpoint = id, %error,
+                    "checkpoint not usable; trying the one before, then the key");
+            }
         }
     }
     // Skipped to where the job stands by the task that makes rows.
@@ -35,16 +45,17 @@ struct Piece {
 }
 
 async fn from_checkpoint(
+    stored: &[CheckpointPiece],
     grant: &LeaseGrant,
     recipe: &Recipe,
     limits: &Limits,
 ) -> Result<(Generator, Window)> {
-    let store = CheckpointStore::open(&grant.store_url)?;
+    let store = limits.stores.open(&grant.store_url)?;
     let mut pieces = Vec::new();
-    for piece in &grant.pieces {
+    for piece in stored {
         let Some(range) = piece.range.intersection(&grant.range) else { continue };
-        let stored = store.read_shard(&piece.object, &piece.sha256).await?;
-        check_header(&stored, grant, &piece.object)?;
+        let check = |header: &ShardHeader| check_header(header, grant);
+        let stored = store.read_shard(&piece.object, &piece.sha256, &recipe.checkpoint_key, check).await?;
         let recipe = recipe.clone();
         let cut = limits.pool.run(move || cut(stored, range, &recipe)).await;
         pieces.push(cut.map_err(ServiceError::internal)??);
@@ -56,18 +67,15 @@ async fn from_checkpoint(
     limits.pool.run(move || join(pieces, next_row, range, &recipe)).await.map_err(ServiceError::internal)?
 }
 
-fn check_header(stored: &ShardCheckpoint, grant: &LeaseGrant, object: &str) -> Result<()> {
-    let header = &stored.header;
-    let wrong = |what: &str| ServiceError::Checkpoint {
-        object: object.into(),
-        reason: format!("is of another {what}"),
-    };
+fn check_header(header: &ShardHeader, grant: &LeaseGrant) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("is of another {what}"));
     match () {
-        () if header.job != grant.job.as_str() => Err(wrong("job")),
-        () if header.branch != grant.branch => Err(wrong("branch")),
-        () if header.plan_digest != grant.plan_digest => Err(wrong("plan")),
-        () if header.key_commitment != grant.key_commitment => Err(wrong("key")),
-        () if header.stream_version != noise_kernel::STREAM_VERSION => Err(wrong("stream version")),
+        () if header.job != grant.job.as_str() => wrong("job"),
+        // Rows that the branches don't share must not have gone into the state.
+        () if !grant.lineage.continues(header.branch, header.next_row) => wrong("branch"),
+        () if header.plan_digest != grant.plan_digest => wrong("plan"),
+        () if header.key_commitment != grant.key_commitment => wrong("key"),
+        () if header.stream_version != noise_kernel::STREAM_VERSION => wrong("stream version"),
         () => Ok(()),
     }
 }
@@ -132,4 +140,166 @@ fn join(
     let state: Vec<&[f32]> = pieces.iter().map(|piece| piece.generator.state()).collect();
     let generator = recipe.restore(range.as_range(), next_row, &state).map_err(ServiceError::internal)?;
     Ok((generator, window))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use ledger::{CheckpointStore, piece_object};
+    use noise_kernel::JobKey;
+    use plan::{Mechanism, Participation, Plan, PlanSpec};
+    use proto::JobId;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        args: crate::config::WorkerArgs,
+    }
+
+    fn limits() -> Limits {
+        Limits::new(node::cpu_pool::CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
+    }
+
+    fn plan(scale: f64) -> Plan {
+        Plan::new(PlanSpec {
+            chacha_rounds: 20,
+            iterations: 40,
+            noise_multiplier: scale,
+            clip_norm: 1.0,
+            participation: Participation { min_sep: 10, max_participations: 4 },
+            mechanism: Mechanism::Blt { theta: vec![0.9, 0.3], omega: vec![0.2, 0.3] },
+            layout: None,
+        })
+        .unwrap()
+    }
+
+    const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1500 };
+
+    struct Job {
+        folder: tempfile::TempDir,
+        key: JobKey,
+        grant: LeaseGrant,
+    }
+
+    impl Job {
+        fn new() -> Self {
+            let (folder, key) = (tempfile::tempdir().unwrap(), JobKey::from_bytes(&[8; 32]).unwrap());
+            let grant = LeaseGrant {
+                job: JobId::new("j").unwrap(),
+                lineage: proto::Lineage::of_branch(0),
+                shard: 0,
+                range: RANGE,
+                epoch: 1,
+                dimension: 1500,
+                plan_digest: plan(1.0).digest(),
+                key_commitment: key.commitment(),
+                next_row: 0,
+                store_url: format!("file://{}", folder.path().display()),
+                pieces: vec![],
+            };
+            Self { folder, key, grant }
+        }
+
+        fn recipe(&self, plan: &Plan) -> Recipe {
+            Recipe::new(plan, &self.key, &self.grant.job, 0).unwrap()
+        }
+
+        /// The state of `plan` before row `next_row` as checkpoint `id`, whose header says what `change` makes of it.
+        async fn store(
+            &mut self,
+            id: u64,
+            plan: &Plan,
+            next_row: u64,
+            change: impl FnOnce(&mut ShardHeader),
+        ) {
+            let recipe = self.recipe(plan);
+            let mut generator = recipe.generator(RANGE.as_range()).unwrap();
+            generator.skip(next_row).unwrap();
+            let mut header = ShardHeader {
+                job: "j".into(),
+                branch: 0,
+                plan_digest: plan.digest(),
+                key_commitment: self.key.commitment(),
+                stream_version: noise_kernel::STREAM_VERSION,
+                range: RANGE,
+                next_row,
+                window_start: next_row,
+                block_state_len: generator.block_state_len() as u64,
+                element: proto::ElementType::F32,
+            };
+            change(&mut header);
+            let object = piece_object(&self.grant.job, id, RANGE);
+            let values = (generator.state().to_vec(), vec![]);
+            let store = CheckpointStore::open(&self.grant.store_url).unwrap();
+            let written = store.write_shard(&object, header, &recipe.checkpoint_key, values).await.unwrap();
+            self.grant.pieces.push(CheckpointPiece {
+                object,
+                range: RANGE,
+                next_row,
+                sha256: written.sha256,
+            });
+        }
+
+        /// The row that the restored shard makes next, after comparing it with the oracle.
+        async fn restored(&self) -> u64 {
+            let recipe = self.recipe(&plan(1.0));
+            let (mut generator, _) = restore(&self.grant, &recipe, &limits()).await.unwrap();
+            let next = generator.next_row();
+            let mut row = vec![0f32; RANGE.len() as usize];
+            generator.generate(&mut [&mut row]).unwrap();
+            let expected = recipe.oracle().unwrap().rows(next..next + 1, RANGE.as_range()).unwrap();
+            assert!(row.iter().zip(&expected[0]).all(|(got, expected)| got.to_bits() == expected.to_bits()));
+            next
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_checkpoint_that_is_whole_is_restored() {
+        let mut job = Job::new();
+        assert_eq!(job.restored().await, 0);
+        job.store(1, &plan(1.0), 5, |_| ()).await;
+        job.store(2, &plan(1.0), 9, |_| ()).await;
+        assert_eq!(job.restored().await, 9);
+        let file = |id: u64| job.folder.path().join(format!("j/{id}/512-1500.shard"));
+        let mut bytes = std::fs::read(file(2)).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        std::fs::write(file(2), &bytes).unwrap();
+        assert_eq!(job.restored().await, 5);
+        std::fs::write(file(1), &bytes[..middle]).unwrap();
+        assert_eq!(job.restored().await, 0);
+        std::fs::remove_file(file(1)).unwrap();
+        assert_eq!(job.restored().await, 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_anothers_is_refused_by_name() {
+        type Change = fn(&mut ShardHeader);
+        let changes: [(&str, Change); 4] = [
+            ("branch", |header| header.branch = 1),
+            ("plan", |header| header.plan_digest = [7; 32]),
+            ("key", |header| header.key_commitment = [7; 32]),
+            ("stream version", |header| header.stream_version += 1),
+        ];
+        for (name, change) in changes {
+            let mut job = Job::new();
+            job.store(1, &plan(1.0), 5, change).await;
+            let recipe = job.recipe(&plan(1.0));
+            let read = from_checkpoint(&job.grant.pieces, &job.grant, &recipe, &limits()).await;
+            let error = read.err().unwrap().to_string();
+            assert!(error.contains(&format!("of another {name}")), "{error}");
+            assert_eq!(job.restored().await, 0, "{name}");
+        }
+        let mut job = Job::new();
+        job.store(1, &plan(2.0), 5, |_| ()).await;
+        assert_eq!(job.restored().await, 0, "a real checkpoint of another plan");
+        // A name that another job's key sealed.
+        job.grant.pieces.clear();
+        job.store(2, &plan(1.0), 5, |_| ()).await;
+        let other = Recipe::new(&plan(1.0), &job.key, &JobId::new("k").unwrap(), 0).unwrap();
+        let read = from_checkpoint(&job.grant.pieces, &job.grant, &other, &limits()).await;
+        assert!(read.err().unwrap().to_string().contains("another key"));
+    }
 }

@@ -8,16 +8,17 @@ use std::{
     time::Duration,
 };
 
-use ledger::{CheckpointStore, ShardHeader, Written};
-use proto::{ElementType, JobId, ReleaseKey, Result, RowRange, ServiceError, model::FetchSlice, pb};
+use proto::{JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
+    clerk::Clerk,
     delivery::{Delivery, Slice},
     leases::Leases,
+    marks::Released,
     metric_definitions as metric,
     regions::Regions,
-    row::Row,
+    snapshot::{self, Snapshot},
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -67,71 +68,50 @@ impl NoiseService {
         }
         let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms, element, target } =
             request;
-        let (shard, release_key) = self.leases.shard(&job, shard, lease_epoch)?;
+        let (shard, clerk) = self.leases.shard(&job, shard, lease_epoch).or_else(|error| {
+            // A lease that ended with its branch says so.
+            Err(self.leases.superseded(&job, branch).unwrap_or(error))
+        })?;
         let grant = shard.grant();
         if !grant.range.contains(&range) {
             let allowed = format!("within the shard's {}", grant.range);
             return Err(ServiceError::invalid("range", range, allowed));
         }
-        if branch != grant.branch {
-            return Err(ServiceError::invalid("branch", branch, grant.branch.to_string()));
+        if branch < grant.branch() {
+            return Err(self.leases.superseded(&job, branch).unwrap_or(ServiceError::Draining));
         }
-        check_tokens(&release_key, &job, branch, rows, &tokens)?;
+        if branch > grant.branch() {
+            return Err(ServiceError::invalid("branch", branch, grant.branch().to_string()));
+        }
+        check_tokens(&clerk, &job, branch, rows, &tokens)?;
+        let released = rows.as_range().zip(&tokens).map(|(row, token)| Released {
+            branch: grant.lineage.branch_of(row),
+            row,
+            commitment: token.commitment,
+        });
+        let released: Vec<_> = released.collect();
+        self.leases.marks.check(&job, branch, &released)?;
         let wait = deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis).min(MAX_DEADLINE);
         let destination =
             target.map(|target| self.regions.destination(target, rows, range, element)).transpose()?;
-        Ok(Slice { shard, rows, range, element, destination, deadline: Instant::now() + wait })
+        Ok(Slice { shard, rows, released, range, element, destination, deadline: Instant::now() + wait })
     }
 
-    /// Writes the shard's state and the rows made ahead of release; making goes on afterwards.
-    pub async fn snapshot(
-        &self,
-        job: &JobId,
-        shard: u32,
-        epoch: u64,
-        object: &str,
-    ) -> Result<(u64, Written)> {
-        let started = Instant::now();
+    /// Writes the shard's state and the rows made ahead of release; making goes on meanwhile.
+    pub async fn snapshot(&self, job: &JobId, shard: u32, epoch: u64, object: &str) -> Result<Snapshot> {
         let (shard, _) = self.leases.shard(job, shard, epoch).inspect_err(count)?;
-        let grant = shard.grant();
-        if grant.store_url.is_empty() {
-            return Err(ServiceError::Unavailable { what: "a checkpoint store".into() });
-        }
-        let store = CheckpointStore::open(&grant.store_url)?;
-        let generator = shard.generator.lock().await;
-        let (generator, recipe) = match (generator.as_ref(), shard.recipe()) {
-            (Some(generator), Some(recipe)) => (generator, recipe),
-            _ => return Err(ServiceError::Restoring { job: job.to_string(), shard: grant.shard }),
-        };
-        let (window_start, rows) = shard.window_rows();
-        let header = ShardHeader {
-            job: job.to_string(),
-            branch: grant.branch,
-            plan_digest: grant.plan_digest,
-            key_commitment: grant.key_commitment,
-            stream_version: noise_kernel::STREAM_VERSION,
-            range: grant.range,
-            next_row: generator.next_row(),
-            window_start: if rows.is_empty() { generator.next_row() } else { window_start },
-            block_state_len: (recipe.slots * noise_kernel::BLOCK) as u64,
-            element: ElementType::F32,
-        };
-        let next_row = header.next_row;
-        let rows: Vec<&[f32]> = rows.iter().map(Row::values).collect();
-        let written = store.write_shard(object, header, generator.state(), &rows).await?;
-        metrics::histogram!(metric::SNAPSHOT_SECONDS).record(started.elapsed());
-        Ok((next_row, written))
+        snapshot::take(&shard, &self.leases.limits, object).await.inspect_err(count)
     }
 }
 
 fn check_tokens(
-    key: &ReleaseKey,
+    clerk: &Clerk,
     job: &JobId,
     branch: u64,
     rows: RowRange,
     tokens: &[proto::ReleaseToken],
 ) -> Result<()> {
-    rows.as_range().zip(tokens).try_for_each(|(row, token)| key.verify(job, branch, row, token))
+    rows.as_range().zip(tokens).try_for_each(|(row, token)| clerk.check(job, branch, row, token))
 }
 
 fn count(error: &ServiceError) {

@@ -53,8 +53,10 @@ pub struct Shard {
     changed: Notify,
     /// More rows are wanted.
     demand: Notify,
-    /// Held while rows are made and while a snapshot is taken.
-    pub generator: tokio::sync::Mutex<Option<Generator>>,
+    /// Held while rows are made and while a snapshot copies the state.
+    pub generator: Arc<tokio::sync::Mutex<Option<Generator>>>,
+    /// Bits of the seconds that one row took lately; 0 before the first.
+    row_seconds: AtomicU64,
     /// The lease is gone: stop making, stop serving.
     pub cancelled: CancellationToken,
 }
@@ -78,7 +80,8 @@ impl Shard {
             rows: Mutex::new(rows),
             changed: Notify::new(),
             demand: Notify::new(),
-            generator: tokio::sync::Mutex::new(None),
+            generator: Arc::default(),
+            row_seconds: AtomicU64::new(0),
             cancelled: CancellationToken::new(),
         })
     }
@@ -142,6 +145,19 @@ impl Shard {
 
     pub fn released(&self) -> u64 {
         self.rows().released
+    }
+
+    /// Notes how long a batch took.
+    pub fn rows_took(&self, rows: u64, time: Duration) {
+        let (before, now) = (self.row_time().as_secs_f64(), time.as_secs_f64() / rows.max(1) as f64);
+        let smoothed = if before == 0.0 { now } else { before + (now - before) / 4.0 };
+        self.row_seconds.store(smoothed.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Time to make one row, lately; zero before the first.
+    pub fn row_time(&self) -> Duration {
+        let seconds = f64::from_bits(self.row_seconds.load(Ordering::Relaxed));
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
     /// State and past normals.
@@ -308,7 +324,7 @@ mod tests {
     fn shard() -> Arc<Shard> {
         Shard::new(LeaseGrant {
             job: JobId::new("j").unwrap(),
-            branch: 0,
+            lineage: proto::Lineage::default(),
             shard: 0,
             range: CoordinateRange { start: 0, end: 4 },
             epoch: 1,

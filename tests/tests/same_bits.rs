@@ -121,7 +121,7 @@ fn a_damaged_checkpoint_is_noticed_and_the_key_suffices() {
     rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
     assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
     let log = std::fs::read_to_string(cluster.cluster.worker(0).unwrap().log()).unwrap();
-    assert!(log.contains("replaying from the key"), "the damage must be reported:\n{log}");
+    assert!(log.contains("checkpoint not usable"), "the damage must be reported:\n{log}");
 }
 
 /// Flips one bit in the middle of every shard object.

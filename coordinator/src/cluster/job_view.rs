@@ -7,6 +7,7 @@ use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
 use super::LeaseReport;
+use crate::pace::Cost;
 
 #[derive(Debug)]
 pub struct JobView {
@@ -15,10 +16,14 @@ pub struct JobView {
     /// State and output of one coordinate: what a shard weighs.
     pub bytes_per_coordinate: u64,
     pub bound: BindingSummary,
-    /// The newest checkpoint that workers may restore from.
-    pub newest: Option<CheckpointRecord>,
+    /// Checkpoints that workers may restore from, newest first.
+    pub checkpoints: Vec<CheckpointRecord>,
     /// When the newest was written, and the next row to bind then; `None` where that was before this process.
     pub written: Option<(Instant, u64)>,
+    /// When a checkpoint was last begun, or the job came.
+    pub attempted: Instant,
+    /// What the last one showed.
+    pub cost: Option<Cost>,
     /// Held while a checkpoint of this job is written: one at a time.
     pub checkpointing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -45,8 +50,10 @@ impl JobView {
             shards: shards.into_iter().map(ShardView::new).collect(),
             bytes_per_coordinate,
             bound: BindingSummary::default(),
-            newest: None,
+            checkpoints: Vec::new(),
             written: None,
+            attempted: Instant::now(),
+            cost: None,
             checkpointing: Arc::default(),
         }
     }
@@ -54,6 +61,11 @@ impl JobView {
     /// Finished jobs still serve the rows that are bound.
     pub fn is_served(&self) -> bool {
         self.record.state != JobState::Destroyed
+    }
+
+    /// A shard of the job weighs its rows alone.
+    pub fn is_stateless(&self) -> bool {
+        self.bytes_per_coordinate <= 4
     }
 
     pub fn shard_bytes(&self, range: CoordinateRange) -> u64 {
@@ -95,6 +107,7 @@ impl JobView {
             shards_ready: self.shards.iter().filter(|shard| shard.is_ready).count() as u32,
             rows_bound: self.bound.rows_bound,
             next_row: self.bound.next_row,
+            lineage: (&record.lineage).into(),
         }
     }
 }

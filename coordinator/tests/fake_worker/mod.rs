@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use client::Connections;
-use ledger::{CheckpointStore, ShardHeader};
+use ledger::{CheckpointKey, CheckpointStore, ShardHeader};
 use proto::model::{FetchSlice, LeaseGrant};
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use proto::{ElementType, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, chunk_of};
@@ -85,6 +85,7 @@ impl FakeWorker {
             protocol_version: PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,
             incarnation: self.incarnation.to_vec(),
+            marks: vec![],
         }
     }
 
@@ -98,7 +99,7 @@ impl FakeWorker {
             ..pb::LeaseStatus::default()
         });
         let (worker, incarnation) = (self.name.clone(), self.incarnation.to_vec());
-        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect() }
+        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect(), marks: vec![] }
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
@@ -139,7 +140,7 @@ impl FakeWorker {
         let lease = self.lease(&request.job, request.shard, request.lease_epoch)?;
         let header = ShardHeader {
             job: request.job,
-            branch: lease.branch,
+            branch: lease.branch(),
             plan_digest: lease.plan_digest,
             key_commitment: lease.key_commitment,
             stream_version: plan::STREAM_VERSION,
@@ -151,8 +152,10 @@ impl FakeWorker {
         };
         let state = vec![0.5; lease.range.len().div_ceil(512) as usize];
         let store = CheckpointStore::open(&lease.store_url)?;
-        let written = store.write_shard(&request.object, header, &state, &[]).await?;
-        Ok(pb::SnapshotResponse { next_row: 3, bytes: written.bytes, sha256: written.sha256.to_vec() })
+        let key = CheckpointKey::new(&[5; 32]);
+        let written = store.write_shard(&request.object, header, &key, (state, vec![])).await?;
+        let (bytes, sha256) = (written.bytes, written.sha256.to_vec());
+        Ok(pb::SnapshotResponse { next_row: 3, bytes, sha256, ..pb::SnapshotResponse::default() })
     }
 }
 

@@ -35,11 +35,14 @@ impl shards_server::Shards for Shards {
     ) -> Result<Response<pb::SnapshotResponse>, Status> {
         let pb::SnapshotRequest { job, shard, lease_epoch, object } = request.into_inner();
         let job = JobId::new(job).map_err(ServiceError::from)?;
-        let (next_row, written) = self.0.snapshot(&job, shard, lease_epoch, &object).await?;
+        let taken = self.0.snapshot(&job, shard, lease_epoch, &object).await?;
         Ok(Response::new(pb::SnapshotResponse {
-            next_row,
-            bytes: written.bytes,
-            sha256: written.sha256.to_vec(),
+            next_row: taken.next_row,
+            bytes: taken.written.bytes,
+            sha256: taken.written.sha256.to_vec(),
+            seconds: taken.took.as_secs_f64(),
+            held_seconds: taken.held.as_secs_f64(),
+            row_seconds: taken.row.as_secs_f64(),
         }))
     }
 }

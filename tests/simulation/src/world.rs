@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use coordinator::Settings;
-use ledger::Ledger;
+use coordinator::pace::{Expectations, Schedule};
+use ledger::{Ledger, PlainHttp};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -74,10 +75,13 @@ impl World {
         Settings {
             data_dir: Path::new("/simulated").to_owned(),
             checkpoint_url: self.store.as_ref().map(url),
-            checkpoint_interval: Duration::ZERO,
+            checkpoint_schedule: Schedule::Never,
+            expectations: Expectations { between_failures: Duration::ZERO, longest_replay: Duration::ZERO },
+            s3_plain_http: PlainHttp::Refused,
             keep_checkpoints: 2,
             heartbeat: HEARTBEAT,
             lease_ttl: LEASE_TTL,
+            token_ttl: Duration::from_secs(3600),
             fetch_deadline: Duration::from_secs(5),
         }
     }
