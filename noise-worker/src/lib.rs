@@ -20,6 +20,8 @@ mod restore;
 mod row;
 mod service;
 mod shard;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 use std::{sync::Arc, time::Duration};
