@@ -75,7 +75,9 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<bool> {
     let (began, limit) = (Instant::now(), Duration::from_secs_f64(cli.minutes * 60.0));
-    let last = std::env::temp_dir().join(format!("fuzz-{}-{}.last", target.name, std::process::id()));
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let last = folder.join(format!("fuzz-{}-{}.last", target.name, std::process::id()));
     let bar = ProgressBar::new(limit.as_secs());
     let style = ProgressStyle::with_template("{prefix:14} {bar:30} {pos}/{len} s {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

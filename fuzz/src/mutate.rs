@@ -56,7 +56,10 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
     let at = place(bytes, dice);
     let edge = dice.pick(&EDGES).wrapping_add(dice.below(3)).wrapping_sub(1);
     match dice.below(13) {
-        0 => put(bytes, at, &[bytes.get(at).copied().unwrap_or(0) ^ 1 << dice.below(8)]),
+        0 => {
+            let flipped = bytes.get(at).copied().unwrap_or(0) ^ (1 << dice.below(8));
+            put(bytes, at, &[flipped]);
+        }
         1 => put(bytes, at, &[dice.roll() as u8]),
         2 => put(bytes, at, &(edge as u32).to_le_bytes()),
         3 => put(bytes, at, &edge.to_le_bytes()),

@@ -81,9 +81,14 @@ fn ledger(bytes: &[u8]) -> String {
         }
         Err(error) => {
             assert!(fs::read(&path).is_ok_and(|left| left == bytes), "a refused ledger was changed");
-            words(error)
+            without(&folder, error)
         }
     }
+}
+
+/// An error's words but for the folder, which is another each time.
+fn without(folder: &TempDir, error: impl std::fmt::Display) -> String {
+    words(error.to_string().replace(&folder.path().display().to_string(), ""))
 }
 
 fn runtime() -> Runtime {
@@ -194,6 +199,6 @@ fn npy(bytes: &[u8]) -> String {
             reader.read(&mut vec![0.0; count as usize]).expect("all numbers are there");
             "ok".into()
         }
-        Err(error) => words(format!("{error:#}")),
+        Err(error) => without(&folder, format!("{error:#}")),
     }
 }

@@ -152,7 +152,7 @@ impl Failover {
     /// Kills the worker while all is well, and waits until all is well again.
     fn kill(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<(Duration, Duration)> {
         self.fetch(dice)?;
-        self.runtime.block_on(self.client.jobs().checkpoint(&self.job)).context("a checkpoint")?;
+        self.runtime.block_on(checkpoint(&self.client, &self.job))?;
         let endpoint = self.cluster.worker(worker).context("the worker runs")?.grpc().to_owned();
         let began = Instant::now();
         self.cluster.kill_worker(worker)?;
@@ -213,6 +213,19 @@ async fn gone(client: Client, job: JobId, endpoint: String, began: Instant) -> a
         }
         ensure!(began.elapsed() < PATIENCE, "{endpoint} is still in the routing after {PATIENCE:?}");
         sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A worker that has come back is still being given shards: until that is over there is no checkpoint.
+async fn checkpoint(client: &Client, job: &JobId) -> anyhow::Result<()> {
+    let began = Instant::now();
+    loop {
+        match client.jobs().checkpoint(job).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.retry_safe() && began.elapsed() < PATIENCE => {}
+            Err(error) => return Err(error).context("a checkpoint"),
+        }
+        sleep(Duration::from_millis(100)).await;
     }
 }
 

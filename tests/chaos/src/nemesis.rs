@@ -1,6 +1,6 @@
 //! One fault a round, then its end.
 
-use std::{fmt, fs, path::PathBuf, str::FromStr, thread::sleep};
+use std::{fmt, fs, path::PathBuf, str::FromStr, thread::sleep, time::Duration};
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
@@ -30,6 +30,8 @@ pub enum Fault {
     Partition,
     OneWay,
     SlowLink,
+    /// No fault that the service survives: shows that a lost binding is seen. In no list.
+    Rollback,
 }
 
 impl Fault {
@@ -95,6 +97,7 @@ impl Nemesis<'_> {
             Fault::LedgerDamage => self.ledger_damage(dice),
             Fault::CheckpointDamage => self.checkpoint_damage(dice),
             Fault::Partition | Fault::OneWay | Fault::SlowLink => self.network(fault, worker, dice),
+            Fault::Rollback => self.rollback(),
         };
         let done = done?;
         self.cluster.mend()?;
@@ -181,6 +184,20 @@ impl Nemesis<'_> {
                 Ok(format!("ledger: {what}; refused"))
             }
         }
+    }
+
+    /// Puts the ledger back to what it was before the jobs went on.
+    fn rollback(&mut self) -> anyhow::Result<String> {
+        self.cluster.kill_coordinator();
+        let old = fs::read(self.ledger())?;
+        let before = self.session.history.rows();
+        self.cluster.mend()?;
+        while self.session.history.rows() < before + 10 {
+            sleep(Duration::from_millis(20));
+        }
+        self.cluster.kill_coordinator();
+        fs::write(self.ledger(), old)?;
+        Ok("ledger put back to an earlier moment".into())
     }
 
     /// All pieces and manifests of all jobs, while no worker has its state in memory.
