@@ -13,7 +13,8 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-avx512 test-long audit demo bench clean
+.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-avx512 test-long simulate flood audit
+.PHONY: demo bench clean
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -61,6 +62,13 @@ test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
 	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
+
+flood: export COUNT ?= 1000
+flood: build ## an honest job beside COUNT attackers of each kind: one line of figures each
+	cargo nextest run --release -p tests --locked --no-capture -E 'test(an_honest_job_goes_on)'
+
+simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events
+	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),1000))
 
 chaos: ## COUNT rounds (200) of real faults on a real cluster, from seed FIRST (0), or the round of SEED alone
 	cargo build --release --locked -p rustle -p chaos

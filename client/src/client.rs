@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
+use node::tls::Expected;
 use node::trace_context::TraceContext;
 use proto::{
     Commitment, CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange,
@@ -55,7 +56,7 @@ impl Client {
     }
 
     pub fn with_connections(coordinator: &str, connections: Connections) -> Result<Self> {
-        connections.channel(coordinator)?;
+        connections.channel(coordinator, Expected::Coordinator)?;
         Ok(Self { coordinator: coordinator.to_owned(), connections, routings: RoutingCache::default() })
     }
 

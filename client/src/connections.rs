@@ -1,6 +1,6 @@
 //! One HTTP/2 connection an endpoint, opened on first use and shared by every call.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
+use node::dial::{CallInterceptor, DialError, Dialing, is_unix};
 use node::local_socket::host_id;
-use node::trace_propagation::TraceInterceptor;
+use node::tls::Expected;
 use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
     workers_client::WorkersClient,
@@ -41,23 +42,26 @@ impl Default for Tuning {
     }
 }
 
-/// Every call carries the caller's trace.
-pub type Traced = InterceptedService<Channel, TraceInterceptor>;
+/// Every call carries the caller's trace, and to a coordinator its token.
+pub type Traced = InterceptedService<Channel, CallInterceptor>;
 
 type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 
 /// Clones share their connections.
 #[derive(Clone)]
 pub struct Connections {
-    dialer: Dialer,
-    open: Arc<Mutex<HashMap<String, Channel>>>,
+    /// By other means than sockets.
+    dialer: Option<Dialer>,
+    dialing: Dialing,
+    /// In order, so that they close in the same order in every run.
+    open: Arc<Mutex<BTreeMap<(String, Expected), Channel>>>,
     host: Arc<str>,
     tuning: Tuning,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Self::with_dialer(|endpoint| endpoint.connect_lazy())
+        Self::dialing(Dialing::default())
     }
 }
 
@@ -74,8 +78,13 @@ impl Connections {
 
     /// Dials by other means than sockets: simulations.
     pub fn with_dialer(dialer: impl Fn(Endpoint) -> Channel + Send + Sync + 'static) -> Self {
+        Self { dialer: Some(Arc::new(dialer)), ..Self::default() }
+    }
+
+    pub fn dialing(dialing: Dialing) -> Self {
         Self {
-            dialer: Arc::new(dialer),
+            dialer: None,
+            dialing,
             open: Arc::default(),
             host: host_id().into(),
             tuning: Tuning::default(),
@@ -92,13 +101,18 @@ impl Connections {
     }
 
     /// Connects on the first call through it. Must be called inside a tokio runtime.
-    pub fn channel(&self, endpoint: &str) -> Result<Channel> {
+    pub fn channel(&self, endpoint: &str, expected: Expected) -> Result<Channel> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(channel) = open.get(endpoint) {
+        let key = (endpoint.to_owned(), expected);
+        if let Some(channel) = open.get(&key) {
             return Ok(channel.clone());
         }
-        let channel = (self.dialer)(configured(endpoint, self.tuning)?);
-        open.insert(endpoint.to_owned(), channel.clone());
+        let configured = configured(endpoint, self.tuning)?;
+        let channel = match &self.dialer {
+            Some(dialer) => dialer(configured),
+            None => self.dialing.connect(endpoint, configured, expected).map_err(refused)?,
+        };
+        open.insert(key, channel.clone());
         Ok(channel)
     }
 
@@ -110,53 +124,68 @@ impl Connections {
     }
 
     fn answers(&self, endpoint: &str) -> bool {
-        let is_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(endpoint);
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = open.contains_key(&(endpoint.to_owned(), Expected::Worker));
+        drop(open);
         is_open || endpoint.strip_prefix("unix://").is_some_and(|path| UnixStream::connect(path).is_ok())
     }
 
     /// The next call dials anew: after a transport failure, and so that endpoints that are gone don't pile up.
     pub fn forget(&self, endpoint: &str) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(endpoint);
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(open, _), _| open != endpoint);
     }
 
     pub(crate) fn traced(&self, endpoint: &str) -> Result<Traced> {
-        Ok(InterceptedService::new(self.channel(endpoint)?, TraceInterceptor))
+        self.calling(endpoint, Expected::Worker)
+    }
+
+    fn coordinator(&self, endpoint: &str) -> Result<Traced> {
+        self.calling(endpoint, Expected::Coordinator)
+    }
+
+    fn calling(&self, endpoint: &str, expected: Expected) -> Result<Traced> {
+        let channel = self.channel(endpoint, expected)?;
+        Ok(InterceptedService::new(channel, self.dialing.interceptor(expected)))
     }
 
     pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Traced>> {
-        Ok(ShardsClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
+        Ok(ShardsClient::new(self.traced(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
     pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Traced>> {
-        Ok(NoiseClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
+        Ok(NoiseClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
     pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Traced>> {
-        Ok(JobsClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
+        Ok(JobsClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
     pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Traced>> {
-        Ok(WorkersClient::with_interceptor(self.channel(endpoint)?, TraceInterceptor)
+        Ok(WorkersClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 }
 
+fn refused(error: DialError) -> ServiceError {
+    ServiceError::invalid("endpoint", format!("{:?}", error.endpoint), error.allowed)
+}
+
 fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint> {
-    let refused =
-        || ServiceError::invalid("endpoint", format!("{endpoint:?}"), "http://host:port or unix:///path");
+    let allowed = "http://host:port, https://host:port or unix:///path";
+    let refused = || ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed);
     let parsed = Endpoint::from_shared(endpoint.to_owned()).map_err(|_| refused())?;
-    let is_local = endpoint.strip_prefix("unix://").is_some_and(|path| path.starts_with('/'));
-    let parsed = match is_local {
+    let is_tcp = endpoint.starts_with("http://") || endpoint.starts_with("https://");
+    let parsed = match is_unix(endpoint) {
         // The authority that other gRPC servers expect over a Unix socket.
         true => parsed.origin(Uri::from_static("http://localhost")),
-        false if endpoint.starts_with("http://") && parsed.uri().host().is_some() => parsed,
+        false if is_tcp && parsed.uri().host().is_some() => parsed,
         false => return Err(refused()),
     };
     Ok(parsed
@@ -187,15 +216,30 @@ mod tests {
     #[tokio::test]
     async fn connections_are_lazy_shared_and_checked() {
         let connections = Connections::new();
-        connections.channel("http://127.0.0.1:9").unwrap();
-        connections.channel("http://127.0.0.1:9").unwrap();
+        let channel = |endpoint| connections.channel(endpoint, Expected::Coordinator);
+        channel("http://127.0.0.1:9").unwrap();
+        channel("http://127.0.0.1:9").unwrap();
         assert_eq!(connections.open.lock().unwrap().len(), 1);
         connections.forget("http://127.0.0.1:9");
         assert!(connections.open.lock().unwrap().is_empty());
-        connections.channel("unix:///tmp/none").unwrap();
+        channel("unix:///tmp/none").unwrap();
+        channel("http://[::1]:9").unwrap();
         for bad in ["", "127.0.0.1:9", "ftp://x:1", "http://", "a b", "unix:x", "unix://x"] {
-            assert!(matches!(connections.channel(bad), Err(ServiceError::InvalidArgument { .. })), "{bad:?}");
+            assert!(matches!(channel(bad), Err(ServiceError::InvalidArgument { .. })), "{bad:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn beyond_this_host_there_is_tls_or_a_flag() {
+        let plain = Connections::new();
+        for remote in
+            ["http://10.0.0.1:7", "http://node-1:7", "http://[2001:db8::1]:7", "https://127.0.0.1:7"]
+        {
+            let error = plain.channel(remote, Expected::Worker).unwrap_err().to_string();
+            assert!(error.contains("--tls-dir") && error.contains(remote), "{error}");
+        }
+        let insecure = Connections::dialing(Dialing { insecure: true, ..Dialing::default() });
+        insecure.channel("http://10.0.0.1:7", Expected::Worker).unwrap();
     }
 
     #[tokio::test]

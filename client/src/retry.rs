@@ -52,17 +52,12 @@ impl Delays {
     pub fn next_delay(&mut self) -> Duration {
         let longest = self.longest;
         self.longest = longest.saturating_mul(2).min(self.cap);
-        jittered(longest, random_fraction())
+        jittered(longest, node::entropy::fraction())
     }
 }
 
 fn jittered(longest: Duration, fraction: f64) -> Duration {
     longest / 2 + (longest / 2).mul_f64(fraction.clamp(0.0, 1.0))
-}
-
-/// A host without random bytes gets the longest delay: nothing depends on jitter.
-fn random_fraction() -> f64 {
-    getrandom::u32().map_or(1.0, |bits| f64::from(bits) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]

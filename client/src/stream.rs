@@ -86,6 +86,7 @@ impl Fetch {
         let chunks = self.shared.chunks.clone();
         let deadline = self.shared.deadline;
         let outcome = tokio::select! {
+            biased;
             // Nobody waits for the rest.
             () = chunks.closed() => return,
             outcome = timeout_at(deadline, self.fetch_all()) => outcome,
@@ -106,6 +107,7 @@ impl Fetch {
         let mut retry_at = Instant::now() + self.delays.next_delay();
         while !(self.pending.is_empty() && self.slices.is_empty()) {
             tokio::select! {
+                biased;
                 Some(ended) = self.slices.join_next() => {
                     let failed = self.slice_ended(ended.map_err(ServiceError::internal)?)?;
                     if failed {

@@ -37,7 +37,7 @@ pub async fn with_ledger<T: Send + 'static>(
     call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T> {
     let ledger = ledger.clone();
-    let outcome = tokio::task::spawn_blocking(move || call(&ledger)).await.map_err(ServiceError::internal)?;
+    let outcome = node::blocking::run(move || call(&ledger)).await.map_err(ServiceError::internal)?;
     outcome.map_err(|error| {
         let error = ServiceError::from(error);
         if let ServiceError::Store { reason } = &error {

@@ -185,11 +185,13 @@ impl Coordinator {
         ticks.reset();
         loop {
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
             }
             for job in self.jobs_due() {
                 tokio::select! {
+                    biased;
                     () = shutdown.cancelled() => return,
                     // The failure is logged and counted where it happens.
                     _logged = self.checkpoint(&job) => {}

@@ -10,9 +10,9 @@ use anyhow::{Context, anyhow, ensure};
 use node::listen::bind_loopback_checked;
 use node::listener::{ListenAddress, Listener};
 use node::quantities::parse_duration;
+use node::security::{Secured, Security, SecurityArgs};
 use node::settings::{Layers, Setting, SettingError};
 use tokio::net::TcpListener;
-use tracing::warn;
 use url::Url;
 
 /// The flags; whatever is not given comes from the environment, the file or the default.
@@ -48,9 +48,11 @@ pub struct CoordinatorArgs {
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
-    /// Listen where other hosts can connect, although nothing here authenticates them
-    #[arg(long)]
-    pub allow_public: bool,
+    /// File of token digests, one JSON object a line: callers then show a token or a certificate
+    #[arg(long, value_name = "FILE")]
+    pub tokens_file: Option<String>,
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// TOML file of settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -74,7 +76,8 @@ pub struct Settings {
 pub struct Options {
     pub listen: ListenAddress,
     pub metrics_listen: SocketAddr,
-    pub allow_public: bool,
+    pub security: Security,
+    pub tokens_file: Option<PathBuf>,
     pub ready_file: Option<PathBuf>,
     pub settings: Settings,
 }
@@ -85,6 +88,7 @@ pub struct CoordinatorConfig {
     pub settings: Settings,
     pub listener: Listener,
     pub metrics_listener: TcpListener,
+    pub security: Secured,
     pub ready_file: Option<PathBuf>,
 }
 
@@ -121,8 +125,8 @@ impl CoordinatorArgs {
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
-        let allow_public = self.allow_public.then(|| "true".to_owned());
-        let allow_public = layer.with_default("allow_public", allow_public, false, bool::from_str)?;
+        let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
+        let security = self.security.resolve(layer)?;
         ensure!(
             heartbeat >= Duration::from_millis(10),
             "heartbeat is {heartbeat:?}; allowed: 10ms or longer"
@@ -140,21 +144,20 @@ impl CoordinatorArgs {
             lease_ttl,
             fetch_deadline,
         };
-        Ok((Options { listen, metrics_listen, allow_public, ready_file, settings }, layers.finish()?))
+        let options = Options { listen, metrics_listen, security, tokens_file, ready_file, settings };
+        Ok((options, layers.finish()?))
     }
 }
 
 impl Options {
-    /// Takes both addresses. Others than loopback only with `allow_public`.
+    /// Takes both addresses. Others than loopback only with TLS or `insecure_listen`; metrics are never over TLS.
     pub async fn bind(self) -> anyhow::Result<CoordinatorConfig> {
-        let Options { listen, metrics_listen, allow_public, ready_file, settings } = self;
-        let hint = "--allow-public permits addresses that other hosts can reach";
-        let listener = listen.bind(allow_public).await.context(hint)?;
-        let metrics_listener = bind_loopback_checked(metrics_listen, allow_public).await.context(hint)?;
-        for address in [listen, ListenAddress::Tcp(metrics_listen)].iter().filter(|at| at.is_public()) {
-            warn!(%address, "other hosts can reach this address, and nothing here authenticates or encrypts");
-        }
-        Ok(CoordinatorConfig { settings, listener, metrics_listener, ready_file })
+        let Options { listen, metrics_listen, security, tokens_file, ready_file, settings } = self;
+        let security = security.enforce(tokens_file.as_deref())?;
+        let listener = listen.bind(security.may_leave_host()).await.context("listen")?;
+        let metrics_listener =
+            bind_loopback_checked(metrics_listen, security.insecure).await.context("metrics_listen")?;
+        Ok(CoordinatorConfig { settings, listener, metrics_listener, security, ready_file })
     }
 }
 
@@ -193,7 +196,8 @@ mod tests {
         assert_eq!(options.listen, "127.0.0.1:7300".parse().unwrap());
         assert_eq!(options.settings.checkpoint_url.as_deref(), Some("file:///data/checkpoints"));
         assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
-        assert!(!options.allow_public && options.ready_file.is_none());
+        assert!(!options.security.insecure_listen && options.ready_file.is_none());
+        assert_eq!(options.security.limits, node::limits::Limits::default());
     }
 
     #[test]
@@ -222,13 +226,13 @@ mod tests {
 
     #[tokio::test]
     async fn public_addresses_need_the_flag() {
-        let options = |allow_public| {
-            let args =
-                CoordinatorArgs { listen: Some("0.0.0.0:0".into()), allow_public, ..Default::default() };
+        let options = |insecure_listen| {
+            let security = SecurityArgs { insecure_listen, ..Default::default() };
+            let args = CoordinatorArgs { listen: Some("0.0.0.0:0".into()), security, ..Default::default() };
             resolve(args, &[]).unwrap()
         };
         let error = format!("{:#}", options(false).bind().await.unwrap_err());
-        assert!(error.contains("--allow-public"), "{error}");
+        assert!(error.contains("--insecure-listen"), "{error}");
         options(true).bind().await.unwrap();
     }
 }

@@ -34,9 +34,13 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the ledger, takes a new epoch, and reads every job. Blocks.
-    pub fn open(settings: Settings, connections: Connections, stop: Stop) -> anyhow::Result<Self> {
-        let ledger = Ledger::open(&settings.data_dir.join("ledger.redb"))?;
+    /// Takes a new epoch, and reads every job. Blocks.
+    pub fn open(
+        ledger: Ledger,
+        settings: Settings,
+        connections: Connections,
+        stop: Stop,
+    ) -> anyhow::Result<Self> {
         let store = settings.checkpoint_url.as_deref().map(CheckpointStore::open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
         let mut cluster = Cluster::new(settings.lease_ttl);

@@ -25,4 +25,4 @@ mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use metric_definitions::{DEFINITIONS, describe_metrics};
-pub use run::{run, run_with};
+pub use run::{run, run_over, run_with};

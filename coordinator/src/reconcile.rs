@@ -21,6 +21,7 @@ impl Coordinator {
         let mut last_seen = Instant::now();
         loop {
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
                 () = self.nudge.notified() => {}
                 _ = ticks.tick() => {}

@@ -1,19 +1,25 @@
 //! Start and end of a coordinator.
 
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::Connections;
+use futures::Stream;
+use ledger::Ledger;
 use node::build_info::record_build_info;
 use node::metrics_endpoint::MetricsEndpoint;
 use node::readiness::Readiness;
 use node::ready_file::ReadyFile;
 use node::recorder::install_recorder;
+use node::security::Secured;
 use node::shutdown::drain;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
 use crate::blocking::Stop;
@@ -25,7 +31,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Runs until `shutdown` is cancelled, or until the ledger can't be trusted any more, which is an error.
 pub async fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> anyhow::Result<()> {
-    run_with(config, Connections::new(), shutdown).await
+    let connections = Connections::dialing(config.security.clone().into());
+    run_with(config, connections, shutdown).await
 }
 
 /// As [`run`], reaching workers through given connections.
@@ -34,7 +41,7 @@ pub async fn run_with(
     connections: Connections,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let CoordinatorConfig { settings, listener, metrics_listener, ready_file } = config;
+    let CoordinatorConfig { settings, listener, metrics_listener, security, ready_file } = config;
     let recorder = install_recorder()?;
     describe_metrics();
     record_build_info(env!("CARGO_PKG_VERSION"));
@@ -45,12 +52,13 @@ pub async fn run_with(
     // A child, so that a ledger that fails ends this coordinator and nothing else in the process.
     let shutdown = shutdown.child_token();
     let stop = Stop::new(shutdown.clone());
-    let opening = (settings, connections, stop.clone());
-    let coordinator = tokio::task::spawn_blocking(move || open(opening.0, opening.1, opening.2))
-        .await
-        .context("opening")??;
-    let coordinator = Arc::new(coordinator);
-    let (address, metrics_address) = (listener.endpoint()?, metrics_listener.local_addr()?);
+    let opening = stop.clone();
+    let coordinator = node::blocking::run(move || {
+        Coordinator::open(open_ledger(&settings.data_dir)?, settings, connections, opening)
+    });
+    let coordinator = Arc::new(coordinator.await.context("opening")??);
+    let (address, metrics_address) =
+        (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
     let watched = Arc::downgrade(&coordinator);
@@ -60,8 +68,7 @@ pub async fn run_with(
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
     tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
-    tasks.spawn(coordinator.clone().keep_reconciled(shutdown.clone()));
-    tasks.spawn(coordinator.clone().keep_checkpointing(shutdown.clone()));
+    keep_going(&coordinator, &tasks, &shutdown);
 
     readiness.set_ready();
     if let Some(path) = &ready_file {
@@ -69,7 +76,7 @@ pub async fn run_with(
         ReadyFile::new(address.clone(), metrics_address).write(path)?;
     }
     info!(%address, metrics = %metrics_address, epoch = coordinator.epoch, "coordinator ready");
-    let served = crate::grpc::serve(coordinator, listener, shutdown.clone()).await;
+    let served = crate::grpc::serve(coordinator, listener, &security, shutdown.clone()).await;
 
     readiness.set_not_ready("shutting down");
     metrics_shutdown.cancel();
@@ -80,19 +87,51 @@ pub async fn run_with(
         ReadyFile::clear(path)?;
     }
     served?;
+    ended(&stop)
+}
+
+/// As [`run`], on a ledger and connections that are given, without metrics: simulations.
+pub async fn run_over<C>(
+    settings: crate::Settings,
+    ledger: Ledger,
+    reaching: Connections,
+    accepting: impl Stream<Item = std::io::Result<C>>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let shutdown = shutdown.child_token();
+    let stop = Stop::new(shutdown.clone());
+    let opening = stop.clone();
+    let coordinator =
+        node::blocking::run(move || Coordinator::open(ledger, settings, reaching, opening)).await;
+    let coordinator = Arc::new(coordinator.context("opening")??);
+    let tasks = TaskTracker::new();
+    keep_going(&coordinator, &tasks, &shutdown);
+    crate::grpc::serve_over(coordinator, accepting, &Secured::default(), shutdown.clone()).await?;
+    drain(&shutdown, &tasks, DRAIN_DEADLINE).await?;
+    ended(&stop)
+}
+
+fn keep_going(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
+    tasks.spawn(coordinator.clone().keep_reconciled(shutdown.clone()));
+    tasks.spawn(coordinator.clone().keep_checkpointing(shutdown.clone()));
+}
+
+fn ended(stop: &Stop) -> anyhow::Result<()> {
     match stop.reason() {
         Some(reason) => bail!("the coordinator stopped: {reason}"),
         None => Ok(()),
     }
 }
 
-fn open(settings: crate::Settings, connections: Connections, stop: Stop) -> anyhow::Result<Coordinator> {
-    let folder = &settings.data_dir;
+fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {
     // What was bound to what is nobody else's to read.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("data folder {}", folder.display()))?;
-    Coordinator::open(settings, connections, stop)
+    Ok(Ledger::open(&folder.join("ledger.redb"))?)
 }

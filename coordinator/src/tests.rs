@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::Connections;
-use ledger::ShardRecord;
+use ledger::{Ledger, ShardRecord};
 use proto::model::{Bind, CreateJob, LeaseGrant, Register};
 use proto::{
     Commitment, CoordinateRange, Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, RowRange, ServiceError,
@@ -40,7 +40,8 @@ const TTL: Duration = Duration::from_secs(2);
 
 fn open(folder: &TempDir) -> Coordinator {
     let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
-    Coordinator::open(settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+    let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
+    Coordinator::open(ledger, settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
 }
 
 fn job() -> JobId {

@@ -52,7 +52,8 @@ impl Running {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let listener = Listener::Tcp(listener);
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = CoordinatorConfig { settings, listener, metrics_listener, ready_file: None };
+        let security = node::security::Secured::default();
+        let config = CoordinatorConfig { settings, listener, metrics_listener, security, ready_file: None };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(coordinator::run(config, shutdown.clone()));
         Self { url, shutdown, task }

@@ -54,4 +54,9 @@ impl Ledger {
     pub fn open(path: &Path) -> Result<Self> {
         Ok(Self { store: Arc::new(open::open(path)?), refusals: Default::default() })
     }
+
+    /// As [`Ledger::open`], on any store that keeps bytes: a simulated disk. Errors call it `path`.
+    pub fn open_on(disk: impl redb::StorageBackend, path: &Path) -> Result<Self> {
+        Ok(Self { store: Arc::new(open::open_on(disk, path)?), refusals: Default::default() })
+    }
 }

@@ -5,6 +5,7 @@
 //! under the lock; the file itself is opened only when the copy was whole.
 
 use std::{
+    fmt::Display,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Seek},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -59,7 +60,9 @@ fn begin(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let begun = write_empty(files::create_private_file(&draft)?).map_err(io::Error::other);
+    let file = files::create_private_file(&draft)?;
+    let begun = Database::builder().create_file(file).map_err(redb::Error::from);
+    let begun = begun.and_then(|db| begin_tables(&db)).map_err(io::Error::other);
     // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
     let linked = begun.and_then(|()| fs::hard_link(&draft, path));
     fs::remove_file(&draft)?;
@@ -69,9 +72,8 @@ fn begin(path: &Path) -> io::Result<()> {
     }
 }
 
-fn write_empty(file: File) -> Result<(), redb::Error> {
-    let db = Database::builder().create_file(file)?;
-    let transaction = begin_durable(&db)?;
+fn begin_tables(db: &Database) -> Result<(), redb::Error> {
+    let transaction = begin_durable(db)?;
     {
         transaction.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT)?;
         transaction.open_table(tables::JOBS)?;
@@ -82,6 +84,23 @@ fn write_empty(file: File) -> Result<(), redb::Error> {
         transaction.open_table(tables::CHECKPOINTS)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// As [`open`], on a store that is not a file; `path` is what errors call it. An empty one becomes a new ledger: where
+/// that stops half way, the store must be emptied again, as the draft of a file is.
+pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerError> {
+    let failed = |error: &dyn Display| LedgerError::Io { path: path.to_owned(), reason: error.to_string() };
+    let mut bytes = vec![0; disk.len().map_err(|error| failed(&error))? as usize];
+    let is_new = bytes.is_empty();
+    if !is_new {
+        disk.read(0, &mut bytes).map_err(|error| failed(&error))?;
+        check_copy(bytes, path)?;
+    }
+    let db = caught(|| Database::builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
+    if is_new {
+        begin_tables(&db).map_err(|error| failed(&error))?;
+    }
+    Ok(Store::new(db, path.to_owned()))
 }
 
 /// Checks the store's checksums, then our records against each other.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::entropy;
+
 /// A zero first delay would double to zero for ever and make a retry loop spin.
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -35,16 +37,7 @@ impl Iterator for Backoff {
     fn next(&mut self) -> Option<Duration> {
         let longest = self.next;
         self.next = longest.saturating_mul(2).min(self.cap);
-        Some(longest / 2 + (longest / 2).mul_f64(random_fraction()))
-    }
-}
-
-/// Uniform in `[0, 1)`. A host that gives no random bytes gets the longest delay instead of an error: jitter
-/// is a courtesy, and nothing depends on it.
-fn random_fraction() -> f64 {
-    match getrandom::u64() {
-        Ok(bits) => (bits >> 11) as f64 / (1u64 << 53) as f64,
-        Err(_) => 1.0,
+        Some(longest / 2 + (longest / 2).mul_f64(entropy::fraction()))
     }
 }
 

@@ -9,6 +9,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 use tracing::{Span, error};
 
+use crate::simulation;
 use crate::trace_context::TraceContext;
 
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,8 @@ pub enum CpuPoolError {
 /// A cheap handle: clones share the threads.
 #[derive(Clone)]
 pub struct CpuPool {
-    pool: Arc<ThreadPool>,
+    /// `None` in a simulation: work runs where it is asked for.
+    pool: Option<Arc<ThreadPool>>,
 }
 
 impl CpuPool {
@@ -58,6 +60,9 @@ impl CpuPool {
         if threads == 0 {
             return Err(CpuPoolError::NoThreads);
         }
+        if simulation::is_on() {
+            return Ok(CpuPool { pool: None });
+        }
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(move |index| format!("{name}-{index}"))
@@ -67,11 +72,11 @@ impl CpuPool {
             .panic_handler(|panic| error!(message = panic_message(&*panic), "panic on the pool"))
             .build()
             .map_err(|error| CpuPoolError::Start { threads, reason: error.to_string() })?;
-        Ok(CpuPool { pool: Arc::new(pool) })
+        Ok(CpuPool { pool: Some(Arc::new(pool)) })
     }
 
     pub fn threads(&self) -> usize {
-        self.pool.current_num_threads()
+        self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 
     /// Runs `work` on the pool, within the caller's span and trace. Parallel iterators in `work` use this
@@ -87,7 +92,7 @@ impl CpuPool {
         let (sender, receiver) = oneshot::channel();
         let span = Span::current();
         let trace = TraceContext::current();
-        self.pool.spawn(move || {
+        let work = move || {
             if sender.is_closed() {
                 return;
             }
@@ -98,7 +103,11 @@ impl CpuPool {
             }));
             // The receiver may have left meanwhile.
             let _ = sender.send(outcome);
-        });
+        };
+        match &self.pool {
+            Some(pool) => pool.spawn(work),
+            None => work(),
+        }
         match receiver.await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(panic)) => Err(CpuPoolError::Panicked { message: panic_message(&*panic) }),

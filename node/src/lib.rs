@@ -1,12 +1,21 @@
 //! What every process of the service shares: telemetry, tracing across calls, metrics and their endpoint,
-//! settings, shutdown, keys, and a pool for work that must not run on the async threads.
+//! settings, shutdown, keys, TLS, who may call what and how much, and a pool for work that must not run on the async threads.
 //!
 //! Architecture invariant: nothing here knows what the processes compute. This crate depends on none of ours.
 
 pub mod affinity;
+pub mod auth;
 pub mod backoff;
+pub mod blocking;
 pub mod build_info;
+pub mod connection;
 pub mod cpu_pool;
+pub mod dial;
+pub mod entropy;
+pub mod guard;
+pub mod hardening;
+pub mod incoming;
+pub mod limits;
 pub mod listen;
 pub mod listener;
 pub mod local_socket;
@@ -20,9 +29,12 @@ pub mod recorder;
 pub mod rpc_metrics;
 pub mod secret;
 pub mod secret_source;
+pub mod security;
 pub mod settings;
 pub mod shutdown;
+pub mod simulation;
 pub mod telemetry;
+pub mod tls;
 pub mod trace_context;
 pub mod trace_propagation;
 

@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "{address} is reachable from other hosts; allowed without the flag for public addresses: 127.0.0.0/8 \
-         and ::1"
+        "{address} is reachable from other hosts; allowed without TLS (--tls-dir): 127.0.0.0/8 and ::1, or \
+         anything with --insecure-listen"
     )]
     NotLoopback { address: SocketAddr },
     #[error("{address} is in use by another process; choose another port, or 0 to let the system choose")]
@@ -18,14 +18,14 @@ pub enum BindError {
     Other { address: SocketAddr, source: io::Error },
 }
 
-/// Binds `address`. Nothing here authenticates callers, so an address that other hosts can reach is refused
-/// unless `allow_public`. Port 0 lets the system choose: read it back with `local_addr`.
+/// Binds `address`. One that other hosts can reach is refused unless `may_leave_host`: there is TLS, or the operator
+/// does without. Port 0 lets the system choose: read it back with `local_addr`.
 pub async fn bind_loopback_checked(
     address: SocketAddr,
-    allow_public: bool,
+    may_leave_host: bool,
 ) -> Result<TcpListener, BindError> {
     // `to_canonical` sees through ::ffff:127.0.0.1, which is loopback too.
-    if !allow_public && !address.ip().to_canonical().is_loopback() {
+    if !may_leave_host && !address.ip().to_canonical().is_loopback() {
         return Err(BindError::NotLoopback { address });
     }
     TcpListener::bind(address).await.map_err(|source| match source.kind() {

@@ -57,9 +57,9 @@ impl ListenAddress {
     }
 
     /// Call inside a tokio runtime.
-    pub async fn bind(&self, allow_public: bool) -> Result<Listener, ListenError> {
+    pub async fn bind(&self, may_leave_host: bool) -> Result<Listener, ListenError> {
         Ok(match self {
-            Self::Tcp(address) => Listener::Tcp(bind_loopback_checked(*address, allow_public).await?),
+            Self::Tcp(address) => Listener::Tcp(bind_loopback_checked(*address, may_leave_host).await?),
             Self::Unix(path) => Listener::Unix(LocalSocket::bind(path)?),
         })
     }
@@ -73,10 +73,11 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// As gRPC clients name it.
-    pub fn endpoint(&self) -> io::Result<String> {
+    /// As gRPC clients name it; `is_tls` is told of TCP alone.
+    pub fn endpoint(&self, is_tls: bool) -> io::Result<String> {
+        let scheme = if is_tls { "https" } else { "http" };
         match self {
-            Self::Tcp(listener) => Ok(format!("http://{}", listener.local_addr()?)),
+            Self::Tcp(listener) => Ok(format!("{scheme}://{}", listener.local_addr()?)),
             Self::Unix(socket) => Ok(socket.endpoint()),
         }
     }

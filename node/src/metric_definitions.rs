@@ -16,6 +16,10 @@ pub const RPC_IN_FLIGHT: &str = "rustle_rpc_in_flight_requests";
 pub const BUILD_INFO: &str = "rustle_build_info";
 /// Refreshed at each scrape. No labels.
 pub const RESIDENT_MEMORY: &str = "rustle_process_resident_memory_bytes";
+/// Connections closed before a call: over a cap, a failed handshake, another user. No labels.
+pub const CONNECTIONS_REFUSED: &str = "rustle_connections_refused_total";
+/// Calls refused before their handler. Labels: `reason` (unauthenticated, forbidden).
+pub const CALLS_REFUSED: &str = "rustle_calls_refused_total";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -63,6 +67,18 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         kind: Kind::Gauge,
         unit: Unit::Bytes,
         description: "Resident set size of this process",
+    },
+    MetricDefinition {
+        name: CONNECTIONS_REFUSED,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        description: "Connections closed before any call: over a cap, a failed handshake, another user",
+    },
+    MetricDefinition {
+        name: CALLS_REFUSED,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        description: "Calls refused for who made them, by reason",
     },
 ];
 

@@ -1,4 +1,5 @@
-//! Where a 32-byte key may come from: a private file, an inherited descriptor, or a command's output.
+//! Where a 32-byte key may come from: a private file, a systemd credential, an inherited descriptor, or a command's
+//! output.
 //!
 //! A key never comes from a flag or a variable, where other processes could read it. It is raw bytes: no
 //! newline, no hexadecimal. Errors name the place and the length, never the bytes.
@@ -33,6 +34,11 @@ pub enum KeyError {
     NotAFile { path: PathBuf },
     #[error("descriptor {descriptor} is an output; allowed for a key: 0, or 3 and above")]
     OutputDescriptor { descriptor: u32 },
+    #[error(
+        "there is no credential {name}; allowed: the name of one that systemd passes ($CREDENTIALS_DIRECTORY is its \
+         folder)"
+    )]
+    Credential { name: String },
     #[error("the key command ended with {status}; what it printed was discarded")]
     CommandFailed { status: ExitStatus },
     #[error("the key command had not ended after {limit:?} and was killed")]
@@ -42,8 +48,32 @@ pub enum KeyError {
 /// Reads a key from a file that only its owner can read. Links are followed (mounted secrets are links); the
 /// mode is that of the file that was opened, so it cannot be swapped between the check and the read.
 pub fn read_key_file(path: &Path) -> Result<SecretBytes, KeyError> {
-    let origin = format!("file {}", path.display());
-    let unreadable = |source| KeyError::Read { origin: origin.clone(), source };
+    read_key(open_private(path)?, file_origin(path))
+}
+
+/// Reads a key from the credential that systemd passed to this service under that name (`LoadCredential=` or
+/// `LoadCredentialEncrypted=`). Its folder is this service's alone, so the file's mode is not looked at: systemd may
+/// give access by an ACL, which shows as a group's.
+pub fn read_key_credential(name: &str) -> Result<SecretBytes, KeyError> {
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
+    read_credential_in(folder.as_deref().map(Path::new), name)
+}
+
+fn read_credential_in(folder: Option<&Path>, name: &str) -> Result<SecretBytes, KeyError> {
+    let is_plain = Path::new(name).file_name().is_some_and(|own| own == name);
+    let (Some(folder), true) = (folder, is_plain) else {
+        return Err(KeyError::Credential { name: name.to_owned() });
+    };
+    let origin = format!("credential {name}");
+    match File::open(folder.join(name)) {
+        Ok(file) => read_key(file, origin),
+        Err(source) => Err(KeyError::Read { origin, source }),
+    }
+}
+
+/// Opens a file that only its owner can read, as [`read_key_file`] does.
+pub(crate) fn open_private(path: &Path) -> Result<File, KeyError> {
+    let unreadable = |source| KeyError::Read { origin: file_origin(path), source };
     // Opening a named pipe would wait for its writer; look first, and look again at what was opened.
     let is_file = std::fs::metadata(path).map_err(unreadable)?.is_file();
     if !is_file {
@@ -58,7 +88,11 @@ pub fn read_key_file(path: &Path) -> Result<SecretBytes, KeyError> {
     if mode != 0o400 && mode != 0o600 {
         return Err(KeyError::Mode { path: path.to_owned(), mode });
     }
-    read_key(file, origin)
+    Ok(file)
+}
+
+fn file_origin(path: &Path) -> String {
+    format!("file {}", path.display())
 }
 
 /// Reads a key from a descriptor that the parent process opened: 0 is stdin. Reads to the end, so the writer
@@ -80,16 +114,20 @@ pub fn read_key_descriptor(descriptor: u32) -> Result<SecretBytes, KeyError> {
 /// Reads a key from the standard output of `command`, which `/bin/sh` runs; its standard error is this
 /// process's.
 pub async fn read_key_command(command: &str, limit: Duration) -> Result<SecretBytes, KeyError> {
-    match tokio::time::timeout(limit, run_key_command(command)).await {
+    into_key(&run_for_output(command, limit).await?, "from the key command".to_owned())
+}
+
+/// What a command prints, up to some kilobytes.
+pub(crate) async fn run_for_output(command: &str, limit: Duration) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    match tokio::time::timeout(limit, run(command)).await {
         Ok(result) => result,
         Err(_) => Err(KeyError::CommandTimeout { limit }),
     }
 }
 
-async fn run_key_command(command: &str) -> Result<SecretBytes, KeyError> {
+async fn run(command: &str) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     // The command's own text stays out of errors: it may name tokens.
-    let origin = || "from the key command".to_owned();
-    let unreadable = |source| KeyError::Read { origin: origin(), source };
+    let unreadable = |source| KeyError::Read { origin: "from the key command".to_owned(), source };
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
         .stdin(Stdio::null())
@@ -97,7 +135,7 @@ async fn run_key_command(command: &str) -> Result<SecretBytes, KeyError> {
         .kill_on_drop(true)
         .spawn()
         .map_err(unreadable)?;
-    let mut buffer = Zeroizing::new([0; READ_LIMIT]);
+    let mut buffer = Zeroizing::new(vec![0; READ_LIMIT]);
     let mut length = 0;
     if let Some(mut output) = child.stdout.take() {
         while length < READ_LIMIT {
@@ -111,7 +149,8 @@ async fn run_key_command(command: &str) -> Result<SecretBytes, KeyError> {
     if !status.success() {
         return Err(KeyError::CommandFailed { status });
     }
-    into_key(&buffer[..length], origin())
+    buffer.truncate(length);
+    Ok(buffer)
 }
 
 fn read_key(mut reader: impl Read, origin: String) -> Result<SecretBytes, KeyError> {
@@ -186,6 +225,19 @@ mod tests {
         assert!(matches!(read_key_file(folder.path()), Err(KeyError::NotAFile { .. })));
         let error = read_key_file(&folder.path().join("none")).unwrap_err();
         assert!(error.to_string().contains("none"), "{error}");
+    }
+
+    #[test]
+    fn a_credential_is_found_by_its_name_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        key_file(&folder, &KEY, 0o440);
+        let read = |name| read_credential_in(Some(folder.path()), name);
+        assert_eq!(read("key").unwrap().expose_secret(), &KEY);
+        for bad in ["", ".", "..", "../key", "/key", "a/key"] {
+            assert!(matches!(read(bad), Err(KeyError::Credential { .. })), "{bad}");
+        }
+        assert!(matches!(read("none"), Err(KeyError::Read { .. })));
+        assert!(matches!(read_credential_in(None, "key"), Err(KeyError::Credential { .. })));
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 /// suffers.
 fn random_id<const N: usize>() -> [u8; N] {
     let mut id = [0; N];
-    if getrandom::fill(&mut id).is_err() || id == [0; N] {
+    if crate::entropy::fill(&mut id).is_err() || id == [0; N] {
         id = [0; N];
         id[N - 1] = 1;
     }

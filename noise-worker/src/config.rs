@@ -5,7 +5,9 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use anyhow::{Context, bail};
 use clap::Args;
 use node::listener::ListenAddress;
-use node::secret_source::{read_key_command, read_key_descriptor, read_key_file};
+use node::secret_source::{read_key_command, read_key_credential, read_key_descriptor, read_key_file};
+use node::security::{Security, SecurityArgs, SecurityError};
+use node::settings::Layers;
 use noise_kernel::{Backend, JobKey};
 use proto::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WorkerId};
 
@@ -50,8 +52,11 @@ pub struct WorkerArgs {
     /// Number of an inherited descriptor to read the key from (0 is standard input)
     #[arg(long, conflicts_with = "key_file")]
     pub key_fd: Option<u32>,
+    /// Name of a systemd credential that holds the key
+    #[arg(long, env = "RUSTLE_KEY_CREDENTIAL", conflicts_with_all = ["key_file", "key_fd"])]
+    pub key_credential: Option<String>,
     /// Command that prints the key, for a key management service
-    #[arg(long, env = "RUSTLE_KEY_COMMAND", conflicts_with_all = ["key_file", "key_fd"])]
+    #[arg(long, env = "RUSTLE_KEY_COMMAND", conflicts_with_all = ["key_file", "key_fd", "key_credential"])]
     pub key_command: Option<String>,
     /// Folder of further keys, one a job: JOB.key
     #[arg(long, env = "RUSTLE_KEY_DIR")]
@@ -77,9 +82,11 @@ pub struct WorkerArgs {
     /// File to write the chosen addresses to, once listening
     #[arg(long)]
     pub ready_file: Option<PathBuf>,
-    /// Listen beyond loopback although nothing is encrypted yet
-    #[arg(long, env = "RUSTLE_ALLOW_PUBLIC")]
-    pub allow_public: bool,
+    /// File of a token with the role `worker`, mode 0400, where the coordinator asks for tokens and there is no TLS
+    #[arg(long, env = "RUSTLE_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub security: SecurityArgs,
 }
 
 fn parse_chunk(text: &str) -> Result<usize, String> {
@@ -105,20 +112,28 @@ impl WorkerArgs {
 
     /// Reads the keys. Messages name sources, never bytes.
     pub async fn keyring(&self) -> anyhow::Result<Keyring> {
-        let secret = match (&self.key_file, self.key_fd, &self.key_command) {
-            (Some(path), _, _) => Some(read_key_file(path)?),
-            (_, Some(descriptor), _) => Some(read_key_descriptor(descriptor)?),
-            (_, _, Some(command)) => Some(read_key_command(command, KEY_COMMAND_LIMIT).await?),
+        let secret = match (&self.key_file, self.key_fd, &self.key_credential, &self.key_command) {
+            (Some(path), ..) => Some(read_key_file(path)?),
+            (_, Some(descriptor), ..) => Some(read_key_descriptor(descriptor)?),
+            (_, _, Some(name), _) => Some(read_key_credential(name)?),
+            (_, _, _, Some(command)) => Some(read_key_command(command, KEY_COMMAND_LIMIT).await?),
             _ => None,
         };
         if secret.is_none() && self.key_dir.is_none() {
-            bail!("no key given; allowed: --key-file, --key-fd, --key-command or --key-dir");
+            bail!(
+                "no key given; allowed: --key-file, --key-fd, --key-credential, --key-command or --key-dir"
+            );
         }
         let default = secret
             .map(|secret| JobKey::from_bytes(secret.expose_secret()))
             .transpose()
             .context("read the key")?;
         Ok(Keyring::new(default, self.key_dir.clone()))
+    }
+
+    /// TLS, limits and hardening: flags before environment before defaults.
+    pub fn security(&self) -> Result<Security, SecurityError> {
+        self.security.clone().resolve(&mut Layers::load(None)?)
     }
 
     pub fn worker_id(&self) -> anyhow::Result<WorkerId> {

@@ -1,10 +1,10 @@
 //! One checked request answered: row after row, as data or into a region, the lease looked at before every piece.
 
-use std::{ops::Range, sync::Arc, time::Instant};
+use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, chunk_of, pb};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     bf16,

@@ -1,15 +1,16 @@
 //! The shards this worker holds, as the coordinator last said.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use node::cpu_pool::CpuPool;
 use noise_kernel::{Backend, Generator, History};
 use plan::Plan;
 use proto::{JobId, ReleaseKey, Result, ServiceError, model::LeaseGrant, pb};
+use tokio::time::Instant;
 
 use crate::{
     config::WorkerArgs,
@@ -49,7 +50,8 @@ impl Limits {
 }
 
 struct Held {
-    shards: HashMap<(JobId, u32), Arc<Shard>>,
+    /// In order, so that what is done to all of them is done in the same order in every run.
+    shards: BTreeMap<(JobId, u32), Arc<Shard>>,
     release_key: Option<ReleaseKey>,
     /// Without a heartbeat until then, nothing is served: the shards may be another's.
     valid_until: Instant,
@@ -75,7 +77,7 @@ pub trait Plans: Send + Sync + 'static {
 
 impl Leases {
     pub fn new(keyring: Keyring, limits: Limits) -> Arc<Self> {
-        let held = Held { shards: HashMap::new(), release_key: None, valid_until: Instant::now() };
+        let held = Held { shards: BTreeMap::new(), release_key: None, valid_until: Instant::now() };
         Arc::new(Self { held: Mutex::new(held), keyring, limits: Arc::new(limits) })
     }
 
@@ -122,6 +124,7 @@ impl Leases {
         let grant = shard.grant();
         tracing::info!(job = %grant.job, shard = grant.shard, range = %grant.range, epoch = grant.epoch, "lease taken");
         let restored = tokio::select! {
+            biased;
             restored = self.prepare(&shard, &*plans) => restored,
             () = shard.cancelled.cancelled() => return,
         };
@@ -177,7 +180,7 @@ impl Leases {
 
     pub fn clear(&self) {
         let mut held = self.held();
-        held.shards.drain().for_each(|(_, shard)| shard.cancelled.cancel());
+        std::mem::take(&mut held.shards).values().for_each(|shard| shard.cancelled.cancel());
         self.limits.shards.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 

@@ -27,23 +27,33 @@ mod transport;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
+use futures::Stream;
 use node::{
+    auth::Bearer,
     cpu_pool::CpuPool,
+    dial::Dialing,
+    limits::Budget,
     listen::bind_loopback_checked,
     listener::{ListenAddress, Listener},
     local_socket::{LocalSocket, host_id},
     metrics_endpoint::MetricsEndpoint,
     readiness::Readiness,
     ready_file::ReadyFile,
+    security::Secured,
+    tls::Expected,
 };
+use noise_kernel::JobKey;
 use proto::{Incarnation, model::LocalAccess};
-use tokio::task::JoinHandle;
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, server::Connected};
 
 use crate::{
     config::WorkerArgs,
+    keyring::Keyring,
     leases::{Leases, Limits},
     membership::Member,
     regions::Regions,
@@ -62,17 +72,17 @@ struct Listeners {
 }
 
 impl Listeners {
-    async fn bind(args: &WorkerArgs) -> anyhow::Result<Self> {
+    async fn bind(args: &WorkerArgs, security: &Secured) -> anyhow::Result<Self> {
         let unix = match &args.unix_socket {
             Some(path) => Some(ListenAddress::Unix(path.clone()).bind(false).await?),
             None => None,
         };
         let lending = args.shm_socket.as_deref().map(LocalSocket::bind).transpose()?;
-        Ok(Self { main: args.listen.bind(args.allow_public).await?, unix, lending })
+        Ok(Self { main: args.listen.bind(security.may_leave_host()).await?, unix, lending })
     }
 
     fn local(&self) -> anyhow::Result<Option<LocalAccess>> {
-        let endpoint = self.unix.as_ref().map(Listener::endpoint).transpose()?;
+        let endpoint = self.unix.as_ref().map(|unix| unix.endpoint(false)).transpose()?;
         let lending = self.lending.as_ref().map(|socket| socket.path().display().to_string());
         let is_reachable = endpoint.is_some() || lending.is_some();
         Ok(is_reachable.then(|| LocalAccess { host: host_id(), endpoint, lending }))
@@ -82,12 +92,17 @@ impl Listeners {
         self,
         service: &Arc<NoiseService>,
         regions: &Arc<Regions>,
+        security: &Secured,
         ended: &CancellationToken,
     ) -> Vec<JoinHandle<()>> {
+        let budget = Budget::new(security.limits.slice_bytes);
         let mut tasks: Vec<_> = [Some(self.main), self.unix]
             .into_iter()
             .flatten()
-            .map(|listener| tokio::spawn(serve(listener, service.clone(), ended.clone())))
+            .map(|listener| {
+                let (security, budget) = (security.clone(), budget.clone());
+                tokio::spawn(serve(listener, service.clone(), security, budget, ended.clone()))
+            })
             .collect();
         tasks.extend(
             self.lending.map(|socket| tokio::spawn(lending::serve(socket, regions.clone(), ended.clone()))),
@@ -98,6 +113,8 @@ impl Listeners {
 
 /// Runs a worker until `shutdown`; then drains: leaves the cluster, lets streams end, stops.
 pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let security = args.security()?.enforce(None)?;
+    let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
     let keyring = args.keyring().await?;
     let worker = args.worker_id()?;
     let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
@@ -109,9 +126,10 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     metric_definitions::describe_metrics();
     node::metric_definitions::describe_metrics();
     node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
-    let listeners = Listeners::bind(&args).await?;
-    let metrics_listener = bind_loopback_checked(args.metrics_listen, args.allow_public).await?;
-    let (address, metrics_address) = (listeners.main.endpoint()?, metrics_listener.local_addr()?);
+    let listeners = Listeners::bind(&args, &security).await?;
+    let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
+    let (address, metrics_address) =
+        (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let leases = Leases::new(keyring, Limits::new(pool, &args));
     let regions = Regions::new(copying, args.shm_bytes);
@@ -126,7 +144,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let ended = CancellationToken::new();
     let metrics_server = tokio::spawn(endpoint.serve(metrics_listener, ended.clone()));
     let local = listeners.local()?;
-    let servers = listeners.serve(&service, &regions, &ended);
+    let servers = listeners.serve(&service, &regions, &security, &ended);
     if let Some(path) = &args.ready_file {
         ReadyFile::new(address.clone(), metrics_address).write(path)?;
     }
@@ -134,7 +152,11 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
 
     let endpoint = args.advertise.clone().unwrap_or(address);
     let member = Member { worker, incarnation: incarnation()?, endpoint, local };
-    let client = connect::coordinator(&args.coordinator)?;
+    let dialing = Dialing { bearer, ..security.into() };
+    let client =
+        connect::coordinator(&args.coordinator, dialing.interceptor(Expected::Coordinator), |endpoint| {
+            Ok(dialing.connect(&args.coordinator, endpoint, Expected::Coordinator)?)
+        })?;
     // New requests are refused from the moment that shutdown begins; membership tells the coordinator.
     let refusing = tokio::spawn({
         let (service, shutdown) = (service.clone(), shutdown.clone());
@@ -155,16 +177,56 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     membership.context("membership ended")
 }
 
-async fn serve(listener: Listener, service: Arc<NoiseService>, ended: CancellationToken) {
-    let served = match listener {
-        Listener::Tcp(listener) => {
-            server::serve(TcpIncoming::from(listener).with_nodelay(Some(true)), service, ended).await
-        }
-        Listener::Unix(socket) => {
-            let (listener, _file) = socket.into_parts();
-            server::serve(UnixListenerStream::new(listener), service, ended).await
-        }
-    };
+/// Where a simulated worker is reached, and how it reaches others.
+pub struct Over<I, D> {
+    pub endpoint: String,
+    pub accepting: I,
+    pub dial: D,
+}
+
+/// As [`run`], over connections that are given, without metrics and local sockets: simulations.
+pub async fn run_over<C, I, D>(
+    args: &WorkerArgs,
+    key: JobKey,
+    over: Over<I, D>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    I: Stream<Item = std::io::Result<C>> + Send + 'static,
+    D: FnOnce(Endpoint) -> Channel,
+{
+    let keyring = Keyring::new(Some(key), None);
+    let leases = Leases::new(keyring, Limits::new(CpuPool::new(args.pool_threads())?, args));
+    let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
+    let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
+    let ended = CancellationToken::new();
+    let Over { endpoint, accepting, dial } = over;
+    let security = Secured::default();
+    let budget = Budget::new(security.limits.slice_bytes);
+    let (serving, until) = (service.clone(), ended.clone());
+    let server =
+        tokio::spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
+    let member = Member { worker: args.worker_id()?, incarnation: incarnation()?, endpoint, local: None };
+    let interceptor = Dialing::default().interceptor(Expected::Coordinator);
+    let client = connect::coordinator(&args.coordinator, interceptor, |endpoint| Ok(dial(endpoint)))?;
+    let readiness = Readiness::not_ready("not registered yet");
+    let membership = membership::run(client, member, leases.clone(), readiness, shutdown).await;
+    service.drain();
+    ended.cancel();
+    let _late = tokio::time::timeout(DRAIN, server).await;
+    leases.clear();
+    membership.context("membership ended")
+}
+
+async fn serve(
+    listener: Listener,
+    service: Arc<NoiseService>,
+    security: Secured,
+    budget: Budget,
+    ended: CancellationToken,
+) {
+    let served = server::serve(security.incoming(listener), service, &security, budget, ended).await;
     if let Err(error) = served {
         tracing::error!(%error, "a server ended");
     }
@@ -172,7 +234,7 @@ async fn serve(listener: Listener, service: Arc<NoiseService>, ended: Cancellati
 
 fn incarnation() -> anyhow::Result<Incarnation> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
+    node::entropy::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(Incarnation(bytes))
 }

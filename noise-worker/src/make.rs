@@ -1,9 +1,10 @@
 //! The task that makes a shard's rows ahead of need, on the CPU pool.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use noise_kernel::{Generator, KernelError};
 use proto::ServiceError;
+use tokio::time::Instant;
 
 use crate::{
     leases::Limits,
@@ -18,6 +19,7 @@ pub async fn make_rows(shard: Arc<Shard>, limits: Arc<Limits>) {
         match make_batch(&shard, &limits).await {
             Ok(true) => {}
             Ok(false) => tokio::select! {
+                biased;
                 () = shard.demanded() => {}
                 () = shard.cancelled.cancelled() => return,
             },

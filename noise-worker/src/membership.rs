@@ -1,25 +1,20 @@
 //! The worker's side of membership: register, then a heartbeat that carries what is held and brings what should be.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
     Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
     model::{LeaseGrant, LocalAccess},
-    pb::{self, workers_client::WorkersClient},
+    pb,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::{service::interceptor::InterceptedService, transport::Channel};
 
 use crate::{
-    connect::Traced,
+    connect::Client,
     leases::{Leases, Plans},
 };
-
-type Client = WorkersClient<InterceptedService<Channel, Traced>>;
 
 /// Who this worker is to the coordinator.
 #[derive(Clone, Debug)]
@@ -56,6 +51,7 @@ pub async fn run(
     while !shutdown.is_cancelled() {
         let session = session(client.clone(), &member, &leases, &plans, &readiness, &mut backoff);
         let error = tokio::select! {
+            biased;
             error = session => error,
             () = shutdown.cancelled() => break,
         };

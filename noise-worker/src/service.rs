@@ -5,12 +5,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ledger::{CheckpointStore, ShardHeader, Written};
 use proto::{ElementType, JobId, ReleaseKey, Result, RowRange, ServiceError, model::FetchSlice, pb};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     delivery::{Delivery, Slice},

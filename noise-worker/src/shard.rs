@@ -5,12 +5,12 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use noise_kernel::Generator;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -220,6 +220,7 @@ impl Shard {
             }
             let wait = deadline.saturating_duration_since(Instant::now());
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = self.cancelled.cancelled() => return Err(self.not_owner()),
                 () = tokio::time::sleep(wait) => return Err(self.late(started.elapsed())),

@@ -1,9 +1,6 @@
 //! The worker without a network: what it serves, under which lease, and to whom.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use clap::Parser;
 use node::cpu_pool::CpuPool;
@@ -13,6 +10,7 @@ use proto::{
     Commitment, CoordinateRange, ElementType, JobId, ReleaseKey, ReleaseToken, Result, RowRange,
     model::{CheckpointPiece, FetchSlice, LeaseGrant},
 };
+use tokio::time::Instant;
 
 use crate::{
     config::WorkerArgs,
@@ -42,7 +40,7 @@ omega = [0.1, 0.2]
 const KEY: [u8; 32] = [7; 32];
 const EPOCH: u64 = 5;
 const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1_324 };
-const TTL: Duration = Duration::from_secs(1_000);
+const TTL: Duration = Duration::from_secs(120);
 
 struct ThePlan;
 

@@ -55,6 +55,12 @@ pub enum ServiceError {
     Checkpoint { object: String, reason: String },
     #[error("this worker is draining; ask for the routing again")]
     Draining,
+    /// Whoever asks shows nothing that counts. Says no more: the reason is in the server's log.
+    #[error("the caller is not authenticated")]
+    Unauthenticated,
+    /// Known, and not entitled to this.
+    #[error("the caller may not do this")]
+    PermissionDenied,
     #[error("{what} is used up: limit {limit}")]
     ResourceExhausted { what: String, limit: String },
     #[error("worker {worker} must register again: {reason}")]
@@ -93,7 +99,8 @@ impl ServiceError {
             RowBeyondIterations { .. } => Code::OutOfRange,
             NotFound { .. } => Code::NotFound,
             AlreadyExists { .. } | AlreadyBound { .. } => Code::AlreadyExists,
-            NotBound { .. } => Code::PermissionDenied,
+            NotBound { .. } | PermissionDenied => Code::PermissionDenied,
+            Unauthenticated => Code::Unauthenticated,
             PlanDigestMismatch { .. }
             | StreamVersionMismatch { .. }
             | ProtocolVersionMismatch { .. }
@@ -136,6 +143,8 @@ impl ServiceError {
             | NotBound { .. }
             | JobState { .. }
             | Checkpoint { .. }
+            | Unauthenticated
+            | PermissionDenied
             | Store { .. }
             | Internal { .. } => false,
         }
@@ -197,6 +206,8 @@ mod tests {
                 waited_ms: 250,
             },
             ServiceError::Draining,
+            ServiceError::Unauthenticated,
+            ServiceError::PermissionDenied,
             ServiceError::Fenced { job: "j".into(), shard: 3, presented: 1, current: 2 },
         ];
         for error in errors {

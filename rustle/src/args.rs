@@ -7,8 +7,8 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, calibrate, completions, config, demo, fetch, job, key, noise, plan, report, serve, up,
-    verify,
+    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, noise, plan, report,
+    serve, token, up, verify,
 };
 use crate::output::{Format, Word};
 
@@ -47,6 +47,12 @@ pub enum Command {
     /// Job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// Certificates, for a cluster without another authority
+    #[command(subcommand)]
+    Certs(certs::CertsCommand),
+    /// Bearer tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Make noise in this process, without a server
     Noise(noise::NoiseArgs),
     /// Recompute a row by the oracle and compare it bit for bit
@@ -77,6 +83,8 @@ impl Command {
             Self::Calibrate(command) => command.run(format),
             Self::Batches(args) => batches::run(&args, format),
             Self::Key(command) => command.run(format),
+            Self::Certs(command) => command.run(format),
+            Self::Token(command) => command.run(format),
             Self::Noise(args) => noise::run(&args, format),
             Self::Verify(args) => verify::run(&args, format),
             Self::Config(command) => command.run(format),

@@ -1,6 +1,8 @@
 //! The command line of Rustle: words to functions, answers to tables or JSON.
 
+pub mod access;
 pub mod args;
+pub mod certs;
 pub mod cluster;
 pub mod commands;
 pub mod demo;

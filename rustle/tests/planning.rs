@@ -179,3 +179,41 @@ fn bad_use_names_the_value_and_what_is_allowed() {
         assert!(words.contains(part) && output.stdout.is_empty(), "{args}: {words}");
     }
 }
+
+#[test]
+fn batches_drawn_at_random_have_a_plan_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = "--iterations 64 --min-sep 16 --max-participations 4 --amplify balls-in-bins --epsilon 2 --delta 1e-5 \
+                   --samples 131072 --search-samples 8192 --seed 5";
+    for (mechanism, sizes) in [("blt", "--buffers 1"), ("band-toeplitz", "--bands 16")] {
+        let found = json(
+            &format!("plan optimize --mechanism {mechanism} {sizes} {setting} --out a.toml"),
+            folder.path(),
+        );
+        let number = |name: &str| found[name].as_f64().unwrap();
+        assert!(number("amplified_loss") <= number("amplified_loss_before"), "{found}");
+        assert_eq!((number("samples"), number("search_samples")), (131_072.0, 8192.0));
+        assert_eq!(found["release"], true);
+        let account = json(
+            "account balls-in-bins --plan a.toml --batches-per-epoch 16 --epochs 4 --delta 1e-5 --samples 131072",
+            folder.path(),
+        );
+        let epsilon = account["epsilon"].as_f64().unwrap();
+        assert!((1.8..2.0).contains(&epsilon), "{account}");
+        assert_eq!(account["noise_multiplier"], found["noise_multiplier"]);
+    }
+    let refuses = |args: &str, part: &str| {
+        let output = rustle(args, folder.path());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(part), "{args}: {text}");
+    };
+    let with = |more: &str| format!("plan optimize --iterations 64 --min-sep 16 {more}");
+    let drawn = "--amplify balls-in-bins --delta 1e-5";
+    refuses(&with(&format!("--mechanism blt --max-participations 3 {drawn} --epsilon 1")), "allowed: 64");
+    refuses(&with(&format!("--mechanism blt --max-participations 4 {drawn}")), "--epsilon");
+    refuses(
+        &with(&format!("--mechanism band-sqrt --max-participations 4 {drawn} --epsilon 1")),
+        "first column",
+    );
+    refuses(&with(&format!("--mechanism blt --max-participations 4 {drawn} --epsilon -1")), "epsilon is -1");
+}

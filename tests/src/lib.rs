@@ -1,14 +1,18 @@
 //! Harness of the end-to-end tests: real processes on ports they choose, real gRPC, and the oracle to compare with.
 
 mod http;
+pub mod leaks;
 mod plans;
+pub mod raw_call;
+pub mod raw_tls;
 
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use client::{Client, FetchRequest};
+use client::{Client, Connections, FetchRequest};
+use node::auth::Role;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;
@@ -66,11 +70,14 @@ pub fn start_with(workers: usize, change: impl FnOnce(&mut ClusterOptions)) -> T
     change(&mut options);
     let cluster = LocalCluster::start(options, KEY).expect("the cluster starts");
     let runtime = Runtime::new().expect("a runtime");
-    let client = {
-        let _inside = runtime.enter();
-        Client::connect(&cluster.url()).expect("the coordinator's URL")
-    };
+    let client = client_of(&cluster, &runtime, &Role::Operator);
     TestCluster { cluster, client, runtime, dir }
+}
+
+fn client_of(cluster: &LocalCluster, runtime: &Runtime, role: &Role) -> Client {
+    let _inside = runtime.enter();
+    let connections = Connections::dialing(cluster.dialing(role).expect("certificates"));
+    Client::with_connections(&cluster.url(), connections).expect("the coordinator's URL")
 }
 
 pub fn flags(flags: &[&str]) -> Vec<String> {
@@ -82,6 +89,11 @@ pub fn job(name: &str) -> JobId {
 }
 
 impl TestCluster {
+    /// Where there is TLS; without it everyone is the same.
+    pub fn client_as(&self, role: &Role) -> Client {
+        client_of(&self.cluster, &self.runtime, role)
+    }
+
     pub fn create(&self, job: &JobId, plan: &Plan, dimension: u64, shards: u32) -> Result<pb::Job> {
         let request = pb::CreateJobRequest {
             job: job.to_string(),
@@ -113,6 +125,18 @@ impl TestCluster {
         commitments: Vec<String>,
         patience: Duration,
     ) -> Result<Vec<Vec<f32>>> {
+        self.fetch_by(&self.client, job, rows, range, commitments, patience)
+    }
+
+    pub fn fetch_by(
+        &self,
+        client: &Client,
+        job: &JobId,
+        rows: std::ops::Range<u64>,
+        range: std::ops::Range<u64>,
+        commitments: Vec<String>,
+        patience: Duration,
+    ) -> Result<Vec<Vec<f32>>> {
         let rows = RowRange::new(rows.start, rows.end)?;
         let range = CoordinateRange::new(range.start, range.end)?;
         let mut out = vec![f32::NAN; (rows.len() * range.len()) as usize];
@@ -124,7 +148,7 @@ impl TestCluster {
             commitments: commitments.iter().map(|text| Commitment::of_text(text)).collect(),
             deadline: (Instant::now() + patience).into(),
         };
-        self.runtime.block_on(self.client.fetch_into(request, &mut out))?;
+        self.runtime.block_on(client.fetch_into(request, &mut out))?;
         Ok(out.chunks(range.len() as usize).map(<[f32]>::to_vec).collect())
     }
 

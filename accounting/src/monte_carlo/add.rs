@@ -1,9 +1,7 @@
 //! Samples for the order Q against P: noise moved against the mean of the m_i, so that the loss −Y reaches ε.
 
-use ndarray::ArrayView2;
-
-use super::block::{LANES, Lanes, SAMPLES};
-use super::exp::exp;
+use super::exp::exp_below;
+use super::lanes::{Lanes, Scratch, most, sum};
 use super::scaled::Scaled;
 
 /// x = −λ·m̄ + noise.
@@ -27,33 +25,16 @@ impl<'a> Shift<'a> {
         (-0.5 * self.fall * self.fall / self.scaled.mean_norm).exp()
     }
 
-    /// Losses −Y and weights Q/proposal of [`LANES`] samples, the columns from `first` on.
-    pub fn weigh_lanes(&self, v: ArrayView2<'_, f64>, first: usize) -> (Lanes, Lanes) {
-        let b = self.scaled.batches();
-        let (mut most, mut mean) = ([f64::NEG_INFINITY; LANES], [0.0; LANES]);
-        let flat = v.to_slice().unwrap_or_default();
-        let lanes = |j: usize| -> &[f64] { &flat[j * SAMPLES + first..][..LANES] };
-        for j in 0..b {
-            let half = 0.5 * self.scaled.gram[[j, j]];
-            for (lane, v) in lanes(j).iter().enumerate() {
-                let exponent = v - half;
-                most[lane] = if exponent > most[lane] { exponent } else { most[lane] };
-                mean[lane] += v;
-            }
-        }
-        let mut sums = [0.0; LANES];
-        for j in 0..b {
-            let half = 0.5 * self.scaled.gram[[j, j]];
-            for (lane, v) in lanes(j).iter().enumerate() {
-                sums[lane] += exp(v - half - most[lane]);
-            }
-        }
-        let (mut losses, mut weights) = ([0.0; LANES], [0.0; LANES]);
-        for lane in 0..LANES {
-            losses[lane] = -(most[lane] + (sums[lane] / b as f64).ln());
-            let tilt = self.lambda * mean[lane] / b as f64;
-            weights[lane] = (tilt + 0.5 * self.lambda * self.lambda * self.scaled.mean_norm).exp();
-        }
-        (losses, weights)
+    /// Loss −Y and weight Q/proposal of a sample v, whose mean is given too.
+    pub fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
+        let [exponents, powers, _] = scratch.all();
+        let pairs = v.as_flattened().iter().zip(self.scaled.halves.as_flattened());
+        let to = exponents.as_flattened_mut().iter_mut();
+        to.zip(pairs).for_each(|(to, (v, half))| *to = v - half);
+        let most = most(exponents);
+        exp_below(powers, exponents, most, 1.0);
+        let loss = -(most + (sum(powers) / self.scaled.batches() as f64).ln());
+        let weight = self.lambda * mean + 0.5 * self.lambda * self.lambda * self.scaled.mean_norm;
+        (loss, weight.exp())
     }
 }

@@ -1,21 +1,29 @@
 //! Blocks of samples: each has a ChaCha stream of its own, so no number depends on threads.
+//!
+//! Samples come in pairs around one mean, with noise L·w and −L·w. A pair costs one draw and one product, and where
+//! one of its losses is small the other's is large. Pairs are what is independent: their means lie in [0, B] as terms
+//! do, so that standard errors and bounds are theirs.
 
-use ndarray::Array2;
+use ndarray::{Array2, Axis};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::add::Shift;
+use super::lanes::{LANES, Lanes, Scratch, count};
 use super::remove::Mixture;
 use super::scaled::Scaled;
 use crate::neighbouring::Direction;
 
-/// Samples of a block: L·w is one small matrix product.
-pub(super) const SAMPLES: usize = 128;
-/// Samples weighed side by side, in registers.
-pub(super) const LANES: usize = 8;
-pub(super) type Lanes = [f64; LANES];
+/// Pairs of a block: their products L·w are one small matrix product.
+const PAIRS: usize = 64;
+/// Samples of a block, those of a pair next to each other.
+pub(super) const SAMPLES: usize = 2 * PAIRS;
+/// Stands for −∞, without its 0·∞.
+const FAR_BELOW: f64 = -1e290;
+/// Stretches of blocks whose sums are kept.
+const STRETCHES: u64 = 32;
 
 /// Which numbers are drawn: what is searched with must not be what is then verified with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,22 +39,33 @@ pub(super) enum Proposal<'a> {
     Add(Shift<'a>),
 }
 
-/// Losses and weights of a block, and what they are of: one sample a column, batches × [`SAMPLES`].
+/// The mean s·m_batch + λ·m̄ of a pair.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Centre {
+    pub batch: usize,
+    pub s: f64,
+    pub lambda: f64,
+}
+
+/// Losses and weights of a block, and what they are of.
 #[derive(Debug)]
 pub(super) struct Block {
     pub losses: [f64; SAMPLES],
     pub weights: [f64; SAMPLES],
-    /// v.
-    pub v: Array2<f64>,
-    /// L·w/σ.
+    /// v of each sample in turn, [`FAR_BELOW`] after the b numbers up to a whole lane.
+    v: Vec<Lanes>,
+    /// L·w/σ, pairs × batches.
     noise: Array2<f64>,
     w: Array2<f64>,
+    scratch: Scratch,
 }
 
 impl Block {
     fn new(batches: usize) -> Self {
-        let zeros = || Array2::zeros((batches, SAMPLES));
-        Self { losses: [0.0; SAMPLES], weights: [0.0; SAMPLES], v: zeros(), noise: zeros(), w: zeros() }
+        let zeros = || Array2::zeros((PAIRS, batches));
+        let v = vec![[FAR_BELOW; LANES]; SAMPLES * count(batches)];
+        let scratch = Scratch::new(batches);
+        Self { losses: [0.0; SAMPLES], weights: [0.0; SAMPLES], v, noise: zeros(), w: zeros(), scratch }
     }
 
     fn draw(&mut self, scaled: &Scaled, random: &mut ChaCha8Rng) {
@@ -56,22 +75,33 @@ impl Block {
         scaled.correlate(self.w.view(), self.noise.view_mut());
     }
 
-    /// v = noise + mean(j, sample).
-    fn move_by(&mut self, mean: impl Fn(usize, usize) -> f64) {
-        let rows = self.v.rows_mut().into_iter().zip(self.noise.rows());
-        for (j, (mut row, noise)) in rows.enumerate() {
-            let pairs = row.iter_mut().zip(noise);
-            pairs.enumerate().for_each(|(sample, (v, noise))| *v = noise + mean(j, sample));
-        }
+    /// v of one sample.
+    pub fn v(&self, sample: usize) -> &[Lanes] {
+        let lanes = self.v.len() / SAMPLES;
+        &self.v[sample * lanes..][..lanes]
     }
 }
 
-/// How many samples, from which random numbers.
+/// How many samples, an even number, from which random numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw {
     pub samples: u64,
     pub seed: u64,
     pub purpose: Purpose,
+}
+
+impl Draw {
+    fn blocks(self) -> u64 {
+        self.samples.div_ceil(SAMPLES as u64)
+    }
+
+    /// The stream of a block and its number of samples.
+    fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(u64::from(self.purpose == Purpose::Verify) << 63 | index);
+        let left = self.samples - index * SAMPLES as u64;
+        (random, left.min(SAMPLES as u64) as usize)
+    }
 }
 
 impl<'a> Proposal<'a> {
@@ -90,53 +120,87 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Adds the means that this proposal draws around to the block's noise, and weighs the sums.
-    fn weigh(&self, scaled: &Scaled, random: &mut ChaCha8Rng, block: &mut Block) {
+    fn centre(&self, batches: usize, random: &mut ChaCha8Rng) -> Centre {
         match self {
             Self::Remove(mixture) => {
-                let mut means = [(0, 0.0, 0.0); SAMPLES];
-                for mean in &mut means {
-                    let (s, lambda) = mixture.pick(uniform(random.next_u64()));
-                    *mean = (below(random.next_u64(), scaled.batches()), s, lambda);
-                }
-                block.move_by(|j, sample| {
-                    let (i, s, lambda) = means[sample];
-                    s * scaled.gram[[j, i]] + lambda * scaled.mean_row[j]
-                });
+                let (s, lambda) = mixture.pick(uniform(random.next_u64()));
+                Centre { batch: below(random.next_u64(), batches), s, lambda }
             }
-            Self::Add(shift) => block.move_by(|j, _| -shift.lambda * scaled.mean_row[j]),
+            Self::Add(shift) => Centre { batch: 0, s: 0.0, lambda: -shift.lambda },
         }
-        for first in (0..SAMPLES).step_by(LANES) {
-            let (losses, weights) = match self {
-                Self::Remove(mixture) => mixture.weigh_lanes(block.v.view(), first),
-                Self::Add(shift) => shift.weigh_lanes(block.v.view(), first),
-            };
-            block.losses[first..first + LANES].copy_from_slice(&losses);
-            block.weights[first..first + LANES].copy_from_slice(&weights);
+    }
+
+    /// Loss and weight of one sample.
+    fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
+        match self {
+            Self::Remove(mixture) => mixture.weigh(v, mean, scratch),
+            Self::Add(shift) => shift.weigh(v, mean, scratch),
+        }
+    }
+
+    /// Puts both samples of every pair around a centre of this proposal's.
+    fn fill(&self, scaled: &Scaled, random: &mut ChaCha8Rng, block: &mut Block) {
+        let b = scaled.batches();
+        let lanes = count(b);
+        let rows = block.noise.axis_iter(Axis(0)).zip(block.v.chunks_exact_mut(2 * lanes));
+        for (pair, (noise, v)) in rows.enumerate() {
+            let noise = noise.to_slice().unwrap_or_default();
+            let centre = self.centre(b, random);
+            let (plus, minus) = v.split_at_mut(lanes);
+            scaled.around(centre, noise, plus.as_flattened_mut(), minus.as_flattened_mut());
+            let mean = scaled.mean_at(centre);
+            let stray = noise.iter().sum::<f64>() / b as f64;
+            for (sample, (v, mean)) in
+                [(&*plus, mean + stray), (&*minus, mean - stray)].into_iter().enumerate()
+            {
+                let at = 2 * pair + sample;
+                (block.losses[at], block.weights[at]) = self.weigh(v, mean, &mut block.scratch);
+            }
         }
     }
 }
 
 /// What `reduce` makes of every block and its number of samples, for each proposal, in order. Proposals share the
-/// noise: the products L·w are most of the cost, and no figure compares one proposal with another.
+/// noise: the products L·w are much of the cost, and no figure compares one proposal with another.
 pub(super) fn blocks<T: Send, const K: usize>(
     scaled: &Scaled,
     proposals: [&Proposal<'_>; K],
     draw: Draw,
     reduce: impl Fn(&Block, usize) -> T + Sync,
 ) -> Vec<[T; K]> {
-    let count = draw.samples.div_ceil(SAMPLES as u64);
     let one = |block: &mut Block, index: u64| {
-        let mut random = ChaCha8Rng::seed_from_u64(draw.seed);
-        random.set_stream(u64::from(draw.purpose == Purpose::Verify) << 63 | index);
+        let (mut random, samples) = draw.begin(index);
         block.draw(scaled, &mut random);
-        let left = (draw.samples - index * SAMPLES as u64).min(SAMPLES as u64);
         proposals.map(|proposal| {
-            proposal.weigh(scaled, &mut random, block);
-            reduce(block, left as usize)
+            proposal.fill(scaled, &mut random, block);
+            reduce(block, samples)
         })
     };
-    (0..count).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
+    (0..draw.blocks()).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
+}
+
+/// Sums over stretches of blocks, in order, for what is too large to be kept for each. Stretches depend on the number
+/// of samples alone.
+pub(super) fn stretches<T: Send>(
+    scaled: &Scaled,
+    proposal: &Proposal<'_>,
+    draw: Draw,
+    zero: impl Fn() -> T + Sync,
+    add: impl Fn(&mut T, &Block, usize) + Sync,
+) -> Vec<T> {
+    let count = draw.blocks();
+    let length = count.div_ceil(STRETCHES);
+    let one = |block: &mut Block, stretch: u64| {
+        let mut sum = zero();
+        for index in stretch * length..count.min((stretch + 1) * length) {
+            let (mut random, samples) = draw.begin(index);
+            block.draw(scaled, &mut random);
+            proposal.fill(scaled, &mut random, block);
+            add(&mut sum, block, samples);
+        }
+        sum
+    };
+    (0..STRETCHES).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
 }
 
 /// In [0, 1), 53 bits.

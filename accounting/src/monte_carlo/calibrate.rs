@@ -21,7 +21,7 @@ impl BallsInBins {
     /// # Errors
     /// As [`Self::calibrate`].
     pub fn noise_multiplier(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<f64> {
-        self.search(epsilon, delta, sampling, |found| found.worse().delta)
+        self.search(epsilon, delta, sampling.draw(Purpose::Search)?, None, |found| found.worse().delta)
     }
 
     /// The least σ whose upper bound of δ is expected to be at most δ on fresh samples, with their verdict.
@@ -34,22 +34,23 @@ impl BallsInBins {
             let of = |e: super::Estimate| e.upper(delta) + MARGIN * e.standard_error;
             of(found.remove).max(of(found.add))
         };
-        let noise_multiplier = self.search(epsilon, delta, sampling, bound)?;
+        let noise_multiplier = self.search(epsilon, delta, sampling.draw(Purpose::Search)?, None, bound)?;
         let verdict = self.verify(noise_multiplier, epsilon, delta, sampling)?;
         Ok(Calibrated { noise_multiplier, verdict })
     }
 
-    /// The σ at which `figure`, which falls in σ, is δ; just above it where it can't be met exactly.
-    fn search(
+    /// The σ at which `figure`, which falls in σ, is δ, looked for near a σ where one is given; just above it where it
+    /// can't be met exactly.
+    pub(super) fn search(
         &self,
         epsilon: f64,
         delta: f64,
-        sampling: Sampling,
+        draw: Draw,
+        near: Option<f64>,
         figure: impl Fn(Delta) -> f64,
     ) -> Result<f64> {
         positive("epsilon", epsilon)?;
         probability("delta", delta)?;
-        let draw = sampling.draw(Purpose::Search)?;
         // No σ need be larger than where a record's batch is known, but for what samples leave open.
         let known = gaussian::calibrate_gaussian(self.longest(), epsilon, delta)?;
         let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
@@ -61,7 +62,10 @@ impl BallsInBins {
         };
         let about = |draw: Draw, start: f64, step: f64| root(start, step, of(draw), epsilon, delta);
         // Few samples leave more open, so what they say about a bound is too high: it is where to start alone.
-        let start = about(scouts, known.ln(), 0.5).unwrap_or(known.ln());
+        let start = match near {
+            Some(near) => near.ln(),
+            None => about(scouts, known.ln(), 0.5).unwrap_or(known.ln()),
+        };
         Ok(about(draw, start, 0.02)?.exp())
     }
 }

@@ -1,7 +1,8 @@
 //! Means of bounded terms: their standard errors, their upper confidence bounds, and where they reach a δ.
 
-use super::block::{Draw, Proposal, blocks};
+use super::block::{Draw, Proposal, SAMPLES, blocks};
 use super::scaled::Scaled;
+use crate::gaussian::bisect;
 
 /// δ at an ε as the mean of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,18 +12,38 @@ pub struct Estimate {
     pub standard_error: f64,
     /// No term is above it.
     pub most: f64,
+    /// In antithetic pairs: half as many are independent.
     pub samples: u64,
 }
 
 impl Estimate {
-    /// An upper bound of δ that holds but with probability `failure`: the empirical Bernstein bound of Maurer and
-    /// Pontil for the mean of independent terms in [0, B]. At most 1.
+    /// An upper bound of δ that holds but with probability `failure`: the lesser of two for the mean of independent
+    /// terms in [0, B], each of failure probability `failure`/2. At most 1.
     #[must_use]
     pub fn upper(&self, failure: f64) -> f64 {
+        self.bernstein(0.5 * failure).min(self.chernoff(0.5 * failure)).min(1.0)
+    }
+
+    /// The empirical Bernstein bound of Maurer and Pontil: for errors small beside δ.
+    fn bernstein(&self, failure: f64) -> f64 {
         let doubt = (2.0 / failure).ln();
         let seen = self.standard_error * (2.0 * doubt).sqrt();
-        let unseen = 7.0 * self.most * doubt / (3.0 * (self.samples as f64 - 1.0));
-        (self.delta + seen + unseen).min(1.0)
+        self.delta + seen + 7.0 * self.most * doubt / (3.0 * (self.pairs() - 1.0))
+    }
+
+    /// Chernoff's and Hoeffding's bound, which asks for no variance: the largest p with kl(mean/B, p) ≤ ln(1/β)/N. Less
+    /// than half of the other where B is what counts.
+    fn chernoff(&self, failure: f64) -> f64 {
+        let mean = (self.delta / self.most).min(1.0);
+        let most = (1.0 / failure).ln() / self.pairs();
+        let part = |p: f64, q: f64| if p > 0.0 { p * (p / q).ln() } else { 0.0 };
+        let divergence = |q: f64| part(mean, q) + part(1.0 - mean, 1.0 - q);
+        // Never below what is asked for: the end of the last interval at which it is exceeded.
+        self.most * bisect(mean, 1.0, |q| divergence(q) > most).1
+    }
+
+    fn pairs(&self) -> f64 {
+        (self.samples / 2) as f64
     }
 }
 
@@ -58,8 +79,10 @@ pub(super) fn delta<const K: usize>(
     draw: Draw,
 ) -> [Estimate; K] {
     let moments = blocks(scaled, proposals, draw, |block, count| {
-        let pairs = block.losses.iter().zip(&block.weights).take(count);
-        Moments::of(pairs.map(|(loss, weight)| term(*loss, *weight, epsilon)))
+        let terms = block.losses.iter().zip(&block.weights).map(|(l, w)| term(*l, *w, epsilon));
+        let mut both = [0.0; SAMPLES];
+        both.iter_mut().zip(terms).for_each(|(to, term)| *to = term);
+        Moments::of(both[..count].chunks_exact(2).map(|pair| f64::midpoint(pair[0], pair[1])))
     });
     std::array::from_fn(|k| {
         let all = moments.iter().map(|m| m[k]).fold(Moments::default(), Moments::join);

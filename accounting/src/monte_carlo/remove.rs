@@ -4,10 +4,8 @@
 //! lie between (1, λ) and (s, 0) on the set where the loss is ε. The first alone is right where the m_i are much
 //! alike; where they are nearly orthogonal it misses, without a sign of it, the samples to which many add a little.
 
-use ndarray::{Array2, ArrayView2};
-
-use super::block::{LANES, Lanes, SAMPLES};
-use super::exp::exp;
+use super::exp::exp_below;
+use super::lanes::{Lanes, Scratch, dot, dot_then_multiply, most, padded};
 use super::scaled::Scaled;
 use crate::gaussian::bisect;
 
@@ -36,8 +34,8 @@ pub(super) struct Mixture<'a> {
     components: [Component; ALL],
     /// Step of s between the mixed components, which start at 1.
     step: f64,
-    /// exp(−s²g_j/2 − sλ(G1/b)_j − shift), a column a component; the last column is P itself.
-    weights: Array2<f64>,
+    /// exp(−s²g_j/2 − sλ(G1/b)_j − shift) of each component in turn, the last being P itself; zero after the b.
+    weights: [Vec<Lanes>; ALL + 1],
     shift: f64,
 }
 
@@ -57,12 +55,12 @@ impl<'a> Mixture<'a> {
             component.lambda = reach(0.0, |lambda| scaled.loss_at(component.s, lambda) >= epsilon);
             component.ln_share = ((1.0 - SIMPLE) / MIXED as f64).ln();
         }
-        let mut mixture = Self { scaled, components, step, weights: Array2::zeros((0, 0)), shift: 0.0 };
-        mixture.weigh();
+        let mut mixture = Self { scaled, components, step, weights: Default::default(), shift: 0.0 };
+        mixture.tabulate();
         mixture
     }
 
-    fn weigh(&mut self) {
+    fn tabulate(&mut self) {
         let b = self.scaled.batches();
         let exponent = |s: f64, lambda: f64, j: usize| {
             -0.5 * s * s * self.scaled.gram[[j, j]] - s * lambda * self.scaled.mean_row[j]
@@ -70,16 +68,20 @@ impl<'a> Mixture<'a> {
         let most = |s, lambda| (0..b).map(|j| exponent(s, lambda, j)).fold(f64::NEG_INFINITY, f64::max);
         let mut columns = self.components.map(|c| (c.s, c.lambda, most(c.s, c.lambda))).to_vec();
         columns.push((1.0, 0.0, most(1.0, 0.0)));
-        let weights = Array2::from_shape_fn((b, ALL + 1), |(j, k)| {
+        self.weights = std::array::from_fn(|k| {
             let (s, lambda, shift) = columns[k];
-            (exponent(s, lambda, j) - shift).exp()
+            padded((0..b).map(|j| (exponent(s, lambda, j) - shift).exp()), 0.0)
         });
-        self.weights = weights;
         self.shift = columns[ALL].2;
         self.components.iter_mut().zip(&columns).for_each(|(c, column)| c.shift = column.2);
     }
 
     /// B: (1 − e^{ε−Y})₊ times the weight lies in [0, B], by the power-mean inequality on the simple component.
+    ///
+    /// There is little room below it. Let one v_j fall without end and all others have loss ε: every component with
+    /// λ > 0 vanishes, the others are within (1 − 1/b)^{s−1} of the inequality. The only other with λ = 0 bounds worse, and
+    /// cutting such v off, at the price of their probability, gained nothing where it was tried: lower v_j remain.
+    /// So bounds of δ come near to estimates only with many samples where amplification makes δ far less than B.
     pub fn most(&self, epsilon: f64) -> f64 {
         let s = self.components[MIXED].s;
         let ln_share = self.components[MIXED].ln_share;
@@ -97,76 +99,46 @@ impl<'a> Mixture<'a> {
         (component.s, component.lambda)
     }
 
-    /// Losses Y and weights P/mixture of [`LANES`] samples, the columns from `first` on.
-    pub fn weigh_lanes(&self, v: ArrayView2<'_, f64>, first: usize) -> (Lanes, Lanes) {
-        let b = self.scaled.batches();
-        let (mut most, mut mean) = ([f64::NEG_INFINITY; LANES], [0.0; LANES]);
-        let flat = v.to_slice().unwrap_or_default();
-        let lanes = |j: usize| -> &[f64] { &flat[j * SAMPLES + first..][..LANES] };
-        for j in 0..b {
-            for (lane, v) in lanes(j).iter().enumerate() {
-                most[lane] = if *v > most[lane] { *v } else { most[lane] };
-                mean[lane] += v;
-            }
+    /// Loss Y and weight P/mixture of a sample v, whose mean is given too.
+    pub fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
+        let most = most(v);
+        let sums = self.sums(v, most, scratch);
+        let column = |k: usize, s: f64, lambda: f64, shift: f64| match sums[k] {
+            sum if sum > TRUSTED => sum.ln() + shift + s * most,
+            _ => self.log_sum(s, lambda, v.as_flattened()),
+        };
+        let ln_p = column(ALL, 1.0, 0.0, self.shift);
+        let mut ln_q = [0.0; ALL];
+        for (k, c) in self.components.iter().enumerate() {
+            let tilt = c.lambda * mean - 0.5 * c.lambda * c.lambda * self.scaled.mean_norm;
+            ln_q[k] = c.ln_share + tilt + column(k, c.s, c.lambda, c.shift);
         }
-        mean.iter_mut().for_each(|m| *m /= b as f64);
-        let sums = self.sums(b, &lanes, &most);
-        let (mut losses, mut weights) = ([0.0; LANES], [0.0; LANES]);
-        for lane in 0..LANES {
-            let value = |j: usize| lanes(j)[lane];
-            let column = |k: usize, s: f64, lambda: f64, shift: f64| match sums[k][lane] {
-                sum if sum > TRUSTED => sum.ln() + shift + s * most[lane],
-                _ => self.log_sum(s, lambda, value),
-            };
-            let ln_p = column(ALL, 1.0, 0.0, self.shift);
-            let mut ln_q = [0.0; ALL];
-            for (k, c) in self.components.iter().enumerate() {
-                let tilt = c.lambda * mean[lane] - 0.5 * c.lambda * c.lambda * self.scaled.mean_norm;
-                ln_q[k] = c.ln_share + tilt + column(k, c.s, c.lambda, c.shift);
-            }
-            let top = ln_q.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let mixture = top + ln_q.iter().map(|q| (q - top).exp()).sum::<f64>().ln();
-            losses[lane] = ln_p - (b as f64).ln();
-            weights[lane] = (ln_p - mixture).exp();
-        }
-        (losses, weights)
+        let top = ln_q.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mixture = top + ln_q.iter().map(|q| (q - top).exp()).sum::<f64>().ln();
+        (ln_p - (self.scaled.batches() as f64).ln(), (ln_p - mixture).exp())
     }
 
     /// Σ_j weights[j, k]·exp(s_k(v_j − max v)) for each component and for P. The s_k of the mixed ones are evenly
     /// spaced, so their exponentials are one times powers of another.
-    #[inline(always)]
-    fn sums<'v>(&self, b: usize, lanes: &impl Fn(usize) -> &'v [f64], most: &Lanes) -> [Lanes; ALL + 1] {
-        let mut sums = [[0.0; LANES]; ALL + 1];
-        let flat = self.weights.as_slice().unwrap_or_default();
-        let simple = self.components[MIXED].s;
-        for j in 0..b {
-            let weights = &flat[j * (ALL + 1)..][..ALL + 1];
-            let v = lanes(j);
-            let (mut power, mut ratio, mut single) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-            for lane in 0..LANES {
-                let below = v[lane] - most[lane];
-                power[lane] = exp(below);
-                ratio[lane] = exp(self.step * below);
-                single[lane] = exp(simple * below);
-            }
-            for lane in 0..LANES {
-                sums[ALL][lane] += weights[ALL] * power[lane];
-                sums[MIXED][lane] += weights[MIXED] * single[lane];
-            }
-            for (k, sum) in sums.iter_mut().take(MIXED).enumerate() {
-                for lane in 0..LANES {
-                    sum[lane] += weights[k] * power[lane];
-                    power[lane] *= ratio[lane];
-                }
-            }
+    fn sums(&self, v: &[Lanes], most: f64, scratch: &mut Scratch) -> [f64; ALL + 1] {
+        let [powers, ratios, singles] = scratch.all();
+        exp_below(powers, v, most, 1.0);
+        exp_below(ratios, v, most, self.step);
+        exp_below(singles, v, most, self.components[MIXED].s);
+        let mut all = [0.0; ALL + 1];
+        all[ALL] = dot(&self.weights[ALL], powers);
+        all[MIXED] = dot(&self.weights[MIXED], singles);
+        for (sum, weights) in all.iter_mut().zip(&self.weights).take(MIXED) {
+            *sum = dot_then_multiply(weights, powers, ratios);
         }
-        sums
+        all
     }
 
     /// ln Σ_j exp(s·v_j − s²g_j/2 − sλ(G1/b)_j), without underflow.
-    fn log_sum(&self, s: f64, lambda: f64, value: impl Fn(usize) -> f64) -> f64 {
+    #[cold]
+    fn log_sum(&self, s: f64, lambda: f64, v: &[f64]) -> f64 {
         let (gram, row) = (&self.scaled.gram, &self.scaled.mean_row);
-        let exponent = |j: usize| s * value(j) - 0.5 * s * s * gram[[j, j]] - s * lambda * row[j];
+        let exponent = |j: usize| s * v[j] - 0.5 * s * s * gram[[j, j]] - s * lambda * row[j];
         let most = (0..row.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
         most + (0..row.len()).map(|j| (exponent(j) - most).exp()).sum::<f64>().ln()
     }

@@ -16,7 +16,7 @@ pub fn write(items: &[Item], folder: &Path) -> anyhow::Result<()> {
 
 fn text(items: &[Item]) -> String {
     let mut text = format!(
-        "# Reproductions\n\nFigures and tables of four papers, made again by Rustle's own optimisers and accounts, \
+        "# Reproductions\n\nFigures and tables of five papers, made again by Rustle's own optimisers and accounts, \
          each beside what was published. Pages and pictures are generated:\n\n```sh\n{}\n{}\n```\n\n\
          Pages without timings come out the same every time; those with timings name the processor. `--out DIR` \
          writes elsewhere, `--format json` prints all numbers whole.\n",

@@ -23,12 +23,13 @@ pub struct Item {
 pub enum Source {
     Blt,
     Banded,
+    NearExact,
     Gboard,
     UserLevel,
 }
 
 impl Source {
-    pub const ALL: [Self; 4] = [Self::Blt, Self::Banded, Self::Gboard, Self::UserLevel];
+    pub const ALL: [Self; 5] = [Self::Blt, Self::Banded, Self::Gboard, Self::UserLevel, Self::NearExact];
 
     pub fn cited(self) -> &'static str {
         match self {
@@ -39,6 +40,10 @@ impl Source {
             Self::Banded => {
                 "papers/001: McKenna, *Scaling up the Banded Matrix Factorization Mechanism for Differentially \
                  Private ML*"
+            }
+            Self::NearExact => {
+                "papers/003: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta, *Near Exact Privacy Amplification for \
+                 Matrix Mechanisms*"
             }
             Self::Gboard => {
                 "papers/002: Xu, Zhang, et al., *Federated Learning of Gboard Language Models with Differential \

@@ -1,4 +1,4 @@
-//! `bench reproduce`: figures and tables of papers/000, 001, 002 and 004, made again by our own optimisers and accounts.
+//! `bench reproduce`: figures and tables of papers/000 to 004, made again by our own optimisers and accounts.
 //!
 //! Every item is one file here and one generated page, with the numbers as published where the text gives them.
 
@@ -30,6 +30,11 @@ mod gboard_table_1;
 mod gboard_table_2;
 mod index;
 mod item;
+mod near_exact;
+mod near_exact_figure_2;
+mod near_exact_figure_3;
+mod near_exact_figure_4;
+mod near_exact_figure_5;
 mod page;
 mod production;
 mod sweep;
@@ -51,7 +56,7 @@ use item::Item;
 use page::Page;
 use work::Work;
 
-const ITEMS: [Item; 23] = [
+const ITEMS: [Item; 27] = [
     blt_table_2::ITEM,
     blt_table_3::ITEM,
     blt_figure_1::ITEM,
@@ -70,6 +75,10 @@ const ITEMS: [Item; 23] = [
     banded_figure_8::ITEM,
     banded_figure_10::ITEM,
     banded_figure_11::ITEM,
+    near_exact_figure_2::ITEM,
+    near_exact_figure_3::ITEM,
+    near_exact_figure_4::ITEM,
+    near_exact_figure_5::ITEM,
     gboard_table_1::ITEM,
     gboard_table_2::ITEM,
     gboard_figure_4::ITEM,

@@ -6,6 +6,7 @@ use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
+use super::admitted::{own, parts};
 use super::answer;
 use crate::coordinator::Coordinator;
 
@@ -18,36 +19,41 @@ fn named(job: String) -> Result<JobId> {
 #[tonic::async_trait]
 impl Jobs for JobsService {
     async fn create_job(&self, request: Request<pb::CreateJobRequest>) -> Result<Response<pb::Job>, Status> {
-        answer(async { self.0.create_job(request.into_inner().try_into()?).await }.await)
+        let request = own(request)?;
+        answer(async { self.0.create_job(request.try_into()?).await }.await)
     }
 
     async fn get_job(&self, request: Request<pb::GetJobRequest>) -> Result<Response<pb::Job>, Status> {
-        answer(named(request.into_inner().job).and_then(|job| self.0.job_message(&job)))
+        answer(named(own(request)?.job).and_then(|job| self.0.job_message(&job)))
     }
 
     async fn list_jobs(
         &self,
-        _: Request<pb::ListJobsRequest>,
+        request: Request<pb::ListJobsRequest>,
     ) -> Result<Response<pb::ListJobsResponse>, Status> {
-        answer(Ok(pb::ListJobsResponse { jobs: self.0.list_jobs() }))
+        let (admitted, _) = parts(request)?;
+        let jobs = self.0.list_jobs().into_iter().filter(|job| admitted.sees(&job.job));
+        answer(Ok(pb::ListJobsResponse { jobs: jobs.collect() }))
     }
 
     async fn finish_job(&self, request: Request<pb::FinishJobRequest>) -> Result<Response<pb::Job>, Status> {
-        answer(async { self.0.finish_job(named(request.into_inner().job)?).await }.await)
+        let job = own(request)?.job;
+        answer(async { self.0.finish_job(named(job)?).await }.await)
     }
 
     async fn destroy_job(
         &self,
         request: Request<pb::DestroyJobRequest>,
     ) -> Result<Response<pb::DestroyJobResponse>, Status> {
-        answer(async { self.0.destroy_job(named(request.into_inner().job)?).await }.await)
+        let job = own(request)?.job;
+        answer(async { self.0.destroy_job(named(job)?).await }.await)
     }
 
     async fn reshard_job(
         &self,
         request: Request<pb::ReshardJobRequest>,
     ) -> Result<Response<pb::Job>, Status> {
-        let pb::ReshardJobRequest { job, shards } = request.into_inner();
+        let pb::ReshardJobRequest { job, shards } = own(request)?;
         answer(async { self.0.reshard_job(named(job)?, shards).await }.await)
     }
 
@@ -55,14 +61,15 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::CheckpointJobRequest>,
     ) -> Result<Response<pb::Checkpoint>, Status> {
-        answer(async { self.0.checkpoint(&named(request.into_inner().job)?).await }.await)
+        let job = own(request)?.job;
+        answer(async { self.0.checkpoint(&named(job)?).await }.await)
     }
 
     async fn get_report(
         &self,
         request: Request<pb::GetReportRequest>,
     ) -> Result<Response<pb::Report>, Status> {
-        let pb::GetReportRequest { job, delta } = request.into_inner();
+        let pb::GetReportRequest { job, delta } = own(request)?;
         let report = async { self.0.report(named(job)?, delta).await }.await;
         answer(report.map(|report| pb::Report { json: report.to_string() }))
     }

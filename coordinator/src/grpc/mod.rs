@@ -1,20 +1,37 @@
 //! gRPC adapters: they check what comes in, call the service, and count what is refused.
 
+mod admitted;
 mod jobs;
 mod noise;
 mod server;
 mod workers;
 
 use metrics::counter;
+use node::auth::Refusal;
 use proto::{Result, ServiceError};
 use tonic::{Response, Status};
 
 use crate::metric_definitions::ERRORS;
 
-pub use server::serve;
+pub use server::{serve, serve_over};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)
+}
+
+/// What callers are told of a refusal.
+fn worded(refusal: Refusal) -> Status {
+    refused(match refusal {
+        Refusal::Unauthenticated => ServiceError::Unauthenticated,
+        Refusal::Forbidden => ServiceError::PermissionDenied,
+        Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
+        Refusal::TooLarge { limit } => {
+            ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
+        }
+        Refusal::TooSlow { limit } => {
+            ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
+        }
+    })
 }
 
 fn refused(error: ServiceError) -> Status {

@@ -8,6 +8,7 @@ use proto::{JobId, ReleaseToken, Result};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
+use super::admitted::own;
 use super::{answer, refused};
 use crate::coordinator::Coordinator;
 
@@ -19,12 +20,13 @@ impl Noise for NoiseService {
         &self,
         request: Request<pb::GetRoutingRequest>,
     ) -> Result<Response<pb::Routing>, Status> {
-        let routing = JobId::new(request.into_inner().job).map_err(Into::into);
+        let routing = JobId::new(own(request)?.job).map_err(Into::into);
         answer(routing.and_then(|job| self.0.routing(&job)).map(Into::into))
     }
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
-        let tokens = async { self.0.bind(request.into_inner().try_into()?).await }.await;
+        let request = own(request)?;
+        let tokens = async { self.0.bind(request.try_into()?).await }.await;
         answer(
             tokens.map(|tokens| pb::BindResponse {
                 tokens: tokens.iter().map(ReleaseToken::to_bytes).collect(),
@@ -35,7 +37,8 @@ impl Noise for NoiseService {
     type FetchStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;
 
     async fn fetch(&self, request: Request<pb::FetchRequest>) -> Result<Response<Self::FetchStream>, Status> {
-        let chunks = async { self.0.fetch(request.into_inner().try_into()?).await }.await;
+        let request = own(request)?;
+        let chunks = async { self.0.fetch(request.try_into()?).await }.await;
         answer(chunks.map(|chunks| Box::pin(chunks.map(|chunk| chunk.map_err(refused))) as Self::FetchStream))
     }
 }

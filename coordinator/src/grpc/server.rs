@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::Stream;
 use node::listener::Listener;
 use node::rpc_metrics::RpcMetricsLayer;
+use node::security::Secured;
 use node::trace_propagation::TraceLayer;
 use proto::pb::{
     jobs_server::{self, JobsServer},
@@ -13,28 +15,38 @@ use proto::pb::{
     workers_server::{self, WorkersServer},
 };
 use proto::{DESCRIPTORS, MAX_MESSAGE_BYTES};
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::server::Connected;
 
 use super::jobs::JobsService;
 use super::noise::NoiseService;
+use super::worded;
 use super::workers::WorkersService;
 use crate::coordinator::Coordinator;
 
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-const FRAME_BYTES: u32 = 128 << 10;
 /// Calls under way may end within this time; health watches, which never do, are cut.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
-/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
 pub async fn serve(
     coordinator: Arc<Coordinator>,
     listener: Listener,
+    security: &Secured,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    serve_over(coordinator, security.incoming(listener), security, shutdown).await
+}
+
+/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
+pub async fn serve_over<C>(
+    coordinator: Arc<Coordinator>,
+    connections: impl Stream<Item = std::io::Result<C>>,
+    security: &Secured,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<JobsServer<JobsService>>().await;
     health.set_serving::<NoiseServer<NoiseService>>().await;
@@ -62,34 +74,23 @@ pub async fn serve(
         health.set_not_serving::<NoiseServer<NoiseService>>().await;
         health.set_not_serving::<WorkersServer<WorkersService>>().await;
     };
-    let router = Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .max_frame_size(FRAME_BYTES)
+    let router = security
+        .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
+        .layer(security.guard(worded))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers);
-    let server = async {
-        match listener {
-            Listener::Tcp(listener) => {
-                let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
-                router.serve_with_incoming_shutdown(connections, until_closing).await
-            }
-            Listener::Unix(socket) => {
-                let (listener, _file) = socket.into_parts();
-                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), until_closing).await
-            }
-        }
-    };
+    let server = router.serve_with_incoming_shutdown(connections, until_closing);
     let too_late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSING_TIME).await;
     };
     tokio::select! {
+        biased;
         served = server => served.context("the gRPC server failed"),
         () = too_late => Ok(()),
     }

@@ -6,6 +6,7 @@ use proto::pb::{self, workers_server::Workers};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
 
+use super::admitted::{own, parts};
 use super::answer;
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
@@ -41,28 +42,28 @@ impl Workers for WorkersService {
         &self,
         request: Request<pb::RegisterRequest>,
     ) -> Result<Response<pb::RegisterResponse>, Status> {
-        answer(request.into_inner().try_into().and_then(|request| self.0.register(request)))
+        answer(own(request)?.try_into().and_then(|request| self.0.register(request)))
     }
 
     async fn heartbeat(
         &self,
         request: Request<pb::HeartbeatRequest>,
     ) -> Result<Response<pb::HeartbeatResponse>, Status> {
-        answer(self.beat(request.into_inner()))
+        answer(self.beat(own(request)?))
     }
 
     async fn deregister(
         &self,
         request: Request<pb::DeregisterRequest>,
     ) -> Result<Response<pb::DeregisterResponse>, Status> {
-        answer(self.leave(request.into_inner()))
+        answer(self.leave(own(request)?))
     }
 
     async fn get_job_plan(
         &self,
         request: Request<pb::GetJobPlanRequest>,
     ) -> Result<Response<pb::JobPlan>, Status> {
-        let job = JobId::new(request.into_inner().job).map_err(ServiceError::from);
+        let job = JobId::new(parts(request)?.1.job).map_err(ServiceError::from);
         answer(job.and_then(|job| self.0.plan_of(&job)))
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
+use node::limits::Hold;
 use proto::{Result, frame_head, pb};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
@@ -17,11 +18,12 @@ pub struct ChunkBody {
     chunks: mpsc::Receiver<Result<pb::Chunk>>,
     data: Option<Bytes>,
     has_ended: bool,
+    _hold: Hold,
 }
 
 impl ChunkBody {
-    pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>) -> Self {
-        Self { chunks, data: None, has_ended: false }
+    pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>, hold: Hold) -> Self {
+        Self { chunks, data: None, has_ended: false, _hold: hold }
     }
 }
 

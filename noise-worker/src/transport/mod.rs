@@ -3,5 +3,6 @@
 mod frames;
 pub mod grpc;
 pub mod lending;
+mod refused;
 pub mod server;
 pub mod slices;

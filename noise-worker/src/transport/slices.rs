@@ -10,6 +10,10 @@ use std::{
 
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Limited};
+use node::{
+    auth::{Admitted, ClientKey, Refusal},
+    limits::Budget,
+};
 use prost::Message;
 use proto::{
     FRAME_PREFIX, MAX_MESSAGE_BYTES, ServiceError,
@@ -19,7 +23,7 @@ use proto::{
 use tonic::{Status, body::Body, server::NamedService};
 use tower::Service;
 
-use super::{frames::ChunkBody, grpc::Shards};
+use super::{frames::ChunkBody, grpc::Shards, refused::worded};
 use crate::service::NoiseService;
 
 const PATH: &str = "/rustle.v1.Shards/FetchSlice";
@@ -27,15 +31,16 @@ const PATH: &str = "/rustle.v1.Shards/FetchSlice";
 #[derive(Clone)]
 pub struct Slices {
     service: Arc<NoiseService>,
+    budget: Budget,
     others: ShardsServer<Shards>,
 }
 
 impl Slices {
-    pub fn new(service: Arc<NoiseService>) -> Self {
+    pub fn new(service: Arc<NoiseService>, budget: Budget) -> Self {
         let others = ShardsServer::new(Shards(service.clone()))
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Self { service, others }
+        Self { service, budget, others }
     }
 }
 
@@ -56,15 +61,30 @@ impl Service<Request<Body>> for Slices {
         if request.uri().path() != PATH {
             return self.others.call(request);
         }
-        let service = self.service.clone();
-        Box::pin(async move { Ok(fetch(&service, request).await.unwrap_or_else(Status::into_http)) })
+        let (service, budget) = (self.service.clone(), self.budget.clone());
+        Box::pin(async move { Ok(fetch(&service, &budget, request).await.unwrap_or_else(Status::into_http)) })
     }
 }
 
-async fn fetch(service: &Arc<NoiseService>, request: Request<Body>) -> Result<Response<Body>, Status> {
-    let request = FetchSlice::try_from(read(request.into_body()).await?)?;
+async fn fetch(
+    service: &Arc<NoiseService>,
+    budget: &Budget,
+    request: Request<Body>,
+) -> Result<Response<Body>, Status> {
+    let (head, body) = request.into_parts();
+    // Without the guard in front nobody has been looked at: nobody gets in.
+    let (Some(admitted), Some(client)) =
+        (head.extensions.get::<Admitted>(), head.extensions.get::<ClientKey>())
+    else {
+        return Err(worded(Refusal::Unauthenticated));
+    };
+    let message = read(body).await?;
+    admitted.named(&message.job).map_err(worded)?;
+    let request = FetchSlice::try_from(message)?;
+    let bytes = request.rows.len().saturating_mul(request.range.len()).saturating_mul(4);
+    let hold = budget.take(client, bytes).map_err(worded)?;
     let chunks = service.fetch_slice(request)?;
-    let mut response = Response::new(Body::new(ChunkBody::new(chunks)));
+    let mut response = Response::new(Body::new(ChunkBody::new(chunks, hold)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     Ok(response)
 }
@@ -72,8 +92,8 @@ async fn fetch(service: &Arc<NoiseService>, request: Request<Body>) -> Result<Re
 /// The one message of the request.
 async fn read(body: Body) -> Result<pb::FetchSliceRequest, Status> {
     let whole = Limited::new(body, FRAME_PREFIX + MAX_MESSAGE_BYTES).collect().await;
-    let whole =
-        whole.map_err(|error| Status::invalid_argument(format!("the request can't be read: {error}")))?;
+    // What the guard says of a body that is too long is said to the caller as it is.
+    let whole = whole.map_err(Status::from_error)?;
     let bytes = whole.to_bytes();
     let refused = |value: String| {
         Status::from(ServiceError::invalid("request", value, "one whole gRPC message, not compressed"))

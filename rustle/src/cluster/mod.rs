@@ -11,8 +11,18 @@ use std::{
 };
 
 use anyhow::Context;
+use node::auth::Role;
+use node::dial::Dialing;
+use node::tls::{Credentials, TlsFiles};
+
+use crate::certs::Authority;
+use crate::commands::certs::folder;
 
 pub use process::Process;
+
+const TRUST_DOMAIN: &str = "local";
+/// A local cluster makes new ones with every start.
+const CERTIFICATE_LIFE: Duration = Duration::from_secs(30 * 86_400);
 
 /// What a local cluster is started with.
 #[derive(Clone, Debug)]
@@ -32,6 +42,10 @@ pub struct ClusterOptions {
     pub unix: bool,
     /// Workers take regions of shared memory.
     pub shared_memory: bool,
+    /// TLS by certificates of an authority of its own, in the folder `tls` of `dir`.
+    pub tls: bool,
+    /// Variables of the processes, beside this process's own.
+    pub environment: Vec<(String, String)>,
 }
 
 impl ClusterOptions {
@@ -46,6 +60,8 @@ impl ClusterOptions {
             worker_flags: vec![],
             unix: false,
             shared_memory: false,
+            tls: false,
+            environment: vec![],
         }
     }
 }
@@ -59,6 +75,7 @@ pub struct LocalCluster {
     coordinator_address: String,
     url: String,
     workers: Vec<Option<Process>>,
+    authority: Option<Authority>,
 }
 
 impl fmt::Debug for LocalCluster {
@@ -77,9 +94,20 @@ impl LocalCluster {
             true => format!("unix:{}", socket(&options.dir, "coordinator")?),
             false => options.listen.clone(),
         };
-        let url = String::new();
-        let mut cluster =
-            Self { options, key, coordinator: None, coordinator_address, url, workers: Vec::new() };
+        let authority = match options.tls {
+            true => Some(authority(&options.dir.join("tls"))?),
+            false => None,
+        };
+        let (url, workers_running) = (String::new(), Vec::new());
+        let mut cluster = Self {
+            options,
+            key,
+            coordinator: None,
+            coordinator_address,
+            url,
+            workers: workers_running,
+            authority,
+        };
         cluster.start_coordinator()?;
         for _ in 0..workers {
             cluster.add_worker()?;
@@ -95,6 +123,34 @@ impl LocalCluster {
         &self.options.dir
     }
 
+    /// Makes a certificate of this cluster, and says in which folder it lies. An error where there is no TLS.
+    pub fn certificate(&self, role: &Role) -> anyhow::Result<PathBuf> {
+        let authority = self.authority.as_ref().context("this cluster has no TLS")?;
+        let dir = self.options.dir.join("tls").join(folder(role));
+        authority.issue(&dir, role, CERTIFICATE_LIFE)?;
+        Ok(dir)
+    }
+
+    /// How to call this cluster as that: by a certificate, or without TLS as anyone may.
+    pub fn dialing(&self, role: &Role) -> anyhow::Result<Dialing> {
+        let credentials = match self.options.tls {
+            true => Some(Credentials::load(TlsFiles::in_dir(&self.certificate(role)?))?),
+            false => None,
+        };
+        Ok(Dialing { credentials, ..Dialing::default() })
+    }
+
+    pub fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
+    }
+
+    fn tls_flags(&self, role: &Role) -> anyhow::Result<Vec<String>> {
+        Ok(match self.options.tls {
+            true => vec!["--tls-dir".into(), self.certificate(role)?.display().to_string()],
+            false => vec![],
+        })
+    }
+
     pub fn coordinator(&self) -> Option<&Process> {
         self.coordinator.as_ref()
     }
@@ -107,10 +163,12 @@ impl LocalCluster {
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
         let mut flags = vec!["coordinator".to_owned(), "--listen".into(), self.coordinator_address.clone()];
         flags.extend(["--data-dir".into(), self.options.dir.join("coordinator").display().to_string()]);
+        flags.extend(self.tls_flags(&Role::Coordinator)?);
         flags.extend(self.options.coordinator_flags.clone());
-        let process = Process::start(&self.options.program, "coordinator", &self.options.dir, flags, None)?;
+        let process = Process::start(&self.options, "coordinator", flags, None)?;
         self.url = process.grpc().to_owned();
-        self.coordinator_address = self.url.trim_start_matches("http://").to_owned();
+        let address = self.url.trim_start_matches("http://").trim_start_matches("https://");
+        self.coordinator_address = address.to_owned();
         self.coordinator = Some(process);
         Ok(())
     }
@@ -136,9 +194,9 @@ impl LocalCluster {
         if self.options.shared_memory {
             flags.extend(["--shm-socket".into(), socket(&self.options.dir, &format!("{name}.shm"))?]);
         }
+        flags.extend(self.tls_flags(&Role::Worker(name.clone()))?);
         flags.extend(self.options.worker_flags.clone());
-        let process =
-            Process::start(&self.options.program, &name, &self.options.dir, flags, Some(&self.key))?;
+        let process = Process::start(&self.options, &name, flags, Some(&self.key))?;
         self.workers[index] = Some(process);
         Ok(())
     }
@@ -169,6 +227,14 @@ impl LocalCluster {
             Some(coordinator) => coordinator.stop(Duration::from_secs(20)),
             None => Ok(()),
         }
+    }
+}
+
+/// The authority of a folder that an earlier run left, or a new one.
+fn authority(dir: &Path) -> anyhow::Result<Authority> {
+    match dir.join("ca.key").exists() {
+        true => Authority::open(dir, TRUST_DOMAIN),
+        false => Authority::create(dir, TRUST_DOMAIN),
     }
 }
 

@@ -13,6 +13,8 @@ use anyhow::{Context, bail};
 use node::ready_file::ReadyFile;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::ClusterOptions;
+
 /// How long a process may take until it listens.
 const START: Duration = Duration::from_secs(30);
 
@@ -32,17 +34,18 @@ impl Process {
     /// Starts the process and waits until it has written its ready file. The key, if any, goes through its standard
     /// input: no argument, environment or file holds it.
     pub fn start(
-        program: &Path,
+        options: &ClusterOptions,
         name: &str,
-        dir: &Path,
         flags: Vec<String>,
         key: Option<&[u8; 32]>,
     ) -> anyhow::Result<Self> {
+        let ClusterOptions { program, dir, environment, .. } = options;
         let (log, ready_path) = (dir.join(format!("{name}.log")), dir.join(format!("{name}.ready.json")));
         ReadyFile::clear(&ready_path)?;
         let output = File::options().create(true).append(true).open(&log)?;
         let mut child = Command::new(program)
             .args(flags)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .arg("--ready-file")
             .arg(&ready_path)
             .arg("--exit-with-parent")

@@ -83,7 +83,7 @@ impl Shape {
 }
 
 /// 53 bits, which every reader of JSON keeps.
-fn fresh_seed() -> anyhow::Result<u64> {
+pub fn fresh_seed() -> anyhow::Result<u64> {
     Ok(getrandom::u64()? >> 11)
 }
 

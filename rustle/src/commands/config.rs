@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum, parser::ValueSource};
 use coordinator::CoordinatorArgs;
+use node::settings::{Layers, Setting};
 use noise_worker::config::WorkerArgs;
 use serde::Serialize;
 
@@ -65,19 +66,23 @@ fn parse(command: Command, flags: &[String]) -> anyhow::Result<clap::ArgMatches>
 fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
     let matches = parse(CoordinatorArgs::augment_args(Command::new("coordinator")), flags)?;
     let (_, settings) = CoordinatorArgs::from_arg_matches(&matches)?.resolve()?;
-    let shown = |s: &node::settings::Setting| Shown {
-        name: s.name.to_string(),
-        value: s.value.clone(),
-        source: s.source.to_string(),
-    };
     Ok(settings.iter().map(shown).collect())
+}
+
+fn shown(setting: &Setting) -> Shown {
+    let Setting { name, value, source } = setting;
+    Shown { name: name.to_string(), value: value.clone(), source: source.to_string() }
 }
 
 fn worker(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
     let command = WorkerArgs::augment_args(Command::new("worker"));
     let names: Vec<String> = command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
     let matches = parse(command, flags)?;
-    names
+    let mut layers = Layers::load(None)?;
+    WorkerArgs::from_arg_matches(&matches)?.security.resolve(&mut layers)?;
+    let layered: Vec<Shown> = layers.finish()?.iter().map(shown).collect();
+    let own = names.into_iter().filter(|name| layered.iter().all(|shown| shown.name != *name));
+    let own: Vec<Shown> = own
         .into_iter()
         .map(|name| {
             let raw = matches.get_raw(&name).and_then(|mut values| values.next());
@@ -91,5 +96,6 @@ fn worker(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
             };
             Ok(Shown { name, value: value.transpose()?, source: source.into() })
         })
-        .collect()
+        .collect::<anyhow::Result<_>>()?;
+    Ok(own.into_iter().chain(layered).collect())
 }

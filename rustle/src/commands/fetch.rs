@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use client::{Client, FetchRequest};
+use client::FetchRequest;
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 use tokio::time::Instant;
 
-use super::{job::CoordinatorArg, online};
+use super::online;
+use crate::access::CoordinatorArg;
 use crate::args::Span;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format};
@@ -53,7 +54,7 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
 
 async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let client = Client::connect(&args.coordinator.coordinator)?;
+    let client = args.coordinator.client().await?;
     let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
     let range = CoordinateRange::new(args.range.0.start, args.range.0.end)?;
     // Before a file is made: is there such a range at all?

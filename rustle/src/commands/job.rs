@@ -9,15 +9,9 @@ use plan::Plan;
 use proto::{JobId, pb};
 
 use super::online;
+use crate::access::CoordinatorArg;
 use crate::key_file;
 use crate::output::{Answer, Format};
-
-#[derive(Args, Clone, Debug)]
-pub struct CoordinatorArg {
-    /// Where the coordinator is
-    #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
-    pub coordinator: String,
-}
 
 #[derive(Args, Clone, Debug)]
 pub struct JobArgs {
@@ -82,19 +76,21 @@ impl JobCommand {
             match self {
                 Self::Create(args) => show(&create(args).await?).print(format)?,
                 Self::List(args) => list(&args, format).await?,
-                Self::Show(args) => show(&client(&args)?.jobs().get(&args.job).await?).print(format)?,
-                Self::Finish(args) => show(&client(&args)?.jobs().finish(&args.job).await?).print(format)?,
+                Self::Show(args) => show(&client(&args).await?.jobs().get(&args.job).await?).print(format)?,
+                Self::Finish(args) => {
+                    show(&client(&args).await?.jobs().finish(&args.job).await?).print(format)?
+                }
                 Self::Destroy(args) => {
-                    destroyed(client(&args)?.jobs().destroy(&args.job).await?).print(format)?
+                    destroyed(client(&args).await?.jobs().destroy(&args.job).await?).print(format)?
                 }
                 Self::Reshard { job, shards } => {
-                    show(&client(&job)?.jobs().reshard(&job.job, shards).await?).print(format)?;
+                    show(&client(&job).await?.jobs().reshard(&job.job, shards).await?).print(format)?;
                 }
                 Self::Checkpoint(args) => {
-                    checkpointed(client(&args)?.jobs().checkpoint(&args.job).await?).print(format)?;
+                    checkpointed(client(&args).await?.jobs().checkpoint(&args.job).await?).print(format)?;
                 }
                 Self::Report { job, delta } => {
-                    println!("{}", client(&job)?.jobs().report(&job.job, delta).await?);
+                    println!("{}", client(&job).await?.jobs().report(&job.job, delta).await?);
                 }
             }
             Ok(ExitCode::SUCCESS)
@@ -102,8 +98,8 @@ impl JobCommand {
     }
 }
 
-fn client(args: &JobArgs) -> anyhow::Result<Client> {
-    Ok(Client::connect(&args.coordinator.coordinator)?)
+async fn client(args: &JobArgs) -> anyhow::Result<Client> {
+    args.coordinator.client().await
 }
 
 async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
@@ -116,7 +112,7 @@ async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
         key_commitment: key_file::read(&args.key_file)?.commitment().to_vec(),
         plan_digest: plan.digest().to_vec(),
     };
-    Ok(client(&args.job)?.jobs().create(request).await?)
+    Ok(client(&args.job).await?.jobs().create(request).await?)
 }
 
 fn show(job: &pb::Job) -> Answer {
@@ -139,7 +135,7 @@ fn state(job: &pb::Job) -> String {
 }
 
 async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
-    let jobs = Client::connect(&args.coordinator)?.jobs().list().await?;
+    let jobs = args.client().await?.jobs().list().await?;
     match format {
         Format::Json => {
             let jobs: Vec<_> = jobs.iter().map(show).collect();

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod batches;
 pub mod calibrate;
+pub mod certs;
 pub mod completions;
 pub mod config;
 pub mod demo;
@@ -13,6 +14,7 @@ pub mod noise;
 pub mod plan;
 pub mod report;
 pub mod serve;
+pub mod token;
 pub mod up;
 pub mod verify;
 

@@ -9,7 +9,6 @@ use accounting::AccountingError;
 use accounting::rewind::Released;
 use anyhow::Context;
 use clap::{ArgGroup, Args, ValueEnum};
-use client::Client;
 use plan::Plan;
 use proto::JobId;
 use report::{Job, Question, ReportError, Statement, Unit};
@@ -17,8 +16,8 @@ use report::{Job, Question, ReportError, Statement, Unit};
 use self::sampling::SamplingArgs;
 use super::account::sampled::Relation;
 use super::account::unusable;
-use super::job::CoordinatorArg;
 use super::online;
+use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format, Word, bad_use};
 
 mod sampling;
@@ -132,9 +131,9 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
 
 fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, Released)> {
     let delta = args.delta.first().copied().unwrap_or(1e-6);
-    let coordinator = &args.coordinator.coordinator;
+    let coordinator = &args.coordinator;
     let answer =
-        online::block_on(async move { Ok(Client::connect(coordinator)?.jobs().report(job, delta).await?) })?;
+        online::block_on(async move { Ok(coordinator.client().await?.jobs().report(job, delta).await?) })?;
     Ok(Job::read(&answer)?)
 }
 

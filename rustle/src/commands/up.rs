@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use client::Client;
+use client::{Client, Connections};
+use node::auth::Role;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{JobId, pb};
@@ -40,6 +41,9 @@ pub struct UpArgs {
     /// Unix sockets in DATA_DIR/sockets instead of TCP
     #[arg(long, conflicts_with = "listen")]
     unix: bool,
+    /// TLS on every link, by certificates of this cluster's own authority in DATA_DIR/tls
+    #[arg(long, conflicts_with = "unix")]
+    tls: bool,
     /// Workers write rows to shared memory that jobs of this user lend them
     #[arg(long)]
     shared_memory: bool,
@@ -54,6 +58,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     options.listen = args.listen.clone();
     options.unix = args.unix;
     options.shared_memory = args.shared_memory;
+    options.tls = args.tls;
     let cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let job = runtime.block_on(async {
@@ -65,7 +70,8 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
         };
-        anyhow::Ok(Client::connect(&cluster.url())?.jobs().create(request).await?)
+        let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
+        anyhow::Ok(Client::with_connections(&cluster.url(), connections)?.jobs().create(request).await?)
     })?;
     Answer::new()
         .with("coordinator", cluster.url())
@@ -77,8 +83,14 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("workers", args.workers)
         .with("logs", args.data_dir.display().to_string())
         .print(format)?;
+    let tls = match args.tls {
+        true => {
+            format!(" --tls-dir {}", cluster.certificate(&Role::Job(args.job.to_string()))?.display())
+        }
+        false => String::new(),
+    };
     eprintln!(
-        "running; Ctrl-C stops it. Try: rustle fetch --coordinator {} --job {} --steps 0..2 --range 0..8 --out x.npy",
+        "running; Ctrl-C stops it. Try: rustle fetch --coordinator {}{tls} --job {} --steps 0..2 --range 0..8 --out x.npy",
         cluster.url(),
         args.job
     );

@@ -132,6 +132,12 @@ impl Blt {
         series::blt_inverse_coefficients(&self.theta, &self.omega, count)
     }
 
+    /// φ₁, φ̂₁, φ₂, … of a BLT whose φ̂ are all below one, equal decays merged: what [`Self::from_interlaced`] takes.
+    pub(crate) fn interlaced(&self) -> Vec<f64> {
+        let poles = roots::Poles::of(&self.theta, &self.omega);
+        poles.phi.iter().zip(&poles.phi_hat).flat_map(|(phi, phi_hat)| [*phi, *phi_hat]).collect()
+    }
+
     /// The BLT with decays 1−φ and inverse decays 1−φ̂, where φ₁ < φ̂₁ < φ₂ < … < φ̂_d < 1.
     pub(crate) fn from_interlaced(phi: &[f64], phi_hat: &[f64]) -> Result<Self> {
         Self::new(complement(phi), weights(phi, phi_hat))

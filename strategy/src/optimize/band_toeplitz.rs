@@ -8,22 +8,61 @@
 use super::lbfgs::{Limits, Search, Watch, minimise};
 use super::monotone::{decoder, sensitivity_squared};
 use super::power::best_start;
-use super::{Optimised, ProgressFn, Target, check_bands, logistic, logit};
+use super::{ColumnCost, Descent, Optimised, ProgressFn, Target, check_bands, logistic, logit};
 use crate::decoder::Decoder;
 use crate::error::Result;
 use crate::mechanism::Strategy;
+use crate::numeric::add;
 
 const LIMITS: Limits = Limits { steps: 3000, tolerance: 1e-9 };
 /// Bands below which all are moved at once.
 const FEW: usize = 12;
 /// Places moved first, a factor of two along the band.
 const PER_OCTAVE: u32 = 3;
+/// Free numbers that another search may start from: ratios of at least 5 %, or a tail that was cut off would have no
+/// slope to come back by, and within 6e-6 of one.
+const FREE: std::ops::RangeInclusive<f64> = -3.0..=12.0;
 
 /// Optimises a band-Toeplitz strategy.
 pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
     let column = optimal_column(bands, target, &mut Watch::new(progress))?;
     let strategy = Strategy::BandToeplitz { c: column.c, column_normalised: false };
     Optimised::evaluate(strategy, target, column.search)
+}
+
+/// Searches on from a positive, decreasing column with another cost in place of the sensitivity; see
+/// [`super::descend`].
+pub(super) fn descend(
+    start: &[f64],
+    target: &Target,
+    descent: Descent,
+    cost: &mut ColumnCost<'_>,
+) -> Result<Vec<f64>> {
+    check_bands(start.len(), target)?;
+    let decoder = decoder("band-toeplitz", target)?;
+    let mut ln_loss = |x: &[f64], gradient: &mut [f64]| {
+        let c = column(x);
+        let error = decoder.error_gradient(&c);
+        let mut by = vec![0.0; c.len()];
+        let value = cost(&c, &mut by);
+        add(&mut by, 0.5 / error.value, &error.gradient);
+        pull(x, &c, &by, gradient);
+        0.5 * error.value.ln() + value
+    };
+    let mut x: Vec<f64> = free(start).iter().map(|x| x.clamp(*FREE.start(), *FREE.end())).collect();
+    if start.len() > FEW {
+        // What is moved is the distance from the start: numbers between the knots keep what they have of their own.
+        let knots = Knots::new(x.len());
+        let at = |few: &[f64]| -> Vec<f64> { knots.spread(few).iter().zip(&x).map(|(d, x)| d + x).collect() };
+        let found = descent.minimise(vec![0.0; knots.places.len()], |few, gradient| {
+            let mut all = vec![0.0; x.len()];
+            let value = ln_loss(&at(few), &mut all);
+            knots.gather(&all, gradient);
+            value
+        });
+        x = at(&found);
+    }
+    Ok(column(&descent.minimise(x, ln_loss)))
 }
 
 /// An optimised first column, also where band-mf starts.
@@ -106,12 +145,18 @@ fn free(c: &[f64]) -> Vec<f64> {
 pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
     let c = column(x);
     let (error, square) = (decoder.error_gradient(&c), sensitivity_squared(&c, target));
-    // ∂/∂x_i = (1 − ratio_i)·Σ_{j>i} c_j ∂/∂c_j, because x_i scales every later coefficient.
+    let halves = square.gradient.iter().zip(&error.gradient);
+    let by: Vec<f64> = halves.map(|(s, e)| 0.5 * (s / square.value + e / error.value)).collect();
+    pull(x, &c, &by, gradient);
+    0.5 * (error.value * square.value).ln()
+}
+
+/// Derivatives by x from those by c: ∂/∂x_i = (1 − ratio_i)·Σ_{j>i} c_j ∂/∂c_j, because x_i scales every later
+/// coefficient.
+fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
     let mut later = 0.0;
     for i in (0..x.len()).rev() {
-        let by_c = square.gradient[i + 1] / square.value + error.gradient[i + 1] / error.value;
-        later += 0.5 * c[i + 1] * by_c;
+        later += c[i + 1] * by[i + 1];
         gradient[i] = logistic(-x[i]) * later;
     }
-    0.5 * (error.value * square.value).ln()
 }

@@ -7,6 +7,7 @@ mod band_mf_knots;
 mod band_toeplitz;
 mod blt;
 mod dense;
+mod descend;
 mod lambda;
 mod lbfgs;
 mod monotone;
@@ -27,6 +28,7 @@ use crate::workload::Workload;
 
 pub use crate::loss::Objective;
 pub use blt::MAX_OPTIMISED_BUFFERS;
+pub use descend::{ColumnCost, Descent, descend};
 use lbfgs::Search;
 pub use robust::flattened;
 

@@ -12,7 +12,9 @@ use crate::dice::Dice;
 /// Flips a bit, zeroes a sector, or cuts the end off; says what it did.
 pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {
     let mut bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    let at = dice.below(bytes.len().max(1) as u64) as usize;
+    // Files are full of room not used yet: a place that holds something says more.
+    let mut places = (0..64).map(|_| dice.below(bytes.len().max(1) as u64) as usize);
+    let at = places.find(|at| bytes.get(*at).is_some_and(|byte| *byte != 0)).unwrap_or(0);
     let what = match dice.below(3) {
         0 => {
             let bit = dice.below(8);

@@ -142,10 +142,10 @@ impl Place {
                 let (space, guest) = (self.namespace(worker), self.addresses(worker).1);
                 script += &format!(
                     "worker-{worker}) exec ip netns exec {space} {program} \"$@\" --listen {guest}:0 \
-                     --allow-public ;;\n"
+                     --insecure-listen ;;\n"
                 );
             }
-            script += &format!("*) exec {program} \"$@\" --allow-public ;;\nesac\n");
+            script += &format!("*) exec {program} \"$@\" --insecure-listen ;;\nesac\n");
         } else {
             script += &format!("exec {program} \"$@\"\n");
         }

@@ -1,5 +1,6 @@
 //! `rustle plan`: make plans, and look into them.
 
+mod amplified;
 mod coefficients;
 mod compare;
 mod from;

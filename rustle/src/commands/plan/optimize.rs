@@ -9,6 +9,7 @@ use plan::Mechanism;
 use strategy::optimize::{Family, Optimised, Target, optimize};
 use strategy::{Participation, Workload};
 
+use super::amplified::{AmplifyArgs, warn_of_few_samples};
 use super::make::{Name, RunArgs, with_losses, with_parameters};
 use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
@@ -47,13 +48,30 @@ pub struct OptimizeArgs {
     /// σ of the plan; `rustle calibrate zcdp` finds the one for an (ε, δ)
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     noise_multiplier: f64,
+    #[command(flatten)]
+    amplify: AmplifyArgs,
 }
 
 pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     args.check_sizes()?;
     let workload = args.release.workload(args.run.iterations)?;
-    let found = args.search(args.family()?, workload.clone())?;
+    let asked = args.amplify.asked(&args.run)?;
+    let target = args.target(workload.clone())?;
+    let mut found = args.search(args.family()?, &target)?;
+    let amplified = match &asked {
+        Some(asked) if !found.stopped => Some((asked, asked.search(&found.strategy, &target)?)),
+        Some(_) => return Err(bad_use("ended before the search under amplification began")),
+        None => None,
+    };
+    let mut noise_multiplier = args.noise_multiplier;
+    if let Some((_, amplified)) = &amplified {
+        let best = amplified.best();
+        noise_multiplier = best.calibrated.noise_multiplier;
+        found.strategy = best.strategy.clone();
+        found.loss = target.loss(&best.strategy).map_err(bad_use)?;
+        (found.converged, found.stopped) = (amplified.converged, amplified.stopped);
+    }
     let seconds = start.elapsed().as_secs_f64();
     let mechanism = Mechanism::try_from(&found.strategy)?;
     let answer = with_losses(Answer::new(), &found.strategy, &args.run, &workload)?
@@ -65,8 +83,12 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("converged", found.converged)
         .with("stopped", found.stopped)
         .with("seconds", seconds);
-    let answer = with_parameters(answer, &mechanism, &found.strategy)?;
-    let plan = args.run.plan(mechanism, args.noise_multiplier)?;
+    let mut answer = with_parameters(answer, &mechanism, &found.strategy)?;
+    if let Some((asked, amplified)) = &amplified {
+        answer = asked.describe(answer, amplified);
+        warn_of_few_samples(amplified);
+    }
+    let plan = args.run.plan(mechanism, noise_multiplier)?;
     args.run.deliver(&plan, answer)?.print(format)?;
     if !found.converged {
         eprintln!("warning: the search ended before it settled; this is the best point it found");
@@ -126,7 +148,7 @@ impl OptimizeArgs {
         })
     }
 
-    fn search(&self, family: Family, workload: Workload) -> anyhow::Result<Optimised> {
+    fn target(&self, workload: Workload) -> anyhow::Result<Target> {
         let n = self.run.iterations;
         let rule = self.run.rule()?;
         let also = self.also_min_sep.iter().map(|gap| {
@@ -138,13 +160,15 @@ impl OptimizeArgs {
         if !rules.is_empty() {
             rules.insert(0, rule);
         }
-        let target = Target::new(n, rule, self.release.objective(n)?)
-            .with_workload(workload)
-            .with_participations(rules);
+        let target = Target::new(n, rule, self.release.objective(n)?);
+        Ok(target.with_workload(workload).with_participations(rules))
+    }
+
+    fn search(&self, family: Family, target: &Target) -> anyhow::Result<Optimised> {
         let cancel = Cancel::on_ctrl_c();
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
-        let found = optimize(family, &target, &mut |progress| {
+        let found = optimize(family, target, &mut |progress| {
             bar.set_message(format!(
                 "step {}, loss {:.6} (Ctrl-C ends it with the best so far)",
                 progress.iteration, progress.loss

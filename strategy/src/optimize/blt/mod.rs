@@ -11,9 +11,9 @@ mod starts;
 mod tests;
 
 use super::lbfgs::{Found, Limits, Watch, minimise};
-use super::{Optimised, ProgressFn, Target};
+use super::{ColumnCost, Descent, Optimised, ProgressFn, Target};
 use crate::blt::Blt;
-use crate::error::{Result, invalid};
+use crate::error::{Result, invalid, series_length};
 use crate::mechanism::Strategy;
 use problem::Problem;
 
@@ -97,6 +97,21 @@ fn search(until: Until, target: &Target, progress: &mut ProgressFn<'_>) -> Resul
     let blt = single::representable(Blt::from_interlaced(&phi, &phi_hat)?, target)?;
     let strategy = Strategy::Blt(blt);
     Optimised::evaluate(strategy, target, watch.search(best.converged))
+}
+
+/// Searches on from a BLT with another cost in place of the sensitivity; see [`super::descend`].
+pub(super) fn descend(
+    start: &Blt,
+    target: &Target,
+    descent: Descent,
+    cost: &mut ColumnCost<'_>,
+) -> Result<Blt> {
+    series_length(target.iterations)?;
+    let problem = Problem::new(target)?;
+    let x = chain::free(&start.interlaced());
+    let found = descent.minimise(x, |x, gradient| problem.ln_loss_against(x, gradient, cost));
+    let (phi, phi_hat) = chain::split(&chain::ordered(&found));
+    Blt::from_interlaced(&phi, &phi_hat)
 }
 
 impl Until {

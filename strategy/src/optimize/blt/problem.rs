@@ -4,7 +4,7 @@ use super::chain;
 use crate::blt::{Rows, error_squared, sensitivity_slopes, weighted_error, weights, weights_adjoint};
 use crate::error::{Result, StrategyError, series_length};
 use crate::loss::Objective;
-use crate::optimize::Target;
+use crate::optimize::{ColumnCost, Target};
 use crate::participation::Participation;
 use crate::state_space::StateSpace;
 use crate::workload::{Momentum, Workload};
@@ -101,6 +101,36 @@ impl<'a> Problem<'a> {
 
     /// ln(loss) and its gradient; infinite where f64 cannot hold the parameters.
     pub fn ln_loss(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
+        self.ln_loss_at(x, gradient, |phi, omega, slopes| self.add_sensitivity(phi, omega, slopes).ln())
+    }
+
+    /// The same with a cost of the first column of C in place of ln(sensitivity).
+    pub fn ln_loss_against(&self, x: &[f64], gradient: &mut [f64], cost: &mut ColumnCost<'_>) -> f64 {
+        self.ln_loss_at(x, gradient, |phi, omega, slopes| {
+            let theta: Vec<f64> = phi.iter().map(|phi| 1.0 - phi).collect();
+            let column = crate::series::blt_coefficients(&theta, omega, self.iterations as usize);
+            let mut by_column = vec![0.0; column.len()];
+            let value = cost(&column, &mut by_column);
+            for (a, theta) in theta.iter().enumerate() {
+                // c_i = Σ ω θ^{i−1}, by Horner from the end with the derivative in θ.
+                let (mut sum, mut slope) = (0.0, 0.0);
+                for by in by_column.iter().skip(1).rev() {
+                    slope = slope * theta + sum;
+                    sum = sum * theta + by;
+                }
+                slopes.omega[a] += sum;
+                slopes.phi[a] -= omega[a] * slope;
+            }
+            value
+        })
+    }
+
+    fn ln_loss_at(
+        &self,
+        x: &[f64],
+        gradient: &mut [f64],
+        ln_sensitivity: impl FnOnce(&[f64], &[f64], &mut Slopes) -> f64,
+    ) -> f64 {
         let z = chain::ordered(x);
         let (phi, phi_hat) = chain::split(&z);
         let omega = weights(&phi, &phi_hat);
@@ -115,11 +145,11 @@ impl<'a> Problem<'a> {
         for by in [&mut slopes.phi, &mut slopes.phi_hat, &mut slopes.omega] {
             by.iter_mut().for_each(|g| *g *= half);
         }
-        let mean = self.add_sensitivity(&phi, &omega, &mut slopes);
+        let ln_sensitivity = ln_sensitivity(&phi, &omega, &mut slopes);
         weights_adjoint(&phi, &phi_hat, &omega, &slopes.omega, &mut slopes.phi, &mut slopes.phi_hat);
         let mixed: Vec<f64> = slopes.phi.iter().zip(&slopes.phi_hat).flat_map(|(a, b)| [*a, *b]).collect();
         chain::pull(x, &z, &mixed, gradient);
-        0.5 * slopes.squared.ln() + mean.ln()
+        0.5 * slopes.squared.ln() + ln_sensitivity
     }
 
     /// The mean sensitivity over the rules; the derivatives of its logarithm are added.

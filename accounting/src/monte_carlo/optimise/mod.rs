@@ -1,0 +1,260 @@
+//! C made for balls-in-bins batches: the least σ(C)·error(C) at an (ε, δ) (papers/003 §4.2).
+//!
+//! ln σ is a function of G alone, and H = ∂ ln σ/∂G comes from samples by implicit differentiation
+//! (∂σ = −∂δ/(∂δ/∂σ)). σ is homogeneous, of degree ½ in G, so √(2ΣH∘G) has σ's value and slope at C up to a factor:
+//! it stands for the sensitivity in a search without samples, whose end is the next C. Where samples find that it
+//! went too far, it is held back and tried again. What takes one set of samples here is a whole search, where gradient
+//! descent takes a step; without amplification ΣH∘G is the sensitivity itself and the first search the last.
+
+mod quadratic;
+
+use std::ops::ControlFlow;
+
+use ndarray::Array2;
+use strategy::Strategy;
+use strategy::optimize::{Descent, Target, descend};
+
+use self::quadratic::Quadratic;
+use super::block::{Draw, Purpose};
+use super::gradient::noise_by_gram;
+use super::{BallsInBins, Calibrated, SCOUTS, Sampling};
+use crate::error::{AccountingError, Result};
+use crate::neighbouring::Direction;
+
+/// Most batches per epoch of an optimisation: each stretch of samples has a b×b sum of its own.
+pub const MAX_OPTIMISED_BATCHES: u64 = 1024;
+/// Steps of one search without samples.
+const STEPS: usize = 60;
+/// Gain of ln(loss) below which a search has settled.
+const TOLERANCE: f64 = 2e-4;
+/// Damping of searches at first: ratios of coefficients that came to zero or one would stay there. What each search
+/// that went too far multiplies it by, and what ends it.
+const LEAST: f64 = 3e-4;
+const HARDER: f64 = 10.0;
+const HELD: f64 = 2.0;
+
+/// What C is made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Question {
+    /// Batches per epoch.
+    pub batches: u64,
+    pub epsilon: f64,
+    pub delta: f64,
+}
+
+/// How much to spend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effort {
+    /// Samples of every σ and slope within the search.
+    pub samples: u64,
+    /// Searches from fresh samples, each from where the last ended.
+    pub restarts: u64,
+    /// Most searches without samples in each.
+    pub searches: usize,
+    /// For the noise multipliers of start and end.
+    pub sampling: Sampling,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { samples: 1 << 17, restarts: 2, searches: 30, sampling: Sampling::default() }
+    }
+}
+
+/// One search done, for the caller's eyes; `Break` ends the optimisation with the best so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    pub search: usize,
+    /// σ·error as few samples have it.
+    pub loss: f64,
+}
+
+/// A strategy with its noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noised {
+    pub strategy: Strategy,
+    /// By an upper bound of δ, verified.
+    pub calibrated: Calibrated,
+    /// σ as the mean of the samples has it.
+    pub estimate: f64,
+    /// Of the objective, in units of σζ.
+    pub error: f64,
+}
+
+impl Noised {
+    /// σ·error, in units of ζ.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        self.calibrated.noise_multiplier * self.error
+    }
+
+    /// The same by the estimate.
+    #[must_use]
+    pub fn estimated_loss(&self) -> f64 {
+        self.estimate * self.error
+    }
+}
+
+/// What came of an optimisation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Optimised {
+    pub start: Noised,
+    /// Where the search ended.
+    pub end: Noised,
+    /// Searches without samples that were tried.
+    pub searches: usize,
+    pub converged: bool,
+    pub stopped: bool,
+}
+
+impl Optimised {
+    /// The one of less verified loss. That may be the start although the end's estimate is less: where amplification is
+    /// strong an upper bound of δ comes near to the estimate only with many samples.
+    #[must_use]
+    pub fn best(&self) -> &Noised {
+        if self.end.loss() < self.start.loss() { &self.end } else { &self.start }
+    }
+}
+
+/// A C with what samples say of it.
+struct Point {
+    strategy: Strategy,
+    mechanism: BallsInBins,
+    sigma: f64,
+    ln_loss: f64,
+}
+
+/// Searches from `start`, as [`descend`] takes it, for the least σ·error of `target`'s objective.
+///
+/// # Errors
+/// As [`BallsInBins::new`], [`BallsInBins::calibrate`] and [`descend`]; [`AccountingError::Invalid`] for more than
+/// [`MAX_OPTIMISED_BATCHES`].
+pub fn optimise(
+    start: &Strategy,
+    target: &Target,
+    question: Question,
+    effort: Effort,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Optimised> {
+    if question.batches > MAX_OPTIMISED_BATCHES {
+        let (what, allowed) = ("batches per epoch", "1 to 1024 to optimise for");
+        return Err(AccountingError::Invalid { what, value: question.batches as f64, allowed });
+    }
+    // Refuses what can't be searched from before any sample is drawn.
+    descend(start, target, Descent { steps: 0, damping: 0.0 }, &mut |_, _| 0.0)?;
+    let mut search = Search { target, question, effort, progress, searches: 0, stopped: false };
+    let mut at = start.clone();
+    let mut converged = false;
+    for restart in 0..effort.restarts.max(1) {
+        (at, converged) = search.run(&at, restart)?;
+        if search.stopped {
+            break;
+        }
+    }
+    let (start, end) = (search.noised(start)?, search.noised(&at)?);
+    Ok(Optimised { start, end, searches: search.searches, converged, stopped: search.stopped })
+}
+
+impl BallsInBins {
+    /// ∂ ln σ/∂G of the order that binds.
+    fn slope(&self, sigma: f64, epsilon: f64, draw: Draw) -> Result<Array2<f64>> {
+        // Where both orders are so near that few samples mistake one for the other, so are their σ.
+        let few = Draw { samples: draw.samples.min(SCOUTS), ..draw };
+        let found = self.delta_with(sigma, epsilon, few)?;
+        let worse = if found.add.delta > found.remove.delta { Direction::Add } else { Direction::Remove };
+        Ok(noise_by_gram(&self.scaled(sigma)?, worse, epsilon, draw))
+    }
+
+    /// The estimate of σ, looked for near a σ, and its slope ∂ ln σ/∂G, batches × batches: all that a step of
+    /// gradient descent asks of samples.
+    ///
+    /// # Errors
+    /// As [`Self::noise_multiplier`].
+    pub fn noise_and_slope(
+        &self,
+        near: f64,
+        epsilon: f64,
+        delta: f64,
+        sampling: Sampling,
+    ) -> Result<(f64, Array2<f64>)> {
+        let draw = sampling.draw(Purpose::Search)?;
+        let sigma = self.search(epsilon, delta, draw, Some(near), |found| found.worse().delta)?;
+        Ok((sigma, self.slope(sigma, epsilon, draw)?))
+    }
+}
+
+struct Search<'a> {
+    target: &'a Target,
+    question: Question,
+    effort: Effort,
+    progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+    searches: usize,
+    stopped: bool,
+}
+
+impl Search<'_> {
+    /// Where searches on one set of samples end, and whether they settled.
+    fn run(&mut self, start: &Strategy, restart: u64) -> Result<(Strategy, bool)> {
+        let seed = self.effort.sampling.seed.wrapping_add(restart + 1);
+        let draw = Sampling { samples: self.effort.samples, seed }.draw(Purpose::Search)?;
+        let mut at = self.point(start.clone(), None, draw)?;
+        let mut h = self.slope(&at, draw)?;
+        let mut damping = LEAST;
+        for _ in 0..self.effort.searches {
+            self.searches += 1;
+            let next = self.next(&at, &h, damping, draw);
+            let gain = next.as_ref().map_or(f64::NEG_INFINITY, |next| at.ln_loss - next.ln_loss);
+            if let (Ok(next), true) = (next, gain > 0.0) {
+                at = next;
+                if gain < TOLERANCE {
+                    return Ok((at.strategy, true));
+                }
+                h = self.slope(&at, draw)?;
+                damping = (damping / HARDER).max(LEAST);
+            } else {
+                damping *= HARDER;
+                if damping > HELD {
+                    return Ok((at.strategy, true));
+                }
+            }
+            let seen = Progress { search: self.searches, loss: at.ln_loss.exp() };
+            self.stopped |= (self.progress)(seen).is_break();
+            if self.stopped {
+                break;
+            }
+        }
+        Ok((at.strategy, false))
+    }
+
+    fn next(&self, at: &Point, h: &Quadratic, damping: f64, draw: Draw) -> Result<Point> {
+        let cost = &mut |c: &[f64], by: &mut [f64]| {
+            let value = h.value(c, by);
+            by.iter_mut().for_each(|by| *by /= 2.0 * value);
+            if value > 0.0 { 0.5 * (2.0 * value).ln() } else { f64::INFINITY }
+        };
+        let strategy = descend(&at.strategy, self.target, Descent { steps: STEPS, damping }, cost)?;
+        self.point(strategy, Some(at.sigma), draw)
+    }
+
+    fn point(&self, strategy: Strategy, near: Option<f64>, draw: Draw) -> Result<Point> {
+        let Question { batches, epsilon, delta } = self.question;
+        let mechanism = BallsInBins::new(&strategy, self.target.iterations, batches)?;
+        let sigma = mechanism.search(epsilon, delta, draw, near, |found| found.worse().delta)?;
+        let ln_loss = (sigma * self.target.error(&strategy)?).ln();
+        Ok(Point { strategy, mechanism, sigma, ln_loss })
+    }
+
+    fn slope(&self, at: &Point, draw: Draw) -> Result<Quadratic> {
+        let h = at.mechanism.slope(at.sigma, self.question.epsilon, draw)?;
+        Ok(Quadratic::new(&h, self.target.iterations))
+    }
+
+    fn noised(&self, strategy: &Strategy) -> Result<Noised> {
+        let Question { batches, epsilon, delta } = self.question;
+        let mechanism = BallsInBins::new(strategy, self.target.iterations, batches)?;
+        let calibrated = mechanism.calibrate(epsilon, delta, self.effort.sampling)?;
+        let estimate = mechanism.noise_multiplier(epsilon, delta, self.effort.sampling)?;
+        let error = self.target.error(strategy)?;
+        Ok(Noised { strategy: strategy.clone(), calibrated, estimate, error })
+    }
+}

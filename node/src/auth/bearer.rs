@@ -1,0 +1,67 @@
+//! A caller's token, as it is kept and sent.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tonic::metadata::AsciiMetadataValue;
+use zeroize::Zeroizing;
+
+use crate::secret_source::{KeyError, open_private, run_for_output};
+
+/// `rustle_` and 32 bytes in base64.
+const LONGEST: usize = 256;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BearerError {
+    #[error(transparent)]
+    Source(#[from] KeyError),
+    #[error("token {origin} holds {length} bytes; allowed: one line of 20 to {LONGEST} visible characters")]
+    Form { origin: String, length: usize },
+    #[error("token file {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+}
+
+/// What goes into the header `authorization`. Secret.
+#[derive(Clone)]
+pub struct Bearer(AsciiMetadataValue);
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer([secret])")
+    }
+}
+
+impl Bearer {
+    /// From a file that only its owner can read.
+    pub fn from_file(path: &Path) -> Result<Self, BearerError> {
+        let mut text = Zeroizing::new(Vec::with_capacity(LONGEST + 2));
+        let unreadable = |source| BearerError::Read { path: path.to_owned(), source };
+        open_private(path)?.take(LONGEST as u64 + 2).read_to_end(&mut text).map_err(unreadable)?;
+        Self::new(&text, || format!("file {}", path.display()))
+    }
+
+    /// From what a command prints: a secret store's own tool.
+    pub async fn from_command(command: &str, limit: Duration) -> Result<Self, BearerError> {
+        let text = run_for_output(command, limit).await?;
+        Self::new(&text, || "from the command".into())
+    }
+
+    fn new(text: &[u8], origin: impl Fn() -> String) -> Result<Self, BearerError> {
+        let token = text.trim_ascii();
+        let form = || BearerError::Form { origin: origin(), length: token.len() };
+        if !(20..=LONGEST).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
+            return Err(form());
+        }
+        let line = Zeroizing::new([b"Bearer ", token].concat());
+        let mut value = AsciiMetadataValue::try_from(line.as_slice()).map_err(|_| form())?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+
+    /// Marked as sensitive: HTTP/2 keeps it out of its tables, and `Debug` out of logs.
+    pub fn metadata(&self) -> AsciiMetadataValue {
+        self.0.clone()
+    }
+}

@@ -1,0 +1,231 @@
+//! The coordinator's file of token digests: one JSON object a line, read anew when it changes.
+//!
+//! A token is 32 random bytes, so its plain SHA-256 gives nothing away and needs no salt.
+
+use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tracing::{info, warn};
+
+use super::{Grant, GrantRole};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("tokens file {path} cannot be read: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error(
+        "tokens file {path} can be written by others (mode {mode:04o}); allowed: 0600, 0644 and stricter"
+    )]
+    Mode { path: PathBuf, mode: u32 },
+    #[error("tokens file {path}, line {line}: {reason}")]
+    Line { path: PathBuf, line: usize, reason: String },
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenEntry {
+    /// Of the token's text, in hexadecimal.
+    pub sha256: String,
+    pub role: GrantRole,
+    /// The one job, or for workers the one worker; left out for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// Coordinates [a, b) that a trainer may fetch; left out for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranges: Option<Vec<(u64, u64)>>,
+}
+
+pub fn digest_of(token: &[u8]) -> String {
+    hex::encode(Sha256::digest(token))
+}
+
+type Entries = HashMap<String, (Grant, Option<u64>)>;
+type Stamp = Option<(SystemTime, u64)>;
+
+/// Clones share what was read last.
+#[derive(Clone, Debug)]
+pub struct Tokens(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    entries: RwLock<Arc<Entries>>,
+    looked: Mutex<(Instant, Stamp)>,
+}
+
+impl Tokens {
+    pub fn load(path: &Path) -> Result<Self, TokenError> {
+        let looked = Mutex::new((Instant::now(), stamp(path)));
+        let entries = RwLock::new(Arc::new(read(path)?));
+        Ok(Self(Arc::new(Shared { path: path.to_owned(), entries, looked })))
+    }
+
+    /// What the value of an `authorization` header is good for now, and its digest: `None` for a token that is not
+    /// in the file, has expired, or is no bearer token at all.
+    pub fn find(&self, header: &[u8]) -> Option<(String, Grant)> {
+        self.look();
+        let (scheme, token) = header.split_at_checked(7)?;
+        if !scheme.eq_ignore_ascii_case(b"bearer ") {
+            return None;
+        }
+        let digest = digest_of(token.trim_ascii());
+        let entries = self.0.entries.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (grant, expires) = entries.get(&digest)?;
+        let is_over = expires.is_some_and(|expires| now() >= expires);
+        (!is_over).then(|| (digest, grant.clone()))
+    }
+
+    /// At most once a second. A file that can't be used leaves the old entries in force.
+    fn look(&self) {
+        let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.0.elapsed() < LOOK_EVERY {
+            return;
+        }
+        let stamp = stamp(&self.0.path);
+        let has_changed = looked.1 != stamp;
+        *looked = (Instant::now(), stamp);
+        if !has_changed {
+            return;
+        }
+        match read(&self.0.path) {
+            Ok(entries) => {
+                info!(tokens = entries.len(), "a new tokens file is in force");
+                *self.0.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(entries);
+            }
+            Err(error) => warn!(%error, "the new tokens file can't be used; the old one stays in force"),
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let found = fs::metadata(path).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
+
+fn read(path: &Path) -> Result<Entries, TokenError> {
+    use std::os::unix::fs::PermissionsExt;
+    let unreadable = |source| TokenError::Read { path: path.to_owned(), source };
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(TokenError::Mode { path: path.to_owned(), mode });
+    }
+    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(number, line)| {
+            parse(line).map_err(|reason| TokenError::Line { path: path.to_owned(), line: number + 1, reason })
+        })
+        .collect()
+}
+
+fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
+    let entry: TokenEntry = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let digest = entry.sha256.to_lowercase();
+    if hex::decode(&digest).map_or(0, |bytes| bytes.len()) != 32 {
+        return Err("sha256 is not 64 hexadecimal digits".into());
+    }
+    if !matches!(
+        entry.role,
+        GrantRole::Trainer | GrantRole::Operator | GrantRole::Auditor | GrantRole::Worker
+    ) {
+        return Err(format!("role is {}; allowed: trainer, operator, auditor, worker", entry.role.name()));
+    }
+    let ranges: Option<Vec<Range<u64>>> =
+        entry.ranges.map(|ranges| ranges.into_iter().map(|(start, end)| start..end).collect());
+    if ranges.is_some() && entry.role != GrantRole::Trainer {
+        return Err(format!("role {} has ranges; allowed: for a trainer alone", entry.role.name()));
+    }
+    if ranges.iter().flatten().any(Range::is_empty) {
+        return Err("a range is empty; allowed: [a, b] with a < b".into());
+    }
+    Ok((digest, (Grant { role: entry.role, name: entry.name, ranges }, entry.expires)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(token: &str, more: &str) -> String {
+        format!("{{\"sha256\":\"{}\",{more}}}\n", digest_of(token.as_bytes()))
+    }
+
+    #[test]
+    fn a_token_is_good_for_what_its_line_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        let lines = [
+            line("good", "\"role\":\"trainer\",\"name\":\"j\",\"ranges\":[[0,512]]"),
+            line("over", "\"role\":\"operator\",\"expires\":1000"),
+        ];
+        fs::write(&path, lines.concat()).unwrap();
+        let tokens = Tokens::load(&path).unwrap();
+        let (_, grant) = tokens.find(b"Bearer good").unwrap();
+        assert!(grant.is_for("j") && !grant.is_for("k"));
+        assert!(grant.covers(&(0..512)) && !grant.covers(&(0..513)));
+        for bad in ["Bearer over", "Bearer goo", "Bearer ", "Basic good", "good", "", "bearer  other"] {
+            assert!(tokens.find(bad.as_bytes()).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bad_lines_are_named_and_tokens_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        for bad in [
+            "{}".to_owned(),
+            line("x", "\"role\":\"king\""),
+            line("x", "\"role\":\"coordinator\""),
+            line("x", "\"role\":\"auditor\",\"ranges\":[[0,1]]"),
+            line("x", "\"role\":\"trainer\",\"ranges\":[[1,1]]"),
+            "{\"sha256\":\"00\",\"role\":\"trainer\"}".to_owned(),
+        ] {
+            fs::write(&path, &bad).unwrap();
+            let error = Tokens::load(&path).unwrap_err().to_string();
+            assert!(error.contains("line 1"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(Tokens::load(&path), Err(TokenError::Mode { mode: 0o666, .. })));
+    }
+
+    #[test]
+    fn a_new_file_is_taken_and_a_broken_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        fs::write(&path, line("first", "\"role\":\"operator\"")).unwrap();
+        let tokens = Tokens::load(&path).unwrap();
+        let look_now = || {
+            tokens.0.looked.lock().unwrap().0 = Instant::now() - LOOK_EVERY * 2;
+            tokens.look();
+        };
+        fs::write(&path, "broken, and of another length").unwrap();
+        look_now();
+        assert!(tokens.find(b"Bearer first").is_some());
+        fs::write(&path, line("second one", "\"role\":\"auditor\"")).unwrap();
+        look_now();
+        assert!(tokens.find(b"Bearer first").is_none() && tokens.find(b"Bearer second one").is_some());
+    }
+}

@@ -1,0 +1,133 @@
+//! An accepted connection, plain or TLS, and who is at its other end.
+
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use crate::auth::Identity;
+use crate::limits::Slot;
+
+/// What every HTTP/2 client sends first. Until it is there nothing else watches over the connection.
+const PREFACE_BYTES: usize = 24;
+
+/// How a caller reached this process, in the extensions of its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Over a Unix socket, as the user that this process runs as.
+    Local,
+    Plain(IpAddr),
+    /// Its certificate is one of our authority's; it may still name nobody of ours.
+    Certified(IpAddr, Option<Identity>),
+}
+
+/// What a connection is made of.
+pub enum Transport {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    Unix(UnixStream),
+}
+
+/// Closes where its HTTP/2 preface is late, and frees its slot when it is dropped.
+pub struct Connection {
+    transport: Transport,
+    peer: Peer,
+    opening: Option<Opening>,
+    _slot: Slot,
+}
+
+struct Opening {
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl Connection {
+    pub fn new(transport: Transport, peer: Peer, slot: Slot, preface_limit: Duration) -> Self {
+        let opening = Some(Opening { missing: PREFACE_BYTES, deadline: Box::pin(sleep(preface_limit)) });
+        Self { transport, peer, opening, _slot: slot }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+/// The same call on whichever transport it is.
+macro_rules! on_transport {
+    ($connection:expr, $stream:ident => $call:expr) => {
+        match &mut $connection.get_mut().transport {
+            Transport::Tcp(inner) => {
+                let $stream = Pin::new(inner);
+                $call
+            }
+            Transport::Tls(inner) => {
+                let $stream = Pin::new(&mut **inner);
+                $call
+            }
+            Transport::Unix(inner) => {
+                let $stream = Pin::new(inner);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer));
+        let Some(opening) = &mut self.opening else { return polled };
+        opening.missing = opening.missing.saturating_sub(buffer.filled().len() - before);
+        if opening.missing == 0 {
+            self.opening = None;
+        } else if polled.is_pending() && opening.deadline.as_mut().poll(task).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the HTTP/2 preface is late")));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on_transport!(self, stream => stream.poll_write(task, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_transport!(self, stream => stream.poll_write_vectored(task, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Tcp(stream) => stream.is_write_vectored(),
+            Transport::Tls(stream) => stream.is_write_vectored(),
+            Transport::Unix(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, stream => stream.poll_flush(task))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, stream => stream.poll_shutdown(task))
+    }
+}

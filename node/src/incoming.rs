@@ -1,0 +1,149 @@
+//! Accepts connections for a gRPC server: within the caps, over TLS where there are credentials, and from this user
+//! alone over a Unix socket. A peer that is slow to open costs a slot for a few seconds and holds up nobody else.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use metrics::counter;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_stream::Stream;
+use tracing::warn;
+
+use crate::auth::SparseLog;
+use crate::connection::{Connection, Peer, Transport};
+use crate::limits::{Limits, Slots};
+use crate::listener::Listener;
+use crate::metric_definitions::CONNECTIONS_REFUSED;
+use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
+
+/// As long as the TLS handshake may take.
+const PREFACE_LIMIT: Duration = Duration::from_secs(5);
+/// Out of descriptors, most likely: others may be closed meanwhile.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// Ready connections, for `serve_with_incoming`. Accepting ends when it is dropped.
+#[derive(Debug)]
+pub struct Incoming {
+    ready: mpsc::Receiver<Connection>,
+    accepting: JoinHandle<()>,
+}
+
+struct Acceptor {
+    credentials: Option<Credentials>,
+    slots: Slots,
+    refusals: SparseLog,
+    ready: mpsc::Sender<Connection>,
+}
+
+impl Incoming {
+    /// Call inside a tokio runtime.
+    pub fn new(listener: Listener, credentials: Option<Credentials>, limits: &Limits) -> Self {
+        let (sender, ready) = mpsc::channel(16);
+        let slots = Slots::new(limits.connections, limits.connections_per_address);
+        let acceptor = Acceptor { credentials, slots, refusals: SparseLog::default(), ready: sender };
+        let accepting = tokio::spawn(Arc::new(acceptor).accept(listener));
+        Self { ready, accepting }
+    }
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Connection>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.ready.poll_recv(task).map(|connection| connection.map(Ok))
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Acceptor {
+    async fn accept(self: Arc<Self>, listener: Listener) {
+        match listener {
+            Listener::Tcp(listener) => loop {
+                match listener.accept().await {
+                    Ok((stream, from)) => self.take_tcp(stream, from).await,
+                    Err(error) => after(error).await,
+                }
+            },
+            Listener::Unix(socket) => {
+                let (listener, _file) = socket.into_parts();
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => self.take_unix(stream).await,
+                        Err(error) => after(error).await,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take_tcp(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let address = from.ip().to_canonical();
+        let Some(slot) = self.slots.take(address) else {
+            return self.refuse(address, "too many connections");
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            return self.refuse(address, error);
+        }
+        let Some(credentials) = &self.credentials else {
+            let peer = Peer::Plain(address);
+            return self.hand_on(Connection::new(Transport::Tcp(stream), peer, slot, PREFACE_LIMIT)).await;
+        };
+        // Beside the others: a handshake takes its time.
+        let (acceptor, shaking) = (self.clone(), TlsAcceptor::from(credentials.server()).accept(stream));
+        tokio::spawn(async move {
+            let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, shaking).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => return acceptor.refuse(address, error),
+                Err(_) => return acceptor.refuse(address, "the TLS handshake took too long"),
+            };
+            let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+            let peer = Peer::Certified(address, shown.and_then(identity_of));
+            let transport = Transport::Tls(Box::new(stream));
+            acceptor.hand_on(Connection::new(transport, peer, slot, PREFACE_LIMIT)).await;
+        });
+    }
+
+    async fn take_unix(&self, stream: UnixStream) {
+        // One address for all of this user's processes.
+        let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let own = rustix::process::geteuid().as_raw();
+        match stream.peer_cred() {
+            Ok(peer) if peer.uid() == own => {}
+            Ok(peer) => return self.refuse(address, format!("user {} is not {own}", peer.uid())),
+            Err(error) => return self.refuse(address, error),
+        }
+        let Some(slot) = self.slots.take(address) else {
+            return self.refuse(address, "too many connections");
+        };
+        self.hand_on(Connection::new(Transport::Unix(stream), Peer::Local, slot, PREFACE_LIMIT)).await;
+    }
+
+    async fn hand_on(&self, connection: Connection) {
+        // The server is gone: so is the connection.
+        let _server_ended = self.ready.send(connection).await;
+    }
+
+    fn refuse(&self, address: IpAddr, reason: impl ToString) {
+        counter!(CONNECTIONS_REFUSED).increment(1);
+        if self.refusals.is_due(&address.to_string()) {
+            warn!(%address, reason = reason.to_string(), "a connection was refused");
+        }
+    }
+}
+
+async fn after(error: io::Error) {
+    warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(AFTER_ERROR).await;
+}

@@ -1,0 +1,69 @@
+//! Bytes on the way to one caller.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::auth::{ClientKey, Refusal};
+
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: u64,
+    used: Mutex<HashMap<ClientKey, u64>>,
+}
+
+/// Bytes taken from a budget, until it is dropped.
+#[derive(Debug)]
+pub struct Hold {
+    budget: Budget,
+    client: ClientKey,
+    bytes: u64,
+}
+
+impl Budget {
+    pub fn new(limit: u64) -> Self {
+        Self(Arc::new(Shared { limit, used: Mutex::default() }))
+    }
+
+    /// What is larger than the whole budget goes alone.
+    pub fn take(&self, client: &ClientKey, bytes: u64) -> Result<Hold, Refusal> {
+        let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = used.get(client).copied().unwrap_or(0);
+        if own > 0 && own.saturating_add(bytes) > self.0.limit {
+            let limit = format!("{} bytes", self.0.limit);
+            return Err(Refusal::Busy { what: "rows on their way to this caller", limit });
+        }
+        used.insert(client.clone(), own.saturating_add(bytes));
+        Ok(Hold { budget: self.clone(), client: client.clone(), bytes })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut used = self.budget.0.used.lock().unwrap_or_else(PoisonError::into_inner);
+        match used.get(&self.client).map_or(0, |own| own.saturating_sub(self.bytes)) {
+            0 => used.remove(&self.client),
+            left => used.insert(self.client.clone(), left),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_waits_for_the_first_where_both_are_too_much() {
+        let budget = Budget::new(100);
+        let (a, b) = (ClientKey("a".into()), ClientKey("b".into()));
+        let whole = budget.take(&a, 1000).unwrap();
+        assert!(matches!(budget.take(&a, 1), Err(Refusal::Busy { .. })));
+        let _others_own = budget.take(&b, 60).unwrap();
+        drop(whole);
+        let _part = budget.take(&a, 60).unwrap();
+        assert!(budget.take(&a, 41).is_err());
+        budget.take(&a, 40).unwrap();
+    }
+}

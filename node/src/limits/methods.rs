@@ -1,0 +1,32 @@
+//! What one call may send, and how long its handler may take to begin its answer.
+
+use std::time::Duration;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Control is small. A plan may hold a matrix; 65,536 rows at once need their commitments or tokens; a worker may
+/// hold thousands of shards.
+pub fn request_bytes(path: &str) -> usize {
+    match path {
+        "/rustle.v1.Jobs/CreateJob" => 16 * MIB,
+        "/rustle.v1.Noise/Bind" | "/rustle.v1.Noise/Fetch" => 4 * MIB,
+        "/rustle.v1.Shards/FetchSlice" => 8 * MIB,
+        "/rustle.v1.Workers/Heartbeat" => 4 * MIB,
+        _ => 64 * KIB,
+    }
+}
+
+/// A stream that has begun may take as long as it needs. What writes checkpoints of a whole vector takes long.
+pub fn time(path: &str) -> Duration {
+    match path {
+        "/rustle.v1.Jobs/CheckpointJob" | "/rustle.v1.Jobs/FinishJob" | "/rustle.v1.Shards/Snapshot" => {
+            Duration::from_secs(3600)
+        }
+        "/rustle.v1.Jobs/CreateJob" | "/rustle.v1.Jobs/DestroyJob" | "/rustle.v1.Jobs/ReshardJob" => {
+            Duration::from_secs(300)
+        }
+        "/rustle.v1.Jobs/GetReport" => Duration::from_secs(300),
+        _ => Duration::from_secs(30),
+    }
+}

@@ -1,0 +1,54 @@
+//! How much one caller, and all of them together, may ask of a process. Whatever is over a limit is refused at once
+//! and may be asked again; nothing waits in a queue that has no end.
+
+mod budget;
+mod capped;
+mod methods;
+mod rate;
+mod slots;
+
+pub use budget::{Budget, Hold};
+pub use capped::CappedBody;
+pub use methods::{request_bytes, time};
+pub use rate::Rates;
+pub use slots::{Slot, Slots};
+
+use std::time::Duration;
+
+/// Per process. docs/security.md says why each is what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections, of all callers and of one IP address.
+    pub connections: usize,
+    pub connections_per_address: usize,
+    /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
+    /// fewer, the first calls of a busy client would be refused.
+    pub streams: u32,
+    /// Calls under way, of all callers.
+    pub calls: usize,
+    /// Calls a second of one caller, with ten seconds' worth at once.
+    pub calls_per_second: u32,
+    /// Bytes of rows on the way to one caller.
+    pub slice_bytes: u64,
+    /// A connection is asked to close after this, and closed a while later: who is behind it is then checked anew.
+    pub connection_age: Duration,
+}
+
+/// Streams under way may end within this time after the connection's age is up.
+pub const CLOSING_GRACE: Duration = Duration::from_secs(300);
+/// Names and values of the headers of one request.
+pub const HEADER_BYTES: u32 = 16 << 10;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            connections_per_address: 1024,
+            streams: 128,
+            calls: 4096,
+            calls_per_second: 20_000,
+            slice_bytes: 16 << 30,
+            connection_age: Duration::from_secs(3600),
+        }
+    }
+}

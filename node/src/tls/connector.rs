@@ -1,0 +1,64 @@
+//! Dials a server over TLS, for tonic's channels.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower::Service;
+
+use super::{Credentials, Expected, HANDSHAKE_LIMIT};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Each connection is made with what the credentials' files held last.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    pub credentials: Credentials,
+    pub expected: Expected,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let config = self.credentials.client(self.expected);
+        Box::pin(async move {
+            // Never in plain text, whatever the URI asks for.
+            if uri.scheme_str() != Some("https") {
+                return Err(refused(format!("{uri} is not https")));
+            }
+            let host =
+                uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+            let name = ServerName::try_from(host.clone()).map_err(refused)?;
+            let dialing = TcpStream::connect((host, uri.port_u16().unwrap_or(443)));
+            let stream = within(CONNECT_LIMIT, dialing).await?;
+            stream.set_nodelay(true)?;
+            let stream = within(HANDSHAKE_LIMIT, TlsConnector::from(config).connect(name, stream)).await?;
+            Ok(TokioIo::new(stream))
+        })
+    }
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(done) => done,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {limit:?}"))),
+    }
+}
+
+fn refused(error: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
+}

@@ -1,0 +1,74 @@
+//! A server is who its certificate says, if our authority signed that; a host name is not asked for.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use super::Expected;
+use crate::auth::Identity;
+
+/// The one identity of a certificate: `None` where it has none of ours, or several.
+pub fn identity_of(certificate: &CertificateDer<'_>) -> Option<Identity> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut uris = parsed.valid_uri_names();
+    let identity = Identity::parse(uris.next()?)?;
+    uris.next().is_none().then_some(identity)
+}
+
+/// Trusts what `roots` signed for servers, where its role is the expected one in our own trust domain.
+#[derive(Debug)]
+pub(super) struct RoleVerifier {
+    pub roots: Arc<RootCertStore>,
+    pub provider: Arc<CryptoProvider>,
+    pub trust_domain: String,
+    pub expected: Expected,
+}
+
+impl ServerCertVerifier for RoleVerifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        let is_expected = |identity: &Identity| {
+            identity.trust_domain == self.trust_domain && self.expected.matches(&identity.role)
+        };
+        match identity_of(certificate).is_some_and(|identity| is_expected(&identity)) {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("TLS 1.2 is not spoken".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

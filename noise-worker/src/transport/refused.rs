@@ -1,0 +1,21 @@
+//! What callers are told of a refusal.
+
+use node::auth::Refusal;
+use proto::ServiceError;
+use tonic::Status;
+
+pub fn worded(refusal: Refusal) -> Status {
+    let error = match refusal {
+        Refusal::Unauthenticated => ServiceError::Unauthenticated,
+        Refusal::Forbidden => ServiceError::PermissionDenied,
+        Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
+        Refusal::TooLarge { limit } => {
+            ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
+        }
+        Refusal::TooSlow { limit } => {
+            ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
+        }
+    };
+    metrics::counter!(crate::metric_definitions::ERRORS, "kind" => error.kind()).increment(1);
+    error.into()
+}

@@ -1,0 +1,64 @@
+//! What a command shows to a cluster, and asks of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use client::{Client, Connections};
+use node::auth::Bearer;
+use node::dial::Dialing;
+use node::tls::{Credentials, TlsFiles};
+
+const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Args, Clone, Debug)]
+pub struct CoordinatorArg {
+    /// Where the coordinator is
+    #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
+    pub coordinator: String,
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct AccessArgs {
+    /// Folder of ca.pem, cert.pem and key.pem: who this command is, and whom it trusts
+    #[arg(long, env = "RUSTLE_TLS_DIR", value_name = "DIR")]
+    tls_dir: Option<PathBuf>,
+    #[arg(long, env = "RUSTLE_TLS_CA", value_name = "FILE", hide_short_help = true)]
+    tls_ca: Option<PathBuf>,
+    #[arg(long, env = "RUSTLE_TLS_CERT", value_name = "FILE", hide_short_help = true)]
+    tls_cert: Option<PathBuf>,
+    #[arg(long, env = "RUSTLE_TLS_KEY", value_name = "FILE", hide_short_help = true)]
+    tls_key: Option<PathBuf>,
+    /// File of a bearer token, mode 0400
+    #[arg(long, env = "RUSTLE_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Command that prints a bearer token
+    #[arg(long, env = "RUSTLE_TOKEN_COMMAND", conflicts_with = "token_file", hide_short_help = true)]
+    token_command: Option<String>,
+    /// Connect beyond loopback without TLS: anyone on the way can read and alter everything
+    #[arg(long, env = "RUSTLE_INSECURE_LISTEN", hide_short_help = true)]
+    insecure_listen: bool,
+}
+
+impl CoordinatorArg {
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        let connections = Connections::dialing(self.access.dialing().await?);
+        Ok(Client::with_connections(&self.coordinator, connections)?)
+    }
+}
+
+impl AccessArgs {
+    pub async fn dialing(&self) -> anyhow::Result<Dialing> {
+        let Self { tls_dir, tls_ca, tls_cert, tls_key, .. } = self.clone();
+        let files = TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key)?;
+        let bearer = match (&self.token_file, &self.token_command) {
+            (Some(path), _) => Some(Bearer::from_file(path)?),
+            (_, Some(command)) => Some(Bearer::from_command(command, TOKEN_COMMAND_LIMIT).await?),
+            _ => None,
+        };
+        let credentials = files.map(Credentials::load).transpose()?;
+        Ok(Dialing { credentials, bearer, insecure: self.insecure_listen })
+    }
+}

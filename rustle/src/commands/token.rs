@@ -1,0 +1,132 @@
+//! `rustle token`: bearer tokens.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clap::{Args, Subcommand, ValueEnum};
+use node::auth::{GrantRole, TokenEntry, Tokens, digest_of};
+use node::secret::SecretBytes;
+use proto::JobId;
+use zeroize::Zeroizing;
+
+use crate::args::Span;
+use crate::output::{Answer, Format};
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Draw a token into a new file of mode 0400, and add its digest to a coordinator's tokens file
+    New(NewArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct NewArgs {
+    #[arg(long, value_enum)]
+    role: TokenRole,
+    /// The one job that it is for; all where not given
+    #[arg(long, conflicts_with = "worker")]
+    job: Option<JobId>,
+    /// For the role `worker`: the one worker that it is for
+    #[arg(long)]
+    worker: Option<String>,
+    /// Coordinates a..b that a trainer may fetch, through the coordinator; all where not given
+    #[arg(long)]
+    range: Vec<Span>,
+    /// How long it is good for; for ever where not given
+    #[arg(long, value_parser = parse_duration)]
+    life: Option<Duration>,
+    /// Where the token goes; a file that is there already is left alone
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// The coordinator's --tokens-file; made where it is missing
+    #[arg(long, value_name = "FILE")]
+    tokens_file: PathBuf,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum TokenRole {
+    Trainer,
+    Operator,
+    Auditor,
+    Worker,
+}
+
+impl TokenCommand {
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        let Self::New(args) = self;
+        let entry = new(&args)?;
+        Answer::new()
+            .with("token_file", args.out.display().to_string())
+            .with("tokens_file", args.tokens_file.display().to_string())
+            .with("sha256", entry.sha256)
+            .print(format)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
+    let is_worker = args.role == TokenRole::Worker;
+    ensure!(is_worker || args.worker.is_none(), "--worker is given; allowed: with --role worker");
+    ensure!(!is_worker || args.job.is_none(), "--job is given; allowed: with other roles than worker");
+    ensure!(
+        args.range.is_empty() || args.role == TokenRole::Trainer,
+        "--range is given; allowed: with --role trainer"
+    );
+    let token = draw()?;
+    let expires = args.life.map(|life| SystemTime::now() + life);
+    let expires = expires.map(|at| at.duration_since(UNIX_EPOCH).map(|since| since.as_secs())).transpose()?;
+    let ranges: Vec<_> = args.range.iter().map(|Span(range)| (range.start, range.end)).collect();
+    let entry = TokenEntry {
+        sha256: digest_of(token.as_bytes()),
+        role: match args.role {
+            TokenRole::Trainer => GrantRole::Trainer,
+            TokenRole::Operator => GrantRole::Operator,
+            TokenRole::Auditor => GrantRole::Auditor,
+            TokenRole::Worker => GrantRole::Worker,
+        },
+        name: args.job.as_ref().map(JobId::to_string).or_else(|| args.worker.clone()),
+        expires,
+        ranges: Some(ranges).filter(|ranges| !ranges.is_empty()),
+    };
+    // The token first: a digest without one does no harm.
+    write(&args.out, &token)?;
+    append(&args.tokens_file, &entry)?;
+    Ok(entry)
+}
+
+fn draw() -> anyhow::Result<Zeroizing<String>> {
+    let bytes = SecretBytes::<32>::random()
+        .map_err(|error| anyhow::anyhow!("the operating system's randomness: {error}"))?;
+    let mut token = Zeroizing::new(String::with_capacity(64));
+    token.push_str("rustle_");
+    URL_SAFE_NO_PAD.encode_string(bytes.expose_secret(), &mut token);
+    Ok(token)
+}
+
+fn write(path: &Path, token: &str) -> anyhow::Result<()> {
+    let named = || format!("token file {}", path.display());
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).with_context(named)?;
+    file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).with_context(named)
+}
+
+fn append(path: &Path, entry: &TokenEntry) -> anyhow::Result<()> {
+    let named = || format!("tokens file {}", path.display());
+    if path.exists() {
+        // One that a coordinator would refuse is not made longer.
+        Tokens::load(path)?;
+    }
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).with_context(named)?;
+    let line = format!("{}\n", serde_json::to_string(entry)?);
+    file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).with_context(named)
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    node::quantities::parse_duration(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,47 @@
+//! What a seed decides, by SplitMix64.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Dice of the same seed with other names are independent.
+    pub fn new(seed: u64, name: &str) -> Self {
+        let named = name.bytes().fold(seed ^ 0x5157_4c45, |state, byte| {
+            (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let mut dice = Self(named);
+        dice.next();
+        dice
+    }
+
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `end`, which is not 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub fn within(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    pub fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(self.within(from, to))
+    }
+
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
+    }
+}

@@ -1,0 +1,69 @@
+//! What the real ledger answers to a binding, asked once for every state of a job's rows.
+
+use std::path::Path;
+
+use ledger::{Ledger, LedgerError};
+use proto::{Commitment, RowRange};
+use redb::backends::InMemoryBackend;
+
+use super::state::{COMMITMENTS, ROWS};
+use crate::cases::{self, Case};
+
+/// Rows 0, 1, 2: unbound, or bound to one of two commitments.
+type Bound = [u8; ROWS];
+
+/// For each state of the rows, and each row and commitment asked for: whether it is granted.
+#[derive(Debug)]
+pub struct BindRule(Vec<[[bool; COMMITMENTS]; ROWS]>);
+
+fn index(bound: &Bound) -> usize {
+    bound.iter().fold(0, |index, row| index * (COMMITMENTS + 1) + *row as usize)
+}
+
+fn commitment(number: u8) -> Commitment {
+    Commitment::of_text(&number.to_string())
+}
+
+impl BindRule {
+    /// Asks a ledger of its own for every state of the rows.
+    pub fn of_the_ledger() -> anyhow::Result<Self> {
+        let case = cases::case(0, 0);
+        let mut answers = Vec::new();
+        let each = || 0..=COMMITMENTS as u8;
+        for bound in each().flat_map(|a| each().flat_map(move |b| each().map(move |c| [a, b, c]))) {
+            let mut answer = [[false; COMMITMENTS]; ROWS];
+            for (row, answer) in answer.iter_mut().enumerate() {
+                for (asked, answer) in answer.iter_mut().enumerate() {
+                    let ledger = ledger_with(case, &bound)?;
+                    *answer = match bind(&ledger, case, row, asked as u8 + 1) {
+                        Ok(_) => true,
+                        Err(LedgerError::AlreadyBound { .. }) => false,
+                        Err(error) => return Err(error.into()),
+                    };
+                }
+            }
+            answers.push(answer);
+        }
+        Ok(Self(answers))
+    }
+
+    /// Commitments are 1 and 2; 0 is unbound.
+    pub fn grants(&self, bound: &Bound, row: usize, asked: u8) -> bool {
+        self.0[index(bound)][row][asked as usize - 1]
+    }
+}
+
+fn ledger_with(case: &Case, bound: &Bound) -> anyhow::Result<Ledger> {
+    let ledger = Ledger::open_on(InMemoryBackend::new(), Path::new("explored"))?;
+    let (record, shards) = case.records();
+    ledger.create_job(&record, &shards)?;
+    for (row, bound) in bound.iter().enumerate().filter(|(_, bound)| **bound > 0) {
+        bind(&ledger, case, row, *bound)?;
+    }
+    Ok(ledger)
+}
+
+fn bind(ledger: &Ledger, case: &Case, row: usize, asked: u8) -> Result<ledger::Bound, LedgerError> {
+    let rows = RowRange { start: row as u64, end: row as u64 + 1 };
+    ledger.bind(&case.job, 0, rows, &[commitment(asked)])
+}

@@ -1,0 +1,108 @@
+//! Many seeds, and the one line that says what they have shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::run::{Outcome, run_seed};
+
+#[derive(Debug, Default)]
+pub struct Figures {
+    pub seeds: u64,
+    pub virtual_time: Duration,
+    pub longest_recovery: Duration,
+    pub rows_delivered: u64,
+    pub faults: BTreeMap<&'static str, u64>,
+    /// With their seeds.
+    pub violations: Vec<(u64, String)>,
+    /// Runs that went another way the second time.
+    pub unrepeatable: Vec<u64>,
+    pub repeated: u64,
+    pub took: Duration,
+}
+
+impl Figures {
+    fn add(&mut self, outcome: Outcome) {
+        self.seeds += 1;
+        self.virtual_time += outcome.virtual_time;
+        self.longest_recovery = self.longest_recovery.max(outcome.recovery);
+        self.rows_delivered += outcome.rows_delivered;
+        outcome.faults.iter().for_each(|(kind, count)| *self.faults.entry(kind).or_default() += count);
+        self.violations.extend(outcome.violations.into_iter().map(|text| (outcome.seed, text)));
+    }
+
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty() && self.unrepeatable.is_empty()
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let failed: std::collections::BTreeSet<_> = self.violations.iter().map(|(seed, _)| seed).collect();
+        write!(
+            f,
+            "{} seeds, {:.1} virtual hours, {} rows delivered; {}; {} of {} repeated alike; longest recovery {:.1} s; \
+             {} seeds with violations",
+            self.seeds,
+            self.virtual_time.as_secs_f64() / 3600.0,
+            self.rows_delivered,
+            faults.join(", "),
+            self.repeated - self.unrepeatable.len() as u64,
+            self.repeated,
+            self.longest_recovery.as_secs_f64(),
+            failed.len(),
+        )?;
+        if failed.is_empty() {
+            write!(f, " (below {:.1e} a run at 95 %)", 3.0 / self.seeds.max(1) as f64)?;
+        }
+        let each = self.took.as_secs_f64() * 1000.0 / self.seeds.max(1) as f64;
+        write!(f, "; {:.1} s, {each:.1} ms a seed", self.took.as_secs_f64())
+    }
+}
+
+/// Runs `seeds` on so many threads; one seed in `repeat_every` twice, which must come out alike. Stops after the
+/// first violation where `first` is set.
+pub fn simulate(
+    seeds: std::ops::Range<u64>,
+    threads: usize,
+    repeat_every: u64,
+    first: bool,
+) -> anyhow::Result<Figures> {
+    let began = Instant::now();
+    let next = AtomicU64::new(seeds.start);
+    let figures = Mutex::new(Figures::default());
+    let work = || -> anyhow::Result<()> {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let has_failed = first && !lock(&figures).is_good();
+            if seed >= seeds.end || has_failed {
+                return Ok(());
+            }
+            let outcome = run_seed(seed, false)?;
+            let is_repeated = repeat_every > 0 && seed % repeat_every == 0 && outcome.is_repeatable();
+            let is_alike = !is_repeated || run_seed(seed, false)? == outcome;
+            let mut figures = lock(&figures);
+            figures.repeated += u64::from(is_repeated);
+            if !is_alike {
+                figures.unrepeatable.push(seed);
+            }
+            figures.add(outcome);
+        }
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        running.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(ended) => ended,
+            Err(_) => Err(anyhow::anyhow!("a thread of the simulation panicked")),
+        })
+    })?;
+    let figures = figures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(Figures { took: began.elapsed(), ..figures })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,21 @@
+//! The whole service in one thread and in virtual time: the real coordinator, workers and clients over a network and a
+//! disk that fail as a seed says. What must never happen is in [`history`]; docs/reliability.md says what is simulated
+//! and what is not.
+
+mod cases;
+mod dice;
+mod disk;
+pub mod explore;
+mod figures;
+mod history;
+mod nemesis;
+mod net;
+mod operator;
+mod rival;
+mod run;
+mod software;
+mod trainer;
+mod world;
+
+pub use figures::{Figures, simulate};
+pub use run::{Outcome, run_seed};

@@ -1,0 +1,61 @@
+//! `make simulate`: many seeds, or one of them again.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(about = "Runs the whole service in simulation, seed by seed")]
+struct Cli {
+    /// Seeds to run
+    #[arg(long, default_value_t = 1000)]
+    count: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Run this seed alone, and print its events
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run it so often
+    #[arg(long, default_value_t = 1, requires = "seed")]
+    times: u32,
+    /// Seeds at once; 0 for one a core
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// One seed in so many is run twice, and must come out alike; 0 for none
+    #[arg(long, default_value_t = 100)]
+    repeat_every: u64,
+    /// Stop after the first violation
+    #[arg(long)]
+    stop: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    if std::env::var_os("RUST_LOG").is_some() {
+        tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    }
+    if let Some(seed) = cli.seed {
+        let mut is_good = true;
+        for _ in 0..cli.times {
+            let outcome = simulation::run_seed(seed, true)?;
+            println!("{outcome:#?}");
+            is_good &= outcome.violations.is_empty();
+        }
+        return Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let threads = match cli.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let figures =
+        simulation::simulate(cli.first..cli.first + cli.count, threads, cli.repeat_every, cli.stop)?;
+    for (seed, violation) in &figures.violations {
+        eprintln!("seed {seed}: {violation}");
+    }
+    for seed in &figures.unrepeatable {
+        eprintln!("seed {seed}: went another way the second time");
+    }
+    println!("{figures}");
+    Ok(if figures.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

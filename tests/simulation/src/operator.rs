@@ -1,0 +1,37 @@
+//! An operator: reshards running jobs and asks for checkpoints, whatever state the cluster is in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::dice::Dice;
+use crate::trainer::connect;
+use crate::world::World;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub async fn operate(world: Arc<World>) -> turmoil::Result {
+    let mut dice = Dice::new(world.seed, "operator");
+    let jobs = connect()?.jobs();
+    for _ in 0..dice.below(4) {
+        let pause = dice.millis(300, 2500);
+        sleep(pause).await;
+        let job = &dice.pick(&world.cases).job;
+        let (what, done) = match world.has_store() && dice.one_in(2) {
+            true => {
+                ("checkpoint", timeout(PATIENCE, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok()))
+            }
+            false => {
+                let shards = dice.within(1, 3) as u32;
+                ("reshard", timeout(PATIENCE, jobs.reshard(job, shards)).await.is_ok_and(|done| done.is_ok()))
+            }
+        };
+        let mut history = world.history();
+        match done {
+            true => history.fault(what, job.as_str()),
+            false => history.event(format!("{what} of {job} failed")),
+        }
+    }
+    Ok(())
+}

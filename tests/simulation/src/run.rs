@@ -1,0 +1,177 @@
+//! One seed, from an empty ledger to the last row.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Once};
+use std::time::{Duration, UNIX_EPOCH};
+
+use ledger::Ledger;
+use rayon::ThreadPool;
+use turmoil::{Builder, Sim};
+
+use crate::dice::Dice;
+use crate::nemesis::Nemesis;
+use crate::software::{COORDINATOR, coordinator, worker_process};
+use crate::world::{WORKERS, World, worker};
+use crate::{operator, rival, trainer};
+
+/// Of a message, at most, where nothing is wrong.
+pub const LATENCY: Duration = Duration::from_millis(20);
+pub const SHORTEST_LATENCY: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_millis(5);
+/// After everything is mended, the jobs must end within this time. A connection whose segments a partition has
+/// swallowed is given up after 30 s without an answer to a ping, and a row may need more than one connection.
+const RECOVERY: Duration = Duration::from_secs(120);
+const SAMPLED_EVERY: u64 = 8;
+
+/// What a run has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub seed: u64,
+    pub virtual_time: Duration,
+    /// From the end of all faults to the end of the jobs.
+    pub recovery: Duration,
+    pub rows_delivered: u64,
+    pub faults: BTreeMap<&'static str, u64>,
+    pub violations: Vec<String>,
+    /// Of all events with their times: equal for equal runs.
+    pub trace: u64,
+    /// A server has shut down in order: tonic does that by a `select!` whose order is not the seed's to say.
+    pub has_shut_down: bool,
+}
+
+impl Outcome {
+    /// Whether the same seed must give the same trace.
+    pub fn is_repeatable(&self) -> bool {
+        !self.has_shut_down
+    }
+}
+
+pub fn run_seed(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
+    own_pool();
+    catch_panics();
+    node::simulation::begin(seed);
+    let outcome = simulate(seed, is_printed);
+    node::simulation::end();
+    outcome
+}
+
+fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
+    let world = World::new(seed, is_printed)?;
+    let mut nemesis = Nemesis::new(seed);
+    let mut sim = build(seed, &world);
+    let (mut steps, mut changes) = (0, 0);
+    loop {
+        let now = sim.elapsed();
+        world.history().now = now;
+        nemesis.act(&mut sim, &world);
+        let stepped = catch_unwind(AssertUnwindSafe(|| sim.step()));
+        let mut history = world.history();
+        if let Some(panic) = PANIC.take() {
+            history.violation(format!("panic: {panic}"));
+        }
+        if changes != world.disk.changes() {
+            changes = world.disk.changes();
+            history.event(format!("disk: {changes} changes"));
+        }
+        match stepped {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => break,
+            Ok(Err(error)) => history.violation(format!("a node failed: {error}")),
+            Err(_) => history.violation("the simulation panicked"),
+        }
+        if now > nemesis.healed() + RECOVERY {
+            history.violation(format!("no end {RECOVERY:?} after everything was mended"));
+        }
+        if !history.violations.is_empty() {
+            break;
+        }
+        drop(history);
+        steps += 1;
+        if steps % SAMPLED_EVERY == 0
+            && let Some(ledger) = &*world.ledger()
+        {
+            world.history().sample(ledger, &world.cases);
+        }
+    }
+    let elapsed = sim.elapsed();
+    world.disk.process_ended();
+    world.closed(COORDINATOR);
+    drop(sim);
+    check_what_is_left(&world);
+    let mut history = world.history();
+    Ok(Outcome {
+        seed,
+        virtual_time: elapsed,
+        recovery: elapsed.saturating_sub(nemesis.healed()),
+        rows_delivered: history.rows_delivered,
+        trace: history.trace,
+        has_shut_down: history.has_shut_down,
+        faults: std::mem::take(&mut history.faults),
+        violations: std::mem::take(&mut history.violations),
+    })
+}
+
+fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
+    let mut sim = Builder::new()
+        .rng_seed(seed)
+        .epoch(UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+        .tick_duration(TICK)
+        .simulation_duration(Duration::from_secs(100_000))
+        .min_message_latency(SHORTEST_LATENCY)
+        .max_message_latency(LATENCY)
+        .tcp_capacity(4096)
+        .enable_random_order()
+        .build();
+    let on = world.clone();
+    sim.host(COORDINATOR, move || coordinator(on.clone()));
+    for at in 0..WORKERS {
+        let on = world.clone();
+        sim.host(worker(at), move || worker_process(on.clone(), at));
+    }
+    for at in 0..2 {
+        sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at));
+    }
+    sim.client("rival", rival::compete(world.clone()));
+    sim.client("operator", operator::operate(world.clone()));
+    sim
+}
+
+/// The power goes once more, and all that was not synced with it.
+fn check_what_is_left(world: &World) {
+    world.disk.set_full(false);
+    world.disk.power_cut(1, &mut Dice::new(world.seed, "end"));
+    if !world.disk.is_named() {
+        return world.history().check_nothing_acked();
+    }
+    match Ledger::open_on(world.disk.open(), Path::new("ledger.redb")) {
+        Ok(ledger) => world.history().check_ledger(&ledger),
+        Err(error) => world.history().violation(format!("the ledger does not open at the end: {error}")),
+    }
+}
+
+thread_local! {
+    static POOL: Cell<Option<ThreadPool>> = const { Cell::new(None) };
+    static PANIC: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// What the kernel does in parallel stays on this thread.
+fn own_pool() {
+    if rayon::current_thread_index().is_none() {
+        POOL.set(rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().ok());
+    }
+}
+
+/// A task that panics ends in silence, as tokio has it; here that is a violation.
+fn catch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| match node::simulation::is_on() {
+            true => PANIC.set(Some(panic.to_string())),
+            false => before(panic),
+        }));
+    });
+}

@@ -1,0 +1,70 @@
+//! What runs on the simulated hosts: the real coordinator, the real workers.
+
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clap::Parser;
+use ledger::Ledger;
+use noise_worker::Over;
+use noise_worker::config::WorkerArgs;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{WORKERS, World, worker};
+use crate::{cases, net};
+
+pub const COORDINATOR: &str = "coordinator";
+
+pub async fn coordinator(world: Arc<World>) -> turmoil::Result {
+    let error = match try_coordinator(&world).await {
+        Ok(()) => "it was told to".to_owned(),
+        Err(error) => format!("{error:#}"),
+    };
+    world.history().ended(COORDINATOR, &error);
+    world.is_stopped.store(true, Ordering::Relaxed);
+    pending().await
+}
+
+async fn try_coordinator(world: &World) -> anyhow::Result<()> {
+    let is_new = !world.disk.is_named();
+    let opened = Ledger::open_on(world.disk.open(), Path::new("ledger.redb"));
+    if opened.is_err() && is_new {
+        world.disk.erase();
+    }
+    let ledger = opened.inspect_err(|error| {
+        if matches!(error, ledger::LedgerError::Damaged { .. }) {
+            world.history().violation(format!("the ledger does not open: {error}"));
+        }
+    })?;
+    world.history().check_ledger(&ledger);
+    *world.ledger() = Some(ledger.clone());
+    let accepting = net::accepting().await?;
+    coordinator::run_over(world.settings(), ledger, net::connections(), accepting, CancellationToken::new())
+        .await
+}
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: WorkerArgs,
+}
+
+fn worker_args(name: &str) -> WorkerArgs {
+    let coordinator = net::url(COORDINATOR);
+    let flags = ["--coordinator", &coordinator, "--name", name, "--threads", "1", "--chunk-bytes", "16384"];
+    let flags = flags.iter().chain(&["--ahead-rows", "4"]);
+    Cli::parse_from(std::iter::once("worker").chain(flags.copied())).args
+}
+
+pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
+    if at + 1 == WORKERS && !world.is_grown.load(Ordering::Relaxed) {
+        pending::<()>().await;
+    }
+    let name = worker(at);
+    let over = Over { endpoint: net::url(&name), accepting: net::accepting().await?, dial: net::dial };
+    let ended = noise_worker::run_over(&worker_args(&name), cases::key(), over, world.new_drain(at)).await;
+    let how = ended.map_or_else(|error| format!("{error:#}"), |()| "drained".into());
+    world.history().ended(&name, &how);
+    pending().await
+}

@@ -1,0 +1,125 @@
+//! What the nodes of one simulation share with the one who looks on.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use coordinator::Settings;
+use ledger::Ledger;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::cases::{self, Case};
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::history::History;
+use crate::software::COORDINATOR;
+
+/// The last of them joins late, or never.
+pub const WORKERS: usize = 4;
+pub const LEASE_TTL: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_millis(150);
+
+pub struct World {
+    pub seed: u64,
+    pub disk: Disk,
+    pub cases: [&'static Case; 2],
+    /// As the running coordinator has it open.
+    pub ledger: Mutex<Option<Ledger>>,
+    /// The coordinator has ended by itself.
+    pub is_stopped: AtomicBool,
+    /// The last worker may join.
+    pub is_grown: AtomicBool,
+    history: Mutex<History>,
+    drains: Mutex<Vec<CancellationToken>>,
+    /// Checkpoints, where this seed has them.
+    store: Option<TempDir>,
+}
+
+pub fn worker(at: usize) -> String {
+    format!("worker-{at}")
+}
+
+impl World {
+    pub fn new(seed: u64, is_printed: bool) -> anyhow::Result<Arc<Self>> {
+        let has_store = Dice::new(seed, "store").one_in(3);
+        Ok(Arc::new(Self {
+            seed,
+            disk: Disk::default(),
+            cases: [cases::case(seed, 0), cases::case(seed, 1)],
+            ledger: Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+            is_grown: AtomicBool::new(false),
+            history: Mutex::new(History::new(is_printed)),
+            drains: Mutex::new(vec![CancellationToken::new(); WORKERS]),
+            store: has_store.then(tempfile::tempdir).transpose()?,
+        }))
+    }
+
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        lock(&self.history)
+    }
+
+    pub fn ledger(&self) -> MutexGuard<'_, Option<Ledger>> {
+        lock(&self.ledger)
+    }
+
+    pub fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    pub fn settings(&self) -> Settings {
+        let url = |folder: &TempDir| format!("file://{}", folder.path().display());
+        Settings {
+            data_dir: Path::new("/simulated").to_owned(),
+            checkpoint_url: self.store.as_ref().map(url),
+            checkpoint_interval: Duration::ZERO,
+            keep_checkpoints: 2,
+            heartbeat: HEARTBEAT,
+            lease_ttl: LEASE_TTL,
+            fetch_deadline: Duration::from_secs(5),
+        }
+    }
+
+    /// For the worker's next process.
+    pub fn new_drain(&self, worker: usize) -> CancellationToken {
+        let token = CancellationToken::new();
+        lock(&self.drains)[worker] = token.clone();
+        token
+    }
+
+    pub fn drain(&self, worker: usize) {
+        lock(&self.drains)[worker].cancel();
+    }
+
+    /// The trainers' work is done.
+    pub fn is_done(&self) -> bool {
+        let history = self.history();
+        self.cases.iter().all(|case| history.all_delivered(&case.job))
+    }
+
+    /// The coordinator's machine has the disk.
+    pub fn disk_if(&self, host: &str, act: impl FnOnce(&Disk)) {
+        if host == COORDINATOR {
+            act(&self.disk);
+        }
+    }
+
+    /// What a host that is gone had open here.
+    pub fn closed(&self, host: &str) {
+        self.disk_if(host, |_| drop(self.ledger().take()));
+    }
+
+    pub fn grow(&self) {
+        self.is_grown.store(true, Ordering::Relaxed);
+    }
+
+    pub fn take_stopped(&self) -> bool {
+        self.is_stopped.swap(false, Ordering::Relaxed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,299 @@
+//! What callers who mean no good can do to one who does. `make flood COUNT=1000` runs it at size and prints one line
+//! of figures an attack; a plain test run is a slice of it.
+
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    io::Read,
+    net::TcpStream,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use client::Connections;
+use node::{auth::Role, tls::Expected};
+use proto::ServiceError;
+use tests::{
+    TestCluster, flags, job, plans,
+    raw_call::{about, call},
+    start_with,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    runtime::Runtime,
+    task::JoinSet,
+};
+
+const DIMENSION: u64 = 100_000;
+
+/// Attackers of each kind at once.
+fn count() -> usize {
+    std::env::var("COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(60)
+}
+
+fn secured(more: &[&str]) -> TestCluster {
+    let cluster = start_with(1, |options| {
+        options.tls = true;
+        options.coordinator_flags.extend(flags(more));
+        options.worker_flags.extend(flags(more));
+    });
+    cluster.create(&job("honest"), &plans()[0], DIMENSION, 1).unwrap();
+    cluster.wait_ready(&job("honest"));
+    cluster
+}
+
+fn address(cluster: &TestCluster) -> String {
+    cluster.cluster.url().trim_start_matches("https://").to_owned()
+}
+
+fn flooder(cluster: &TestCluster) -> Connections {
+    Connections::dialing(cluster.cluster.dialing(&Role::Job("flooder".into())).unwrap())
+}
+
+#[test]
+fn silent_connections_are_capped_and_closed() {
+    let cluster = secured(&["--max-connections-per-address", "40"]);
+    let mut open: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(address(&cluster)).unwrap()).collect();
+    let is_closed = |stream: &mut TcpStream, patience: Duration| {
+        stream.set_read_timeout(Some(patience)).unwrap();
+        matches!(stream.read(&mut [0; 1]), Ok(0)) || stream.read(&mut [0; 1]).is_err_and(is_reset)
+    };
+    let at_once =
+        open.iter_mut().rev().filter_map(|s| is_closed(s, Duration::from_millis(50)).then_some(())).count();
+    assert!((20..60).contains(&at_once), "{at_once} closed at once: those over the cap");
+    // The others had room, and said nothing for as long as a handshake may take.
+    for stream in &mut open {
+        assert!(is_closed(stream, Duration::from_secs(20)), "a silent connection stays open");
+    }
+    let operator = cluster.client_as(&Role::Operator);
+    cluster.runtime.block_on(operator.jobs().list()).expect("there is room again");
+}
+
+fn is_reset(error: std::io::Error) -> bool {
+    !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+}
+
+#[test]
+fn what_is_too_large_is_refused_by_size() {
+    let cluster = secured(&[]);
+    let connections = flooder(&cluster);
+    cluster.runtime.block_on(async {
+        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let send =
+            |path: &'static str, bytes: usize| call(channel.clone(), path, None, Bytes::from(vec![0; bytes]));
+        for bytes in [(64 << 10) + 1, 3 << 20] {
+            let error = send("/rustle.v1.Jobs/GetJob", bytes).await.unwrap_err();
+            assert!(error.to_string().contains("65536 bytes"), "{bytes}: {error}");
+        }
+        let error = send("/rustle.v1.Noise/Bind", (4 << 20) + 1).await.unwrap_err();
+        assert!(error.to_string().contains("4194304 bytes"), "{error}");
+        // Headers have a bound of their own.
+        let long = "x".repeat(40_000);
+        let path = "/rustle.v1.Jobs/GetJob";
+        let answer = call(channel.clone(), path, Some(&long), about("flooder")).await;
+        assert!(answer.is_err() && !matches!(answer, Err(ServiceError::NotFound { .. })), "{answer:?}");
+        let answer = call(channel, path, None, about("flooder")).await;
+        assert!(matches!(answer, Err(ServiceError::NotFound { .. })), "{answer:?}");
+    });
+}
+
+#[test]
+fn who_asks_too_often_is_refused_and_may_ask_again() {
+    let cluster = secured(&["--max-calls-per-second", "5"]);
+    let connections = flooder(&cluster);
+    let other = cluster.client_as(&Role::Auditor);
+    cluster.runtime.block_on(async {
+        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let ask = || call(channel.clone(), "/rustle.v1.Jobs/GetJob", None, about("flooder"));
+        let mut refused = Vec::new();
+        for _ in 0..200 {
+            match ask().await {
+                Err(error @ ServiceError::ResourceExhausted { .. }) => refused.push(error),
+                answer => assert!(matches!(answer, Err(ServiceError::NotFound { .. })), "{answer:?}"),
+            }
+        }
+        assert!(!refused.is_empty() && refused.iter().all(ServiceError::retry_safe), "{refused:?}");
+        other.jobs().list().await.expect("others have a rate of their own");
+    });
+}
+
+#[test]
+fn a_full_process_sheds_load() {
+    let cluster = secured(&["--max-calls", "1"]);
+    let connections = flooder(&cluster);
+    cluster.runtime.block_on(async {
+        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let mut calls = JoinSet::new();
+        for _ in 0..2_000 {
+            let channel = channel.clone();
+            calls.spawn(async move { call(channel, "/rustle.v1.Jobs/GetJob", None, about("flooder")).await });
+        }
+        let answers = calls.join_all().await;
+        assert_eq!(answers.len(), 2_000);
+        let shed =
+            answers.iter().filter(|a| matches!(a, Err(ServiceError::ResourceExhausted { .. }))).count();
+        let served = answers.iter().filter(|a| matches!(a, Err(ServiceError::NotFound { .. }))).count();
+        assert_eq!(shed + served, 2_000, "{answers:?}");
+        assert!(served > 0);
+    });
+}
+
+/// What the attackers do, until they are stopped.
+type Attack = fn(&TestCluster, &Runtime, usize) -> JoinSet<()>;
+
+fn silent(cluster: &TestCluster, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let (mut attackers, address) = (JoinSet::new(), address(cluster));
+    for _ in 0..count {
+        let address = address.clone();
+        attackers.spawn_on(
+            async move {
+                loop {
+                    if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
+                        let _closed = stream.read(&mut [0; 1]).await;
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            runtime.handle(),
+        );
+    }
+    attackers
+}
+
+fn slow_handshakes(cluster: &TestCluster, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let (mut attackers, address) = (JoinSet::new(), address(cluster));
+    for _ in 0..count {
+        let address = address.clone();
+        attackers.spawn_on(
+            async move {
+                loop {
+                    if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
+                        // A handshake record of 512 bytes that never comes whole.
+                        for byte in [0x16, 3, 1, 2, 0].into_iter().chain([0; 500]) {
+                            if stream.write_all(&[byte]).await.is_err() {
+                                break;
+                            }
+                            tokio::time::sleep(Duration::from_millis(200)).await;
+                        }
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            runtime.handle(),
+        );
+    }
+    attackers
+}
+
+fn giant_messages(cluster: &TestCluster, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let giant = Bytes::from(vec![0; 8 << 20]);
+    repeat(cluster, runtime, count.min(50), move |channel| {
+        let giant = giant.clone();
+        async move {
+            let _refused = call(channel, "/rustle.v1.Jobs/GetJob", None, giant).await;
+        }
+    })
+}
+
+/// Ten calls an attacker at once, all over one connection.
+fn streams(cluster: &TestCluster, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    repeat(cluster, runtime, count * 10, |channel| async move {
+        let _answer = call(channel, "/rustle.v1.Jobs/GetJob", None, about("flooder")).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+}
+
+/// Calls that are given up as soon as they are sent.
+fn resets(cluster: &TestCluster, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    repeat(cluster, runtime, count, |channel| async move {
+        let calling = call(channel, "/rustle.v1.Jobs/GetJob", None, about("flooder"));
+        let _given_up = tokio::time::timeout(Duration::from_micros(300), calling).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    })
+}
+
+fn repeat<F>(
+    cluster: &TestCluster,
+    runtime: &Runtime,
+    count: usize,
+    attack: impl Fn(tonic::transport::Channel) -> F + Send + Sync + 'static,
+) -> JoinSet<()>
+where
+    F: Future<Output = ()> + Send,
+{
+    let (connections, attack) = (flooder(cluster), Arc::new(attack));
+    let _inside = runtime.enter();
+    let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+    let mut attackers = JoinSet::new();
+    for _ in 0..count {
+        let (attack, channel) = (attack.clone(), channel.clone());
+        attackers.spawn(async move {
+            loop {
+                attack(channel.clone()).await;
+            }
+        });
+    }
+    attackers
+}
+
+/// Times of an honest job's fetches through the coordinator's binding and the worker's slices, in order.
+fn honest(cluster: &TestCluster, client: &client::Client, rounds: usize) -> Vec<Duration> {
+    let fetch = || {
+        let started = Instant::now();
+        let texts = vec!["step 0".to_owned()];
+        let patience = Duration::from_secs(60);
+        cluster
+            .fetch_by(client, &job("honest"), 0..1, 0..DIMENSION, texts, patience)
+            .expect("honest calls go on");
+        started.elapsed()
+    };
+    let mut times: Vec<_> = (0..rounds).map(|_| fetch()).collect();
+    times.sort();
+    times
+}
+
+fn p99(times: &[Duration]) -> f64 {
+    times[(times.len() - 1) * 99 / 100].as_secs_f64() * 1e3
+}
+
+fn resident(cluster: &TestCluster) -> u64 {
+    let pid = cluster.cluster.coordinator().unwrap().pid();
+    let pages = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    pages.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn an_honest_job_goes_on_under_each_attack() {
+    let cluster = secured(&[]);
+    let client = cluster.client_as(&Role::Job("honest".into()));
+    let rounds = if count() > 100 { 1_000 } else { 50 };
+    honest(&cluster, &client, 10);
+    let attackers = Runtime::new().unwrap();
+    let attacks: [(&str, Attack); 5] = [
+        ("silent connections", silent),
+        ("slow handshakes", slow_handshakes),
+        ("giant messages", giant_messages),
+        ("streams", streams),
+        ("resets", resets),
+    ];
+    let alone = p99(&honest(&cluster, &client, rounds));
+    let before = resident(&cluster);
+    for (name, attack) in attacks {
+        let mut attackers_at_it = attack(&cluster, &attackers, count());
+        std::thread::sleep(Duration::from_millis(500));
+        let under = p99(&honest(&cluster, &client, rounds));
+        let grown = resident(&cluster).saturating_sub(before);
+        attackers_at_it.abort_all();
+        println!(
+            "flood: {name}, {} attackers: honest p99 {under:.1} ms, alone {alone:.1} ms, ratio {:.2}, resident +{} MiB",
+            count(),
+            under / alone,
+            grown >> 20
+        );
+        assert!(grown < 256 << 20, "{name}: the coordinator grew by {grown} bytes");
+    }
+    cluster.cluster.stop().expect("both processes end as they should");
+}

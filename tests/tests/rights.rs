@@ -1,0 +1,175 @@
+//! Who may call what: every identity at every RPC of a real cluster.
+
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use client::Connections;
+use node::{
+    auth::{
+        Grant, Identity, Role,
+        table::{self, About, RULES, Rule},
+    },
+    tls::Expected,
+};
+use prost::Message;
+use proto::ServiceError;
+use tests::{
+    TestCluster,
+    raw_call::{about, call},
+    start, start_with,
+};
+
+const IDENTITIES: [&str; 8] = [
+    "coordinator",
+    "worker/worker-9",
+    "worker/worker-0",
+    "job/own",
+    "job/other",
+    "operator",
+    "auditor",
+    "scraper",
+];
+
+/// What requests are about: no such job or worker exists, so that nothing changes where a call is let through.
+fn named(rule: &Rule) -> &'static str {
+    if rule.about == About::Worker { "worker-9" } else { "own" }
+}
+
+fn path(rule: &Rule) -> String {
+    rule.path
+        .replace("grpc.health.v1.Health/*", "grpc.health.v1.Health/Check")
+        .replace("ServerReflection/*", "ServerReflection/ServerReflectionInfo")
+}
+
+/// Of the table of rights alone, read anew.
+fn may(identity: &str, rule: &Rule) -> bool {
+    let role = Role::parse(identity).unwrap();
+    let grant = Grant::of(&Identity { trust_domain: "local".into(), role });
+    let is_own = matches!(rule.about, About::Nothing | About::VisibleJobs) || grant.is_for(named(rule));
+    rule.roles.contains(&grant.role) && is_own
+}
+
+fn is_denied(answer: &Result<(), ServiceError>) -> bool {
+    matches!(answer, Err(ServiceError::Unauthenticated | ServiceError::PermissionDenied))
+}
+
+fn endpoint(cluster: &TestCluster, rule: &Rule) -> (String, Expected) {
+    match rule.path.starts_with("/rustle.v1.Shards/") {
+        true => (cluster.cluster.worker(0).unwrap().grpc().to_owned(), Expected::Worker),
+        false => (cluster.cluster.url(), Expected::Coordinator),
+    }
+}
+
+fn ask(cluster: &TestCluster, connections: &Connections, rule: &Rule) -> Result<(), ServiceError> {
+    let (endpoint, expected) = endpoint(cluster, rule);
+    let _inside = cluster.runtime.enter();
+    let channel = connections.channel(&endpoint, expected).unwrap();
+    // Health and reflection take an empty message as well.
+    let message = if rule.path.contains("rustle") { about(named(rule)) } else { bytes::Bytes::new() };
+    cluster.runtime.block_on(call(channel, &path(rule), None, message))
+}
+
+#[test]
+fn every_identity_at_every_rpc() {
+    let cluster = start_with(1, |options| options.tls = true);
+    let (mut let_in, mut refused) = (0, 0);
+    for identity in IDENTITIES {
+        let dialing = cluster.cluster.dialing(&Role::parse(identity).unwrap()).unwrap();
+        let connections = Connections::dialing(dialing);
+        for rule in RULES {
+            let answer = ask(&cluster, &connections, rule);
+            let reached = match &answer {
+                Err(error) => error.kind() != "unavailable" || error.to_string().contains("checkpoint"),
+                Ok(()) => true,
+            };
+            assert!(reached, "{identity} at {}: {answer:?}", rule.path);
+            assert_eq!(!is_denied(&answer), may(identity, rule), "{identity} at {}: {answer:?}", rule.path);
+            if is_denied(&answer) {
+                assert_eq!(answer, Err(ServiceError::PermissionDenied), "{identity} at {}", rule.path);
+                refused += 1;
+            } else {
+                let_in += 1;
+            }
+        }
+    }
+    println!("{} calls: {let_in} let in, {refused} refused", let_in + refused);
+    assert!(refused > 80 && let_in > 40, "{let_in} {refused}");
+
+    // Signed by our authority, and nobody of ours: another trust domain's operator.
+    let own = cluster.cluster.dir().join("tls");
+    let other = rustle::certs::Authority::open(&own, "elsewhere").unwrap();
+    let dir = cluster.dir.path().join("elsewhere");
+    other.issue(&dir, &Role::Operator, Duration::from_secs(3600)).unwrap();
+    let shown = tests::raw_tls::open(cluster.cluster.url().trim_start_matches("https://"), Some(&dir));
+    assert!(shown.is_ok(), "the connection itself is fine: {shown:?}");
+    // Whose role would do, but not whose job it is.
+    let third = Connections::dialing(cluster.cluster.dialing(&Role::Job("third".into())).unwrap());
+    let get_job = table::find("/rustle.v1.Jobs/GetJob").unwrap();
+    assert_eq!(ask(&cluster, &third, get_job), Err(ServiceError::PermissionDenied));
+    let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
+    assert!(log.contains("may not have"), "refusals are logged");
+    let lines =
+        log.lines().filter(|line| line.contains("may not have") && line.contains("job/other")).count();
+    assert_eq!(lines, 1, "once a peer and minute");
+    assert!(log.lines().any(|line| line.contains("not its own") && line.contains("job/third")));
+}
+
+#[test]
+fn what_the_table_must_say() {
+    for (identity, path, allowed) in [
+        ("job/own", "/rustle.v1.Noise/Bind", true),
+        ("job/other", "/rustle.v1.Noise/Bind", false),
+        ("operator", "/rustle.v1.Noise/Bind", false),
+        ("auditor", "/rustle.v1.Noise/Fetch", false),
+        ("worker/worker-9", "/rustle.v1.Noise/Fetch", false),
+        ("worker/worker-0", "/rustle.v1.Workers/Heartbeat", false),
+        ("worker/worker-9", "/rustle.v1.Workers/Heartbeat", true),
+        ("job/own", "/rustle.v1.Workers/Heartbeat", false),
+        ("job/own", "/rustle.v1.Shards/Snapshot", false),
+        ("worker/worker-9", "/rustle.v1.Shards/FetchSlice", false),
+        ("auditor", "/rustle.v1.Jobs/GetReport", true),
+        ("auditor", "/rustle.v1.Jobs/DestroyJob", false),
+        ("job/own", "/rustle.v1.Jobs/CreateJob", false),
+        ("scraper", "/rustle.v1.Jobs/ListJobs", false),
+    ] {
+        assert_eq!(may(identity, table::find(path).unwrap()), allowed, "{identity} at {path}");
+    }
+    assert!(table::find("/rustle.v1.Noise/Bindings").is_none());
+}
+
+#[test]
+fn every_rpc_has_its_line_in_the_table() {
+    let files = prost_types::FileDescriptorSet::decode(proto::DESCRIPTORS).unwrap();
+    let mut paths = Vec::new();
+    for file in files.file {
+        for service in &file.service {
+            let prefix = format!("/{}.{}/", file.package(), service.name());
+            paths.extend(service.method.iter().map(|method| prefix.clone() + method.name()));
+        }
+    }
+    assert!(paths.len() >= 17);
+    for path in paths {
+        assert!(
+            table::find(&path).is_some(),
+            "{path} has no line in node/src/auth/table.rs: nobody may call it"
+        );
+    }
+}
+
+#[test]
+fn the_docs_print_the_table() {
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    assert!(docs.contains(&table::markdown()), "docs/security.md lacks this table:\n{}", table::markdown());
+}
+
+#[test]
+fn without_tls_and_tokens_nobody_is_asked() {
+    let cluster = start(1);
+    for rule in RULES {
+        let answer = ask(&cluster, &Connections::new(), rule);
+        assert!(!is_denied(&answer), "{}: {answer:?}", rule.path);
+    }
+}
