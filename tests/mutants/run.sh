@@ -10,10 +10,11 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 tree=$CARGO_TARGET_DIR/mutants/tree
 logs=$CARGO_TARGET_DIR/mutants/logs
 
-# The copy keeps times, so that what did not change is not built again.
+# Only what differs is copied, with a new time: what an earlier run left planted is built again, all else is not.
 mkdir -p "$tree" "$logs"
-git ls-files -z --cached --others --exclude-standard |
-    xargs -0 cp --parents --preserve=timestamps --target-directory "$tree"
+git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+    cmp --silent "$file" "$tree/$file" || cp --parents "$file" "$tree"
+done
 cd "$tree"
 
 field() { sed -n "s/^$1: //p" "$patches/$2.patch" | head -1; }

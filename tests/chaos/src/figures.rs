@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
 
-use crate::{history::Broken, nemesis::Fault};
+use crate::{
+    history::{Broken, History},
+    nemesis::Fault,
+};
 
 #[derive(Debug, Default, Serialize)]
 pub struct Figures {
@@ -31,6 +34,12 @@ impl Figures {
 
     pub fn count(&self, broken: Broken) -> usize {
         self.violations.iter().filter(|(_, found, _)| *found == broken).count()
+    }
+
+    /// Takes over the violations seen in the round of that seed.
+    pub fn take(&mut self, history: &History, seed: u64) {
+        let found = history.take_violations();
+        self.violations.extend(found.into_iter().map(|(broken, text)| (seed, broken, text)));
     }
 
     pub fn recovered_after(&mut self, time: Duration) {

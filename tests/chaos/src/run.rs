@@ -60,24 +60,12 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
     await_rows(&session, 1, RECOVERY).context("before the first round")?;
 
     for seed in options.seeds.clone() {
-        let mut dice = Dice::new(seed);
         // In turn, so that few rounds have seen every fault; all else is the seed's.
         let fault = faults[(seed % faults.len() as u64) as usize];
-        let mut nemesis = Nemesis {
-            cluster: &mut cluster,
-            place: &place,
-            session: &session,
-            runtime: runtime.handle().clone(),
-        };
-        let what = nemesis.round(fault, &mut dice).with_context(|| format!("seed {seed}, {fault}"))?;
-        recover(&session, &mut cluster, &mut figures);
-        runtime.block_on(check_some_bindings(&session, &mut dice));
-        *figures.faults.entry(fault).or_default() += 1;
-        figures.rounds += 1;
-        figures.ledgers_refused += u64::from(what.ends_with("; refused"));
-        let found = session.history.take_violations();
-        figures.violations.extend(found.into_iter().map(|(broken, text)| (seed, broken, text)));
-        round(seed, &what);
+        let runtime = runtime.handle().clone();
+        let mut nemesis = Nemesis { cluster: &mut cluster, place: &place, session: &session, runtime };
+        let what = play(&mut nemesis, fault, seed, &mut figures);
+        round(seed, &what.with_context(|| format!("seed {seed}, {fault}"))?);
         if !figures.violations.is_empty() {
             break;
         }
@@ -88,19 +76,30 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
         runtime.block_on(trainer)?;
     }
     figures.stale_refused = runtime.block_on(prober)?;
-    let last = options.seeds.start + figures.rounds.saturating_sub(1);
     if figures.violations.is_empty() {
         runtime.block_on(read_all_again(&session));
     }
     // Not in order: what counts is what is on disk.
     drop(cluster);
     session.history.check_ledger(&Ledger::open(&place.data_dir().join("ledger.redb"))?);
-    let found = session.history.take_violations();
-    figures.violations.extend(found.into_iter().map(|(broken, text)| (last, broken, text)));
+    figures.take(&session.history, options.seeds.start + figures.rounds.saturating_sub(1));
     figures.rows_bound = session.history.rows() as u64;
     figures.rows_checked = session.history.checked();
     figures.seconds = began.elapsed().as_secs_f64();
     Ok(figures)
+}
+
+/// One fault, its end, the recovery, and a look at what was bound; says what was done.
+fn play(nemesis: &mut Nemesis, fault: Fault, seed: u64, figures: &mut Figures) -> anyhow::Result<String> {
+    let mut dice = Dice::new(seed);
+    let what = nemesis.round(fault, &mut dice)?;
+    recover(nemesis.session, nemesis.cluster, figures);
+    nemesis.runtime.block_on(check_some_bindings(nemesis.session, &mut dice));
+    *figures.faults.entry(fault).or_default() += 1;
+    figures.rounds += 1;
+    figures.ledgers_refused += u64::from(what.ends_with("; refused"));
+    figures.take(&nemesis.session.history, seed);
+    Ok(what)
 }
 
 fn begin(runtime: &Runtime, cluster: &Cluster) -> anyhow::Result<Arc<Session>> {
