@@ -19,12 +19,13 @@ pub struct Target {
     pub slice: u64,
 }
 
-/// The words of an error, without what is in it: numbers, names and bytes would make every input look new.
+/// The first words of an error, without numbers: what the input itself says mostly comes later, and would make every
+/// input look new.
 pub fn words(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
     text.split(|c: char| !c.is_ascii_alphabetic())
         .filter(|word| word.len() > 2)
-        .take(12)
+        .take(5)
         .collect::<Vec<_>>()
         .join(" ")
 }
