@@ -15,6 +15,7 @@ PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench clean
+.PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -72,6 +73,23 @@ flood: build ## an honest job beside COUNT attackers of each kind: one line of f
 
 simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events
 	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),1000))
+
+chaos: ## COUNT rounds (200) of real faults on a real cluster, from seed FIRST (0), or the round of SEED alone
+	cargo build --release --locked -p rustle -p chaos
+	$(CARGO_TARGET_DIR)/release/chaos $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),200) --first $(or $(FIRST),0))
+
+failover: ## how long a lost worker of four costs at dimension DIMENSION (1e8), KILLS times (20)
+	cargo build --release --locked -p rustle -p chaos
+	$(CARGO_TARGET_DIR)/release/chaos failover --dimension $(or $(DIMENSION),100000000) --kills $(or $(KILLS),20)
+
+fuzz: ## every decoder, or TARGETS, MINUTES (1) each, with checks of overflow on
+	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),1) $(TARGETS)
+
+asan: ## the noise kernel's tests under AddressSanitizer
+	@tests/setup/asan.sh
+
+mutants: ## every bug of tests/mutants, or NAMES, planted in a copy: the test it names must find it
+	@tests/mutants/run.sh $(NAMES)
 
 audit: ## security advisories, from the checkout of the RustSec database named by ADVISORY_DB
 	@tests/setup/tools.sh $(TOOLS)

@@ -24,6 +24,8 @@ mod service;
 mod shard;
 mod snapshot;
 mod stores;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 use std::{sync::Arc, time::Duration};
