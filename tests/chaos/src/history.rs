@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn acked(history: &History, text: &str) {
-        let token = ReleaseToken::try_from([1u8; 64].as_slice()).unwrap();
+        let token = ReleaseToken::try_from([1u8; 81].as_slice()).unwrap();
         history.acked(&JobId::new("j").unwrap(), 3, Commitment::of_text(text), token);
     }
 
