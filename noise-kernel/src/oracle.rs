@@ -73,7 +73,7 @@ impl Oracle {
     }
 
     fn stream(&self, stream: u64, range: &Range<u64>) -> Vec<f32> {
-        let key = self.keys.iter().filter(|(first, _)| *first <= stream).next_back();
+        let key = self.keys.iter().rfind(|(first, _)| *first <= stream);
         let (_, key) = key.unwrap_or(&self.keys[0]);
         let first = range.start / 512;
         let last = (range.end - 1) / 512;

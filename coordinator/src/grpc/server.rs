@@ -110,6 +110,12 @@ fn methods() -> Vec<String> {
         "ReshardJob",
         "CheckpointJob",
         "GetReport",
+        "OpenBranch",
+        "ListEntries",
+        "GetHead",
+        "GetCursor",
+        "CheckCursor",
+        "ResumeJob",
     ];
     [
         of(jobs_server::SERVICE_NAME, &jobs),

@@ -108,7 +108,7 @@ impl Model {
         }
         let branch = self.current() + 1;
         let kept = &self.owners[parent as usize][..from_row as usize];
-        let fresh = std::iter::repeat(branch).take((ITERATIONS - from_row) as usize);
+        let fresh = std::iter::repeat_n(branch, (ITERATIONS - from_row) as usize);
         self.owners.push(kept.iter().copied().chain(fresh).collect());
         self.opened.push((Some(parent), from_row));
         Ok(branch)
