@@ -84,7 +84,7 @@ impl Client {
             job: job.to_string(),
             branch,
             rows: Some(rows.into()),
-            commitments: commitments.iter().map(|commitment| commitment.0.to_vec()).collect(),
+            commitments: commitments.iter().map(|commitment| commitment.to_bytes().to_vec()).collect(),
         };
         let answer = self.connections.noise(&self.coordinator)?.bind(request).await.map_err(from_status)?;
         let tokens = answer.into_inner().tokens;

@@ -52,6 +52,48 @@ impl Jobs {
         call!(self, checkpoint_job, pb::CheckpointJobRequest { job: job.to_string() })
     }
 
+    /// Goes back to `from_row`: rows from there on have fresh Z. Refused unless `expected_branch` is the current one.
+    pub async fn rewind(&self, job: &JobId, from_row: u64, expected_branch: u64) -> Result<pb::Job> {
+        let request = pb::OpenBranchRequest { job: job.to_string(), from_row, expected_branch, parent: None };
+        call!(self, open_branch, request)
+    }
+
+    /// The whole chain of the job's events.
+    pub async fn entries(&self, job: &JobId) -> Result<Vec<pb::Entry>> {
+        let mut entries: Vec<pb::Entry> = Vec::new();
+        loop {
+            let first = entries.len() as u64;
+            let request = pb::ListEntriesRequest { job: job.to_string(), first, most: 0 };
+            let page = call!(self, list_entries, request)?.entries;
+            if page.is_empty() {
+                return Ok(entries);
+            }
+            entries.extend(page);
+        }
+    }
+
+    pub async fn head(&self, job: &JobId) -> Result<pb::Head> {
+        call!(self, get_head, pb::GetHeadRequest { job: job.to_string() })
+    }
+
+    /// The job's place, for a training checkpoint. `next_row`: where the training stands; the ledger's next row where
+    /// not given.
+    pub async fn cursor(&self, job: &JobId, next_row: Option<u64>) -> Result<Vec<u8>> {
+        let request = pb::GetCursorRequest { job: job.to_string(), next_row };
+        call!(self, get_cursor, request).map(|answer| answer.cursor)
+    }
+
+    /// Whether and how the job can go on at the cursor. Changes nothing.
+    pub async fn check_cursor(&self, job: &JobId, cursor: Vec<u8>) -> Result<pb::CursorCheck> {
+        call!(self, check_cursor, pb::CheckCursorRequest { job: job.to_string(), cursor })
+    }
+
+    /// Goes on at the cursor: on its branch where nothing was bound behind it, else on a new one. With `replay` on
+    /// its branch too where all rows behind it are bound to exact commitments, which must then come again.
+    pub async fn resume(&self, job: &JobId, cursor: Vec<u8>, replay: bool) -> Result<pb::Resumed> {
+        call!(self, resume_job, pb::ResumeJobRequest { job: job.to_string(), cursor, replay })
+    }
+
     /// One JSON object.
     pub async fn report(&self, job: &JobId, delta: f64) -> Result<String> {
         let request = pb::GetReportRequest { job: job.to_string(), delta };

@@ -9,7 +9,7 @@ use proto::ServiceError;
 pub enum Next {
     /// Ask for the routing again, then for what is missing.
     Retry,
-    /// Also bind again: the tokens are those of a coordinator that has started anew since.
+    /// Also bind again: the tokens have expired, or are those of a coordinator that has started anew since.
     Rebind,
     /// The same request would be refused again, or its outcome is not known.
     Stop,
@@ -18,7 +18,9 @@ pub enum Next {
 pub fn after(error: &ServiceError) -> Next {
     match error {
         // Binding the same rows to the same commitments again changes nothing.
-        ServiceError::NotBound { .. } => Next::Rebind,
+        ServiceError::NotBound { .. }
+        | ServiceError::TokenExpired { .. }
+        | ServiceError::StaleEpoch { .. } => Next::Rebind,
         error if error.retry_safe() => Next::Retry,
         _ => Next::Stop,
     }

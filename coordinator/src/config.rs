@@ -55,6 +55,9 @@ pub struct CoordinatorArgs {
     /// A worker not heard of for this long loses its shards [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
+    /// How long a release token is good; binding the same rows again gives new ones [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub token_ttl: Option<String>,
     /// How long a proxied fetch waits for a range without an owner, unless it says so itself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub fetch_deadline: Option<String>,
@@ -82,6 +85,7 @@ pub struct Settings {
     pub keep_checkpoints: usize,
     pub heartbeat: Duration,
     pub lease_ttl: Duration,
+    pub token_ttl: Duration,
     pub fetch_deadline: Duration,
 }
 
@@ -149,6 +153,7 @@ impl CoordinatorArgs {
             layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
         let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
+        let token_ttl = duration(layer, "token_ttl", self.token_ttl, "1h")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
@@ -161,6 +166,10 @@ impl CoordinatorArgs {
             lease_ttl >= heartbeat * 3,
             "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
         );
+        ensure!(
+            token_ttl >= Duration::from_millis(100),
+            "token_ttl is {token_ttl:?}; allowed: 100ms or longer"
+        );
         let settings = Settings {
             data_dir,
             checkpoint_url,
@@ -170,6 +179,7 @@ impl CoordinatorArgs {
             keep_checkpoints,
             heartbeat,
             lease_ttl,
+            token_ttl,
             fetch_deadline,
         };
         let options = Options { listen, metrics_listen, security, tokens_file, ready_file, settings };

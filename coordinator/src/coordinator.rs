@@ -44,6 +44,7 @@ impl Coordinator {
         let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
         let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
+        let releaser = Releaser::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl);
         let now = Instant::now();
         for record in ledger.jobs()? {
@@ -53,7 +54,7 @@ impl Coordinator {
             settings,
             epoch,
             ledger,
-            releaser: Releaser::new()?.into(),
+            releaser: releaser.into(),
             store,
             connections,
             stop,

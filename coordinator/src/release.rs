@@ -1,14 +1,21 @@
 //! The one place that signs release tokens: after the rows are durably bound, and never before.
 
+use std::time::Duration;
+
 use ledger::{Ledger, LedgerError};
-use proto::model::Bind;
-use proto::{ReleaseKey, ReleaseToken, Result, ServiceError};
+use proto::model::{Bind, JobMark};
+use proto::{ReleaseKey, ReleaseToken, Result, ServiceError, Validity};
+use tokio::time::Instant;
 
 /// So that the answer's tokens fit in one message.
 const MAX_ROWS: u64 = 65_536;
 
 pub struct Releaser {
     key: ReleaseKey,
+    epoch: u64,
+    /// When the epoch began: tokens expire by a clock that never jumps.
+    began: Instant,
+    token_ttl: Duration,
 }
 
 /// Rows that may now leave the workers.
@@ -21,10 +28,10 @@ pub struct Released {
 
 impl Releaser {
     /// A new key with every start: tokens of an earlier coordinator end with it.
-    pub fn new() -> Result<Self, getrandom::Error> {
+    pub fn new(epoch: u64, token_ttl: Duration) -> Result<Self, getrandom::Error> {
         let mut key = [0; 32];
         getrandom::fill(&mut key)?;
-        Ok(Self { key: ReleaseKey::new(key) })
+        Ok(Self { key: ReleaseKey::new(key), epoch, began: Instant::now(), token_ttl })
     }
 
     pub fn check(bind: &Bind) -> Result<()> {
@@ -34,17 +41,47 @@ impl Releaser {
         Ok(())
     }
 
-    /// Blocks until the binding is on disk.
-    pub fn release(&self, ledger: &Ledger, bind: &Bind) -> Result<Released, LedgerError> {
+    /// Blocks until the binding is on disk. `mark`: what workers have seen of the job beyond what this process knows
+    /// to be bound.
+    pub fn release(
+        &self,
+        ledger: &Ledger,
+        bind: &Bind,
+        mark: Option<&JobMark>,
+    ) -> Result<Released, LedgerError> {
+        mark.map_or(Ok(()), |mark| not_behind(ledger, mark))?;
         let Bind { job, branch, rows, commitments } = bind;
         let bound = ledger.bind(job, *branch, *rows, commitments)?;
+        let until = self.now_ms().saturating_add(self.token_ttl.as_millis() as u64);
+        let validity = Validity { epoch: self.epoch, until_ms: until };
         let rows = rows.as_range().zip(commitments);
-        let tokens = rows.map(|(row, commitment)| self.key.sign(job, *branch, row, *commitment));
+        let tokens = rows.map(|(row, commitment)| self.key.sign(job, *branch, row, *commitment, validity));
         Ok(Released { newly: bound.newly, tokens: tokens.collect() })
+    }
+
+    /// Milliseconds since the epoch began.
+    pub fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
     }
 
     /// For workers alone, with their leases. Secret.
     pub fn key_for_workers(&self) -> Vec<u8> {
         self.key.to_bytes()
     }
+}
+
+/// Error: a worker has released what the ledger does not have.
+pub fn not_behind(ledger: &Ledger, mark: &JobMark) -> Result<(), LedgerError> {
+    let JobMark { job, branch, next_row } = mark;
+    let Some(record) = ledger.job(job)? else { return Ok(()) };
+    let known = ledger.binding_summary(job, record.branch)?.next_row;
+    if *branch < record.branch || (*branch == record.branch && *next_row <= known) {
+        return Ok(());
+    }
+    Err(LedgerError::Behind {
+        job: job.to_string(),
+        known: format!("branch {} up to row {known}", record.branch),
+        witness: "a worker".to_owned(),
+        seen: format!("branch {branch} up to row {next_row}"),
+    })
 }

@@ -14,13 +14,13 @@ impl Coordinator {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
         let asked = job.clone();
-        let (record, bound, rows, checkpoints) = self
+        let (record, bound, checkpoints, released) = self
             .with_ledger(move |ledger| {
                 let Some(record) = ledger.job(&asked)? else { return Ok(None) };
                 let bound = ledger.binding_summary(&asked, record.branch)?;
-                let rows = ledger.bindings(&asked, record.branch, 0..record.iterations)?;
                 let checkpoints = ledger.checkpoints(&asked)?;
-                Ok(Some((record, bound, stretches(rows.iter().map(|row| row.0)), checkpoints)))
+                let released = ledger.released(&asked)?;
+                Ok(Some((record, bound, checkpoints, released)))
             })
             .await?
             .ok_or_else(|| no_job(&job))?;
@@ -38,15 +38,13 @@ impl Coordinator {
             "dimension": record.dimension,
             "iterations": record.iterations,
             "branch": record.branch,
+            "lineage": record.lineage.to_string(),
+            "released": { "branches": released.iter().map(branch).collect::<Vec<_>>() },
             "shards": record.shards,
             "rows_bound": bound.rows_bound,
             "next_row": bound.next_row,
             "bindings_refused": bound.refused,
             "plan_toml": record.plan_toml,
-            // A bound row may have left: what the accountant charges for (accounting::rewind::Released).
-            "released": { "branches": [
-                { "branch": record.branch, "parent": null, "from_row": 0, "released": rows },
-            ] },
             "checkpoints": checkpoints.iter().map(|checkpoint| json!({
                 "id": checkpoint.id,
                 "branch": checkpoint.branch,
@@ -62,16 +60,11 @@ impl Coordinator {
     }
 }
 
-/// Ascending rows as [start, end).
-fn stretches(rows: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
-    let mut out: Vec<(u64, u64)> = Vec::new();
-    for row in rows {
-        match out.last_mut() {
-            Some(last) if last.1 == row => last.1 = row + 1,
-            _ => out.push((row, row + 1)),
-        }
-    }
-    out
+/// Rows bound count as released, whether or not a byte of them left: what the accountant charges for
+/// (`accounting::rewind::Released`).
+fn branch(of: &ledger::BranchReleases) -> Value {
+    let released: Vec<_> = of.released.iter().map(|rows| [rows.start, rows.end]).collect();
+    json!({ "branch": of.branch, "parent": of.parent, "from_row": of.from_row, "released": released })
 }
 
 /// Without noise there is no guarantee to state: epsilon and rho are null then.

@@ -71,6 +71,7 @@ fn registration(name: &str, process: u8) -> Register {
         protocol_version: PROTOCOL_VERSION,
         stream_version: plan::STREAM_VERSION,
         incarnation: Incarnation([process; 16]),
+        marks: vec![],
     }
 }
 

@@ -114,7 +114,7 @@ async fn proxied(url: &str, rows: std::ops::Range<u64>) -> Result<usize, Service
         element_type: pb::ElementType::F32.into(),
         job: "job".into(),
         branch: 0,
-        commitments: vec![Commitment::of_text("c").0.to_vec(); rows.clone().count()],
+        commitments: vec![Commitment::of_text("c").to_bytes().to_vec(); rows.clone().count()],
         rows: Some(pb::RowRange { start: rows.start, end: rows.end }),
         range: Some(pb::CoordinateRange { start: 0, end: 5000 }),
         deadline_ms: 2000,

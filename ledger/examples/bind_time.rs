@@ -4,7 +4,7 @@
 use std::{env, fs, path::PathBuf, time::Instant};
 
 use ledger::{JobRecord, JobState, Ledger, ShardRecord};
-use proto::{Commitment, CoordinateRange, JobId, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
 
 const CALLS: u64 = 1000;
 
@@ -59,6 +59,7 @@ fn create(ledger: &Ledger, job: &JobId) {
         mechanism: "identity".to_owned(),
         key_commitment: [2; 32],
         branch: 0,
+        lineage: Lineage::default(),
         shards: 1,
         layout_epoch: 0,
         state: JobState::Running,

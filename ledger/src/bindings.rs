@@ -1,4 +1,4 @@
-//! Binding: each row of a job's branch to one commitment, for ever. This is the guard of every release.
+//! Binding: each row of a branch's Z to one commitment, for ever. This is the guard of every release.
 
 use std::{
     collections::HashMap,
@@ -7,24 +7,63 @@ use std::{
 };
 
 use proto::{Commitment, JobId, RowRange};
-use redb::ReadableTable;
+use redb::{ReadableTable, WriteTransaction};
+use sha2::{Digest, Sha256};
 
 use crate::{
-    BindingSummary, Bound, JobRecord, JobState, Ledger, LedgerError, Result, jobs,
+    BindingSummary, Bound, JobRecord, JobState, Ledger, LedgerError, Result,
+    branches::{cursor_of, superseded},
+    chain,
+    event::{BoundRow, Event},
+    jobs,
     store::{Change, Fail},
     tables::{BINDINGS, CURSORS, JOBS},
-    verify::Cursor,
 };
 
 /// Refused bindings of each job's branch since the ledger was opened.
 pub type Refusals = Arc<Mutex<HashMap<(JobId, u64), u64>>>;
 
-trait Bindings: ReadableTable<(&'static str, u64, u64), [u8; 32]> {}
-impl<T: ReadableTable<(&'static str, u64, u64), [u8; 32]>> Bindings for T {}
+pub trait Bindings: ReadableTable<(&'static str, u64, u64), [u8; 33]> {}
+impl<T: ReadableTable<(&'static str, u64, u64), [u8; 33]>> Bindings for T {}
+
+/// Counts of one branch's bindings, kept up with each.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cursor {
+    pub rows_bound: u64,
+    pub next_row: u64,
+    /// XOR of a digest of each binding: independent of the order, kept up in constant time. It ties the table of
+    /// bindings to the chain, which has them in order.
+    pub fingerprint: [u8; 32],
+}
+
+impl Cursor {
+    pub fn from_stored((rows_bound, next_row, fingerprint): (u64, u64, [u8; 32])) -> Self {
+        Self { rows_bound, next_row, fingerprint }
+    }
+
+    pub fn to_stored(self) -> (u64, u64, [u8; 32]) {
+        (self.rows_bound, self.next_row, self.fingerprint)
+    }
+
+    pub fn add(&mut self, job: &str, branch: u64, row: u64, commitment: &[u8]) {
+        let digest = Sha256::new()
+            .chain_update(b"rustle binding v2")
+            .chain_update((job.len() as u64).to_le_bytes())
+            .chain_update(job)
+            .chain_update(branch.to_le_bytes())
+            .chain_update(row.to_le_bytes())
+            .chain_update(commitment)
+            .finalize();
+        self.rows_bound += 1;
+        self.next_row = self.next_row.max(row.saturating_add(1));
+        self.fingerprint.iter_mut().zip(digest).for_each(|(byte, other)| *byte ^= other);
+    }
+}
 
 impl Ledger {
     /// Binds all of the rows or none; `commitments[i]` is for row `rows.start + i`. A row that is bound to the same
-    /// commitment already is fine.
+    /// commitment already is fine. `branch` must be the current one; rows before it was opened keep the Z, and with it
+    /// the binding, of the branch they are from.
     pub fn bind(
         &self,
         job: &JobId,
@@ -32,9 +71,9 @@ impl Ledger {
         rows: RowRange,
         commitments: &[Commitment],
     ) -> Result<Bound> {
-        let request = Request { job, branch, rows, commitments };
+        let request = Request { job: job.clone(), branch, rows, commitments: commitments.into() };
         request.check()?;
-        let bound = self.bind_checked(&request);
+        let bound = self.bind_checked(request);
         if let Err(LedgerError::AlreadyBound { .. }) = &bound {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             *refusals.entry((job.clone(), branch)).or_default() += 1;
@@ -42,48 +81,45 @@ impl Ledger {
         bound
     }
 
-    fn bind_checked(&self, request: &Request) -> Result<Bound> {
+    fn bind_checked(&self, request: Request) -> Result<Bound> {
         // A retry finds everything bound: it needs no commit, and no place in the queue of writers.
         let unbound = self.store.read(|transaction| {
-            let record = jobs::existing(&transaction.open_table(JOBS)?, request.job)?;
+            let record = jobs::existing(&transaction.open_table(JOBS)?, &request.job)?;
             request.unbound(&record, &transaction.open_table(BINDINGS)?)
         })?;
         if unbound.is_empty() {
             return Ok(Bound { newly: 0 });
         }
-        self.store.write(|transaction| {
-            // Read again: another call may have bound some of the rows meanwhile.
-            let record = jobs::existing(&transaction.open_table(JOBS)?, request.job)?;
-            let mut bindings = transaction.open_table(BINDINGS)?;
-            let mut cursors = transaction.open_table(CURSORS)?;
-            let unbound = request.unbound(&record, &bindings)?;
-            if unbound.is_empty() {
-                return Ok(Change::Nothing(Bound { newly: 0 }));
-            }
-            let (job, branch) = (request.job.as_str(), request.branch);
-            let mut cursor =
-                cursors.get((job, branch))?.map(|c| Cursor::from_stored(c.value())).unwrap_or_default();
-            for (row, commitment) in &unbound {
-                bindings.insert((job, branch, *row), commitment.0)?;
-                cursor.add(job, branch, *row, &commitment.0);
-            }
-            cursors.insert((job, branch), cursor.to_stored())?;
-            Ok(Change::Commit(Bound { newly: unbound.len() as u64 }))
+        self.queue.run(request, |batch| {
+            self.store.write("bind", |transaction| {
+                let outcomes = batch.iter().map(|request| match bind_one(transaction, request) {
+                    Err(Fail::Refused(error)) => Ok(Err(error)),
+                    outcome => outcome.map(Ok),
+                });
+                let outcomes = outcomes.collect::<Result<Vec<Result<Bound>>, Fail>>()?;
+                let is_new = |outcome: &Result<Bound>| matches!(outcome, Ok(bound) if bound.newly > 0);
+                Ok(match outcomes.iter().any(is_new) {
+                    true => Change::Commit(outcomes),
+                    false => Change::Nothing(outcomes),
+                })
+            })
         })
     }
 
+    /// Of the Z that is the branch's own.
     pub fn binding_summary(&self, job: &JobId, branch: u64) -> Result<BindingSummary> {
-        let cursor = self.store.read(|transaction| {
-            jobs::existing(&transaction.open_table(JOBS)?, job)?;
-            let cursor = transaction.open_table(CURSORS)?.get((job.as_str(), branch))?;
-            Ok(cursor.map(|cursor| Cursor::from_stored(cursor.value())).unwrap_or_default())
+        let (cursor, first) = self.store.read(|transaction| {
+            let record = jobs::existing(&transaction.open_table(JOBS)?, job)?;
+            let branches = transaction.open_table(crate::tables::BRANCHES)?;
+            let opened = branches.get((record.job.as_str(), branch))?.map(|found| found.value().1);
+            Ok((cursor_of(&transaction.open_table(CURSORS)?, job, branch)?, opened.unwrap_or(0)))
         })?;
         let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = refusals.get(&(job.clone(), branch)).copied().unwrap_or(0);
-        Ok(BindingSummary { rows_bound: cursor.rows_bound, next_row: cursor.next_row, refused })
+        Ok(BindingSummary { rows_bound: cursor.rows_bound, next_row: cursor.next_row.max(first), refused })
     }
 
-    /// The bound rows among `rows`, in order.
+    /// The bound rows of the branch's own Z among `rows`, in order.
     pub fn bindings(&self, job: &JobId, branch: u64, rows: Range<u64>) -> Result<Vec<(u64, Commitment)>> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -97,14 +133,40 @@ impl Ledger {
 }
 
 /// A call of `bind`.
-struct Request<'a> {
-    job: &'a JobId,
+pub struct Request {
+    job: JobId,
     branch: u64,
     rows: RowRange,
-    commitments: &'a [Commitment],
+    commitments: Box<[Commitment]>,
 }
 
-impl Request<'_> {
+/// A row to bind, and the branch whose Z it has.
+type Unbound = (u64, BoundRow);
+
+/// Changes nothing unless all of the request may be bound.
+fn bind_one(transaction: &WriteTransaction, request: &Request) -> Result<Bound, Fail> {
+    // Read again: another call may have bound some of the rows meanwhile.
+    let record = jobs::existing(&transaction.open_table(JOBS)?, &request.job)?;
+    let mut bindings = transaction.open_table(BINDINGS)?;
+    let unbound = request.unbound(&record, &bindings)?;
+    let mut cursors = transaction.open_table(CURSORS)?;
+    let job = request.job.as_str();
+    for rows in unbound.chunk_by(|one, next| one.0 == next.0) {
+        let branch = rows[0].0;
+        let mut cursor = cursor_of(&cursors, &request.job, branch)?;
+        for (_, BoundRow { row, commitment }) in rows {
+            let stored = commitment.to_bytes();
+            bindings.insert((job, branch, *row), stored)?;
+            cursor.add(job, branch, *row, &stored);
+        }
+        cursors.insert((job, branch), cursor.to_stored())?;
+        let rows = rows.iter().map(|(_, bound)| *bound).collect();
+        chain::append(transaction, &request.job, &Event::Bound { branch, rows })?;
+    }
+    Ok(Bound { newly: unbound.len() as u64 })
+}
+
+impl Request {
     fn check(&self) -> Result<()> {
         let rows = self.rows;
         if rows.start >= rows.end {
@@ -118,11 +180,14 @@ impl Request<'_> {
     }
 
     /// The rows that this call would newly bind, or why it may not.
-    fn unbound(&self, record: &JobRecord, bindings: &impl Bindings) -> Result<Vec<(u64, Commitment)>, Fail> {
+    fn unbound(&self, record: &JobRecord, bindings: &impl Bindings) -> Result<Vec<Unbound>, Fail> {
         if record.state == JobState::Destroyed {
             return Err(jobs::wrong_state(record, "nothing is released from a destroyed job").into());
         }
-        if self.branch != record.branch {
+        if self.branch < record.branch {
+            return Err(superseded(record, self.branch).into());
+        }
+        if self.branch > record.branch {
             let allowed = format!("{}, the job's current branch", record.branch);
             return Err(LedgerError::invalid("branch", self.branch, allowed).into());
         }
@@ -130,14 +195,17 @@ impl Request<'_> {
             let row = self.rows.start.max(record.iterations);
             return Err(LedgerError::RowBeyondIterations { row, iterations: record.iterations }.into());
         }
-        let bound: HashMap<u64, Commitment> =
-            bound_rows(bindings, self.job, self.branch, self.rows.as_range())?.into_iter().collect();
         let mut unbound = Vec::new();
-        for (row, commitment) in self.rows.as_range().zip(self.commitments) {
-            match bound.get(&row) {
-                None => unbound.push((row, *commitment)),
-                Some(existing) if existing == commitment => {}
-                Some(_) => return Err(self.already_bound(row).into()),
+        for (branch, rows) in record.lineage.cut(self.rows) {
+            let bound: HashMap<u64, Commitment> =
+                bound_rows(bindings, &self.job, branch, rows.as_range())?.into_iter().collect();
+            for row in rows.as_range() {
+                let commitment = self.commitments[(row - self.rows.start) as usize];
+                match bound.get(&row) {
+                    None => unbound.push((branch, BoundRow { row, commitment })),
+                    Some(existing) if *existing == commitment => {}
+                    Some(_) => return Err(self.already_bound(branch, row).into()),
+                }
             }
         }
         if record.state != JobState::Running && !unbound.is_empty() {
@@ -146,8 +214,8 @@ impl Request<'_> {
         Ok(unbound)
     }
 
-    fn already_bound(&self, row: u64) -> LedgerError {
-        LedgerError::AlreadyBound { job: self.job.to_string(), branch: self.branch, row }
+    fn already_bound(&self, branch: u64, row: u64) -> LedgerError {
+        LedgerError::AlreadyBound { job: self.job.to_string(), branch, row }
     }
 }
 
@@ -159,8 +227,12 @@ fn bound_rows(
 ) -> Result<Vec<(u64, Commitment)>, Fail> {
     let mut bound = Vec::new();
     for entry in table.range((job.as_str(), branch, rows.start)..(job.as_str(), branch, rows.end))? {
-        let (key, commitment) = entry?;
-        bound.push((key.value().2, Commitment(commitment.value())));
+        let (key, stored) = entry?;
+        bound.push((key.value().2, commitment(&stored.value())?));
     }
     Ok(bound)
+}
+
+pub fn commitment(stored: &[u8]) -> Result<Commitment, Fail> {
+    Commitment::try_from(stored).map_err(|error| Fail::Record(error.to_string()))
 }

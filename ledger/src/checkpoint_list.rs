@@ -2,9 +2,12 @@
 
 use proto::JobId;
 use redb::ReadableTable;
+use sha2::{Digest, Sha256};
 
 use crate::{
-    CheckpointRecord, Ledger, LedgerError, Result, jobs, object,
+    CheckpointRecord, Ledger, LedgerError, Result, chain,
+    event::Event,
+    jobs, object,
     store::Change,
     tables::{self, CHECKPOINTS, JOBS},
     tiling,
@@ -14,7 +17,7 @@ impl Ledger {
     /// Notes a checkpoint whose objects are all written. The same record again is fine.
     pub fn add_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
         object::check_pieces(record)?;
-        self.store.write(|transaction| {
+        self.store.write("add_checkpoint", |transaction| {
             let job = jobs::existing(&transaction.open_table(JOBS)?, &record.job)?;
             if record.plan_digest != job.plan_digest {
                 let allowed = format!("{}, the job's", hex::encode(job.plan_digest));
@@ -32,7 +35,10 @@ impl Ledger {
                     false => Err(taken(record).into()),
                 };
             }
-            table.insert(key, tables::encode(record)?.as_slice())?;
+            let stored = tables::encode(record)?;
+            table.insert(key, stored.as_slice())?;
+            let event = Event::CheckpointAdded { id: record.id, sha256: Sha256::digest(&stored).into() };
+            chain::append(transaction, &record.job, &event)?;
             Ok(Change::Commit(()))
         })
     }
@@ -52,10 +58,14 @@ impl Ledger {
 
     /// Forgets a checkpoint; one that is not there is fine. Do this before its objects are deleted.
     pub fn remove_checkpoint(&self, job: &JobId, id: u64) -> Result<()> {
-        self.store.write(|transaction| {
+        self.store.write("remove_checkpoint", |transaction| {
             jobs::existing(&transaction.open_table(JOBS)?, job)?;
             let removed = transaction.open_table(CHECKPOINTS)?.remove((job.as_str(), id))?.is_some();
-            Ok(if removed { Change::Commit(()) } else { Change::Nothing(()) })
+            if !removed {
+                return Ok(Change::Nothing(()));
+            }
+            chain::append(transaction, job, &Event::CheckpointRemoved { id })?;
+            Ok(Change::Commit(()))
         })
     }
 }

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::{
     CheckpointRecord, LedgerError, Result,
-    fail_points::fail_point,
+    fail_points::object_fail_point,
     files,
     object::{self, manifest_object},
 };
@@ -93,10 +93,10 @@ impl CheckpointStore {
         let json = serde_json::to_vec_pretty(record)
             .map_err(|error| LedgerError::Checkpoint { object: name.clone(), reason: error.to_string() })?;
         self.make_folder(&name).await?;
-        fail_point!("checkpoint::manifest::begin", name);
+        object_fail_point!("checkpoint::manifest::begin", name);
         let location = location(&name)?;
         let put = self.store.put_opts(&location, PutPayload::from(json), PutMode::Create.into()).await;
-        fail_point!("checkpoint::manifest::end", name);
+        object_fail_point!("checkpoint::manifest::end", name);
         match put {
             Ok(_) => self.make_private(&name).await,
             // A put whose answer was lost, sent again.
@@ -127,7 +127,7 @@ impl CheckpointStore {
         manifest: &str,
         pieces: impl Iterator<Item = &str> + Send,
     ) -> Result<()> {
-        fail_point!("checkpoint::delete::begin", manifest);
+        object_fail_point!("checkpoint::delete::begin", manifest);
         self.delete(manifest).await?;
         // The manifest's end must be on disk before a piece's.
         self.on_file(manifest, |file| match files::sync_folder(files::folder_of(file)) {
@@ -136,7 +136,7 @@ impl CheckpointStore {
         })
         .await?;
         for piece in pieces {
-            fail_point!("checkpoint::delete::piece", piece);
+            object_fail_point!("checkpoint::delete::piece", piece);
             self.delete(piece).await?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proto::ServiceError;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error("no {what} named {name}")]
     NotFound { what: &'static str, name: String },
@@ -14,6 +14,17 @@ pub enum LedgerError {
         "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
     )]
     AlreadyBound { job: String, branch: u64, row: u64 },
+    #[error(
+        "branch {branch} of job {job} is not the current one, {current}, which was opened at row {from_row}"
+    )]
+    BranchSuperseded { job: String, branch: u64, current: u64, from_row: u64 },
+    /// Someone else has seen more than this ledger has.
+    #[error(
+        "of job {job} the ledger knows {known}, but {witness} has seen {seen}: the ledger may be an old copy"
+    )]
+    Behind { job: String, known: String, witness: String, seen: String },
+    #[error("the cursor is of another {what}: {actual}; this is {expected}")]
+    CursorMismatch { what: &'static str, expected: String, actual: String },
     #[error("row {row} is beyond the plan's {iterations} iterations; rows 0..{iterations} exist")]
     RowBeyondIterations { row: u64, iterations: u64 },
     #[error("job {job} is {state}; allowed: {allowed}")]
@@ -29,7 +40,10 @@ pub enum LedgerError {
         path.display()
     )]
     Damaged { path: PathBuf, reason: String },
-    #[error("ledger {} has format {found}; this build reads format {supported}", path.display())]
+    #[error(
+        "ledger {} has format {found}; this build reads formats 1 to {supported}: it is of a newer build, or none",
+        path.display()
+    )]
     Format { path: PathBuf, found: u64, supported: u64 },
     #[error("ledger {}: {reason}", path.display())]
     Io { path: PathBuf, reason: String },
@@ -60,6 +74,15 @@ impl From<LedgerError> for ServiceError {
                 Self::AlreadyExists { what: what.into(), name, difference }
             }
             LedgerError::AlreadyBound { job, branch, row } => Self::AlreadyBound { job, branch, row },
+            LedgerError::BranchSuperseded { job, branch, current, from_row } => {
+                Self::BranchSuperseded { job, branch, current, from_row }
+            }
+            LedgerError::Behind { job, known, witness, seen } => {
+                Self::LedgerBehind { job, known, witness, seen }
+            }
+            LedgerError::CursorMismatch { what, expected, actual } => {
+                Self::CursorMismatch { what: what.into(), expected, actual }
+            }
             LedgerError::RowBeyondIterations { row, iterations } => {
                 Self::RowBeyondIterations { row, iterations }
             }

@@ -1,10 +1,13 @@
 //! Jobs: created once, under one definition, then finished and destroyed.
 
-use proto::JobId;
+use proto::{JobId, Lineage};
 use redb::{ReadableTable, Table};
 
+use sha2::{Digest, Sha256};
+
 use crate::{
-    Created, JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord,
+    Created, JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord, chain,
+    event::Event,
     store::{Change, Fail},
     tables::{self, JOBS, META, META_EPOCH, PLANS, SHARDS},
     tiling,
@@ -13,7 +16,7 @@ use crate::{
 impl Ledger {
     /// A number above all that earlier coordinators on this ledger had: workers refuse lower ones.
     pub fn next_coordinator_epoch(&self) -> Result<u64> {
-        self.store.write(|transaction| {
+        self.store.write("next_epoch", |transaction| {
             let mut meta = transaction.open_table(META)?;
             let epoch = meta.get(META_EPOCH)?.map_or(0, |value| value.value()) + 1;
             meta.insert(META_EPOCH, epoch)?;
@@ -26,8 +29,11 @@ impl Ledger {
         if job.state != JobState::Running {
             return Err(LedgerError::invalid("state", job.state, "running: a job begins so"));
         }
+        if job.branch != 0 || job.lineage != Lineage::default() {
+            return Err(LedgerError::invalid("lineage", &job.lineage, "branch 0 alone: a job begins so"));
+        }
         tiling::check(job, shards)?;
-        self.store.write(|transaction| {
+        self.store.write("create_job", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
             if let Some(existing) = find(&jobs, &job.job)? {
                 same_definition(&existing, job)?;
@@ -39,6 +45,8 @@ impl Ledger {
             for shard in shards {
                 table.insert((job.job.as_str(), shard.shard), tables::encode(shard)?.as_slice())?;
             }
+            let plan_sha256 = Sha256::digest(&job.plan_toml).into();
+            chain::append(transaction, &job.job, &created(job, plan_sha256, shards))?;
             Ok(Change::Commit(Created::New))
         })
     }
@@ -66,7 +74,7 @@ impl Ledger {
 
     /// Running, then finished, then destroyed; never back.
     pub fn set_job_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
-        self.store.write(|transaction| {
+        self.store.write("set_job_state", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
             let mut record = existing(&jobs, job)?;
             record.plan_toml = plan_of(&transaction.open_table(PLANS)?, job)?;
@@ -84,8 +92,23 @@ impl Ledger {
             }
             record.state = state;
             put(&mut jobs, &record)?;
+            chain::append(transaction, job, &Event::StateChanged { state })?;
             Ok(Change::Commit(record))
         })
+    }
+}
+
+/// The event that a job begins with.
+pub fn created(job: &JobRecord, plan_sha256: [u8; 32], shards: &[ShardRecord]) -> Event {
+    Event::Created {
+        plan_digest: job.plan_digest,
+        plan_sha256,
+        dimension: job.dimension,
+        iterations: job.iterations,
+        mechanism: job.mechanism.clone(),
+        key_commitment: job.key_commitment,
+        layout_epoch: job.layout_epoch,
+        shards: shards.to_vec(),
     }
 }
 

@@ -7,17 +7,24 @@
 //! costs utility, a row reused costs the guarantee.
 
 mod bindings;
+mod branches;
+mod chain;
 mod checkpoint_list;
 mod checkpoint_store;
 mod container;
+mod cursor;
 mod error;
+mod event;
 mod fail_points;
 mod files;
 mod hex_digest;
 mod jobs;
+mod migrate;
 mod object;
 mod open;
 mod payload;
+mod played;
+mod queue;
 mod read_shard;
 pub mod record;
 #[cfg(feature = "s3")]
@@ -33,9 +40,14 @@ mod write_shard;
 
 use std::{path::Path, sync::Arc};
 
+pub use branches::{BranchReleases, Opened};
+pub use chain::{Entry, Head};
 pub use checkpoint_store::{CheckpointStore, PlainHttp};
 pub use container::{ShardCheckpoint, ShardHeader};
+pub use cursor::{CursorState, JobCursor};
 pub use error::LedgerError;
+pub use event::{BoundRow, Event};
+pub use fail_points::FAIL_POINTS;
 pub use object::{manifest_object, piece_object};
 pub use payload::ShardValues;
 pub use record::{
@@ -53,19 +65,25 @@ pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
 pub struct Ledger {
     store: Arc<store::Store>,
     refusals: bindings::Refusals,
+    queue: Arc<queue::Queue<bindings::Request, Bound>>,
 }
 
 impl Ledger {
     /// Opens the ledger at `path`, or begins a new one where there is no file.
     ///
-    /// Before anything is written, a copy in memory is checked: the store's own checksums, then our records against
-    /// each other. A file that fails is refused and left as it is.
+    /// Before anything is written, a copy in memory is checked: the store's own checksums, then every job's chain of
+    /// events, then all records against what the chains say. A file that fails is refused and left as it is. A file
+    /// of format 1 is brought to format 2, in one durable commit.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { store: Arc::new(open::open(path)?), refusals: Default::default() })
+        Ok(Self { store: Arc::new(open::open(path)?), refusals: Default::default(), queue: Arc::default() })
     }
 
     /// As [`Ledger::open`], on any store that keeps bytes: a simulated disk. Errors call it `path`.
     pub fn open_on(disk: impl redb::StorageBackend, path: &Path) -> Result<Self> {
-        Ok(Self { store: Arc::new(open::open_on(disk, path)?), refusals: Default::default() })
+        Ok(Self {
+            store: Arc::new(open::open_on(disk, path)?),
+            refusals: Default::default(),
+            queue: Arc::default(),
+        })
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{
-    LedgerError, files,
+    LedgerError, files, migrate,
     store::{Store, begin_durable, panic_text},
     tables, verify,
 };
@@ -44,8 +44,16 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     file.read_to_end(&mut bytes)
         .and_then(|_| file.rewind())
         .map_err(|error| io_error("reading it", error))?;
-    check_copy(bytes, path)?;
+    let format = check_copy(bytes, path)?;
     let db = open_checked(file, path)?;
+    if format < tables::FORMAT {
+        let migrated = catch_unwind(AssertUnwindSafe(|| migrate::migrate(&db, path)));
+        migrated.unwrap_or_else(|panic| {
+            let reason = format!("the store panicked: {}", panic_text(&*panic));
+            Err(LedgerError::Damaged { path: path.to_owned(), reason })
+        })?;
+        tracing::info!(path = %path.display(), from = format, to = tables::FORMAT, "the ledger's format was raised");
+    }
     Ok(Store::new(db, path.to_owned()))
 }
 
@@ -75,13 +83,8 @@ fn begin(path: &Path) -> io::Result<()> {
 fn begin_tables(db: &Database) -> Result<(), redb::Error> {
     let transaction = begin_durable(db)?;
     {
+        tables::create_all(&transaction)?;
         transaction.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT)?;
-        transaction.open_table(tables::JOBS)?;
-        transaction.open_table(tables::PLANS)?;
-        transaction.open_table(tables::SHARDS)?;
-        transaction.open_table(tables::BINDINGS)?;
-        transaction.open_table(tables::CURSORS)?;
-        transaction.open_table(tables::CHECKPOINTS)?;
     }
     Ok(transaction.commit()?)
 }
@@ -92,19 +95,24 @@ pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerEr
     let failed = |error: &dyn Display| LedgerError::Io { path: path.to_owned(), reason: error.to_string() };
     let mut bytes = vec![0; disk.len().map_err(|error| failed(&error))? as usize];
     let is_new = bytes.is_empty();
+    let mut format = tables::FORMAT;
     if !is_new {
         disk.read(0, &mut bytes).map_err(|error| failed(&error))?;
-        check_copy(bytes, path)?;
+        format = check_copy(bytes, path)?;
     }
     let db = caught(|| Database::builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
     if is_new {
         begin_tables(&db).map_err(|error| failed(&error))?;
     }
+    if format < tables::FORMAT {
+        migrate::migrate(&db, path)?;
+    }
     Ok(Store::new(db, path.to_owned()))
 }
 
-/// Checks the store's checksums, then our records against each other.
-fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<(), LedgerError> {
+/// Checks the store's checksums, then every chain and our records against it; gives the format. An older format is
+/// raised in the copy first, so that a migration that can't succeed is never begun in the file.
+fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<u64, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if bytes.is_empty() {
         return Err(damaged("the file is empty".to_owned()));
@@ -124,8 +132,15 @@ fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<(), LedgerError> {
             return Err(damaged(reason));
         }
     }
-    match catch_unwind(AssertUnwindSafe(|| verify::verify(&db, path))) {
-        Ok(verified) => verified,
+    let check = || {
+        let format = verify::format_of(&db, path)?;
+        if format < tables::FORMAT {
+            migrate::migrate(&db, path)?;
+        }
+        verify::verify(&db, path).map(|()| format)
+    };
+    match catch_unwind(AssertUnwindSafe(check)) {
+        Ok(checked) => checked,
         Err(panic) => {
             std::mem::forget(db);
             Err(damaged(panic_text(&*panic)))

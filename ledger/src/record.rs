@@ -4,7 +4,7 @@ mod piece;
 
 use std::{collections::BTreeMap, fmt};
 
-use proto::{CoordinateRange, JobId, WorkerId, model::CheckpointPiece};
+use proto::{CoordinateRange, JobId, Lineage, WorkerId, model::CheckpointPiece};
 use serde::{Deserialize, Serialize};
 
 use crate::{hex_digest, object::Piece};
@@ -42,6 +42,9 @@ pub struct JobRecord {
     pub key_commitment: [u8; 32],
     /// The branch that rows are bound on.
     pub branch: u64,
+    /// Whose Z the rows of that branch have.
+    #[serde(default)]
+    pub lineage: Lineage,
     pub shards: u32,
     /// Rises with every resharding.
     pub layout_epoch: u64,
@@ -88,7 +91,8 @@ pub struct Bound {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BindingSummary {
     pub rows_bound: u64,
-    /// One more than the last bound row; rows before it may be unbound where a job skipped some.
+    /// One more than the last bound row, at least the branch's first; rows before it may be unbound where a job
+    /// skipped some.
     pub next_row: u64,
     /// Bindings refused for another commitment since this process opened the ledger; not durable.
     pub refused: u64,

@@ -6,7 +6,9 @@ use proto::{CoordinateRange, JobId, WorkerId};
 use redb::ReadableTable;
 
 use crate::{
-    JobState, Ledger, LedgerError, Result, ShardRecord, jobs,
+    JobState, Ledger, LedgerError, Result, ShardRecord, chain,
+    event::Event,
+    jobs,
     store::{Change, Fail},
     tables::{self, JOBS, SHARDS},
     tiling,
@@ -28,7 +30,7 @@ impl Ledger {
         if named.len() != changes.len() {
             return Err(LedgerError::invalid("changes", "a shard named twice", "each shard once"));
         }
-        self.store.write(|transaction| {
+        self.store.write("set_owners", |transaction| {
             live_job(&transaction.open_table(JOBS)?, job)?;
             let mut table = transaction.open_table(SHARDS)?;
             let mut shards = all_of(&table, job)?;
@@ -40,7 +42,12 @@ impl Ledger {
                 record.owner = owner.clone();
                 table.insert((job.as_str(), *shard), tables::encode(record)?.as_slice())?;
             }
-            Ok(if changes.is_empty() { Change::Nothing(shards) } else { Change::Commit(shards) })
+            if changes.is_empty() {
+                return Ok(Change::Nothing(shards));
+            }
+            let leased = shards.iter().filter(|record| named.contains(&record.shard)).cloned().collect();
+            chain::append(transaction, job, &Event::Leased { shards: leased })?;
+            Ok(Change::Commit(shards))
         })
     }
 
@@ -48,7 +55,7 @@ impl Ledger {
     pub fn replace_shards(&self, job: &JobId, ranges: &[CoordinateRange]) -> Result<Vec<ShardRecord>> {
         let count = u32::try_from(ranges.len())
             .map_err(|_| LedgerError::invalid("ranges", ranges.len(), format!("at most {}", u32::MAX)))?;
-        self.store.write(|transaction| {
+        self.store.write("replace_shards", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
             let mut record = live_job(&jobs, job)?;
             tiling::check_ranges(record.dimension, ranges.iter().copied())?;
@@ -68,6 +75,8 @@ impl Ledger {
             record.shards = count;
             record.layout_epoch = next(record.layout_epoch)?;
             jobs::put(&mut jobs, &record)?;
+            let event = Event::Resharded { layout_epoch: record.layout_epoch, shards: new.clone() };
+            chain::append(transaction, job, &event)?;
             Ok(Change::Commit(new))
         })
     }
@@ -85,7 +94,7 @@ fn live_job(
     }
 }
 
-fn all_of(
+pub fn all_of(
     table: &impl ReadableTable<(&'static str, u32), &'static [u8]>,
     job: &JobId,
 ) -> Result<Vec<ShardRecord>, Fail> {
@@ -96,6 +105,6 @@ fn all_of(
     Ok(shards)
 }
 
-fn next(epoch: u64) -> Result<u64, LedgerError> {
+pub fn next(epoch: u64) -> Result<u64, LedgerError> {
     epoch.checked_add(1).ok_or_else(|| LedgerError::invalid("epoch", epoch, "below 2^64 - 1"))
 }

@@ -10,7 +10,7 @@ use std::{
 
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
 
-use crate::LedgerError;
+use crate::{LedgerError, fail_points::fail_point};
 
 pub struct Store {
     db: Database,
@@ -70,15 +70,20 @@ impl Store {
         })
     }
 
+    /// `what` names the change in the fail points around it.
     pub fn write<T>(
         &self,
+        #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
         body: impl FnOnce(&WriteTransaction) -> Result<Change<T>, Fail>,
     ) -> Result<T, LedgerError> {
         self.guarded(|| {
+            fail_point!("ledger::{what}::begin", self.stop("a fail point".to_owned()));
             let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
             match body(&transaction) {
                 Ok(Change::Commit(value)) => {
+                    fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
                     transaction.commit().map_err(|error| self.stop(format!("a commit failed: {error}")))?;
+                    fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
                     Ok(value)
                 }
                 Ok(Change::Nothing(value)) => {

@@ -1,127 +1,171 @@
-//! Our own records against each other: what the store's checksums can't know.
+//! Everything that the ledger says, against its chains: what the store's checksums can't know.
 //!
-//! Each job's branch has a cursor with the number, the end and a fingerprint of its bindings. Walking all bindings
-//! must give the same; any difference means that a binding was lost, added or altered.
+//! Each job's chain is walked from its first entry to its head, and its events are played on an empty job. What comes
+//! of them must be what the tables hold; any difference means that something was lost, added or altered.
 
 use std::{collections::BTreeMap, path::Path};
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    JobRecord, LedgerError, ShardRecord,
+    Head, JobRecord, LedgerError, ShardRecord,
+    bindings::Cursor,
+    chain,
+    played::Played,
     store::Fail,
-    tables::{self, BINDINGS, CHECKPOINTS, CURSORS, JOBS, META, META_FORMAT, SHARDS},
+    tables::{
+        self, BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, META_FORMAT, PLANS,
+        SHARDS,
+    },
     tiling,
 };
 
-/// What a cursor holds.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cursor {
-    pub rows_bound: u64,
-    pub next_row: u64,
-    /// XOR of a digest of each binding: independent of the order, kept up in constant time. It finds accidents; whoever
-    /// can write the file can also write this.
-    pub fingerprint: [u8; 32],
-}
-
-impl Cursor {
-    pub fn from_stored((rows_bound, next_row, fingerprint): (u64, u64, [u8; 32])) -> Self {
-        Self { rows_bound, next_row, fingerprint }
-    }
-
-    pub fn to_stored(self) -> (u64, u64, [u8; 32]) {
-        (self.rows_bound, self.next_row, self.fingerprint)
-    }
-
-    pub fn add(&mut self, job: &str, branch: u64, row: u64, commitment: &[u8; 32]) {
-        let digest = Sha256::new()
-            .chain_update(b"rustle binding v1")
-            .chain_update((job.len() as u64).to_le_bytes())
-            .chain_update(job)
-            .chain_update(branch.to_le_bytes())
-            .chain_update(row.to_le_bytes())
-            .chain_update(commitment)
-            .finalize();
-        self.rows_bound += 1;
-        self.next_row = self.next_row.max(row.saturating_add(1));
-        self.fingerprint.iter_mut().zip(digest).for_each(|(byte, other)| *byte ^= other);
-    }
-}
-
-pub fn verify(db: &Database, path: &Path) -> Result<(), LedgerError> {
-    let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
-    let transaction = db.begin_read().map_err(|error| damaged(error.to_string()))?;
-    let checked = check_format(&transaction, path)
-        .and_then(|()| check_jobs(&transaction))
-        .and_then(|()| check_bindings(&transaction))
-        .and_then(|()| check_checkpoints(&transaction));
-    checked.map_err(|fail| match fail {
-        Fail::Refused(error) => error,
-        Fail::Store(error) => damaged(error.to_string()),
-        Fail::Record(reason) => damaged(reason),
-    })
-}
-
-fn check_format(transaction: &ReadTransaction, path: &Path) -> Result<(), Fail> {
-    let format = transaction.open_table(META)?.get(META_FORMAT)?.map(|value| value.value());
-    match format {
-        Some(tables::FORMAT) => Ok(()),
-        found => Err(Fail::Refused(LedgerError::Format {
+/// The format that the file says it has. Error: one that this build can't read.
+pub fn format_of(db: &Database, path: &Path) -> Result<u64, LedgerError> {
+    let read = || -> Result<Option<u64>, redb::Error> {
+        Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
+    };
+    match read().map_err(|error| damaged(path, error.to_string()))? {
+        Some(format @ 1..=tables::FORMAT) => Ok(format),
+        found => Err(LedgerError::Format {
             path: path.to_owned(),
             found: found.unwrap_or(0),
             supported: tables::FORMAT,
-        })),
+        }),
     }
 }
 
-fn check_jobs(transaction: &ReadTransaction) -> Result<(), Fail> {
-    let shards = transaction.open_table(SHARDS)?;
-    let plans = transaction.open_table(tables::PLANS)?;
+/// A ledger of this build's format.
+pub fn verify(db: &Database, path: &Path) -> Result<(), LedgerError> {
+    let transaction = db.begin_read().map_err(|error| damaged(path, error.to_string()))?;
+    check_all(&transaction).map_err(|fail| match fail {
+        Fail::Refused(error) => error,
+        Fail::Store(error) => damaged(path, error.to_string()),
+        Fail::Record(reason) => damaged(path, reason),
+    })
+}
+
+fn damaged(path: &Path, reason: String) -> LedgerError {
+    LedgerError::Damaged { path: path.to_owned(), reason }
+}
+
+fn check_all(transaction: &ReadTransaction) -> Result<(), Fail> {
+    let played = play(transaction)?;
+    check_jobs(transaction, &played)?;
+    check_branches(transaction, &played)?;
+    check_bindings(transaction, &played)?;
+    check_checkpoints(transaction, &played)
+}
+
+/// Every job as its chain says it is.
+fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, Played>, Fail> {
+    let mut played = BTreeMap::<String, (Head, Played)>::new();
+    for entry in transaction.open_table(ENTRIES)?.iter()? {
+        let (key, stored) = entry?;
+        let ((job, index), (hash, event)) = (key.value(), chain::split(stored.value())?);
+        let (head, played) =
+            played.entry(job.to_owned()).or_insert_with(|| (Head::of_nothing(job), Played::default()));
+        let next = head.next(event);
+        if index != head.entries || hash != next.hash {
+            let reason = format!("the chain of job {job} breaks at entry {index}");
+            return Err(Fail::Record(reason));
+        }
+        *head = next;
+        let event = tables::decode(event)?;
+        played.play(job, event).map_err(|what| Fail::Record(format!("job {job}, entry {index}: {what}")))?;
+    }
+    let mut heads = BTreeMap::new();
+    for entry in transaction.open_table(HEADS)?.iter()? {
+        let (job, head) = entry?;
+        let (entries, hash) = head.value();
+        heads.insert(job.value().to_owned(), Head { entries, hash });
+    }
+    let walked = played.iter().map(|(job, (head, _))| (job.clone(), *head)).collect::<BTreeMap<_, _>>();
+    same("heads of the chains", &walked, &heads)?;
+    Ok(played.into_iter().map(|(job, (_, played))| (job, played)).collect())
+}
+
+fn same<T: PartialEq>(what: &str, chain: &T, table: &T) -> Result<(), Fail> {
+    match chain == table {
+        true => Ok(()),
+        false => Err(Fail::Record(format!("the {what} are not what the chain of events says"))),
+    }
+}
+
+fn check_jobs(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) -> Result<(), Fail> {
+    let (shards, plans) = (transaction.open_table(SHARDS)?, transaction.open_table(PLANS)?);
+    let (mut jobs, mut shards_seen) = (0, 0);
     for entry in transaction.open_table(JOBS)?.iter()? {
         let (name, bytes) = entry?;
         let (name, record) = (name.value(), tables::decode::<JobRecord>(bytes.value())?);
+        let of_job = |what: &str| Fail::Record(format!("job {name}: {what}"));
         let mut own: Vec<ShardRecord> = Vec::new();
         for shard in shards.range((name, 0)..=(name, u32::MAX))? {
             own.push(tables::decode(shard?.1.value())?);
         }
-        tiling::check(&record, &own)
-            .map_err(|error| Fail::Record(format!("the shards of job {name}: {error}")))?;
-        if record.job.as_str() != name || plans.get(name)?.is_none() {
-            return Err(Fail::Record(format!("job {name} lies under another name, or its plan is missing")));
-        }
+        tiling::check(&record, &own).map_err(|error| of_job(&format!("its shards: {error}")))?;
+        let plan = plans.get(name)?.ok_or_else(|| of_job("its plan is missing"))?;
+        let played = played.get(name).ok_or_else(|| of_job("it has no chain of events"))?;
+        played
+            .check(name, &record, &own, Sha256::digest(plan.value()).into())
+            .map_err(|what| of_job(&format!("its {what} is not what its chain of events says")))?;
+        (jobs, shards_seen) = (jobs + 1, shards_seen + own.len());
     }
-    Ok(())
+    let stray =
+        jobs != played.len() || plans.iter()?.count() != jobs || shards.iter()?.count() != shards_seen;
+    match stray {
+        true => Err(Fail::Record("there are records of jobs that are not there".to_owned())),
+        false => Ok(()),
+    }
 }
 
-fn check_bindings(transaction: &ReadTransaction) -> Result<(), Fail> {
-    let jobs = transaction.open_table(JOBS)?;
-    let mut walked = BTreeMap::<(String, u64), Cursor>::new();
-    for entry in transaction.open_table(BINDINGS)?.iter()? {
-        let (key, commitment) = entry?;
-        let (job, branch, row) = key.value();
-        walked.entry((job.to_owned(), branch)).or_default().add(job, branch, row, &commitment.value());
+type ByBranch<T> = BTreeMap<(String, u64), T>;
+
+/// Something that every job has for some of its numbers, as one map.
+fn of_all<T: Clone>(
+    played: &BTreeMap<String, Played>,
+    part: impl Fn(&Played) -> &BTreeMap<u64, T>,
+) -> ByBranch<T> {
+    let of_job = |(job, played): (&String, &Played)| -> Vec<_> {
+        part(played).iter().map(|(number, value)| ((job.clone(), *number), value.clone())).collect()
+    };
+    played.iter().flat_map(of_job).collect()
+}
+
+fn check_branches(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) -> Result<(), Fail> {
+    let mut branches = ByBranch::new();
+    for entry in transaction.open_table(BRANCHES)?.iter()? {
+        let (key, opened) = entry?;
+        branches.insert((key.value().0.to_owned(), key.value().1), opened.value());
     }
-    let mut cursors = BTreeMap::<(String, u64), Cursor>::new();
+    same(BRANCHES.name(), &of_all(played, |played| &played.branches), &branches)
+}
+
+fn check_bindings(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) -> Result<(), Fail> {
+    let expected = of_all(played, |played| &played.cursors);
+    let mut walked = ByBranch::<Cursor>::new();
+    for entry in transaction.open_table(BINDINGS)?.iter()? {
+        let (key, stored) = entry?;
+        let (job, branch, row) = key.value();
+        walked.entry((job.to_owned(), branch)).or_default().add(job, branch, row, &stored.value());
+    }
+    same("bindings", &expected, &walked)?;
+    let mut cursors = ByBranch::new();
     for entry in transaction.open_table(CURSORS)?.iter()? {
         let (key, cursor) = entry?;
-        let (job, branch) = key.value();
-        if jobs.get(job)?.is_none() {
-            return Err(Fail::Record(format!("rows are bound for job {job}, which is not there")));
-        }
-        cursors.insert((job.to_owned(), branch), Cursor::from_stored(cursor.value()));
+        cursors.insert((key.value().0.to_owned(), key.value().1), Cursor::from_stored(cursor.value()));
     }
-    if walked != cursors {
-        return Err(Fail::Record(
-            "the bindings are not those that were counted when they were made".to_owned(),
-        ));
-    }
-    Ok(())
+    same("counts of bindings", &expected, &cursors)
 }
 
-fn check_checkpoints(transaction: &ReadTransaction) -> Result<(), Fail> {
+fn check_checkpoints(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) -> Result<(), Fail> {
+    let mut checkpoints = ByBranch::<[u8; 32]>::new();
     for entry in transaction.open_table(CHECKPOINTS)?.iter()? {
-        tables::decode::<crate::CheckpointRecord>(entry?.1.value())?;
+        let (key, stored) = entry?;
+        tables::decode::<crate::CheckpointRecord>(stored.value())?;
+        let digest = Sha256::digest(stored.value()).into();
+        checkpoints.insert((key.value().0.to_owned(), key.value().1), digest);
     }
-    Ok(())
+    same(CHECKPOINTS.name(), &of_all(played, |played| &played.checkpoints), &checkpoints)
 }

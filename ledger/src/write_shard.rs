@@ -11,7 +11,7 @@ use crate::{
     CheckpointKey, CheckpointStore, LedgerError, Result, ShardHeader,
     checkpoint_store::{location, object_error},
     container::{self, Seal, TAG_BYTES},
-    fail_points::fail_point,
+    fail_points::object_fail_point,
     object::Piece,
     payload::{Cursor, ShardValues},
     sealing::{self, Segments},
@@ -46,7 +46,7 @@ impl CheckpointStore {
         let count = seal.segments(shape.payload_bytes);
         let segments = Segments::new(key, &seal.salt, first.clone(), count).map_err(refused)?;
 
-        fail_point!("checkpoint::piece::begin", object);
+        object_fail_point!("checkpoint::piece::begin", object);
         self.make_folder(object).await?;
         let location = location(object)?;
         let upload =
@@ -64,7 +64,7 @@ impl CheckpointStore {
             upload.abort().await;
         }
         let written = sent?;
-        fail_point!("checkpoint::piece::end", object);
+        object_fail_point!("checkpoint::piece::end", object);
         self.make_private(object).await?;
         Ok(written)
     }
@@ -89,7 +89,7 @@ impl Uploading {
                 tokio::task::spawn_blocking(move || sealing.fill(&mut part).map(|()| (sealing, part)));
             let sealed = sealed.await.map_err(|error| failed(error.to_string()))?;
             (sealing, part) = sealed.map_err(failed)?;
-            fail_point!("checkpoint::piece::part", object);
+            object_fail_point!("checkpoint::piece::part", object);
             if let Some(upload) = &mut self.0 {
                 let room = upload.wait_for_capacity(PARTS_UNDER_WAY).await;
                 room.map_err(|error| object_error(object, error))?;
@@ -103,7 +103,7 @@ impl Uploading {
 
     /// Makes the object appear. The store clears up where that fails.
     async fn finish(&mut self, object: &str) -> Result<()> {
-        fail_point!("checkpoint::piece::finish", object);
+        object_fail_point!("checkpoint::piece::finish", object);
         match self.0.take() {
             Some(upload) => upload.finish().await.map(|_| ()).map_err(|error| object_error(object, error)),
             None => Ok(()),

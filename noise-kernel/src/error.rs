@@ -9,6 +9,8 @@ pub enum KernelError {
     KeyLength { got: usize },
     #[error("a job id has {got} bytes, but may have at most {}", u32::MAX)]
     JobIdLength { got: usize },
+    #[error("the lineage {got} is none: {allowed}")]
+    Lineage { got: String, allowed: &'static str },
     #[error("the coordinate range {start}..{end} is empty: its end must be greater than its start")]
     EmptyRange { start: u64, end: u64 },
     #[error("the scale σζ is {got}, but must be a finite number greater than 0")]

@@ -52,7 +52,43 @@ impl JobKey {
     }
 }
 
+/// The branch keys of a job's rows, each from the row where its branch was opened: what the Z of a job that was
+/// rewound comes from (docs/noise-stream.md, section 12).
+#[derive(Clone, Debug)]
+pub struct RowKeys(Vec<(u64, BranchKey)>);
+
+impl RowKeys {
+    /// Never empty; the first holds from row 0, the others from rising rows.
+    pub(crate) fn keys(&self) -> &[(u64, BranchKey)] {
+        &self.0
+    }
+}
+
+impl From<BranchKey> for RowKeys {
+    /// One branch, all rows: a job that was never rewound.
+    fn from(key: BranchKey) -> Self {
+        Self(vec![(0, key)])
+    }
+}
+
 impl JobKey {
+    /// The keys of a lineage: pairs of a first row and the branch whose Z the rows from there on have.
+    /// Errors: those of [`JobKey::branch`]; no pairs, a first one not of row 0, rows that don't rise.
+    pub fn row_keys(
+        &self,
+        job: &str,
+        lineage: &[(u64, u64)],
+        plan_digest: &[u8; 32],
+    ) -> Result<RowKeys, KernelError> {
+        let rise = lineage.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if lineage.first().is_none_or(|(row, _)| *row != 0) || !rise {
+            let allowed = "it must begin with row 0, and its rows must rise";
+            return Err(KernelError::Lineage { got: format!("{lineage:?}"), allowed });
+        }
+        let keys = lineage.iter().map(|&(row, branch)| Ok((row, self.branch(job, branch, plan_digest)?)));
+        Ok(RowKeys(keys.collect::<Result<_, KernelError>>()?))
+    }
+
     /// 32 bytes that seal what is stored of this job: as secret as the key, and of no use to make noise.
     pub fn checkpoint_key(&self, job: &str) -> Zeroizing<[u8; 32]> {
         let mut key = Zeroizing::new([0; 32]);

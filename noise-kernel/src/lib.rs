@@ -40,7 +40,7 @@ pub use dispatch::Backend;
 pub use error::KernelError;
 pub use generator::Generator;
 pub use history::History;
-pub use key::{BranchKey, JobKey};
+pub use key::{BranchKey, JobKey, RowKeys};
 pub use memory::Buffer;
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};

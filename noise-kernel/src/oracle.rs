@@ -5,14 +5,15 @@
 use crate::check::{check, stream_count};
 use crate::generator::check_scale;
 use crate::parallel::check_range;
-use crate::{BranchKey, KernelError, Rounds, oracle_normal};
+use crate::{BranchKey, KernelError, Rounds, RowKeys, oracle_normal};
 use plan::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Recomputes rows from row 0, one value at a time. Time and memory grow with the number of the last row.
 pub struct Oracle {
-    key: BranchKey,
+    /// By the first stream of each.
+    keys: Vec<(u64, BranchKey)>,
     rounds: Rounds,
     coefficients: Arc<Coefficients>,
     iterations: u64,
@@ -22,7 +23,7 @@ pub struct Oracle {
 impl Oracle {
     /// Errors: as for [`crate::Generator::new`].
     pub fn new(
-        key: BranchKey,
+        keys: impl Into<RowKeys>,
         rounds: Rounds,
         coefficients: Arc<Coefficients>,
         iterations: u64,
@@ -30,7 +31,9 @@ impl Oracle {
     ) -> Result<Self, KernelError> {
         check(&coefficients, iterations)?;
         check_scale(scale)?;
-        Ok(Self { key, rounds, coefficients, iterations, scale })
+        let keys = keys.into();
+        let keys = keys.keys().iter().map(|(row, key)| (first_stream(&coefficients, *row), key.clone()));
+        Ok(Self { keys: keys.collect(), rounds, coefficients, iterations, scale })
     }
 
     /// Rows of σζ·C⁻¹Z, each as long as `range`. Errors: an empty range; rows past the last.
@@ -70,10 +73,12 @@ impl Oracle {
     }
 
     fn stream(&self, stream: u64, range: &Range<u64>) -> Vec<f32> {
+        let key = self.keys.iter().filter(|(first, _)| *first <= stream).next_back();
+        let (_, key) = key.unwrap_or(&self.keys[0]);
         let first = range.start / 512;
         let last = (range.end - 1) / 512;
-        let blocks = (first..=last)
-            .flat_map(|b| oracle_normal::block(self.key.secret_bytes(), self.rounds, stream, b));
+        let blocks =
+            (first..=last).flat_map(|b| oracle_normal::block(key.secret_bytes(), self.rounds, stream, b));
         let length = (range.end - range.start) as usize;
         blocks.skip((range.start % 512) as usize).take(length).collect()
     }
@@ -121,6 +126,20 @@ impl Oracle {
         let (v, w) = (variance as f32, (1.0 - variance) as f32);
         (0..own.len()).map(|i| v.mul_add(own[i], w * (left[i] + right[i]))).collect()
     }
+}
+
+/// Streams that the rows before `row` need: the rows themselves, or of trees the nodes that they complete.
+fn first_stream(coefficients: &Coefficients, row: u64) -> u64 {
+    let Coefficients::Tree(tree) = coefficients else { return row };
+    let completed_by = |leaf: u64| 1 + u64::from(leaf.trailing_ones());
+    let mut streams = 0;
+    for segment in &tree.segments {
+        let rows = row.saturating_sub(segment.start).min(segment.rows);
+        // The last row brings the leaves without data with it.
+        let leaves = if rows == segment.rows { rows + segment.virtual_steps } else { rows };
+        streams += (0..leaves).map(completed_by).sum::<u64>();
+    }
+    streams
 }
 
 fn blt(theta: &[f32], omega: &[f32], z: &[Vec<f32>]) -> Vec<Vec<f32>> {

@@ -3,7 +3,8 @@
 use crate::block::{BLOCK, Block, Place, ZERO_BLOCK};
 use crate::dispatch::{Active, Backend};
 use crate::parallel::check_range;
-use crate::{BranchKey, KernelError};
+use crate::{BranchKey, KernelError, RowKeys};
+use plan::Coefficients;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -15,32 +16,57 @@ pub enum Rounds {
     Twelve,
 }
 
-/// The i.i.d. standard normals of one branch: a value for each (stream number, coordinate).
+/// The i.i.d. standard normals of a branch: a value for each (stream number, coordinate).
 ///
 /// A stream number is a row's number, or a node's where the mechanism is a tree.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Stream {
     key: [u32; 8],
+    /// Of a job that was rewound: by rising first stream.
+    later: Vec<LaterKey>,
     #[zeroize(skip)]
     rounds: Rounds,
     #[zeroize(skip)]
     active: Active,
 }
 
+/// The key of the streams from `first` on.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+struct LaterKey {
+    #[zeroize(skip)]
+    first: u64,
+    words: [u32; 8],
+}
+
+fn words_of(key: &BranchKey) -> [u32; 8] {
+    let (bytes, _) = key.secret_bytes().as_chunks::<4>();
+    std::array::from_fn(|word| u32::from_le_bytes(bytes[word]))
+}
+
 impl Stream {
     /// Runs on the best instruction set of this processor.
     pub fn new(key: &BranchKey, rounds: Rounds) -> Self {
-        Self { key: [0; 8], rounds, active: Active::best() }.with_key(key)
+        Self { key: words_of(key), later: Vec::new(), rounds, active: Active::best() }
+    }
+
+    /// The streams of rows with keys of their own. A stream has the key of the first row that needs it, so that of a
+    /// tree the nodes completed before a row keep theirs.
+    pub fn of_rows(keys: &RowKeys, coefficients: &Coefficients, rounds: Rounds) -> Self {
+        let first_stream = |row: u64| match coefficients {
+            Coefficients::Tree(tree) => tree.first_stream(row),
+            _ => row,
+        };
+        let [(_, first), later @ ..] = keys.keys() else { unreachable!("row keys are never empty") };
+        let later =
+            later.iter().map(|(row, key)| LaterKey { first: first_stream(*row), words: words_of(key) });
+        let mut stream = Self::new(first, rounds);
+        stream.later = later.collect();
+        stream
     }
 
     /// The same rounds and instruction set with another key.
     pub(crate) fn with_key(&self, key: &BranchKey) -> Self {
-        let (words, _) = key.secret_bytes().as_chunks::<4>();
-        let mut other = Self { key: [0; 8], ..*self };
-        for (word, bytes) in other.key.iter_mut().zip(words) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        other
+        Self { key: words_of(key), later: Vec::new(), rounds: self.rounds, active: self.active }
     }
 
     /// The same stream on a chosen instruction set. Error: one this processor does not have.
@@ -65,8 +91,14 @@ impl Stream {
         self.active.noise(self.place(number, block), self.rounds, ahead, out);
     }
 
+    /// Rewinds are few: looking through them costs nothing beside a block.
+    fn key_of(&self, stream: u64) -> &[u32; 8] {
+        let later = self.later.iter().rev().find(|later| later.first <= stream);
+        later.map_or(&self.key, |later| &later.words)
+    }
+
     fn place(&self, stream: u64, number: u64) -> Place<'_> {
-        Place { key: &self.key, stream, number }
+        Place { key: self.key_of(stream), stream, number }
     }
 
     /// Words of the keystream of stream `number`, sixteen ChaCha blocks from block `first` on, `first` a multiple of

@@ -18,7 +18,7 @@ fn the_specification_has_these_vectors() {
     let own = include_str!("golden.rs");
     let vectors: Vec<&str> =
         own.split('"').filter(|s| s.len() >= 35 && s.chars().all(hex_or_space)).collect();
-    assert_eq!(vectors.len(), 2 + 9 + 8);
+    assert_eq!(vectors.len(), 2 + 9 + 8 + 3);
     for vector in vectors {
         assert!(SPECIFICATION.contains(vector), "{vector}");
     }
@@ -125,5 +125,27 @@ fn rows_of_each_mechanism() {
             hash.update(value.to_le_bytes());
         }
         assert_eq!(hex::encode(hash.finalize()), expected, "{}", case.name);
+    }
+}
+
+/// Section 12: the mechanisms of section 8, gone back to row 2.
+#[test]
+fn rows_of_a_lineage() {
+    let key = JobKey::from_bytes(&std::array::from_fn::<u8, 32, _>(|i| i as u8)).unwrap();
+    let keys = key.row_keys("golden", &[(0, 3), (2, 4)], &[0x5a; 32]).unwrap();
+    let expected = [
+        ("identity", "2db2b35db519aa217d57545a054678b8fb9658768d8b8cd690935866cb6e843b"),
+        ("blt", "833af2f6b7ecbbfb7e660c10dc15ebfe938097f38b55d8a716ca45d485a7b404"),
+        ("tree", "bf65e5181943455c72d630117106d6dc388460e1d48541060d246ac6a1de16c0"),
+    ];
+    for (name, expected) in expected {
+        let (case, _) = mechanisms().into_iter().find(|(case, _)| case.name == name).unwrap();
+        let stream = Stream::of_rows(&keys, &case.coefficients, Rounds::Twenty);
+        let rows = all_rows(&mut case.generator(stream, 1.5, 100..1_300), || 3);
+        let mut hash = Sha256::new();
+        for value in rows.iter().flatten() {
+            hash.update(value.to_le_bytes());
+        }
+        assert_eq!(hex::encode(hash.finalize()), expected, "{name}");
     }
 }

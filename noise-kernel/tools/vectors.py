@@ -1,6 +1,6 @@
 """Noise stream version 2, re-implemented from docs/noise-stream.md with Python's standard library alone.
 
-Prints the test vectors of section 8; tests/golden.rs freezes them. Section numbers are those of the document.
+Prints the test vectors of sections 8 and 12; tests/golden.rs freezes them. Section numbers are those of the document.
 A binary32 operation is done in binary64 and rounded once more, which gives the same bits for + − × and √; a fused
 multiply-add is done in exact fractions.
 """
@@ -220,11 +220,14 @@ def tree(segments):
     return rows
 
 
-def digest(key, rows):
-    """SHA-256 of all rows over coordinates 100..1300, row after row, scale 1.5."""
+def digest(key, rows, later=None):
+    """SHA-256 of all rows over coordinates 100..1300, row after row, scale 1.5.
+
+    later: the first stream that has another key, and that key (section 12)."""
+    key_of = lambda stream: later[1] if later and stream >= later[0] else key
     columns = []
     for i in range(100, 1300):
-        z = lambda stream: block(key, stream, i // 512)[i % 512]
+        z = lambda stream: block(key_of(stream), stream, i // 512)[i % 512]
         columns.append([r(row * 1.5) for row in rows(z)])
     return hashlib.sha256(b"".join(struct.pack("<f", v) for row in zip(*columns) for v in row)).hexdigest()
 
@@ -255,6 +258,12 @@ def main():
     print("inverse", digest(key, inverse(2, lambda t, i: [1.0, -0.5, -0.125][i], 40)))
     print("dense", digest(key, inverse(4, lambda t, i: 0.5**i, 5)))
     print("tree", digest(key, tree([(5, 3), (6, 0)])))
+    # Gone back to row 2, before which a tree completes 3 nodes.
+    next_key = branch_key(job_key, "golden", 4, b"\x5a" * 32)
+    print("lineage identity", digest(key, inverse(0, one, 3), (2, next_key)))
+    wide = blt([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)
+    print("lineage blt", digest(key, wide, (2, next_key)))
+    print("lineage tree", digest(key, tree([(5, 3), (6, 0)]), (3, next_key)))
 
 
 if __name__ == "__main__":

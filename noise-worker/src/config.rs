@@ -61,6 +61,10 @@ pub struct WorkerArgs {
     /// Folder of further keys, one a job: JOB.key
     #[arg(long, env = "RUSTLE_KEY_DIR")]
     pub key_dir: Option<PathBuf>,
+    /// Folder of this worker's own record of what it has released, which no other worker may use; without it a ledger
+    /// that was rolled back is not found by this worker once it has started anew
+    #[arg(long, env = "RUSTLE_WORKER_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
     /// Threads that make noise; 0 for one a core
     #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
     pub threads: usize,

@@ -9,6 +9,7 @@ use tokio::{sync::mpsc, time::Instant};
 use crate::{
     bf16,
     leases::Leases,
+    marks::Released,
     metric_definitions as metric,
     regions::{Destination, Regions},
     replay::{self, Replay},
@@ -20,6 +21,8 @@ use crate::{
 pub struct Slice {
     pub shard: Arc<Shard>,
     pub rows: RowRange,
+    /// The same rows with what they are bound to.
+    pub released: Vec<Released>,
     pub range: CoordinateRange,
     pub element: ElementType,
     pub destination: Option<Destination>,
@@ -55,6 +58,9 @@ impl Delivery {
     /// Chunks of the rows, in order of rows.
     pub async fn run(&self) -> Result<()> {
         let Slice { shard, rows, range, deadline, .. } = &self.slice;
+        // On disk before a byte leaves: what is forgotten here could be released again elsewhere.
+        let (job, branch) = (shard.job().clone(), shard.grant().branch());
+        self.leases.marks.clone().note(job, branch, self.slice.released.clone()).await?;
         let mut replay = Replay::default();
         for row in rows.as_range() {
             match shard.row(row, *deadline).await? {

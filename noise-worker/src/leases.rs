@@ -10,13 +10,15 @@ use ledger::PlainHttp;
 use node::cpu_pool::CpuPool;
 use noise_kernel::{Backend, Generator, History};
 use plan::Plan;
-use proto::{JobId, ReleaseKey, Result, ServiceError, model::LeaseGrant, pb};
+use proto::{JobId, Result, ServiceError, model::LeaseGrant, pb};
 use tokio::time::Instant;
 
 use crate::{
+    clerk::Clerk,
     config::WorkerArgs,
     keyring::Keyring,
     make::make_rows,
+    marks::Marks,
     metric_definitions as metric,
     recipe::Recipe,
     restore::restore,
@@ -60,7 +62,7 @@ impl Limits {
 struct Held {
     /// In order, so that what is done to all of them is done in the same order in every run.
     shards: BTreeMap<(JobId, u32), Arc<Shard>>,
-    release_key: Option<ReleaseKey>,
+    clerk: Option<Clerk>,
     /// Without a heartbeat until then, nothing is served: the shards may be another's.
     valid_until: Instant,
 }
@@ -68,6 +70,8 @@ struct Held {
 pub struct Leases {
     held: Mutex<Held>,
     keyring: Keyring,
+    /// What this worker has released, on its own disk.
+    pub marks: Arc<Marks>,
     pub limits: Arc<Limits>,
 }
 
@@ -84,9 +88,9 @@ pub trait Plans: Send + Sync + 'static {
 }
 
 impl Leases {
-    pub fn new(keyring: Keyring, limits: Limits) -> Arc<Self> {
-        let held = Held { shards: BTreeMap::new(), release_key: None, valid_until: Instant::now() };
-        Arc::new(Self { held: Mutex::new(held), keyring, limits: Arc::new(limits) })
+    pub fn new(keyring: Keyring, marks: Arc<Marks>, limits: Limits) -> Arc<Self> {
+        let held = Held { shards: BTreeMap::new(), clerk: None, valid_until: Instant::now() };
+        Arc::new(Self { held: Mutex::new(held), keyring, marks, limits: Arc::new(limits) })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -97,13 +101,13 @@ impl Leases {
     pub fn apply(
         self: &Arc<Self>,
         grants: Vec<LeaseGrant>,
-        release_key: ReleaseKey,
+        clerk: Clerk,
         ttl: Duration,
         asked: Instant,
         plans: &Arc<dyn Plans>,
     ) {
         let mut held = self.held();
-        held.release_key = Some(release_key);
+        held.clerk = Some(clerk);
         held.valid_until = asked + ttl;
         let mut old = std::mem::take(&mut held.shards);
         for grant in grants {
@@ -163,8 +167,8 @@ impl Leases {
         Ok((recipe, generator, window))
     }
 
-    /// The shard and the key that checks its tokens, while the lease is good.
-    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, ReleaseKey)> {
+    /// The shard and what checks its tokens, while the lease is good.
+    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, Clerk)> {
         let held = self.held();
         let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
         let found = held.shards.get(&(job.clone(), shard)).ok_or_else(not_owner)?;
@@ -177,8 +181,17 @@ impl Leases {
             let (presented, current) = (epoch, found.epoch());
             return Err(ServiceError::Fenced { job: job.to_string(), shard, presented, current });
         }
-        let key = held.release_key.clone().ok_or_else(not_owner)?;
-        Ok((found.clone(), key))
+        let clerk = held.clerk.clone().ok_or_else(not_owner)?;
+        Ok((found.clone(), clerk))
+    }
+
+    /// What to answer a request for a branch that the job has left; `None` where it has not, as far as is known here.
+    pub fn superseded(&self, job: &JobId, branch: u64) -> Option<ServiceError> {
+        let held = self.held();
+        let grant = held.shards.values().find(|shard| shard.job() == job).map(|shard| shard.grant())?;
+        let (current, from_row) = (grant.branch(), grant.lineage.from_row());
+        let job = job.to_string();
+        (branch < current).then_some(ServiceError::BranchSuperseded { job, branch, current, from_row })
     }
 
     /// False once the lease has run out.

@@ -5,12 +5,14 @@
 //! Shards come and go by [`membership`] → [`leases`] → [`restore`].
 
 mod bf16;
+mod clerk;
 pub mod config;
 mod connect;
 mod delivery;
 mod keyring;
 mod leases;
 mod make;
+mod marks;
 mod membership;
 mod metric_definitions;
 pub mod recipe;
@@ -131,7 +133,8 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let (address, metrics_address) =
         (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
-    let leases = Leases::new(keyring, Limits::new(pool, &args));
+    let marks = Arc::new(marks::Marks::open(args.state_dir.as_deref())?);
+    let leases = Leases::new(keyring, marks, Limits::new(pool, &args));
     let regions = Regions::new(copying, args.shm_bytes);
     let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");
@@ -197,7 +200,8 @@ where
     D: FnOnce(Endpoint) -> Channel,
 {
     let keyring = Keyring::new(Some(key), None);
-    let leases = Leases::new(keyring, Limits::new(CpuPool::new(args.pool_threads())?, args));
+    let marks = Arc::new(marks::Marks::open(args.state_dir.as_deref())?);
+    let leases = Leases::new(keyring, marks, Limits::new(CpuPool::new(args.pool_threads())?, args));
     let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
     let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
     let ended = CancellationToken::new();

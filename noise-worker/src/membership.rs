@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
     Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
-    model::{LeaseGrant, LocalAccess},
+    model::{JobMark, LeaseGrant, LocalAccess},
     pb,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clerk::Clerk,
     connect::Client,
     leases::{Leases, Plans},
 };
@@ -80,16 +81,27 @@ async fn session(
     readiness: &Readiness,
     backoff: &mut Backoff,
 ) -> ServiceError {
-    let terms = match register(&mut client, member).await {
+    let marks = leases.marks.clone();
+    let terms = match register(&mut client, member, marks.all()).await {
         Ok(terms) => terms,
         Err(error) => return error,
     };
     let (every, ttl) = (Duration::from_millis(terms.heartbeat_ms), Duration::from_millis(terms.lease_ttl_ms));
+    if let Err(error) = marks.see_epoch(terms.coordinator_epoch).await {
+        return error;
+    }
     tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
     loop {
         let asked = Instant::now();
         match tokio::time::timeout(ttl, heartbeat(&mut client, member, leases)).await {
-            Ok(Ok((grants, release_key))) => leases.apply(grants, release_key, ttl, asked, plans),
+            Ok(Ok((grants, clerk))) => {
+                let branches = grants.iter().map(|grant| (grant.job.clone(), grant.branch())).collect();
+                // Before anything is served under them: an older coordinator or branch ends here.
+                if let Err(error) = marks.see(clerk.epoch, branches).await {
+                    return error;
+                }
+                leases.apply(grants, clerk, ttl, asked, plans);
+            }
             Ok(Err(error)) => return error,
             Err(_) => {
                 return ServiceError::Unavailable { what: format!("the coordinator (silent for {ttl:?})") };
@@ -102,7 +114,7 @@ async fn session(
     }
 }
 
-async fn register(client: &mut Client, member: &Member) -> Result<pb::RegisterResponse> {
+async fn register(client: &mut Client, member: &Member, marks: Vec<JobMark>) -> Result<pb::RegisterResponse> {
     let request = pb::RegisterRequest {
         worker: member.worker.to_string(),
         endpoint: member.endpoint.clone(),
@@ -110,6 +122,7 @@ async fn register(client: &mut Client, member: &Member) -> Result<pb::RegisterRe
         protocol_version: PROTOCOL_VERSION,
         stream_version: noise_kernel::STREAM_VERSION,
         incarnation: member.incarnation.0.to_vec(),
+        marks: marks.into_iter().map(Into::into).collect(),
     };
     Ok(client.register(request).await?.into_inner())
 }
@@ -118,15 +131,20 @@ async fn heartbeat(
     client: &mut Client,
     member: &Member,
     leases: &Leases,
-) -> Result<(Vec<LeaseGrant>, ReleaseKey)> {
+) -> Result<(Vec<LeaseGrant>, Clerk)> {
+    let (asked, marks) = (Instant::now(), leases.marks.risen());
+    let told = marks.clone();
     let request = pb::HeartbeatRequest {
         worker: member.worker.to_string(),
         incarnation: member.incarnation.0.to_vec(),
         leases: leases.status(),
+        marks: marks.into_iter().map(Into::into).collect(),
     };
     let response = client.heartbeat(request).await?.into_inner();
     let grants = response.grants.into_iter().map(LeaseGrant::try_from).collect::<Result<_>>()?;
-    Ok((grants, ReleaseKey::try_from_bytes(&response.release_key)?))
+    leases.marks.told(&told);
+    let key = ReleaseKey::try_from_bytes(&response.release_key)?;
+    Ok((grants, Clerk { key, epoch: response.coordinator_epoch, said_ms: response.coordinator_ms, asked }))
 }
 
 async fn deregister(mut client: Client, member: &Member) {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use ledger::CheckpointKey;
-use noise_kernel::{Backend, BranchKey, Generator, History, JobKey, KernelError, Oracle, Rounds, Stream};
+use noise_kernel::{Backend, Generator, History, JobKey, KernelError, Oracle, Rounds, RowKeys, Stream};
 use plan::{Coefficients, Plan};
-use proto::{JobId, ServiceError, model::LeaseGrant};
+use proto::{JobId, Lineage, ServiceError, model::LeaseGrant};
 
 /// Everything but the range and the row. Cheap to clone.
 #[derive(Clone)]
 pub struct Recipe {
-    branch_key: BranchKey,
+    keys: RowKeys,
     rounds: Rounds,
     stream: Stream,
     coefficients: Arc<Coefficients>,
@@ -30,17 +30,29 @@ impl std::fmt::Debug for Recipe {
 }
 
 impl Recipe {
+    /// All rows from one branch's key.
     pub fn new(plan: &Plan, key: &JobKey, job: &JobId, branch: u64) -> Result<Self, ServiceError> {
+        Self::of_lineage(plan, key, job, &Lineage::of_branch(branch))
+    }
+
+    pub fn of_lineage(
+        plan: &Plan,
+        key: &JobKey,
+        job: &JobId,
+        lineage: &Lineage,
+    ) -> Result<Self, ServiceError> {
         let rounds = match plan.chacha_rounds() {
             12 => Rounds::Twelve,
             _ => Rounds::Twenty,
         };
-        let branch_key = key.branch(job.as_str(), branch, &plan.digest()).map_err(ServiceError::internal)?;
+        let keys = key.row_keys(job.as_str(), &lineage.pairs(), &plan.digest());
+        let keys = keys.map_err(ServiceError::internal)?;
+        let coefficients = Arc::new(plan.coefficients());
         let mut recipe = Self {
-            stream: Stream::new(&branch_key, rounds),
-            branch_key,
+            stream: Stream::of_rows(&keys, &coefficients, rounds),
+            keys,
             rounds,
-            coefficients: Arc::new(plan.coefficients()),
+            coefficients,
             iterations: plan.iterations(),
             scale: plan.scale(),
             history: History::Redraw,
@@ -62,7 +74,7 @@ impl Recipe {
             let (expected, actual) = (hex::encode(grant.key_commitment), hex::encode(key.commitment()));
             return Err(ServiceError::KeyMismatch { job: grant.job.to_string(), expected, actual });
         }
-        Self::new(plan, key, &grant.job, grant.branch)
+        Self::of_lineage(plan, key, &grant.job, &grant.lineage)
     }
 
     /// The same rows made in a chosen way. Error: an instruction set this processor lacks.
@@ -90,12 +102,6 @@ impl Recipe {
 
     /// What everything this recipe makes is checked against.
     pub fn oracle(&self) -> Result<Oracle, KernelError> {
-        Oracle::new(
-            self.branch_key.clone(),
-            self.rounds,
-            self.coefficients.clone(),
-            self.iterations,
-            self.scale,
-        )
+        Oracle::new(self.keys.clone(), self.rounds, self.coefficients.clone(), self.iterations, self.scale)
     }
 }

@@ -71,7 +71,8 @@ fn check_header(header: &ShardHeader, grant: &LeaseGrant) -> Result<(), String> 
     let wrong = |what: &str| Err(format!("is of another {what}"));
     match () {
         () if header.job != grant.job.as_str() => wrong("job"),
-        () if header.branch != grant.branch => wrong("branch"),
+        // Rows that the branches don't share must not have gone into the state.
+        () if !grant.lineage.continues(header.branch, header.next_row) => wrong("branch"),
         () if header.plan_digest != grant.plan_digest => wrong("plan"),
         () if header.key_commitment != grant.key_commitment => wrong("key"),
         () if header.stream_version != noise_kernel::STREAM_VERSION => wrong("stream version"),
@@ -187,7 +188,7 @@ mod tests {
             let (folder, key) = (tempfile::tempdir().unwrap(), JobKey::from_bytes(&[8; 32]).unwrap());
             let grant = LeaseGrant {
                 job: JobId::new("j").unwrap(),
-                branch: 0,
+                lineage: proto::Lineage::of_branch(0),
                 shard: 0,
                 range: RANGE,
                 epoch: 1,

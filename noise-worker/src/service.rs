@@ -8,12 +8,14 @@ use std::{
     time::Duration,
 };
 
-use proto::{JobId, ReleaseKey, Result, RowRange, ServiceError, model::FetchSlice, pb};
+use proto::{JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
+    clerk::Clerk,
     delivery::{Delivery, Slice},
     leases::Leases,
+    marks::Released,
     metric_definitions as metric,
     regions::Regions,
     snapshot::{self, Snapshot},
@@ -66,20 +68,33 @@ impl NoiseService {
         }
         let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms, element, target } =
             request;
-        let (shard, release_key) = self.leases.shard(&job, shard, lease_epoch)?;
+        let (shard, clerk) = self.leases.shard(&job, shard, lease_epoch).or_else(|error| {
+            // A lease that ended with its branch says so.
+            Err(self.leases.superseded(&job, branch).unwrap_or(error))
+        })?;
         let grant = shard.grant();
         if !grant.range.contains(&range) {
             let allowed = format!("within the shard's {}", grant.range);
             return Err(ServiceError::invalid("range", range, allowed));
         }
-        if branch != grant.branch {
-            return Err(ServiceError::invalid("branch", branch, grant.branch.to_string()));
+        if branch < grant.branch() {
+            return Err(self.leases.superseded(&job, branch).unwrap_or(ServiceError::Draining));
         }
-        check_tokens(&release_key, &job, branch, rows, &tokens)?;
+        if branch > grant.branch() {
+            return Err(ServiceError::invalid("branch", branch, grant.branch().to_string()));
+        }
+        check_tokens(&clerk, &job, branch, rows, &tokens)?;
+        let released = rows.as_range().zip(&tokens).map(|(row, token)| Released {
+            branch: grant.lineage.branch_of(row),
+            row,
+            commitment: token.commitment,
+        });
+        let released: Vec<_> = released.collect();
+        self.leases.marks.check(&job, branch, &released)?;
         let wait = deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis).min(MAX_DEADLINE);
         let destination =
             target.map(|target| self.regions.destination(target, rows, range, element)).transpose()?;
-        Ok(Slice { shard, rows, range, element, destination, deadline: Instant::now() + wait })
+        Ok(Slice { shard, rows, released, range, element, destination, deadline: Instant::now() + wait })
     }
 
     /// Writes the shard's state and the rows made ahead of release; making goes on meanwhile.
@@ -90,13 +105,13 @@ impl NoiseService {
 }
 
 fn check_tokens(
-    key: &ReleaseKey,
+    clerk: &Clerk,
     job: &JobId,
     branch: u64,
     rows: RowRange,
     tokens: &[proto::ReleaseToken],
 ) -> Result<()> {
-    rows.as_range().zip(tokens).try_for_each(|(row, token)| key.verify(job, branch, row, token))
+    rows.as_range().zip(tokens).try_for_each(|(row, token)| clerk.check(job, branch, row, token))
 }
 
 fn count(error: &ServiceError) {

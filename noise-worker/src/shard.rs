@@ -308,7 +308,7 @@ mod tests {
     fn shard() -> Arc<Shard> {
         Shard::new(LeaseGrant {
             job: JobId::new("j").unwrap(),
-            branch: 0,
+            lineage: proto::Lineage::default(),
             shard: 0,
             range: CoordinateRange { start: 0, end: 4 },
             epoch: 1,

@@ -96,7 +96,7 @@ pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapsh
     let (window_start, rows) = shard.window_rows();
     let header = ShardHeader {
         job: grant.job.to_string(),
-        branch: grant.branch,
+        branch: grant.branch(),
         plan_digest: grant.plan_digest,
         key_commitment: grant.key_commitment,
         stream_version: noise_kernel::STREAM_VERSION,

@@ -13,19 +13,22 @@ impl Plan {
         let (start, end) = (steps.start.min(n), steps.end.min(n));
         match self.tree() {
             None => start..end,
-            Some(tree) => first_stream(&tree, start)..first_stream(&tree, end),
+            Some(tree) => tree.first_stream(start)..tree.first_stream(end),
         }
     }
 }
 
-/// Nodes completed before row `row`: L leaves complete 2L − popcount(L).
-fn first_stream(tree: &Tree, row: u64) -> u64 {
-    let nodes = |leaves: u64| 2 * leaves - u64::from(leaves.count_ones());
-    let at = tree.segments.partition_point(|segment| segment.start <= row).saturating_sub(1);
-    let (segment, first) = (tree.segments[at], tree.first_nodes()[at]);
-    let leaves = row - segment.start;
-    // Only the very end lies past a tree's last row: the next tree starts where one ends.
-    first + nodes(if leaves == segment.rows { leaves + segment.virtual_steps } else { leaves })
+impl Tree {
+    /// Nodes completed before row `row`, at most the number of rows: the first stream that no row before it needs.
+    pub fn first_stream(&self, row: u64) -> u64 {
+        // L leaves complete 2L − popcount(L).
+        let nodes = |leaves: u64| 2 * leaves - u64::from(leaves.count_ones());
+        let at = self.segments.partition_point(|segment| segment.start <= row).saturating_sub(1);
+        let (segment, first) = (self.segments[at], self.first_nodes()[at]);
+        let leaves = row - segment.start;
+        // Only the very end lies past a tree's last row: the next tree starts where one ends.
+        first + nodes(if leaves == segment.rows { leaves + segment.virtual_steps } else { leaves })
+    }
 }
 
 #[cfg(test)]

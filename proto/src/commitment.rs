@@ -7,29 +7,109 @@ use sha2::{Digest, Sha256};
 
 use crate::ServiceError;
 
+/// What a commitment says of the row's gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitmentKind {
+    /// What the gradient will be made of: batches, clipping, plan, and a nonce of the process that makes it. Another
+    /// process can't give it again.
+    Declared,
+    /// The clipped sum itself: equal only where every byte of the sum is. Rows may be replayed under it.
+    Exact,
+}
+
+impl CommitmentKind {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Declared => 1,
+            Self::Exact => 2,
+        }
+    }
+
+    fn of_code(code: u8) -> Option<Self> {
+        [Self::Declared, Self::Exact].into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+impl fmt::Display for CommitmentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Declared => "declared",
+            Self::Exact => "exact",
+        })
+    }
+}
+
 /// Digest of what a step's gradient is made of. It must change whenever the released sum could change.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Commitment(pub [u8; 32]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Commitment {
+    pub kind: CommitmentKind,
+    pub digest: [u8; 32],
+}
 
 impl Commitment {
+    /// Kind and digest.
+    pub const BYTES: usize = 33;
+
+    pub fn declared(digest: [u8; 32]) -> Self {
+        Self { kind: CommitmentKind::Declared, digest }
+    }
+
+    /// `digest`: of the bytes of the clipped sum that the row will be added to.
+    pub fn exact(digest: [u8; 32]) -> Self {
+        Self { kind: CommitmentKind::Exact, digest }
+    }
+
     /// A `declared` commitment from any text that names the step's data.
     pub fn of_text(text: &str) -> Self {
-        Self(Sha256::new().chain_update(b"rustle commitment v1").chain_update(text).finalize().into())
+        let digest = Sha256::new().chain_update(b"rustle commitment v1").chain_update(text).finalize();
+        Self::declared(digest.into())
+    }
+
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [self.kind.code(); Self::BYTES];
+        bytes[1..].copy_from_slice(&self.digest);
+        bytes
     }
 }
 
 impl TryFrom<&[u8]> for Commitment {
     type Error = ServiceError;
+    /// 33 bytes: kind and digest; 32 bytes: the digest of a declared one.
     fn try_from(bytes: &[u8]) -> Result<Self, ServiceError> {
-        bytes
-            .try_into()
-            .map(Self)
-            .map_err(|_| ServiceError::invalid("commitment", format!("{} bytes", bytes.len()), "32 bytes"))
+        let kind_and_digest = match bytes.len() {
+            32 => Some((CommitmentKind::Declared, bytes)),
+            33 => CommitmentKind::of_code(bytes[0]).map(|kind| (kind, &bytes[1..])),
+            _ => None,
+        };
+        let commitment =
+            kind_and_digest.and_then(|(kind, digest)| Some(Self { kind, digest: digest.try_into().ok()? }));
+        commitment.ok_or_else(|| {
+            let allowed = "32 bytes, or 33 bytes of which the first is 1 (declared) or 2 (exact)";
+            ServiceError::invalid("commitment", format!("{} bytes", bytes.len()), allowed)
+        })
     }
 }
 
 impl fmt::Debug for Commitment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Commitment({}…)", hex::encode(&self.0[..6]))
+        write!(f, "Commitment({} {}…)", self.kind, hex::encode(&self.digest[..6]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commitments_survive_the_wire() {
+        for commitment in [Commitment::of_text("a"), Commitment::exact([3; 32])] {
+            assert_eq!(Commitment::try_from(&commitment.to_bytes()[..]).unwrap(), commitment);
+        }
+        assert_eq!(Commitment::try_from(&[7; 32][..]).unwrap(), Commitment::declared([7; 32]));
+        assert_ne!(Commitment::declared([7; 32]), Commitment::exact([7; 32]));
+        for bad in [&[0; 33][..], &[3; 33], &[1; 31], &[]] {
+            assert!(Commitment::try_from(bad).is_err(), "{bad:?}");
+        }
     }
 }

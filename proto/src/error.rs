@@ -37,6 +37,27 @@ pub enum ServiceError {
         "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
     )]
     AlreadyBound { job: String, branch: u64, row: u64 },
+    #[error(
+        "branch {branch} of job {job} is not the current one, {current}, which was opened at row {from_row}: nothing \
+         is bound or served on another; go on with branch {current}"
+    )]
+    BranchSuperseded { job: String, branch: u64, current: u64, from_row: u64 },
+    #[error(
+        "the ledger is behind what was released: of job {job} it knows {known}, but {witness} has seen {seen}. It may be \
+         an old copy. Nothing is bound for the job: stop the coordinator and restore the newest ledger, or destroy the \
+         job and start another under a new name"
+    )]
+    LedgerBehind { job: String, known: String, witness: String, seen: String },
+    #[error("the cursor is of another {what}: {actual}; this is {expected}")]
+    CursorMismatch { what: String, expected: String, actual: String },
+    #[error(
+        "the release token of row {row} of job {job} has expired; bind the row again to the same commitment for a new one"
+    )]
+    TokenExpired { job: String, row: u64 },
+    #[error(
+        "coordinator epoch {presented} is not the newest seen, {current}; ask the coordinator that runs now"
+    )]
+    StaleEpoch { presented: u64, current: u64 },
     #[error("row {row} of job {job}, branch {branch}: no valid release token; bind it first")]
     NotBound { job: String, branch: u64, row: u64 },
     #[error(
@@ -99,20 +120,23 @@ impl ServiceError {
             RowBeyondIterations { .. } => Code::OutOfRange,
             NotFound { .. } => Code::NotFound,
             AlreadyExists { .. } | AlreadyBound { .. } => Code::AlreadyExists,
-            NotBound { .. } | PermissionDenied => Code::PermissionDenied,
+            NotBound { .. } | TokenExpired { .. } | PermissionDenied => Code::PermissionDenied,
             Unauthenticated => Code::Unauthenticated,
             PlanDigestMismatch { .. }
             | StreamVersionMismatch { .. }
             | ProtocolVersionMismatch { .. }
             | KeyMismatch { .. }
             | Fenced { .. }
+            | BranchSuperseded { .. }
+            | CursorMismatch { .. }
+            | StaleEpoch { .. }
             | MustRegister { .. }
             | JobState { .. } => Code::FailedPrecondition,
             NotOwner { .. } | Restoring { .. } | RangeUnavailable { .. } | Draining | Unavailable { .. } => {
                 Code::Unavailable
             }
             ResourceExhausted { .. } => Code::ResourceExhausted,
-            Checkpoint { .. } => Code::DataLoss,
+            Checkpoint { .. } | LedgerBehind { .. } => Code::DataLoss,
             Store { .. } | Internal { .. } => Code::Internal,
         }
     }
@@ -123,6 +147,8 @@ impl ServiceError {
         use ServiceError::*;
         match self {
             Fenced { .. }
+            | TokenExpired { .. }
+            | StaleEpoch { .. }
             | NotOwner { .. }
             | Restoring { .. }
             | RangeUnavailable { .. }
@@ -140,6 +166,9 @@ impl ServiceError {
             | RowBeyondIterations { .. }
             | RangeBeyondDimension { .. }
             | AlreadyBound { .. }
+            | BranchSuperseded { .. }
+            | LedgerBehind { .. }
+            | CursorMismatch { .. }
             | NotBound { .. }
             | JobState { .. }
             | Checkpoint { .. }

@@ -9,21 +9,23 @@ mod element;
 mod error;
 mod frame;
 mod ids;
+mod lineage;
 pub mod model;
 mod range;
 mod token;
 
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
-pub use commitment::Commitment;
+pub use commitment::{Commitment, CommitmentKind};
 pub use element::ElementType;
 pub use error::{Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
 pub use ids::{IdError, Incarnation, JobId, WorkerId};
+pub use lineage::{Lineage, Segment};
 pub use range::{CoordinateRange, RowRange};
-pub use token::{ReleaseKey, ReleaseToken};
+pub use token::{ReleaseKey, ReleaseToken, Validity};
 
 /// Rises with every change that an older process can't speak.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Largest message a service takes or sends: a chunk with room for its fields.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;

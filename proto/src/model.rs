@@ -1,7 +1,7 @@
 //! Requests and grants after the boundary has checked them.
 
 use crate::{
-    Commitment, CoordinateRange, ElementType, Incarnation, JobId, ReleaseToken, Result, RowRange,
+    Commitment, CoordinateRange, ElementType, Incarnation, JobId, Lineage, ReleaseToken, Result, RowRange,
     ServiceError, WorkerId, pb,
 };
 
@@ -190,6 +190,50 @@ pub struct Register {
     pub protocol_version: u32,
     pub stream_version: u32,
     pub incarnation: Incarnation,
+    /// All that the worker knows to have released.
+    pub marks: Vec<JobMark>,
+}
+
+/// How far a job's rows were released, as a worker has it on its own disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobMark {
+    pub job: JobId,
+    /// The highest branch seen.
+    pub branch: u64,
+    /// One more than the highest row released on it, whatever branch its Z is from; 0 for none.
+    pub next_row: u64,
+}
+
+impl TryFrom<pb::JobMark> for JobMark {
+    type Error = ServiceError;
+    fn try_from(mark: pb::JobMark) -> Result<Self> {
+        Ok(Self { job: JobId::new(mark.job)?, branch: mark.branch, next_row: mark.next_row })
+    }
+}
+
+impl From<JobMark> for pb::JobMark {
+    fn from(mark: JobMark) -> Self {
+        Self { job: mark.job.into(), branch: mark.branch, next_row: mark.next_row }
+    }
+}
+
+/// Asks for fresh Z from a row on.
+#[derive(Clone, Debug)]
+pub struct OpenBranch {
+    pub job: JobId,
+    pub from_row: u64,
+    /// The branch that the caller takes for the current one.
+    pub expected_branch: u64,
+    /// Whose rows before `from_row` are kept; the current branch where not given.
+    pub parent: Option<u64>,
+}
+
+impl TryFrom<pb::OpenBranchRequest> for OpenBranch {
+    type Error = ServiceError;
+    fn try_from(request: pb::OpenBranchRequest) -> Result<Self> {
+        let pb::OpenBranchRequest { job, from_row, expected_branch, parent } = request;
+        Ok(Self { job: JobId::new(job)?, from_row, expected_branch, parent })
+    }
 }
 
 impl TryFrom<pb::RegisterRequest> for Register {
@@ -209,6 +253,7 @@ impl TryFrom<pb::RegisterRequest> for Register {
             protocol_version: request.protocol_version,
             stream_version: request.stream_version,
             incarnation: request.incarnation.as_slice().try_into()?,
+            marks: request.marks.into_iter().map(JobMark::try_from).collect::<Result<_>>()?,
         })
     }
 }
@@ -245,7 +290,8 @@ impl From<CheckpointPiece> for pb::CheckpointPiece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseGrant {
     pub job: JobId,
-    pub branch: u64,
+    /// Whose Z each row has; its last branch is the one to serve.
+    pub lineage: Lineage,
     pub shard: u32,
     pub range: CoordinateRange,
     pub epoch: u64,
@@ -257,12 +303,19 @@ pub struct LeaseGrant {
     pub pieces: Vec<CheckpointPiece>,
 }
 
+impl LeaseGrant {
+    /// The branch to serve.
+    pub fn branch(&self) -> u64 {
+        self.lineage.branch()
+    }
+}
+
 impl TryFrom<pb::LeaseGrant> for LeaseGrant {
     type Error = ServiceError;
     fn try_from(grant: pb::LeaseGrant) -> Result<Self> {
         Ok(Self {
             job: JobId::new(grant.job)?,
-            branch: grant.branch,
+            lineage: grant.lineage.try_into()?,
             shard: grant.shard,
             range: grant.range.try_into()?,
             epoch: grant.epoch,
@@ -280,7 +333,7 @@ impl From<LeaseGrant> for pb::LeaseGrant {
     fn from(grant: LeaseGrant) -> Self {
         Self {
             job: grant.job.into(),
-            branch: grant.branch,
+            lineage: (&grant.lineage).into(),
             shard: grant.shard,
             range: Some(grant.range.into()),
             epoch: grant.epoch,

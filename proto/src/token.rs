@@ -7,7 +7,7 @@ use sha2::Sha256;
 
 use crate::{Commitment, JobId, ServiceError};
 
-const DOMAIN: &[u8] = b"rustle release token v1";
+const DOMAIN: &[u8] = b"rustle release token v2";
 
 /// Makes and checks tokens. New with every start of a coordinator; given to workers with their leases. Secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,6 +17,15 @@ impl fmt::Debug for ReleaseKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ReleaseKey([secret])")
     }
+}
+
+/// Whose token it is and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Of the coordinator that bound the row.
+    pub epoch: u64,
+    /// Milliseconds on that coordinator's own clock, which begins with its epoch and never jumps.
+    pub until_ms: u64,
 }
 
 impl ReleaseKey {
@@ -36,7 +45,14 @@ impl ReleaseKey {
         self.0.to_vec()
     }
 
-    fn mac(&self, job: &JobId, branch: u64, row: u64, commitment: &Commitment) -> Hmac<Sha256> {
+    fn mac(
+        &self,
+        job: &JobId,
+        branch: u64,
+        row: u64,
+        commitment: &Commitment,
+        validity: Validity,
+    ) -> Hmac<Sha256> {
         let mut mac =
             <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(DOMAIN);
@@ -44,17 +60,27 @@ impl ReleaseKey {
         mac.update(job.as_str().as_bytes());
         mac.update(&branch.to_le_bytes());
         mac.update(&row.to_le_bytes());
-        mac.update(&commitment.0);
+        mac.update(&commitment.to_bytes());
+        mac.update(&validity.epoch.to_le_bytes());
+        mac.update(&validity.until_ms.to_le_bytes());
         mac
     }
 
     /// Call only after the binding is durable.
-    pub fn sign(&self, job: &JobId, branch: u64, row: u64, commitment: Commitment) -> ReleaseToken {
-        let tag: [u8; 32] = self.mac(job, branch, row, &commitment).finalize().into_bytes().into();
-        ReleaseToken { commitment, tag }
+    pub fn sign(
+        &self,
+        job: &JobId,
+        branch: u64,
+        row: u64,
+        commitment: Commitment,
+        validity: Validity,
+    ) -> ReleaseToken {
+        let tag = self.mac(job, branch, row, &commitment, validity).finalize().into_bytes().into();
+        ReleaseToken { commitment, validity, tag }
     }
 
-    /// Constant-time check that this key's owner bound the row.
+    /// Constant-time check that this key's owner bound the row. The validity is part of what was signed; whether the
+    /// token is still valid is the caller's to judge.
     pub fn verify(
         &self,
         job: &JobId,
@@ -62,37 +88,48 @@ impl ReleaseKey {
         row: u64,
         token: &ReleaseToken,
     ) -> Result<(), ServiceError> {
-        self.mac(job, branch, row, &token.commitment)
+        self.mac(job, branch, row, &token.commitment, token.validity)
             .verify_slice(&token.tag)
             .map_err(|_| ServiceError::NotBound { job: job.to_string(), branch, row })
     }
 }
 
-/// Opaque to the job: 32 bytes of commitment, 32 bytes of MAC over job, branch, row and commitment.
+/// Opaque to the job: commitment, validity, and a MAC over job, branch, row and both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReleaseToken {
     pub commitment: Commitment,
+    pub validity: Validity,
     tag: [u8; 32],
 }
 
 impl fmt::Debug for ReleaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReleaseToken({:?}, [secret])", self.commitment)
+        write!(f, "ReleaseToken({:?}, {:?}, [secret])", self.commitment, self.validity)
     }
 }
 
 impl ReleaseToken {
+    pub const BYTES: usize = Commitment::BYTES + 8 + 8 + 32;
+
     pub fn to_bytes(&self) -> Vec<u8> {
-        [self.commitment.0, self.tag].concat()
+        let Validity { epoch, until_ms } = self.validity;
+        [&self.commitment.to_bytes()[..], &epoch.to_le_bytes(), &until_ms.to_le_bytes(), &self.tag].concat()
     }
 }
 
 impl TryFrom<&[u8]> for ReleaseToken {
     type Error = ServiceError;
     fn try_from(bytes: &[u8]) -> Result<Self, ServiceError> {
-        let invalid = || ServiceError::invalid("token", format!("{} bytes", bytes.len()), "64 bytes");
-        let (commitment, tag) = bytes.split_at_checked(32).ok_or_else(invalid)?;
-        Ok(Self { commitment: commitment.try_into()?, tag: tag.try_into().map_err(|_| invalid())? })
+        let invalid = || {
+            let allowed = format!("{} bytes", Self::BYTES);
+            ServiceError::invalid("token", format!("{} bytes", bytes.len()), allowed)
+        };
+        let (commitment, rest) = bytes.split_at_checked(Commitment::BYTES).ok_or_else(invalid)?;
+        let (epoch, rest) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
+        let (until_ms, tag) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
+        let validity =
+            Validity { epoch: u64::from_le_bytes(*epoch), until_ms: u64::from_le_bytes(*until_ms) };
+        Ok(Self { commitment: commitment.try_into()?, validity, tag: tag.try_into().map_err(|_| invalid())? })
     }
 }
 
@@ -104,14 +141,20 @@ mod tests {
     fn a_token_is_good_for_its_own_row_alone() {
         let (key, other) = (ReleaseKey::new([1; 32]), ReleaseKey::new([2; 32]));
         let job = JobId::new("a").unwrap();
-        let token = key.sign(&job, 0, 7, Commitment::of_text("step"));
+        let validity = Validity { epoch: 3, until_ms: 1_000 };
+        let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);
         let token = ReleaseToken::try_from(token.to_bytes().as_slice()).unwrap();
-        assert_eq!(key.verify(&job, 0, 7, &token), Ok(()));
+        assert_eq!((key.verify(&job, 0, 7, &token), token.validity), (Ok(()), validity));
         assert!(key.verify(&job, 0, 8, &token).is_err());
         assert!(key.verify(&job, 1, 7, &token).is_err());
         assert!(key.verify(&JobId::new("b").unwrap(), 0, 7, &token).is_err());
         assert!(other.verify(&job, 0, 7, &token).is_err());
-        let forged = ReleaseToken { commitment: Commitment::of_text("other"), ..token };
-        assert!(key.verify(&job, 0, 7, &forged).is_err());
+        let forged = [
+            ReleaseToken { commitment: Commitment::of_text("other"), ..token },
+            ReleaseToken { commitment: Commitment::exact(token.commitment.digest), ..token },
+            ReleaseToken { validity: Validity { epoch: 4, ..validity }, ..token },
+            ReleaseToken { validity: Validity { until_ms: 1_001, ..validity }, ..token },
+        ];
+        assert!(forged.iter().all(|token| key.verify(&job, 0, 7, token).is_err()));
     }
 }

@@ -16,7 +16,7 @@ use node::auth::Role;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, JobId, Result, RowRange, pb};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, Result, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -137,12 +137,27 @@ impl TestCluster {
         commitments: Vec<String>,
         patience: Duration,
     ) -> Result<Vec<Vec<f32>>> {
+        self.fetch_on(client, 0, job, rows, range, commitments, patience)
+    }
+
+    /// On a branch.
+    #[allow(clippy::too_many_arguments)] // all of them are what a fetch is
+    pub fn fetch_on(
+        &self,
+        client: &Client,
+        branch: u64,
+        job: &JobId,
+        rows: std::ops::Range<u64>,
+        range: std::ops::Range<u64>,
+        commitments: Vec<String>,
+        patience: Duration,
+    ) -> Result<Vec<Vec<f32>>> {
         let rows = RowRange::new(rows.start, rows.end)?;
         let range = CoordinateRange::new(range.start, range.end)?;
         let mut out = vec![f32::NAN; (rows.len() * range.len()) as usize];
         let request = FetchRequest {
             job: job.clone(),
-            branch: 0,
+            branch,
             rows,
             range,
             commitments: commitments.iter().map(|text| Commitment::of_text(text)).collect(),
@@ -176,8 +191,19 @@ pub fn expected(
     rows: std::ops::Range<u64>,
     range: std::ops::Range<u64>,
 ) -> Vec<Vec<f32>> {
+    expected_of(job, plan, &Lineage::default(), rows, range)
+}
+
+/// As [`expected`], of a job that was rewound.
+pub fn expected_of(
+    job: &JobId,
+    plan: &Plan,
+    lineage: &Lineage,
+    rows: std::ops::Range<u64>,
+    range: std::ops::Range<u64>,
+) -> Vec<Vec<f32>> {
     let key = JobKey::from_bytes(&KEY).expect("32 bytes");
-    let oracle = Recipe::new(plan, &key, job, 0).expect("a recipe").oracle().expect("an oracle");
+    let oracle = Recipe::of_lineage(plan, &key, job, lineage).expect("a recipe").oracle().expect("an oracle");
     oracle.rows(rows, range).expect("rows of the oracle")
 }
 

@@ -68,11 +68,11 @@ fn a_worker_serves_nothing_without_a_token_of_its_coordinator() {
             worker.fetch_slice(Request::new(request)).await.map(|_| ()).map_err(ServiceError::from)
         })
     };
-    let forged = ask(request(vec![1; 64], epoch)).unwrap_err();
+    let forged = ask(request(vec![1; proto::ReleaseToken::BYTES], epoch)).unwrap_err();
     assert_eq!(forged.kind(), "not_bound", "{forged}");
-    let short = ask(request(vec![1; 63], epoch)).unwrap_err();
+    let short = ask(request(vec![1; proto::ReleaseToken::BYTES - 1], epoch)).unwrap_err();
     assert_eq!(short.kind(), "invalid_argument", "{short}");
-    let stale = ask(request(vec![1; 64], epoch + 1)).unwrap_err();
+    let stale = ask(request(vec![1; proto::ReleaseToken::BYTES], epoch + 1)).unwrap_err();
     assert_eq!(stale.kind(), "fenced", "{stale}");
     assert!(stale.retry_safe());
 }
@@ -128,6 +128,7 @@ fn other_versions_and_plans_are_refused() {
             protocol_version,
             stream_version,
             incarnation: vec![0; 16],
+            marks: vec![],
         };
         cluster.runtime.block_on(async {
             let mut workers =

@@ -110,7 +110,7 @@ fn proxied(tokens: &Tokens, token: &str, range: std::ops::Range<u64>) -> Result<
         branch: 0,
         rows: Some(proto::pb::RowRange { start: 0, end: 1 }),
         range: Some(proto::pb::CoordinateRange { start: range.start, end: range.end }),
-        commitments: vec![proto::Commitment::of_text("step 0").0.to_vec()],
+        commitments: vec![proto::Commitment::of_text("step 0").to_bytes().to_vec()],
         deadline_ms: 10_000,
         element_type: proto::pb::ElementType::F32.into(),
     };

@@ -157,7 +157,8 @@ impl Source for FakeSource {
 }
 
 pub fn tokens(key: &ReleaseKey, rows: RowRange) -> Vec<ReleaseToken> {
-    rows.as_range().map(|row| key.sign(&job(), 0, row, Commitment::of_text("c"))).collect()
+    let validity = proto::Validity { epoch: 1, until_ms: 1 };
+    rows.as_range().map(|row| key.sign(&job(), 0, row, Commitment::of_text("c"), validity)).collect()
 }
 
 /// Neighbouring routes of 1000 coordinates each.

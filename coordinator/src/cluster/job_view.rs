@@ -107,6 +107,7 @@ impl JobView {
             shards_ready: self.shards.iter().filter(|shard| shard.is_ready).count() as u32,
             rows_bound: self.bound.rows_bound,
             next_row: self.bound.next_row,
+            lineage: (&record.lineage).into(),
         }
     }
 }

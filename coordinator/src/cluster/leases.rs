@@ -1,7 +1,7 @@
 //! What a heartbeat changes, and the leases that its answer grants.
 
-use ledger::pieces_for;
-use proto::model::LeaseGrant;
+use ledger::{CheckpointRecord, JobRecord, pieces_for};
+use proto::model::{CheckpointPiece, LeaseGrant};
 use proto::{Incarnation, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -128,12 +128,10 @@ fn first_bytes(commitment: &[u8]) -> String {
 
 fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGrant {
     let record = &view.record;
-    let usable = view.checkpoints.iter().filter(|checkpoint| {
-        checkpoint.branch == record.branch && checkpoint.plan_digest == record.plan_digest
-    });
+    let usable = view.checkpoints.iter().filter(|checkpoint| is_usable(checkpoint, record));
     LeaseGrant {
         job: record.job.clone(),
-        branch: record.branch,
+        lineage: record.lineage.clone(),
         shard: shard.record.shard,
         range: shard.record.range,
         epoch: shard.record.epoch,
@@ -144,4 +142,10 @@ fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGran
         store_url: store_url.to_owned(),
         pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, shard.record.range)).collect(),
     }
+}
+
+/// Whether it is of this plan and holds no row of a branch that the job has left.
+fn is_usable(checkpoint: &CheckpointRecord, record: &JobRecord) -> bool {
+    let continues = |piece: &CheckpointPiece| record.lineage.continues(checkpoint.branch, piece.next_row);
+    checkpoint.plan_digest == record.plan_digest && checkpoint.pieces.iter().all(continues)
 }

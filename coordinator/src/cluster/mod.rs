@@ -5,6 +5,7 @@ mod exclusions;
 mod intended;
 mod job_view;
 mod leases;
+mod marks;
 mod membership;
 mod reports;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ledger::{JobRecord, ShardRecord};
+use proto::model::JobMark;
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
@@ -26,11 +28,18 @@ pub struct Cluster {
     pub members: Membership,
     exclusions: Exclusions,
     jobs: BTreeMap<JobId, JobView>,
+    /// The highest that a worker has told of each job.
+    marks: BTreeMap<JobId, JobMark>,
 }
 
 impl Cluster {
     pub fn new(lease_ttl: Duration) -> Self {
-        Self { members: Membership::new(lease_ttl), exclusions: Exclusions::default(), jobs: BTreeMap::new() }
+        Self {
+            members: Membership::new(lease_ttl),
+            exclusions: Exclusions::default(),
+            jobs: BTreeMap::new(),
+            marks: BTreeMap::new(),
+        }
     }
 
     pub fn job(&self, job: &JobId) -> Result<&JobView> {

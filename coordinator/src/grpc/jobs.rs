@@ -65,6 +65,50 @@ impl Jobs for JobsService {
         answer(async { self.0.checkpoint(&named(job)?).await }.await)
     }
 
+    async fn open_branch(
+        &self,
+        request: Request<pb::OpenBranchRequest>,
+    ) -> Result<Response<pb::Job>, Status> {
+        let request = own(request)?;
+        answer(async { self.0.open_branch(request.try_into()?).await }.await)
+    }
+
+    async fn list_entries(
+        &self,
+        request: Request<pb::ListEntriesRequest>,
+    ) -> Result<Response<pb::ListEntriesResponse>, Status> {
+        answer(self.0.entries(own(request)?).await)
+    }
+
+    async fn get_head(&self, request: Request<pb::GetHeadRequest>) -> Result<Response<pb::Head>, Status> {
+        let job = own(request)?.job;
+        answer(async { self.0.head(named(job)?).await }.await)
+    }
+
+    async fn get_cursor(
+        &self,
+        request: Request<pb::GetCursorRequest>,
+    ) -> Result<Response<pb::Cursor>, Status> {
+        let pb::GetCursorRequest { job, next_row } = own(request)?;
+        answer(async { self.0.job_cursor(named(job)?, next_row).await }.await)
+    }
+
+    async fn check_cursor(
+        &self,
+        request: Request<pb::CheckCursorRequest>,
+    ) -> Result<Response<pb::CursorCheck>, Status> {
+        let pb::CheckCursorRequest { job, cursor } = own(request)?;
+        answer(async { self.0.check_cursor(named(job)?, &cursor).await }.await)
+    }
+
+    async fn resume_job(
+        &self,
+        request: Request<pb::ResumeJobRequest>,
+    ) -> Result<Response<pb::Resumed>, Status> {
+        let pb::ResumeJobRequest { job, cursor, replay } = own(request)?;
+        answer(async { self.0.resume(named(job)?, &cursor, replay).await }.await)
+    }
+
     async fn get_report(
         &self,
         request: Request<pb::GetReportRequest>,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proto::model::JobMark;
 use proto::pb::{self, workers_server::Workers};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
@@ -21,11 +22,15 @@ impl WorkersService {
     fn beat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
         let (worker, incarnation) = process(request.worker, &request.incarnation)?;
         let reports: Result<Vec<_>> = request.leases.into_iter().map(LeaseReport::try_from).collect();
-        let grants = self.0.heartbeat(&worker, incarnation, &reports?)?;
+        let marks: Result<Vec<_>> = request.marks.into_iter().map(JobMark::try_from).collect();
+        let (reports, marks) = (reports?, marks?);
+        let grants = self.0.heartbeat(&worker, incarnation, &reports)?;
+        self.0.take_marks(&worker, marks);
         Ok(pb::HeartbeatResponse {
             coordinator_epoch: self.0.epoch,
             grants: grants.into_iter().map(Into::into).collect(),
             release_key: self.0.releaser.key_for_workers(),
+            coordinator_ms: self.0.releaser.now_ms(),
         })
     }
 

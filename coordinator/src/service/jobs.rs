@@ -3,7 +3,7 @@
 use ledger::{Created, JobRecord, JobState, ShardRecord};
 use plan::Plan;
 use proto::model::CreateJob;
-use proto::{JobId, Result, ServiceError, pb};
+use proto::{JobId, Lineage, Result, RowRange, ServiceError, pb};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -28,6 +28,7 @@ impl Coordinator {
             mechanism: plan.mechanism().name().to_owned(),
             key_commitment: request.key_commitment,
             branch: 0,
+            lineage: Lineage::default(),
             shards,
             layout_epoch: 0,
             state: JobState::Running,
@@ -75,28 +76,31 @@ impl Coordinator {
     /// From the moment the ledger has it, nothing of the job is released; the rest is tidying up.
     pub async fn destroy_job(&self, job: JobId) -> Result<pb::DestroyJobResponse> {
         let record = self.set_state(&job, JobState::Destroyed).await?;
-        let bound = {
+        {
             let mut cluster = self.cluster();
             cluster.replace(record, Vec::new())?;
             let view = cluster.job_mut(&job)?;
             view.checkpoints.clear();
-            view.bound
-        };
+        }
         self.nudge.notify_one();
+        let name = job.clone();
+        let released = self.with_ledger(move |ledger| ledger.released(&name)).await?;
+        let rows_released =
+            released.iter().flat_map(|branch| &branch.released).map(RowRange::len).sum::<u64>();
         let (deleted, left) = self.delete_checkpoints(&job).await;
-        info!(%job, rows_bound = bound.rows_bound, deleted, left, "job destroyed");
+        info!(%job, rows_released, deleted, left, "job destroyed");
         let mut message = format!(
             "job {job} is destroyed: none of its {} released rows can be fetched or recomputed by this cluster any \
              more. Delete the job's key to make that final; as long as it exists, whoever holds it can recompute all \
              of them.",
-            bound.rows_bound
+            rows_released
         );
         if left > 0 {
             message.push_str(&format!(
                 " {left} checkpoints could not be deleted: destroy the job again, or delete them by hand."
             ));
         }
-        Ok(pb::DestroyJobResponse { rows_released: bound.rows_bound, checkpoints_deleted: deleted, message })
+        Ok(pb::DestroyJobResponse { rows_released, checkpoints_deleted: deleted, message })
     }
 
     async fn set_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {

@@ -34,7 +34,8 @@ impl Coordinator {
         Releaser::check(&bind)?;
         let (job, branch, rows) = (bind.job.clone(), bind.branch, bind.rows);
         let releaser = self.releaser.clone();
-        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind)).await?;
+        let mark = self.cluster().mark_to_check(&job)?;
+        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, mark.as_ref())).await?;
         counter!(ROWS_BOUND).increment(released.newly);
         // A job destroyed in this moment is no longer in memory as running; its ledger entry is what counts.
         if let Ok(view) = self.cluster().job_mut(&job) {

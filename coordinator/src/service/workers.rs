@@ -1,9 +1,9 @@
 //! Membership and leases.
 
-use proto::model::{LeaseGrant, Register};
+use proto::model::{JobMark, LeaseGrant, Register};
 use proto::{Incarnation, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
@@ -11,7 +11,9 @@ use crate::coordinator::Coordinator;
 impl Coordinator {
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
         check_versions(&request)?;
-        let Register { worker, endpoint, local, incarnation, .. } = request;
+        let Register { worker, endpoint, local, incarnation, marks, .. } = request;
+        // Before its leases count as heard of: nothing is bound while what it knows is not.
+        self.take_marks(&worker, marks);
         self.cluster().members.register(Instant::now(), &worker, endpoint.clone(), local, incarnation)?;
         info!(%worker, endpoint, "worker registered");
         self.nudge.notify_one();
@@ -36,6 +38,17 @@ impl Coordinator {
             self.nudge.notify_one();
         }
         Ok(cluster.grants(worker, incarnation, self.store_url()))
+    }
+
+    /// What a worker has on its own disk of what it released.
+    pub fn take_marks(&self, worker: &WorkerId, marks: Vec<JobMark>) {
+        let mut cluster = self.cluster();
+        for mark in marks {
+            let (job, branch, next_row) = (mark.job.clone(), mark.branch, mark.next_row);
+            if cluster.take_mark(mark) {
+                error!(%worker, %job, branch, next_row, "this worker has released more than the ledger knows");
+            }
+        }
     }
 
     pub fn deregister(&self, worker: &WorkerId, incarnation: Incarnation) {

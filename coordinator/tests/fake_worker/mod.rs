@@ -85,6 +85,7 @@ impl FakeWorker {
             protocol_version: PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,
             incarnation: self.incarnation.to_vec(),
+            marks: vec![],
         }
     }
 
@@ -98,7 +99,7 @@ impl FakeWorker {
             ..pb::LeaseStatus::default()
         });
         let (worker, incarnation) = (self.name.clone(), self.incarnation.to_vec());
-        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect() }
+        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect(), marks: vec![] }
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
@@ -139,7 +140,7 @@ impl FakeWorker {
         let lease = self.lease(&request.job, request.shard, request.lease_epoch)?;
         let header = ShardHeader {
             job: request.job,
-            branch: lease.branch,
+            branch: lease.branch(),
             plan_digest: lease.plan_digest,
             key_commitment: lease.key_commitment,
             stream_version: plan::STREAM_VERSION,

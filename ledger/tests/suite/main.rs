@@ -3,14 +3,18 @@
 
 mod against_model;
 mod binding;
+mod branches;
+mod chain;
 mod checkpoint_list;
 mod checkpoint_objects;
+mod cursor;
 mod damage;
 mod jobs;
+mod migration;
 mod shards;
 
 use ledger::{JobRecord, JobState, Ledger, ShardRecord};
-use proto::{Commitment, CoordinateRange, JobId, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
 
 pub(crate) const ITERATIONS: u64 = 100;
 
@@ -40,6 +44,7 @@ pub(crate) fn job(name: &str) -> JobRecord {
         mechanism: "blt".to_owned(),
         key_commitment: [2; 32],
         branch: 0,
+        lineage: Lineage::default(),
         shards: 2,
         layout_epoch: 0,
         state: JobState::Running,

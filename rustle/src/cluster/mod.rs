@@ -188,6 +188,8 @@ impl LocalCluster {
             vec!["worker".to_owned(), "--coordinator".into(), self.url(), "--name".into(), name.clone()];
         flags.extend(["--threads".into(), self.options.threads_per_worker.to_string()]);
         flags.extend(["--key-fd".into(), "0".into()]);
+        let state_dir = self.options.dir.join("workers").join(&name);
+        flags.extend(["--state-dir".into(), state_dir.display().to_string()]);
         if self.options.unix {
             flags.extend(["--listen".into(), format!("unix:{}", socket(&self.options.dir, &name)?)]);
         }

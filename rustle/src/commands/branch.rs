@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use noise_kernel::{BranchKey, Rounds};
+use noise_kernel::{Rounds, RowKeys};
 use plan::{Coefficients, Plan};
+use proto::Lineage;
 
 use crate::key_file;
 use crate::output::bad_use;
@@ -27,12 +28,16 @@ pub struct BranchArgs {
     /// The branch's number
     #[arg(long, default_value_t = 0)]
     pub branch: u64,
+    /// Of a job that was rewound: the branch that each row's Z is from, such as 0..120=0,120..=1, as `rustle job show`
+    /// prints it
+    #[arg(long, conflicts_with = "branch")]
+    pub lineage: Option<Lineage>,
 }
 
-/// A plan with the key of one branch.
+/// A plan with the keys of one branch's rows.
 pub struct Branch {
     pub plan: Plan,
-    pub key: BranchKey,
+    pub keys: RowKeys,
     pub rounds: Rounds,
     pub coefficients: Arc<Coefficients>,
 }
@@ -41,10 +46,11 @@ impl BranchArgs {
     /// Errors: a plan or a key file that can't be used.
     pub fn open(&self) -> anyhow::Result<Branch> {
         let plan = Plan::from_path(&self.plan)?;
-        let key = key_file::read(&self.key_file)?.branch(&self.job, self.branch, &plan.digest())?;
+        let lineage = self.lineage.clone().unwrap_or_else(|| Lineage::of_branch(self.branch));
+        let keys = key_file::read(&self.key_file)?.row_keys(&self.job, &lineage.pairs(), &plan.digest())?;
         let rounds = if plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
         let coefficients = Arc::new(plan.coefficients());
-        Ok(Branch { plan, key, rounds, coefficients })
+        Ok(Branch { plan, keys, rounds, coefficients })
     }
 }
 

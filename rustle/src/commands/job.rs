@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use client::Client;
 use plan::Plan;
-use proto::{JobId, pb};
+use proto::{JobId, Lineage, pb};
 
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::key_file;
 use crate::output::{Answer, Format};
+
+mod history;
 
 #[derive(Args, Clone, Debug)]
 pub struct JobArgs {
@@ -60,6 +62,42 @@ pub enum JobCommand {
     },
     /// Write a checkpoint of every shard now
     Checkpoint(JobArgs),
+    /// Go back to a row: rows from there on get fresh noise on a new branch
+    Rewind {
+        #[command(flatten)]
+        job: JobArgs,
+        /// The first row with fresh noise
+        #[arg(long, value_name = "T")]
+        to_row: u64,
+        /// Refuse unless this is the job's current branch; asked for where not given
+        #[arg(long, value_name = "B")]
+        expected_branch: Option<u64>,
+    },
+    /// The chain of the job's durable events
+    Ledger(JobArgs),
+    /// The newest entry of that chain: kept elsewhere, it finds a ledger that was rolled back
+    Head(JobArgs),
+    /// The job's place, for a training checkpoint
+    Cursor {
+        #[command(flatten)]
+        job: JobArgs,
+        /// The next row of the training; the ledger's where not given
+        #[arg(long, value_name = "T")]
+        next_row: Option<u64>,
+    },
+    /// Go on at a cursor: on its branch where nothing was bound behind it, else on a new one
+    Resume {
+        #[command(flatten)]
+        job: JobArgs,
+        #[arg(long)]
+        cursor: String,
+        /// The rows behind the cursor come again, under the same exact commitments
+        #[arg(long)]
+        replay: bool,
+        /// Only say what would be done
+        #[arg(long)]
+        check: bool,
+    },
     /// What was released and what it has cost, as JSON
     Report {
         #[command(flatten)]
@@ -88,6 +126,23 @@ impl JobCommand {
                 }
                 Self::Checkpoint(args) => {
                     checkpointed(client(&args).await?.jobs().checkpoint(&args.job).await?).print(format)?;
+                }
+                Self::Rewind { job, to_row, expected_branch } => {
+                    show(&history::rewind(&job, to_row, expected_branch).await?).print(format)?;
+                }
+                Self::Ledger(args) => history::ledger(&args, format).await?,
+                Self::Head(args) => history::head(&args).await?.print(format)?,
+                Self::Cursor { job, next_row } => history::cursor(&job, next_row).await?.print(format)?,
+                Self::Resume { job, cursor, check: true, .. } => {
+                    history::check(&job, &cursor).await?.print(format)?;
+                }
+                Self::Resume { job, cursor, replay, .. } => {
+                    let resumed = history::resume(&job, &cursor, replay).await?;
+                    let job = resumed.job.unwrap_or_default();
+                    show(&job)
+                        .with("resume_row", resumed.next_row)
+                        .with("opened_branch", resumed.opened_branch)
+                        .print(format)?;
                 }
                 Self::Report { job, delta } => {
                     println!("{}", client(&job).await?.jobs().report(&job.job, delta).await?);
@@ -124,10 +179,15 @@ fn show(job: &pb::Job) -> Answer {
         .with("dimension", job.dimension)
         .with("iterations", job.iterations)
         .with("branch", job.branch)
+        .with("lineage", lineage(job))
         .with("shards", job.shards)
         .with("shards_ready", job.shards_ready)
         .with("rows_bound", job.rows_bound)
         .with("next_row", job.next_row)
+}
+
+fn lineage(job: &pb::Job) -> String {
+    Lineage::try_from(job.lineage.clone()).map(|lineage| lineage.to_string()).unwrap_or_default()
 }
 
 fn state(job: &pb::Job) -> String {

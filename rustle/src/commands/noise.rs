@@ -56,7 +56,8 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     within("--range", &range, dimension, "the dimension")?;
     let steps = args.steps.0.clone();
     within("--steps", &steps, branch.plan.iterations(), "the plan's iterations")?;
-    let stream = Stream::new(&branch.key, branch.rounds).with_backend(args.backend).map_err(bad_use)?;
+    let stream = Stream::of_rows(&branch.keys, &branch.coefficients, branch.rounds);
+    let stream = stream.with_backend(args.backend).map_err(bad_use)?;
     let streams = if args.iid { branch.plan.streams(steps.clone()) } else { steps.clone() };
     let (rows, coordinates) = (streams.end - streams.start, range.end - range.start);
     let threads = args.threads.map_or(0, usize::from);

@@ -50,7 +50,7 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mut file = NpyReader::open(&args.file)?;
     file.seek_row(row_of(args, &file)?)?;
     let oracle = Oracle::new(
-        branch.key.clone(),
+        branch.keys.clone(),
         branch.rounds,
         branch.coefficients.clone(),
         plan.iterations(),

@@ -231,7 +231,7 @@ impl Demo {
             branch: 0,
             rows: RowRange::new(step.index, step.index + 1)?,
             range: CoordinateRange::new(0, PARAMETERS as u64)?,
-            commitments: vec![Commitment(commitment.into())],
+            commitments: vec![Commitment::declared(commitment.into())],
             deadline: (Instant::now() + ROW_DEADLINE).into(),
         })
     }

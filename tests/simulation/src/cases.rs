@@ -83,6 +83,7 @@ impl Case {
             mechanism: self.plan.mechanism().name().to_owned(),
             key_commitment: key().commitment(),
             branch: 0,
+            lineage: proto::Lineage::default(),
             shards: 1,
             layout_epoch: 0,
             state: JobState::Running,

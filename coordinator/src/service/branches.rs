@@ -1,0 +1,110 @@
+//! Going back: branches, and cursors that say where a training job stood.
+
+use ledger::{CursorState, JobCursor};
+use plan::{Layout, Plan};
+use proto::model::OpenBranch;
+use proto::{JobId, Result, ServiceError, pb};
+use tracing::info;
+
+use crate::coordinator::Coordinator;
+use crate::release::not_behind;
+
+/// Entries in one answer: some megabytes where each binds many rows.
+const MOST_ENTRIES: usize = 256;
+
+impl Coordinator {
+    /// From the moment the ledger has it, nothing is bound on the branch before, and no worker serves it once it has
+    /// heard.
+    pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
+        let _change = self.changes.lock().await;
+        let (job, mark) = (request.job.clone(), self.cluster().mark(&request.job));
+        let asked = job.clone();
+        let (opened, bound) = self
+            .with_ledger(move |ledger| {
+                mark.map_or(Ok(()), |mark| not_behind(ledger, &mark))?;
+                let opened = ledger.open_branch(&request)?;
+                let bound = ledger.binding_summary(&asked, opened.job.branch)?;
+                Ok((opened, bound))
+            })
+            .await?;
+        if opened.newly {
+            let lineage = &opened.job.lineage;
+            info!(%job, branch = opened.job.branch, from_row = lineage.from_row(), "branch opened");
+            self.cluster().branch_opened(opened, bound)?;
+            self.nudge.notify_one();
+        }
+        self.job_message(&job)
+    }
+
+    pub async fn entries(&self, request: pb::ListEntriesRequest) -> Result<pb::ListEntriesResponse> {
+        let job = JobId::new(request.job)?;
+        let most = match request.most {
+            0 => MOST_ENTRIES,
+            most => MOST_ENTRIES.min(most as usize),
+        };
+        let entries = self.with_ledger(move |ledger| ledger.entries(&job, request.first, most)).await?;
+        let entry = |entry: ledger::Entry| pb::Entry {
+            index: entry.index,
+            previous: entry.previous.to_vec(),
+            hash: entry.hash.to_vec(),
+            event: entry.event,
+        };
+        Ok(pb::ListEntriesResponse { entries: entries.into_iter().map(entry).collect() })
+    }
+
+    pub async fn head(&self, job: JobId) -> Result<pb::Head> {
+        let name = job.to_string();
+        let head = self.with_ledger(move |ledger| ledger.head(&job)).await?;
+        Ok(pb::Head { job: name, entries: head.entries, hash: head.hash.to_vec() })
+    }
+
+    pub async fn job_cursor(&self, job: JobId, next_row: Option<u64>) -> Result<pb::Cursor> {
+        let layout = self.layout_digest(&job)?;
+        let cursor = self.with_ledger(move |ledger| ledger.cursor(&job, layout, next_row)).await?;
+        Ok(pb::Cursor { cursor: cursor.to_bytes() })
+    }
+
+    pub async fn check_cursor(&self, job: JobId, cursor: &[u8]) -> Result<pb::CursorCheck> {
+        let cursor = JobCursor::from_bytes(cursor)?;
+        let state = self.cursor_state(&job, &cursor).await?;
+        Ok(pb::CursorCheck {
+            branch: cursor.branch,
+            next_row: cursor.next_row,
+            current_branch: state.current_branch,
+            rows_beyond: state.rows_beyond,
+            replayable: state.replayable,
+            continues: state.continues(&cursor),
+        })
+    }
+
+    /// `replay`: the rows beyond the cursor come again, under the same exact commitments.
+    pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
+        let cursor = JobCursor::from_bytes(cursor)?;
+        let state = self.cursor_state(&job, &cursor).await?;
+        let replays = replay && state.replayable && state.current_branch == cursor.branch;
+        let (job, opened_branch) = if state.continues(&cursor) || replays || state.resumed_already {
+            (self.job_message(&job)?, false)
+        } else {
+            let (from_row, parent) = (cursor.next_row, Some(cursor.branch));
+            let request = OpenBranch { job, from_row, expected_branch: state.current_branch, parent };
+            (self.open_branch(request).await?, true)
+        };
+        Ok(pb::Resumed { job: Some(job), next_row: cursor.next_row, opened_branch })
+    }
+
+    async fn cursor_state(&self, job: &JobId, cursor: &JobCursor) -> Result<CursorState> {
+        let (layout, job, cursor) = (self.layout_digest(job)?, job.clone(), cursor.clone());
+        self.with_ledger(move |ledger| ledger.check_cursor(&job, layout, &cursor)).await
+    }
+
+    /// Of the plan's layout; of the dimension alone where the plan has none.
+    fn layout_digest(&self, job: &JobId) -> Result<[u8; 32]> {
+        let cluster = self.cluster();
+        let record = &cluster.job(job)?.record;
+        let plan = Plan::from_toml_str(&record.plan_toml).map_err(ServiceError::internal)?;
+        if let Some(layout) = plan.layout() {
+            return Ok(layout.digest());
+        }
+        Ok(Layout::dimension_only(record.dimension).map_err(ServiceError::internal)?.digest())
+    }
+}

@@ -1,0 +1,187 @@
+//! The chain of events: what happened, in order, and nothing that can be changed unseen.
+
+use ledger::{BoundRow, CheckpointRecord, Event, JobState, Ledger, LedgerError};
+use proto::model::{CheckpointPiece, OpenBranch};
+use redb::{Database, ReadableTable, TableDefinition};
+use sha2::{Digest, Sha256};
+
+use crate::{Place, commitment, id, range, rows};
+
+/// Every kind of event.
+fn eventful(ledger: &Ledger) {
+    let job = id("j");
+    ledger.bind(&job, 0, rows(0, 3), &[commitment("a"), commitment("b"), commitment("c")]).unwrap();
+    ledger.bind(&job, 0, rows(2, 5), &[commitment("c"), commitment("d"), commitment("e")]).unwrap();
+    ledger.set_owners(&job, &[(0, Some(proto::WorkerId::new("w").unwrap()))]).unwrap();
+    let piece = |id: u64| CheckpointPiece {
+        object: format!("j/{id}/0-2000.shard"),
+        range: range(0, 2000),
+        next_row: 4,
+        sha256: [7; 32],
+    };
+    let checkpoint = |id| CheckpointRecord {
+        job: job.clone(),
+        id,
+        branch: 0,
+        plan_digest: [1; 32],
+        next_row: 4,
+        bytes: 10,
+        pieces: vec![piece(id)],
+    };
+    ledger.add_checkpoint(&checkpoint(7)).unwrap();
+    ledger.add_checkpoint(&checkpoint(8)).unwrap();
+    ledger.remove_checkpoint(&job, 7).unwrap();
+    let rewind = OpenBranch { job: job.clone(), from_row: 2, expected_branch: 0, parent: None };
+    ledger.open_branch(&rewind).unwrap();
+    ledger.replace_shards(&job, &[range(0, 2000)]).unwrap();
+    ledger.set_job_state(&job, JobState::Finished).unwrap();
+    ledger.set_job_state(&job, JobState::Destroyed).unwrap();
+}
+
+#[test]
+fn every_event_is_in_the_chain_and_anyone_can_check_it() {
+    let place = Place::new();
+    let ledger = place.with_job();
+    eventful(&ledger);
+    let head = ledger.head(&id("j")).unwrap();
+    drop(ledger);
+    let ledger = place.open();
+    assert_eq!(ledger.head(&id("j")).unwrap(), head);
+    let entries = ledger.entries(&id("j"), 0, 1000).unwrap();
+    let mut hash: [u8; 32] = Sha256::digest("j").into();
+    for (index, entry) in (0u64..).zip(&entries) {
+        assert_eq!((entry.index, entry.previous), (index, hash));
+        hash = Sha256::new()
+            .chain_update("rustle ledger entry v1")
+            .chain_update(hash)
+            .chain_update(index.to_le_bytes())
+            .chain_update(&entry.event)
+            .finalize()
+            .into();
+        assert_eq!(entry.hash, hash);
+    }
+    assert_eq!((head.entries, head.hash), (entries.len() as u64, hash));
+    let events: Vec<Event> =
+        entries.iter().map(|entry| serde_json::from_str(&entry.event).unwrap()).collect();
+    let row = |row, text: &str| BoundRow { row, commitment: commitment(text) };
+    assert!(matches!(events[0], Event::Created { dimension: 2000, .. }));
+    assert_eq!(events[1], Event::Bound { branch: 0, rows: vec![row(0, "a"), row(1, "b"), row(2, "c")] });
+    assert_eq!(events[2], Event::Bound { branch: 0, rows: vec![row(3, "d"), row(4, "e")] });
+    assert!(matches!(&events[3], Event::Leased { shards } if shards.len() == 1));
+    assert!(matches!(
+        events[4..7],
+        [
+            Event::CheckpointAdded { id: 7, .. },
+            Event::CheckpointAdded { id: 8, .. },
+            Event::CheckpointRemoved { id: 7 }
+        ]
+    ));
+    assert!(matches!(events[7], Event::BranchOpened { branch: 1, parent: 0, from_row: 2, .. }));
+    assert!(matches!(events[8], Event::Resharded { layout_epoch: 1, .. }));
+    assert_eq!(events[9], Event::StateChanged { state: JobState::Finished });
+    assert_eq!(events[10], Event::StateChanged { state: JobState::Destroyed });
+    assert_eq!(events.len(), 11);
+    // A page begins where the one before ended.
+    assert_eq!(ledger.entries(&id("j"), 4, 3).unwrap(), entries[4..7]);
+    assert_eq!(ledger.entries(&id("j"), 11, 3).unwrap(), []);
+    assert_eq!(ledger.entries(&id("j"), 99, 3).unwrap(), []);
+}
+
+#[test]
+fn what_changes_nothing_adds_nothing() {
+    let place = Place::new();
+    let ledger = place.with_job();
+    let bind = |text: &str| ledger.bind(&id("j"), 0, rows(0, 1), &[commitment(text)]);
+    bind("a").unwrap();
+    let head = ledger.head(&id("j")).unwrap();
+    bind("a").unwrap();
+    bind("b").unwrap_err();
+    ledger.create_job(&crate::job("j"), &crate::two_shards()).unwrap();
+    ledger.set_job_state(&id("j"), JobState::Running).unwrap();
+    assert_eq!(ledger.head(&id("j")).unwrap(), head);
+}
+
+const BINDINGS: TableDefinition<(&str, u64, u64), [u8; 33]> = TableDefinition::new("commitments");
+const CURSORS: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("cursors");
+const BRANCHES: TableDefinition<(&str, u64), (u64, u64)> = TableDefinition::new("branches");
+const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
+const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");
+const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
+const PLANS: TableDefinition<&str, &str> = TableDefinition::new("plans");
+const SHARDS: TableDefinition<(&str, u32), &[u8]> = TableDefinition::new("shards");
+const CHECKPOINTS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("checkpoints");
+
+type Change = fn(&redb::WriteTransaction);
+
+/// Someone edits the file with a tool that keeps its checksums right.
+#[test]
+fn an_edited_record_is_found_whichever_it_is() {
+    let edits: [(&str, Change); 12] = [
+        ("a commitment", |t| {
+            t.open_table(BINDINGS).unwrap().insert(("j", 0, 1), [1; 33]).unwrap();
+        }),
+        ("a binding taken out", |t| {
+            t.open_table(BINDINGS).unwrap().remove(("j", 0, 4)).unwrap();
+        }),
+        ("a binding and its count taken out", |t| {
+            t.open_table(BINDINGS).unwrap().retain(|_, _| false).unwrap();
+            t.open_table(CURSORS).unwrap().retain(|_, _| false).unwrap();
+        }),
+        ("a count", |t| {
+            t.open_table(CURSORS).unwrap().insert(("j", 0), (5, 4, [0; 32])).unwrap();
+        }),
+        ("a branch", |t| {
+            t.open_table(BRANCHES).unwrap().insert(("j", 1), (0, 3)).unwrap();
+        }),
+        ("the last entry taken out", |t| {
+            t.open_table(ENTRIES).unwrap().pop_last().unwrap();
+        }),
+        ("the last entry and the head", |t| {
+            let mut entries = t.open_table(ENTRIES).unwrap();
+            entries.pop_last().unwrap();
+            let (index, hash) = {
+                let (key, stored) = entries.last().unwrap().unwrap();
+                (key.value().1, stored.value()[..32].try_into().unwrap())
+            };
+            t.open_table(HEADS).unwrap().insert("j", (index + 1, hash)).unwrap();
+        }),
+        ("an entry in the middle", |t| {
+            let mut entries = t.open_table(ENTRIES).unwrap();
+            let stored = entries.get(("j", 1)).unwrap().unwrap().value().to_vec();
+            let (hash, event) = stored.split_at(32);
+            let event = std::str::from_utf8(event).unwrap().replace("[0,", "[9,");
+            entries.insert(("j", 1), [hash, event.as_bytes()].concat().as_slice()).unwrap();
+        }),
+        ("a job's state", |t| {
+            let mut jobs = t.open_table(JOBS).unwrap();
+            let text = String::from_utf8(jobs.get("j").unwrap().unwrap().value().to_vec()).unwrap();
+            jobs.insert("j", text.replace("destroyed", "running").as_bytes()).unwrap();
+        }),
+        ("a plan", |t| {
+            t.open_table(PLANS).unwrap().insert("j", "mechanism = \"tree\"\n").unwrap();
+        }),
+        ("an epoch", |t| {
+            let mut shards = t.open_table(SHARDS).unwrap();
+            let text = String::from_utf8(shards.get(("j", 0)).unwrap().unwrap().value().to_vec()).unwrap();
+            let edited = text.replace("\"epoch\":", "\"epoch\":1");
+            shards.insert(("j", 0), edited.as_bytes()).unwrap();
+        }),
+        ("a checkpoint", |t| {
+            t.open_table(CHECKPOINTS).unwrap().pop_last().unwrap();
+        }),
+    ];
+    let place = Place::new();
+    eventful(&place.with_job());
+    let whole = std::fs::read(place.path()).unwrap();
+    for (what, edit) in edits {
+        std::fs::write(place.path(), &whole).unwrap();
+        {
+            let db = Database::open(place.path()).unwrap();
+            let transaction = db.begin_write().unwrap();
+            edit(&transaction);
+            transaction.commit().unwrap();
+        }
+        let error = Ledger::open(&place.path()).err().unwrap_or_else(|| panic!("{what} was not found"));
+        assert!(matches!(error, LedgerError::Damaged { .. }), "{what}: {error}");
+    }
+}

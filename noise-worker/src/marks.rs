@@ -1,0 +1,368 @@
+//! The worker's own record of what it has released: a guard that does not trust the coordinator's ledger.
+//!
+//! `released.log` is only ever added to. Each line is a hash and a JSON object; the hash covers the object and the hash
+//! of the line before. A line is on disk before the first byte of its row leaves. A last line that is cut was never
+//! acted on, and is dropped; any other fault refuses the file. Rows under another commitment, branches below the
+//! highest seen and coordinators of an earlier epoch are refused.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use anyhow::{Context, bail, ensure};
+use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// A row, the branch whose Z it has, and what it is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    pub branch: u64,
+    pub row: u64,
+    pub commitment: Commitment,
+}
+
+/// One line of the log.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Line {
+    Epoch(u64),
+    Branch { job: JobId, branch: u64 },
+    Row { job: JobId, branch: u64, row: u64, commitment: String },
+}
+
+#[derive(Default)]
+struct OfJob {
+    branch: u64,
+    rows: BTreeMap<(u64, u64), [u8; Commitment::BYTES]>,
+    /// The mark that the coordinator has been told.
+    told: Option<u64>,
+}
+
+impl OfJob {
+    fn next_row(&self) -> u64 {
+        let own = self.rows.range((self.branch, 0)..=(self.branch, u64::MAX)).next_back();
+        own.map_or(0, |((_, row), _)| row + 1)
+    }
+
+    fn mark(&self, job: &JobId) -> JobMark {
+        JobMark { job: job.clone(), branch: self.branch, next_row: self.next_row() }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    epoch: u64,
+    jobs: HashMap<JobId, OfJob>,
+    /// None where the worker was given no folder: then the record lives as long as the process.
+    log: Option<File>,
+    head: [u8; 32],
+    /// A write failed: what is on disk is not known, and nothing more is released.
+    failed: Option<String>,
+}
+
+pub struct Marks(Mutex<State>);
+
+fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(b"rustle mark v1").chain_update(head).chain_update(json).finalize().into()
+}
+
+impl Marks {
+    /// Reads the record in `folder`, or begins one. Error: it is damaged, or another worker's.
+    pub fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
+        let mut state = State::default();
+        if let Some(folder) = folder {
+            let path = folder.join("released.log");
+            state.read(folder, &path).with_context(|| format!("the record {}", path.display()))?;
+        }
+        Ok(Self(Mutex::new(state)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether these rows may be released as far as this worker knows. Nothing is written.
+    pub fn check(&self, job: &JobId, branch: u64, rows: &[Released]) -> Result<()> {
+        self.state().check(job, branch, rows)
+    }
+
+    /// Notes rows as released; on disk when it returns. Checked again: two requests may meet.
+    pub async fn note(self: Arc<Self>, job: JobId, branch: u64, rows: Vec<Released>) -> Result<()> {
+        if self.state().knows(&job, branch, &rows) {
+            return Ok(());
+        }
+        self.blocking(move |state| {
+            state.check(&job, branch, &rows)?;
+            let mut lines = state.branch_line(&job, branch);
+            lines.extend(rows.iter().filter(|row| !state.has(&job, row)).map(|row| Line::Row {
+                job: job.clone(),
+                branch: row.branch,
+                row: row.row,
+                commitment: hex::encode(row.commitment.to_bytes()),
+            }));
+            state.add(lines)
+        })
+        .await
+    }
+
+    /// Takes the epoch for the highest. Error: a higher one was seen before.
+    pub async fn see_epoch(self: &Arc<Self>, epoch: u64) -> Result<()> {
+        self.see(epoch, Vec::new()).await
+    }
+
+    /// The epoch and the branches that a coordinator grants. Error: higher ones were seen before.
+    pub async fn see(self: &Arc<Self>, epoch: u64, branches: Vec<(JobId, u64)>) -> Result<()> {
+        {
+            let state = self.state();
+            let known = |(job, branch): &(JobId, u64)| match state.jobs.get(job) {
+                Some(of_job) => of_job.branch == *branch,
+                None => *branch == 0,
+            };
+            if state.failed.is_none() && epoch == state.epoch && branches.iter().all(known) {
+                return Ok(());
+            }
+        }
+        self.clone()
+            .blocking(move |state| {
+                if epoch < state.epoch {
+                    return Err(ServiceError::StaleEpoch { presented: epoch, current: state.epoch });
+                }
+                let mut lines = Vec::new();
+                if epoch > state.epoch {
+                    lines.push(Line::Epoch(epoch));
+                }
+                for (job, branch) in &branches {
+                    // A lower one is the coordinator's to notice, by the mark it was told; its tokens are refused.
+                    lines.extend(state.branch_line(job, *branch));
+                }
+                state.add(lines)
+            })
+            .await
+    }
+
+    async fn blocking(
+        self: Arc<Self>,
+        run: impl FnOnce(&mut State) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let done = node::blocking::run(move || run(&mut self.state())).await;
+        done.map_err(ServiceError::internal)?
+    }
+
+    /// Of every job.
+    pub fn all(&self) -> Vec<JobMark> {
+        self.state().jobs.iter().map(|(job, of_job)| of_job.mark(job)).collect()
+    }
+
+    /// Those that the coordinator has not been told.
+    pub fn risen(&self) -> Vec<JobMark> {
+        let state = self.state();
+        let risen = |of_job: &OfJob| of_job.told != Some(of_job.next_row());
+        state.jobs.iter().filter(|(_, of_job)| risen(of_job)).map(|(job, of_job)| of_job.mark(job)).collect()
+    }
+
+    /// The coordinator has answered to these.
+    pub fn told(&self, marks: &[JobMark]) {
+        let mut state = self.state();
+        for mark in marks {
+            if let Some(of_job) = state.jobs.get_mut(&mark.job)
+                && of_job.branch == mark.branch
+            {
+                of_job.told = Some(mark.next_row);
+            }
+        }
+    }
+}
+
+impl State {
+    fn check(&self, job: &JobId, branch: u64, rows: &[Released]) -> Result<()> {
+        if let Some(reason) = &self.failed {
+            return Err(ServiceError::Store { reason: reason.clone() });
+        }
+        let Some(of_job) = self.jobs.get(job) else { return Ok(()) };
+        if branch < of_job.branch {
+            let (job, current) = (job.to_string(), of_job.branch);
+            return Err(ServiceError::BranchSuperseded { job, branch, current, from_row: 0 });
+        }
+        let differs = |row: &&Released| {
+            let before = of_job.rows.get(&(row.branch, row.row));
+            before.is_some_and(|before| *before != row.commitment.to_bytes())
+        };
+        match rows.iter().find(differs) {
+            Some(&Released { branch, row, .. }) => {
+                Err(ServiceError::AlreadyBound { job: job.to_string(), branch, row })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn has(&self, job: &JobId, row: &Released) -> bool {
+        self.jobs.get(job).is_some_and(|of_job| of_job.rows.contains_key(&(row.branch, row.row)))
+    }
+
+    /// Whether there is nothing to write.
+    fn knows(&self, job: &JobId, branch: u64, rows: &[Released]) -> bool {
+        self.check(job, branch, rows).is_ok()
+            && self.jobs.get(job).is_some_and(|of_job| of_job.branch == branch)
+            && rows.iter().all(|row| self.has(job, row))
+    }
+
+    fn branch_line(&self, job: &JobId, branch: u64) -> Vec<Line> {
+        let highest = self.jobs.get(job).map_or(0, |of_job| of_job.branch);
+        let line = (branch > highest).then(|| Line::Branch { job: job.clone(), branch });
+        line.into_iter().collect()
+    }
+
+    /// Writes the lines in one piece, waits for the disk, then takes them in.
+    fn add(&mut self, lines: Vec<Line>) -> Result<()> {
+        if let Some(reason) = &self.failed {
+            return Err(ServiceError::Store { reason: reason.clone() });
+        }
+        let (mut text, mut head) = (String::new(), self.head);
+        for line in &lines {
+            let json = serde_json::to_string(line).map_err(ServiceError::internal)?;
+            head = chained(&head, json.as_bytes());
+            text.push_str(&format!("{} {json}\n", hex::encode(head)));
+        }
+        if let (Some(log), false) = (&mut self.log, text.is_empty()) {
+            let written = log.write_all(text.as_bytes()).and_then(|()| log.sync_data());
+            if let Err(error) = written {
+                let reason = format!("this worker's record of released rows can't be written: {error}");
+                tracing::error!(%reason, "nothing more is released");
+                self.failed = Some(reason.clone());
+                return Err(ServiceError::Store { reason });
+            }
+        }
+        self.head = head;
+        lines.into_iter().try_for_each(|line| self.take(line).map_err(ServiceError::internal))
+    }
+
+    fn take(&mut self, line: Line) -> Result<(), &'static str> {
+        match line {
+            Line::Epoch(epoch) => self.epoch = self.epoch.max(epoch),
+            Line::Branch { job, branch } => {
+                let of_job = self.jobs.entry(job).or_default();
+                of_job.branch = of_job.branch.max(branch);
+                of_job.told = None;
+            }
+            Line::Row { job, branch, row, commitment } => {
+                let mut bytes = [0; Commitment::BYTES];
+                hex::decode_to_slice(commitment, &mut bytes).map_err(|_| "a commitment is 66 hex digits")?;
+                self.jobs.entry(job).or_default().rows.insert((branch, row), bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, folder: &Path, path: &Path) -> anyhow::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let is_new = !path.try_exists()?;
+        let mut log = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        match log.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!("is held by another worker; allowed: a folder of its own"),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        if is_new {
+            log.sync_all()?;
+            File::open(folder)?.sync_all()?;
+        }
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            self.read_line(line).with_context(|| {
+                let number = number + 1;
+                format!("is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest")
+            })?;
+        }
+        // Never acted on: its row was to leave only once all of it was on disk.
+        log.set_len(whole as u64)?;
+        log.sync_all()?;
+        self.log = Some(log);
+        Ok(())
+    }
+
+    fn read_line(&mut self, line: &[u8]) -> anyhow::Result<()> {
+        let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
+        let json = json.strip_prefix(b" ").context("is no line of such a record")?;
+        self.head = chained(&self.head, json);
+        ensure!(hash == hex::encode(self.head).as_bytes(), "its hash is not that of what was before");
+        self.take(serde_json::from_slice(json)?).map_err(anyhow::Error::msg)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> JobId {
+        JobId::new("j").unwrap()
+    }
+
+    fn row(branch: u64, row: u64, text: &str) -> Released {
+        Released { branch, row, commitment: Commitment::of_text(text) }
+    }
+
+    async fn noted(folder: &Path) {
+        let marks = Arc::new(Marks::open(Some(folder)).unwrap());
+        marks.see_epoch(5).await.unwrap();
+        marks.clone().note(job(), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await.unwrap();
+        marks.see(5, vec![(job(), 2)]).await.unwrap();
+        marks.clone().note(job(), 2, vec![row(0, 3, "a"), row(2, 4, "c")]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_released_is_known_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        noted(folder.path()).await;
+        let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+        assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 5 }]);
+        assert_eq!(marks.check(&job(), 2, &[row(0, 3, "a"), row(2, 4, "c"), row(2, 5, "d")]), Ok(()));
+        let other = marks.check(&job(), 2, &[row(2, 4, "d")]).unwrap_err();
+        assert!(matches!(other, ServiceError::AlreadyBound { branch: 2, row: 4, .. }), "{other}");
+        let noted = marks.clone().note(job(), 2, vec![row(0, 3, "x")]).await.unwrap_err();
+        assert!(matches!(noted, ServiceError::AlreadyBound { branch: 0, row: 3, .. }), "{noted}");
+        let old = marks.check(&job(), 1, &[row(0, 3, "a")]).unwrap_err();
+        assert!(matches!(old, ServiceError::BranchSuperseded { current: 2, .. }), "{old}");
+        let stale = marks.see_epoch(4).await.unwrap_err();
+        assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
+        assert_eq!(marks.risen().len(), 1);
+        marks.told(&marks.risen());
+        assert_eq!(marks.risen(), []);
+    }
+
+    #[tokio::test]
+    async fn a_cut_end_is_dropped_and_any_other_damage_refuses() {
+        let folder = tempfile::tempdir().unwrap();
+        noted(folder.path()).await;
+        let path = folder.path().join("released.log");
+        let whole = fs::read(&path).unwrap();
+        let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+        for length in last..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let marks = Marks::open(Some(folder.path())).unwrap();
+            assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 0 }], "cut to {length}");
+        }
+        for at in (0..whole.len() - 1).step_by(7) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 4;
+            fs::write(&path, &flipped).unwrap();
+            assert!(Marks::open(Some(folder.path())).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_folder_has_one_worker() {
+        let folder = tempfile::tempdir().unwrap();
+        let _held = Marks::open(Some(folder.path())).unwrap();
+        let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+        assert!(error.contains("another worker"), "{error}");
+    }
+}

@@ -1,0 +1,211 @@
+//! Whose Z a row has: a job that was rewound draws fresh Z from the row it went back to, and keeps the rows before.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{RowRange, ServiceError, pb};
+
+/// Rows from `from_row` on come from the key of `branch`, up to the next segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Segment {
+    pub from_row: u64,
+    pub branch: u64,
+}
+
+/// The segments of one branch, oldest first: the first begins at row 0, rows and branches rise, and the last one's
+/// branch is the branch itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Segment>", into = "Vec<Segment>")]
+pub struct Lineage(Vec<Segment>);
+
+const ALLOWED: &str = "segments from row 0 on whose rows and branches rise, such as 0..120=0,120..=1";
+
+impl Lineage {
+    pub fn new(segments: Vec<Segment>) -> Result<Self, ServiceError> {
+        let rise = |pair: &[Segment]| pair[0].from_row < pair[1].from_row && pair[0].branch < pair[1].branch;
+        let is_sound =
+            segments.first().is_some_and(|first| first.from_row == 0) && segments.windows(2).all(rise);
+        match is_sound {
+            true => Ok(Self(segments)),
+            false => Err(ServiceError::invalid("lineage", format!("{:?}", pairs(&segments)), ALLOWED)),
+        }
+    }
+
+    /// All rows from one branch's key.
+    pub fn of_branch(branch: u64) -> Self {
+        Self(vec![Segment { from_row: 0, branch }])
+    }
+
+    /// The lineage of `branch`, opened at `from_row` of this one. `branch` is above every branch of the job.
+    pub fn rewound(&self, from_row: u64, branch: u64) -> Self {
+        let kept = self.0.iter().filter(|segment| segment.from_row < from_row);
+        Self(kept.copied().chain([Segment { from_row, branch }]).collect())
+    }
+
+    pub fn segments(&self) -> &[Segment] {
+        &self.0
+    }
+
+    fn last(&self) -> Segment {
+        self.0[self.0.len() - 1]
+    }
+
+    pub fn branch(&self) -> u64 {
+        self.last().branch
+    }
+
+    /// The first row whose Z is the branch's own.
+    pub fn from_row(&self) -> u64 {
+        self.last().from_row
+    }
+
+    /// The branch whose Z the row has.
+    pub fn branch_of(&self, row: u64) -> u64 {
+        let at = self.0.partition_point(|segment| segment.from_row <= row);
+        self.0[at.saturating_sub(1)].branch
+    }
+
+    /// `rows` cut where the branch changes.
+    pub fn cut(&self, rows: RowRange) -> Vec<(u64, RowRange)> {
+        let ends = self.0.iter().skip(1).map(|next| next.from_row).chain([u64::MAX]);
+        let pieces = self.0.iter().zip(ends).filter_map(|(segment, end)| {
+            let own = RowRange { start: segment.from_row, end };
+            Some((segment.branch, rows.intersection(&own)?))
+        });
+        pieces.collect()
+    }
+
+    /// Whether what `branch` had made of rows before `next_row` is what this lineage makes: a state before `next_row`
+    /// may then be restored here. Branches that share a segment share all rows before its end.
+    pub fn continues(&self, branch: u64, next_row: u64) -> bool {
+        let Some(at) = self.0.iter().position(|segment| segment.branch == branch) else { return false };
+        self.0.get(at + 1).is_none_or(|next| next_row <= next.from_row)
+    }
+
+    /// (first row, branch), as the noise kernel takes it.
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
+        pairs(&self.0)
+    }
+}
+
+fn pairs(segments: &[Segment]) -> Vec<(u64, u64)> {
+    segments.iter().map(|segment| (segment.from_row, segment.branch)).collect()
+}
+
+impl Default for Lineage {
+    /// That of a job never rewound.
+    fn default() -> Self {
+        Self::of_branch(0)
+    }
+}
+
+impl TryFrom<Vec<Segment>> for Lineage {
+    type Error = ServiceError;
+    fn try_from(segments: Vec<Segment>) -> Result<Self, ServiceError> {
+        Self::new(segments)
+    }
+}
+
+impl From<Lineage> for Vec<Segment> {
+    fn from(lineage: Lineage) -> Self {
+        lineage.0
+    }
+}
+
+impl TryFrom<Vec<pb::LineageSegment>> for Lineage {
+    type Error = ServiceError;
+    fn try_from(segments: Vec<pb::LineageSegment>) -> Result<Self, ServiceError> {
+        let segment = |s: pb::LineageSegment| Segment { from_row: s.from_row, branch: s.branch };
+        Self::new(segments.into_iter().map(segment).collect())
+    }
+}
+
+impl From<&Lineage> for Vec<pb::LineageSegment> {
+    fn from(lineage: &Lineage) -> Self {
+        let segment = |s: &Segment| pb::LineageSegment { from_row: s.from_row, branch: s.branch };
+        lineage.0.iter().map(segment).collect()
+    }
+}
+
+/// `0..120=0,120..=1`: rows 0 to 119 from branch 0, the others from branch 1.
+impl fmt::Display for Lineage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, segment) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let end = self.0.get(at + 1).map(|next| next.from_row.to_string()).unwrap_or_default();
+            write!(f, "{comma}{}..{end}={}", segment.from_row, segment.branch)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Lineage {
+    type Err = ServiceError;
+    fn from_str(text: &str) -> Result<Self, ServiceError> {
+        let refused = || ServiceError::invalid("lineage", format!("{text:?}"), ALLOWED);
+        let segment = |part: &str| {
+            let (rows, branch) = part.split_once('=')?;
+            let (from_row, _end) = rows.split_once("..")?;
+            Some(Segment { from_row: from_row.parse().ok()?, branch: branch.parse().ok()? })
+        };
+        let segments = text.split(',').map(segment).collect::<Option<Vec<_>>>().ok_or_else(refused)?;
+        let lineage = Self::new(segments)?;
+        // The ends are said twice: they must agree.
+        if lineage.to_string() == text { Ok(lineage) } else { Err(refused()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lineage(text: &str) -> Lineage {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn words_and_values_say_the_same() {
+        for text in ["0..=0", "0..=7", "0..120=0,120..=1", "0..1=0,1..5=3,5..=4"] {
+            assert_eq!(lineage(text).to_string(), text);
+            let json = serde_json::to_string(&lineage(text)).unwrap();
+            assert_eq!(serde_json::from_str::<Lineage>(&json).unwrap(), lineage(text));
+        }
+        let bad =
+            ["", "0..", "1..=0", "0..5=0,6..=1", "0..5=1,5..=1", "0..5=0,5..6=1", "0..=0,0..=1", "x..=0"];
+        for text in bad {
+            assert!(text.parse::<Lineage>().is_err(), "{text}");
+        }
+        assert!(serde_json::from_str::<Lineage>("[]").is_err());
+    }
+
+    #[test]
+    fn a_rewind_drops_what_came_after() {
+        let first = Lineage::default().rewound(120, 1);
+        assert_eq!(first, lineage("0..120=0,120..=1"));
+        assert_eq!(first.rewound(200, 2), lineage("0..120=0,120..200=1,200..=2"));
+        assert_eq!(first.rewound(120, 2), lineage("0..120=0,120..=2"));
+        assert_eq!(first.rewound(50, 2), lineage("0..50=0,50..=2"));
+        assert_eq!(first.rewound(0, 2), lineage("0..=2"));
+    }
+
+    #[test]
+    fn each_row_has_one_branch() {
+        let lineage = lineage("0..3=0,3..7=2,7..=5");
+        let branches: Vec<u64> = (0..9).map(|row| lineage.branch_of(row)).collect();
+        assert_eq!(branches, [0, 0, 0, 2, 2, 2, 2, 5, 5]);
+        let rows = |start, end| RowRange { start, end };
+        assert_eq!(lineage.cut(rows(1, 9)), [(0, rows(1, 3)), (2, rows(3, 7)), (5, rows(7, 9))]);
+        assert_eq!(lineage.cut(rows(4, 5)), [(2, rows(4, 5))]);
+    }
+
+    #[test]
+    fn a_state_is_good_up_to_where_the_branches_part() {
+        let lineage = lineage("0..3=0,3..7=2,7..=5");
+        for (branch, next_row, is_good) in
+            [(0, 3, true), (0, 4, false), (2, 7, true), (2, 8, false), (5, 100, true), (1, 0, false)]
+        {
+            assert_eq!(lineage.continues(branch, next_row), is_good, "branch {branch}, row {next_row}");
+        }
+    }
+}
