@@ -13,8 +13,9 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-python test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench clean
+.PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -39,16 +40,20 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-python test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-python test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
-	@$(STAGE) nextest cargo nextest run --release --workspace --locked
+	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not binary(deploy)'
 	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
 	@$(STAGE) doctest cargo test --release --workspace --locked --doc --quiet
 
 test-python: build ## what an independent implementation says of the noise, the losses and the accounting
 	@$(STAGE) pytest $(PYTHON) -m pytest tests/python
+
+test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
+	@$(STAGE) deploy-setup tests/setup/deploy.sh
+	@$(STAGE) deploy cargo nextest run --release --workspace --locked -E 'binary(deploy)'
 
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh
@@ -59,7 +64,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
-	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked
+	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not binary(deploy)'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 flood: export COUNT ?= 1000
@@ -68,6 +73,23 @@ flood: build ## an honest job beside COUNT attackers of each kind: one line of f
 
 simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events
 	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),1000))
+
+chaos: ## COUNT rounds (200) of real faults on a real cluster, from seed FIRST (0), or the round of SEED alone
+	cargo build --release --locked -p rustle -p chaos
+	$(CARGO_TARGET_DIR)/release/chaos $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),200) --first $(or $(FIRST),0))
+
+failover: ## how long a lost worker of four costs at dimension DIMENSION (1e8), KILLS times (20)
+	cargo build --release --locked -p rustle -p chaos
+	$(CARGO_TARGET_DIR)/release/chaos failover --dimension $(or $(DIMENSION),100000000) --kills $(or $(KILLS),20)
+
+fuzz: ## every decoder, or TARGETS, MINUTES (1) each, with checks of overflow on
+	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),1) $(TARGETS)
+
+asan: ## the noise kernel's tests under AddressSanitizer
+	@tests/setup/asan.sh
+
+mutants: ## every bug of tests/mutants, or NAMES, planted in a copy: the test it names must find it
+	@tests/mutants/run.sh $(NAMES)
 
 audit: ## security advisories, from the checkout of the RustSec database named by ADVISORY_DB
 	@tests/setup/tools.sh $(TOOLS)

@@ -24,7 +24,7 @@ pub struct CoordinatorArgs {
     /// Address of the gRPC services: ip:port, port 0 lets the system choose, or unix:/path [default: 127.0.0.1:7300]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// Address of /metrics, /livez, /readyz and /status [default: 127.0.0.1:0]
+    /// Address of the status page, /metrics, /livez, /readyz and /status [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<String>,
     /// Folder of the ledger, and of checkpoints unless --checkpoint-url says otherwise
@@ -61,6 +61,9 @@ pub struct CoordinatorArgs {
     /// How long a proxied fetch waits for a range without an owner, unless it says so itself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub fetch_deadline: Option<String>,
+    /// The δ for which the status page and the metrics state ε [default: 1e-6]
+    #[arg(long, value_name = "DELTA")]
+    pub report_delta: Option<String>,
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
@@ -87,6 +90,8 @@ pub struct Settings {
     pub lease_ttl: Duration,
     pub token_ttl: Duration,
     pub fetch_deadline: Duration,
+    /// Strictly between 0 and 1.
+    pub report_delta: f64,
 }
 
 /// Settings, and where to listen.
@@ -155,6 +160,7 @@ impl CoordinatorArgs {
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
         let token_ttl = duration(layer, "token_ttl", self.token_ttl, "1h")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
+        let report_delta = layer.with_default("report_delta", self.report_delta, 1e-6, probability)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
         let security = self.security.resolve(layer)?;
@@ -181,6 +187,7 @@ impl CoordinatorArgs {
             lease_ttl,
             token_ttl,
             fetch_deadline,
+            report_delta,
         };
         let options = Options { listen, metrics_listen, security, tokens_file, ready_file, settings };
         Ok((options, layers.finish()?))
@@ -211,6 +218,11 @@ fn duration(
 
 fn store_url(text: &str) -> Result<Option<String>, Infallible> {
     Ok(Some(text.to_owned()).filter(|url| !url.is_empty() && url != "none"))
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    let allowed = || "allowed: strictly between 0 and 1".to_owned();
+    text.parse().ok().filter(|&delta: &f64| delta > 0.0 && delta < 1.0).ok_or_else(allowed)
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -255,6 +267,7 @@ mod tests {
             ("RUSTLE_LEASE_TTL", "300ms"),
             ("RUSTLE_HEARTBEAT", "0"),
             ("RUSTLE_KEEP_CHECKPOINTS", "0"),
+            ("RUSTLE_REPORT_DELTA", "1"),
             ("RUSTLE_CHECKPOINT_INTERVAL", "often"),
             ("RUSTLE_LISTEN", "here"),
         ] {

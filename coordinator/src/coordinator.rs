@@ -14,6 +14,7 @@ use crate::blocking::{Stop, with_ledger};
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
 use crate::release::Releaser;
+use crate::watch::Watch;
 
 pub struct Coordinator {
     pub settings: Settings,
@@ -30,6 +31,7 @@ pub struct Coordinator {
     /// Held while shards or states of jobs change in the ledger and then in memory.
     pub changes: tokio::sync::Mutex<()>,
     pub next_checkpoint: std::sync::atomic::AtomicU64,
+    pub watch: Watch,
     cluster: Mutex<Cluster>,
 }
 
@@ -61,6 +63,7 @@ impl Coordinator {
             nudge: Notify::new(),
             changes: tokio::sync::Mutex::new(()),
             next_checkpoint: std::sync::atomic::AtomicU64::new(0),
+            watch: Watch::default(),
             cluster: Mutex::new(cluster),
         })
     }

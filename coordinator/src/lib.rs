@@ -9,8 +9,10 @@ mod cluster;
 mod config;
 mod coordinator;
 mod grpc;
+mod job_series;
 mod metric_definitions;
 pub mod pace;
+mod page;
 pub mod placement;
 mod proxy;
 mod reconcile;
@@ -22,10 +24,11 @@ mod schedule;
 mod service;
 pub mod split;
 mod status;
+mod watch;
 
 #[cfg(test)]
 mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
-pub use metric_definitions::{DEFINITIONS, describe_metrics};
+pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
 pub use run::{run, run_over, run_with};

@@ -1,6 +1,6 @@
 //! Every metric of the coordinator.
 
-use metrics::Unit;
+use metrics::{Unit, counter};
 use node::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows that were bound for the first time.
@@ -16,8 +16,27 @@ pub const CHECKPOINT_BYTES: &str = "rustle_coordinator_checkpoint_bytes";
 pub const CHECKPOINT_AGE: &str = "rustle_coordinator_checkpoint_age_seconds";
 pub const CHECKPOINT_INTERVAL: &str = "rustle_coordinator_checkpoint_interval_seconds";
 pub const CHECKPOINTS_FAILED: &str = "rustle_coordinator_checkpoints_failed_total";
+/// From a binding's arrival to its being durable; of those that were made.
+pub const BIND_SECONDS: &str = "rustle_coordinator_bind_duration_seconds";
+pub const EPOCH: &str = "rustle_coordinator_epoch";
+/// Workers whose lease ended without their leaving.
+pub const WORKERS_LOST: &str = "rustle_coordinator_workers_lost_total";
+pub const SHARDS: &str = "rustle_coordinator_shards";
+/// Labels: `state` (running, finished, destroyed).
+pub const JOBS: &str = "rustle_coordinator_jobs";
+pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
+
+// Of one job, with the label `training_job` (Prometheus gives `job` a meaning of its own): made at the scrape, of what
+// is watched then, so that a job's series end with it.
+pub const JOB_ROWS_BOUND: &str = "rustle_job_rows_bound";
+pub const JOB_ROWS_PLANNED: &str = "rustle_job_rows_planned";
+pub const JOB_RHO_SPENT: &str = "rustle_job_privacy_spent_rho";
+pub const JOB_RHO_PLANNED: &str = "rustle_job_privacy_planned_rho";
+/// Labels: `delta` too, of the setting report_delta.
+pub const JOB_EPSILON_SPENT: &str = "rustle_job_privacy_spent_epsilon";
+pub const JOB_EPSILON_PLANNED: &str = "rustle_job_privacy_planned_epsilon";
 
 const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'static str) -> MetricDefinition {
     MetricDefinition { name, kind, unit, description }
@@ -25,7 +44,7 @@ const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'stati
 
 pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(ROWS_BOUND, Kind::Counter, Unit::Count, "Rows bound to a commitment"),
-    metric(BINDINGS_REFUSED, Kind::Counter, Unit::Count, "Bindings refused, by kind of error"),
+    metric(BINDINGS_REFUSED, Kind::Counter, Unit::Count, "Bindings refused, by `kind` of error"),
     metric(LEASES_CHANGED, Kind::Counter, Unit::Count, "Shards given to another worker or process, or taken"),
     metric(WORKERS_ALIVE, Kind::Gauge, Unit::Count, "Workers whose lease has not ended"),
     metric(SHARDS_UNREADY, Kind::Gauge, Unit::Count, "Shards of jobs that no worker serves now"),
@@ -44,12 +63,78 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         "Time to the next checkpoint of the job that was last written; 0 for none",
     ),
     metric(CHECKPOINTS_FAILED, Kind::Counter, Unit::Count, "Checkpoints that were begun and came to nothing"),
-    metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by kind"),
+    metric(
+        BIND_SECONDS,
+        Kind::Histogram,
+        Unit::Seconds,
+        "Time from a binding's arrival to its being durable in the ledger",
+    ),
+    metric(
+        EPOCH,
+        Kind::Gauge,
+        Unit::Count,
+        "Epoch of this coordinator: rises with every start on the same ledger",
+    ),
+    metric(
+        WORKERS_LOST,
+        Kind::Counter,
+        Unit::Count,
+        "Workers that were not heard of for the time of a lease",
+    ),
+    metric(SHARDS, Kind::Gauge, Unit::Count, "Shards of jobs that are served"),
+    metric(
+        JOBS,
+        Kind::Gauge,
+        Unit::Count,
+        "Jobs in the ledger, by `state`: `running`, `finished`, `destroyed`",
+    ),
+    metric(
+        JOBS_UNWATCHED,
+        Kind::Gauge,
+        Unit::Count,
+        "Jobs beyond the 100 that have `rustle_job_` series and a place on the status page",
+    ),
+    metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];
+
+/// Series by `training_job`, of at most [`crate::watch::MOST_JOBS`] jobs.
+pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
+    metric(JOB_ROWS_BOUND, Kind::Gauge, Unit::Count, "Rows of the job that are bound, by `training_job`"),
+    metric(JOB_ROWS_PLANNED, Kind::Gauge, Unit::Count, "Rows of the job's plan, by `training_job`"),
+    metric(
+        JOB_RHO_SPENT,
+        Kind::Gauge,
+        Unit::Count,
+        "ρ of zCDP of the rows bound so far, rounded up to a hundredth of the run, by `training_job`",
+    ),
+    metric(JOB_RHO_PLANNED, Kind::Gauge, Unit::Count, "ρ of zCDP of all rows of the plan, by `training_job`"),
+    metric(
+        JOB_EPSILON_SPENT,
+        Kind::Gauge,
+        Unit::Count,
+        "ε at `delta` of the rows bound so far, rounded up to a hundredth of the run, by `training_job`",
+    ),
+    metric(
+        JOB_EPSILON_PLANNED,
+        Kind::Gauge,
+        Unit::Count,
+        "ε at `delta` of all rows of the plan, by `training_job`",
+    ),
+];
+
+/// Kinds of refused bindings that are there from the start: a first one is then an increase.
+const REFUSALS: [&str; 4] = ["already_bound", "job_state", "not_found", "row_beyond_iterations"];
 
 /// Call after the recorder is installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
+    for name in [ROWS_BOUND, LEASES_CHANGED, WORKERS_LOST, CHECKPOINTS_FAILED] {
+        counter!(name).increment(0);
+    }
+    for kind in REFUSALS {
+        counter!(BINDINGS_REFUSED, "kind" => kind).increment(0);
+        counter!(ERRORS, "kind" => kind).increment(0);
+    }
 }
 
 #[cfg(test)]
@@ -58,8 +143,11 @@ mod tests {
 
     #[test]
     fn our_metrics_follow_the_grammar() {
-        let violations: Vec<_> =
-            DEFINITIONS.iter().filter_map(node::metric_definitions::grammar_violation).collect();
+        let violations: Vec<_> = DEFINITIONS
+            .iter()
+            .chain(JOB_DEFINITIONS)
+            .filter_map(node::metric_definitions::grammar_violation)
+            .collect();
         assert!(violations.is_empty(), "{violations:?}");
     }
 }

@@ -10,7 +10,9 @@ use tracing::{error, info, warn};
 
 use crate::cluster::{Cluster, OwnerChanges};
 use crate::coordinator::Coordinator;
-use crate::metric_definitions::{CHECKPOINT_AGE, LEASES_CHANGED, SHARDS_UNREADY, WORKERS_ALIVE};
+use crate::metric_definitions::{
+    CHECKPOINT_AGE, JOBS, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE, WORKERS_LOST,
+};
 
 impl Coordinator {
     /// Runs until shutdown: at every change, and by the clock, for what time alone brings about.
@@ -53,6 +55,7 @@ impl Coordinator {
         let changes = {
             let (now, mut cluster) = (Instant::now(), self.cluster());
             for worker in cluster.expire(now) {
+                counter!(WORKERS_LOST).increment(1);
                 warn!(%worker, "worker not heard of for the time of a lease: its shards go to others");
             }
             record_gauges(&cluster, now);
@@ -81,9 +84,14 @@ impl Coordinator {
 
 fn record_gauges(cluster: &Cluster, now: Instant) {
     gauge!(WORKERS_ALIVE).set(cluster.members.all_live(now).count() as f64);
-    let served = cluster.jobs().filter(|view| view.is_served());
-    let unready = served.flat_map(|view| &view.shards).filter(|shard| !shard.is_ready);
-    gauge!(SHARDS_UNREADY).set(unready.count() as f64);
+    let served = || cluster.jobs().filter(|view| view.is_served()).flat_map(|view| &view.shards);
+    gauge!(SHARDS).set(served().count() as f64);
+    gauge!(SHARDS_UNREADY).set(served().filter(|shard| !shard.is_ready).count() as f64);
+    use ledger::JobState::{Destroyed, Finished, Running};
+    for (state, name) in [(Running, "running"), (Finished, "finished"), (Destroyed, "destroyed")] {
+        let count = cluster.jobs().filter(|view| view.record.state == state).count();
+        gauge!(JOBS, "state" => name).set(count as f64);
+    }
     let running = cluster.jobs().filter(|view| view.record.state == ledger::JobState::Running);
     let ages =
         running.filter_map(|view| view.written).map(|(when, _)| now.duration_since(when).as_secs_f64());

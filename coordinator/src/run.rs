@@ -9,8 +9,9 @@ use anyhow::{Context, bail};
 use client::Connections;
 use futures::Stream;
 use ledger::Ledger;
+use metrics::gauge;
 use node::build_info::record_build_info;
-use node::metrics_endpoint::MetricsEndpoint;
+use node::metrics_endpoint::{Extras, MetricsEndpoint, Text};
 use node::readiness::Readiness;
 use node::ready_file::ReadyFile;
 use node::recorder::install_recorder;
@@ -25,7 +26,7 @@ use tracing::{info, warn};
 use crate::blocking::Stop;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
-use crate::metric_definitions::describe_metrics;
+use crate::metric_definitions::{EPOCH, describe_metrics};
 
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -57,6 +58,7 @@ pub async fn run_with(
         Coordinator::open(open_ledger(&settings.data_dir)?, settings, connections, opening)
     });
     let coordinator = Arc::new(coordinator.await.context("opening")??);
+    gauge!(EPOCH).set(coordinator.epoch as f64);
     let (address, metrics_address) =
         (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
@@ -64,11 +66,17 @@ pub async fn run_with(
     let watched = Arc::downgrade(&coordinator);
     let status =
         move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
-    let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status: Arc::new(status) };
+    let extras = Extras {
+        page: Some(text_of(&coordinator, Coordinator::page)),
+        series: Some(text_of(&coordinator, Coordinator::job_series)),
+    };
+    let status = Arc::new(status);
+    let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status, extras };
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
     tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
     keep_going(&coordinator, &tasks, &shutdown);
+    tasks.spawn(coordinator.clone().keep_watching(shutdown.clone()));
 
     readiness.set_ready();
     if let Some(path) = &ready_file {
@@ -124,6 +132,12 @@ fn ended(stop: &Stop) -> anyhow::Result<()> {
         Some(reason) => bail!("the coordinator stopped: {reason}"),
         None => Ok(()),
     }
+}
+
+/// Empty once the coordinator is gone.
+fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> Text {
+    let watched = Arc::downgrade(coordinator);
+    Arc::new(move || watched.upgrade().map(|coordinator| text(&coordinator)).unwrap_or_default())
 }
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {

@@ -1,5 +1,7 @@
 //! The body of `/status`: jobs and workers, without secrets.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -15,20 +17,27 @@ impl Coordinator {
             "stream_version": plan::STREAM_VERSION,
             "checkpoints_on": self.store.is_some(),
             "workers": workers(&cluster, now),
-            "jobs": cluster.jobs().map(job).collect::<Vec<_>>(),
+            "jobs": cluster.jobs().map(|view| self.job_status(view)).collect::<Vec<_>>(),
         })
+    }
+
+    fn job_status(&self, view: &JobView) -> Value {
+        let mut status = job(view);
+        status["privacy"] = self.watch.privacy(&view.record.job, self.settings.report_delta);
+        status
     }
 }
 
 fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
+    let mut owned: HashMap<&proto::WorkerId, u64> = HashMap::new();
+    let owners = cluster.jobs().flat_map(|view| &view.shards).filter_map(|shard| shard.record.owner.as_ref());
+    owners.for_each(|owner| *owned.entry(owner).or_default() += 1);
     let row = |(name, member): (&proto::WorkerId, &crate::cluster::Member)| {
-        let owned = cluster.jobs().flat_map(|view| &view.shards);
-        let owned = owned.filter(|shard| shard.record.owner.as_ref() == Some(name));
         json!({
             "worker": name,
             "endpoint": member.endpoint,
             "last_heard_ms": now.duration_since(member.last_heard).as_millis() as u64,
-            "shards": owned.count(),
+            "shards": owned.get(name).copied().unwrap_or(0),
         })
     };
     cluster.members.all_live(now).map(row).collect()

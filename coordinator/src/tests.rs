@@ -21,6 +21,7 @@ use crate::coordinator::Coordinator;
 mod jobs;
 mod leases;
 mod release;
+mod watching;
 
 const PLAN: &str = r#"
 format = 1

@@ -22,6 +22,7 @@ pub mod local_socket;
 pub mod memory;
 pub mod metric_definitions;
 pub mod metrics_endpoint;
+pub mod metrics_page;
 pub mod quantities;
 pub mod readiness;
 pub mod ready_file;

@@ -3,7 +3,7 @@
 //! Grammar: `rustle_<subsystem>_<what>[_<unit>][_total]`; `_total` on counters and on nothing else; a metric
 //! that has a unit ends in it. Labels are bounded: never an id, an address or an error's text.
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
 
 /// Calls that ended. Labels: `method` (a known "/package.Service/Method", or "other"), `code` (a gRPC code in
 /// snake case; "cancelled" also where the caller left before the end).
@@ -85,6 +85,11 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
 /// Describes this crate's metrics to the installed recorder.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
+    // There from the start: a first refusal is then an increase.
+    counter!(CONNECTIONS_REFUSED).increment(0);
+    ["unauthenticated", "forbidden"]
+        .into_iter()
+        .for_each(|reason| counter!(CALLS_REFUSED, "reason" => reason).increment(0));
 }
 
 /// Describes another crate's metrics; call after the recorder is installed.

@@ -1,4 +1,4 @@
-//! The plain HTTP endpoint for operators: `/metrics`, `/livez`, `/readyz` and `/status`.
+//! The plain HTTP endpoint for operators: `/metrics`, `/livez`, `/readyz`, `/status`, and `/` where there is a page.
 //!
 //! `/livez` asks nothing of any other process: if it did, one lost peer would restart its neighbours for
 //! ever.
@@ -31,11 +31,27 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// Makes the body of `/status`. It runs on an async thread, so it must not block.
 pub type StatusReport = Arc<dyn Fn() -> serde_json::Value + Send + Sync>;
 
+/// Makes text at each request; it must not block either.
+pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What one kind of process serves beyond what all do.
+#[derive(Clone, Default)]
+pub struct Extras {
+    /// The page at `/`, as HTML. No script of it runs, and it loads nothing.
+    pub page: Option<Text>,
+    /// Series that live as long as what they are of, in Prometheus' text format, after the recorder's own.
+    pub series: Option<Text>,
+}
+
+/// For [`Extras::page`]: whatever a name in it may hold, nothing runs and nothing is loaded.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+
 #[derive(Clone)]
 pub struct MetricsEndpoint {
     pub recorder: PrometheusHandle,
     pub readiness: Readiness,
     pub status: StatusReport,
+    pub extras: Extras,
 }
 
 impl fmt::Debug for MetricsEndpoint {
@@ -67,6 +83,7 @@ impl MetricsEndpoint {
             .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
             .route("/status", get(status))
+            .route("/", get(page))
             .with_state(self)
     }
 }
@@ -83,8 +100,23 @@ async fn metrics_text(State(endpoint): State<MetricsEndpoint>) -> Response {
     if let Some(bytes) = memory::resident_bytes() {
         gauge!(RESIDENT_MEMORY).set(bytes as f64);
     }
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], endpoint.recorder.render())
-        .into_response()
+    let mut text = endpoint.recorder.render();
+    if let Some(series) = &endpoint.extras.series {
+        text.push_str(&series());
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+async fn page(State(endpoint): State<MetricsEndpoint>) -> Response {
+    let Some(page) = &endpoint.extras.page else {
+        return (StatusCode::NOT_FOUND, "no page here; try /status or /metrics\n").into_response();
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (headers, page()).into_response()
 }
 
 async fn ready(State(endpoint): State<MetricsEndpoint>) -> Response {
@@ -123,6 +155,10 @@ mod tests {
             recorder: install_recorder().unwrap(),
             readiness: readiness.clone(),
             status: Arc::new(|| serde_json::json!({"shards": 3})),
+            extras: Extras {
+                page: Some(Arc::new(|| "<p>three shards</p>".into())),
+                series: Some(Arc::new(|| "rustle_job_rows_bound{job=\"j\"} 3\n".into())),
+            },
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -155,6 +191,10 @@ mod tests {
         assert!(metrics.contains("rustle_process_resident_memory_bytes"), "{metrics}");
         assert!(get(running.address, "/livez").await.starts_with("HTTP/1.1 200"));
         assert!(get(running.address, "/status").await.ends_with("{\"shards\":3}\n"));
+        assert!(metrics.ends_with("rustle_job_rows_bound{job=\"j\"} 3\n"), "{metrics}");
+        let page = get(running.address, "/").await;
+        assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+        assert!(page.ends_with("<p>three shards</p>"), "{page}");
         assert!(get(running.address, "/nothing").await.starts_with("HTTP/1.1 404"));
     }
 

@@ -1,6 +1,6 @@
 //! One checked request answered: row after row, as data or into a region, the lease looked at before every piece.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, chunk_of, pb};
@@ -72,6 +72,7 @@ impl Delivery {
                 }
                 None => self.replay(row, &mut replay).await?,
             }
+            metrics::counter!(metric::ROWS_SERVED).increment(1);
         }
         Ok(())
     }
@@ -81,13 +82,17 @@ impl Delivery {
         let Slice { shard, range, .. } = &self.slice;
         let recipe = shard.recipe().ok_or_else(|| shard.not_owner())?;
         let mut start = range.start;
+        let mut drawing = Duration::ZERO;
         while start < range.end {
             let end = (start + replay::piece_len(recipe)).min(range.end);
             let range = CoordinateRange { start, end };
+            let began = Instant::now();
             let made = Row::new(replay.row(recipe, &self.leases.limits, row, range).await?);
+            drawing += began.elapsed();
             self.deliver(Piece { row, range, made: &made, origin: start }).await?;
             start = end;
         }
+        metrics::histogram!(metric::ROW_WAIT_SECONDS, "how" => "replayed").record(drawing);
         Ok(())
     }
 

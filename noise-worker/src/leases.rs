@@ -120,6 +120,7 @@ impl Leases {
                 }
                 other => {
                     other.inspect(|shard| shard.cancelled.cancel());
+                    metrics::counter!(metric::LEASES_TAKEN).increment(1);
                     let shard = Shard::new(grant);
                     tokio::spawn(self.clone().start(shard.clone(), plans.clone()));
                     shard
@@ -127,6 +128,7 @@ impl Leases {
             };
             held.shards.insert(id, shard);
         }
+        metrics::counter!(metric::LEASES_LOST).increment(old.len() as u64);
         old.values().for_each(|shard| shard.cancelled.cancel());
         self.limits.shards.store(held.shards.len() as u64, std::sync::atomic::Ordering::Relaxed);
     }
@@ -239,12 +241,26 @@ impl Leases {
     }
 
     pub fn record_gauges(&self) {
+        let shards: Vec<_> = self.held().shards.values().cloned().collect();
+        let (mut restoring, mut ready, mut failed) = (0.0, 0.0, 0.0);
+        for shard in &shards {
+            match shard.phase() {
+                Phase::Restoring => restoring += 1.0,
+                Phase::Ready => ready += 1.0,
+                Phase::Failed(_) => failed += 1.0,
+            }
+        }
+        for (state, count) in [("restoring", restoring), ("ready", ready), ("failed", failed)] {
+            metrics::gauge!(metric::SHARDS, "state" => state).set(count);
+        }
         let (state, ahead) = self.memory();
-        metrics::gauge!(metric::SHARDS).set(self.held().shards.len() as f64);
         metrics::gauge!(metric::STATE_BYTES).set(state as f64);
         metrics::gauge!(metric::AHEAD_BYTES).set(ahead as f64);
-        if let Some(resident) = node::memory::resident_bytes() {
-            metrics::gauge!(metric::RESIDENT_BYTES).set(resident as f64);
-        }
+        let fewest = shards.iter().map(|shard| shard.rows_ahead()).min().unwrap_or(0);
+        let furthest = shards.iter().map(|shard| shard.rows_behind()).max().unwrap_or(0);
+        let epoch = shards.iter().map(|shard| shard.epoch()).max().unwrap_or(0);
+        metrics::gauge!(metric::AHEAD_ROWS).set(fewest as f64);
+        metrics::gauge!(metric::BEHIND_ROWS).set(furthest as f64);
+        metrics::gauge!(metric::LEASE_EPOCH).set(epoch as f64);
     }
 }

@@ -24,6 +24,8 @@ mod service;
 mod shard;
 mod snapshot;
 mod stores;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 use std::{sync::Arc, time::Duration};
@@ -38,7 +40,7 @@ use node::{
     listen::bind_loopback_checked,
     listener::{ListenAddress, Listener},
     local_socket::{LocalSocket, host_id},
-    metrics_endpoint::MetricsEndpoint,
+    metrics_endpoint::{Extras, MetricsEndpoint},
     readiness::Readiness,
     ready_file::ReadyFile,
     security::Secured,
@@ -52,6 +54,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, server::Connected};
+
+pub use metric_definitions::DEFINITIONS;
 
 use crate::{
     config::WorkerArgs,
@@ -126,7 +130,6 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let copying = CpuPool::named("copy", args.pool_threads()).context("start the copying threads")?;
     let recorder = node::recorder::install_recorder()?;
     metric_definitions::describe_metrics();
-    node::metric_definitions::describe_metrics();
     node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
     let listeners = Listeners::bind(&args, &security).await?;
     let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
@@ -143,6 +146,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
         recorder,
         readiness: readiness.clone(),
         status: Arc::new(move || status(&status_leases)),
+        extras: Extras::default(),
     };
     let ended = CancellationToken::new();
     let metrics_server = tokio::spawn(endpoint.serve(metrics_listener, ended.clone()));

@@ -1,22 +1,29 @@
 //! Every metric of the worker: name, unit, meaning. Labels: `job` is never one, ids are unbounded.
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Unit, counter};
+use node::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows × coordinates made, whether or not they are ever released.
 pub const VALUES_GENERATED: &str = "rustle_worker_values_generated_total";
 /// Time of one call into the kernel.
 pub const GENERATE_SECONDS: &str = "rustle_worker_generate_duration_seconds";
-/// How long a request waited for a row; 0 where it was made ahead.
+/// Label `how`: "ahead" (0 wait), "waited", "replayed" (drawn again from the key).
 pub const ROW_WAIT_SECONDS: &str = "rustle_worker_row_wait_seconds";
+pub const ROWS_SERVED: &str = "rustle_worker_served_rows_total";
 pub const BYTES_SERVED: &str = "rustle_worker_served_bytes_total";
 /// Bytes written to shared memory instead.
 pub const BYTES_PLACED: &str = "rustle_worker_placed_bytes_total";
 /// Rows drawn again from the key because they had left the window.
 pub const ROWS_REPLAYED: &str = "rustle_worker_replayed_rows_total";
+/// Label `state`: "restoring", "ready", "failed".
 pub const SHARDS: &str = "rustle_worker_shards";
 pub const STATE_BYTES: &str = "rustle_worker_state_bytes";
 pub const AHEAD_BYTES: &str = "rustle_worker_ahead_bytes";
-pub const RESIDENT_BYTES: &str = "rustle_worker_resident_bytes";
+pub const AHEAD_ROWS: &str = "rustle_worker_ahead_rows";
+pub const BEHIND_ROWS: &str = "rustle_worker_behind_rows";
+pub const LEASES_TAKEN: &str = "rustle_worker_leases_taken_total";
+pub const LEASES_LOST: &str = "rustle_worker_leases_lost_total";
+pub const LEASE_EPOCH: &str = "rustle_worker_lease_epoch";
 /// Label `kind`: the names of proto::ServiceError.
 pub const ERRORS: &str = "rustle_worker_errors_total";
 pub const SNAPSHOT_SECONDS: &str = "rustle_worker_snapshot_duration_seconds";
@@ -25,23 +32,96 @@ pub const SNAPSHOT_HELD_SECONDS: &str = "rustle_worker_snapshot_held_seconds";
 /// Stored shards that were of no use to restore from.
 pub const CHECKPOINTS_REFUSED: &str = "rustle_worker_checkpoints_refused_total";
 
-pub fn describe_metrics() {
-    describe_counter!(VALUES_GENERATED, Unit::Count, "noise values generated, released or not");
-    describe_histogram!(GENERATE_SECONDS, Unit::Seconds, "time of one batch of rows of one shard");
-    describe_histogram!(ROW_WAIT_SECONDS, Unit::Seconds, "time a request waited for a row to be made");
-    describe_counter!(BYTES_SERVED, Unit::Bytes, "noise bytes handed to the transport");
-    describe_counter!(BYTES_PLACED, Unit::Bytes, "noise bytes written to shared memory");
-    describe_counter!(ROWS_REPLAYED, Unit::Count, "rows drawn again from the key");
-    describe_gauge!(SHARDS, Unit::Count, "shards held");
-    describe_gauge!(STATE_BYTES, Unit::Bytes, "noise state of the shards held");
-    describe_gauge!(AHEAD_BYTES, Unit::Bytes, "rows made and kept");
-    describe_gauge!(RESIDENT_BYTES, Unit::Bytes, "resident memory of the process");
-    describe_counter!(ERRORS, Unit::Count, "requests refused or failed, by kind");
-    describe_histogram!(SNAPSHOT_SECONDS, Unit::Seconds, "time to write one shard's state to the store");
-    describe_histogram!(SNAPSHOT_HELD_SECONDS, Unit::Seconds, "time a snapshot kept rows from being made");
-    describe_counter!(
-        CHECKPOINTS_REFUSED,
+const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'static str) -> MetricDefinition {
+    MetricDefinition { name, kind, unit, description }
+}
+
+pub const DEFINITIONS: &[MetricDefinition] = &[
+    metric(VALUES_GENERATED, Kind::Counter, Unit::Count, "Noise values generated, released or not"),
+    metric(GENERATE_SECONDS, Kind::Histogram, Unit::Seconds, "Time to make one batch of rows of one shard"),
+    metric(
+        ROW_WAIT_SECONDS,
+        Kind::Histogram,
+        Unit::Seconds,
+        "Time a request waited for a row of a shard, by `how` it came: `ahead` (was made), `waited` (was being made), \
+         `replayed` (had left the window and was drawn again)",
+    ),
+    metric(
+        ROWS_SERVED,
+        Kind::Counter,
         Unit::Count,
-        "checkpoints that were damaged, missing or another's"
-    );
+        "Rows of shards handed out whole; a row of a job counts once a shard",
+    ),
+    metric(BYTES_SERVED, Kind::Counter, Unit::Bytes, "Noise bytes handed to the transport"),
+    metric(BYTES_PLACED, Kind::Counter, Unit::Bytes, "Noise bytes written to shared memory"),
+    metric(
+        ROWS_REPLAYED,
+        Kind::Counter,
+        Unit::Count,
+        "Rows drawn again from the key for requests behind the window",
+    ),
+    metric(SHARDS, Kind::Gauge, Unit::Count, "Shards held, by `state`: `restoring`, `ready`, `failed`"),
+    metric(STATE_BYTES, Kind::Gauge, Unit::Bytes, "Noise state of the shards held, past normals included"),
+    metric(AHEAD_BYTES, Kind::Gauge, Unit::Bytes, "Rows made and kept, and memory kept for others"),
+    metric(
+        AHEAD_ROWS,
+        Kind::Gauge,
+        Unit::Count,
+        "Rows made and not yet asked for, of the shard that has fewest",
+    ),
+    metric(
+        BEHIND_ROWS,
+        Kind::Gauge,
+        Unit::Count,
+        "Rows that the shard furthest behind must still go through to where its job stands; falls to 0 during a replay",
+    ),
+    metric(LEASES_TAKEN, Kind::Counter, Unit::Count, "Shards that this worker was given"),
+    metric(LEASES_LOST, Kind::Counter, Unit::Count, "Shards that this worker was told to let go"),
+    metric(LEASE_EPOCH, Kind::Gauge, Unit::Count, "Highest epoch of the leases held; 0 without any"),
+    metric(ERRORS, Kind::Counter, Unit::Count, "Requests refused or failed, by `kind` of error"),
+    metric(SNAPSHOT_SECONDS, Kind::Histogram, Unit::Seconds, "Time to write one shard's state to the store"),
+    metric(
+        SNAPSHOT_HELD_SECONDS,
+        Kind::Histogram,
+        Unit::Seconds,
+        "The part of it in which no rows of the shard could be made",
+    ),
+    metric(
+        CHECKPOINTS_REFUSED,
+        Kind::Counter,
+        Unit::Count,
+        "Stored shards that were of no use to restore from: damaged, missing or another's",
+    ),
+];
+
+/// Kinds of errors that are there from the start: a first one is then an increase.
+const REFUSALS: [&str; 4] = ["fenced", "invalid_argument", "not_owner", "range_unavailable"];
+
+/// Call after the recorder is installed.
+pub fn describe_metrics() {
+    describe(DEFINITIONS);
+    let counters = [
+        VALUES_GENERATED,
+        ROWS_SERVED,
+        BYTES_SERVED,
+        BYTES_PLACED,
+        ROWS_REPLAYED,
+        LEASES_TAKEN,
+        LEASES_LOST,
+        CHECKPOINTS_REFUSED,
+    ];
+    counters.into_iter().for_each(|name| counter!(name).increment(0));
+    REFUSALS.into_iter().for_each(|kind| counter!(ERRORS, "kind" => kind).increment(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_metrics_follow_the_grammar() {
+        let violations: Vec<_> =
+            DEFINITIONS.iter().filter_map(node::metric_definitions::grammar_violation).collect();
+        assert!(violations.is_empty(), "{violations:?}");
+    }
 }

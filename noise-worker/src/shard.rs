@@ -172,6 +172,18 @@ impl Shard {
         (self.rows().window.len() + spares) as u64 * 4 * self.grant.range.len()
     }
 
+    /// Rows made beyond the highest that was asked for.
+    pub fn rows_ahead(&self) -> u64 {
+        let rows = self.rows();
+        rows.window.end().saturating_sub(rows.wanted)
+    }
+
+    /// Rows to go through before those that are wanted.
+    pub fn rows_behind(&self) -> u64 {
+        let rows = self.rows();
+        rows.wanted.saturating_sub(KEPT_BEHIND).saturating_sub(rows.window.end())
+    }
+
     /// Memory for up to `most` rows to come.
     pub fn spares(&self, most: usize) -> Arc<Spares> {
         let spares = self.spares.get_or_init(|| Spares::new(self.grant.range.len() as usize));
@@ -226,14 +238,18 @@ impl Shard {
     /// The row, as soon as it is made. `None` where it has left the window and must be drawn again.
     pub async fn row(&self, row: u64, deadline: Instant) -> Result<Option<Row>> {
         let started = Instant::now();
+        let mut how = "ahead";
         loop {
             // Registered before looking, so that a change in between is not missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             if let Some(found) = self.look(row)? {
-                metrics::histogram!(ROW_WAIT_SECONDS).record(started.elapsed());
+                if found.is_some() {
+                    metrics::histogram!(ROW_WAIT_SECONDS, "how" => how).record(started.elapsed());
+                }
                 return Ok(found);
             }
+            how = "waited";
             let wait = deadline.saturating_duration_since(Instant::now());
             tokio::select! {
                 biased;

@@ -1,14 +1,14 @@
 //! Routing and binding.
 
 use client::{Route, Routing};
-use metrics::counter;
+use metrics::{counter, histogram};
 use proto::model::Bind;
 use proto::{JobId, ReleaseToken, Result};
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, JobView, Member, ShardView};
 use crate::coordinator::Coordinator;
-use crate::metric_definitions::{BINDINGS_REFUSED, ROWS_BOUND};
+use crate::metric_definitions::{BIND_SECONDS, BINDINGS_REFUSED, ROWS_BOUND};
 use crate::release::Releaser;
 
 impl Coordinator {
@@ -23,9 +23,11 @@ impl Coordinator {
 
     /// Durable when it returns; one token a row.
     pub async fn bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
+        let began = Instant::now();
         let bound = self.try_to_bind(bind).await;
-        if let Err(error) = &bound {
-            counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1);
+        match &bound {
+            Ok(_) => histogram!(BIND_SECONDS).record(began.elapsed()),
+            Err(error) => counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1),
         }
         bound
     }

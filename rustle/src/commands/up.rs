@@ -41,6 +41,9 @@ pub struct UpArgs {
     /// Unix sockets in DATA_DIR/sockets instead of TCP
     #[arg(long, conflicts_with = "listen")]
     unix: bool,
+    /// Address of the status page and the metrics; each worker takes another port of its own
+    #[arg(long, default_value = "127.0.0.1:0")]
+    metrics_listen: String,
     /// TLS on every link, by certificates of this cluster's own authority in DATA_DIR/tls
     #[arg(long, conflicts_with = "unix")]
     tls: bool,
@@ -56,6 +59,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("find this program")?;
     let mut options = ClusterOptions::new(program, args.data_dir.clone(), args.workers.into());
     options.listen = args.listen.clone();
+    options.coordinator_flags = vec!["--metrics-listen".into(), args.metrics_listen.clone()];
     options.unix = args.unix;
     options.shared_memory = args.shared_memory;
     options.tls = args.tls;
@@ -75,6 +79,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     })?;
     Answer::new()
         .with("coordinator", cluster.url())
+        .with("status_page", cluster.coordinator().map(|process| format!("{}/", process.metrics())))
         .with("job", job.job)
         .with("mechanism", job.mechanism)
         .with("dimension", job.dimension)

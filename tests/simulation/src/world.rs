@@ -82,6 +82,7 @@ impl World {
             heartbeat: HEARTBEAT,
             lease_ttl: LEASE_TTL,
             token_ttl: Duration::from_secs(3600),
+            report_delta: 1e-6,
             fetch_deadline: Duration::from_secs(5),
         }
     }

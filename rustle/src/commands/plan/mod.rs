@@ -7,6 +7,8 @@ mod from;
 mod make;
 mod optimize;
 mod plot;
+mod resources;
+mod sizing;
 mod suggest;
 mod workload;
 
@@ -26,6 +28,8 @@ pub enum PlanCommand {
     Compare(compare::CompareArgs),
     /// Charts of plans as SVG
     Plot(plot::PlotArgs),
+    /// What workers of a plan need: memory, network, storage, time
+    Resources(resources::ResourcesArgs),
     /// A plan from known parameters
     From(from::FromArgs),
     /// Coefficients of C or its inverse: the first column of a Toeplitz matrix, or a row of any
@@ -39,6 +43,7 @@ impl PlanCommand {
             Self::Suggest(args) => suggest::run(&args, format),
             Self::Compare(args) => compare::run(&args, format),
             Self::Plot(args) => plot::run(&args, format),
+            Self::Resources(args) => resources::run(&args, format),
             Self::From(args) => from::run(&args, format),
             Self::Coefficients(args) => coefficients::run(&args, format),
         }

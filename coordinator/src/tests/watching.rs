@@ -1,0 +1,43 @@
+//! What people and Prometheus see of jobs.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn privacy_is_stated_once_it_was_looked_at_and_ends_with_the_job() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.create_job(create(2048, 2)).await.unwrap();
+    coordinator.look().await;
+    assert_eq!(value(&coordinator, "rustle_job_rows_planned"), 8.0);
+    assert_eq!(value(&coordinator, "rustle_job_privacy_spent_rho"), 0.0);
+    // Two participations of ρ = 1/2, the second of them from row 4 on.
+    assert!((value(&coordinator, "rustle_job_privacy_planned_rho") - 1.0).abs() < 1e-12);
+    for (rows, rho) in [(0..4, 0.5), (4..5, 1.0)] {
+        coordinator.bind(bind(rows)).await.unwrap();
+        coordinator.look().await;
+        let spent = value(&coordinator, "rustle_job_privacy_spent_rho");
+        assert!((spent - rho).abs() < 1e-12, "{spent} is not {rho}");
+    }
+    let page = coordinator.page();
+    assert!(page.contains("Job job") && page.contains("5 of 8") && page.contains("ε spent"), "{page}");
+    assert_eq!(page.matches("<svg").count(), 2, "{page}");
+    assert!(coordinator.status()["jobs"][0]["privacy"]["epsilon_spent"].as_f64().unwrap() > 1.0);
+
+    coordinator.destroy_job(job()).await.unwrap();
+    coordinator.look().await;
+    assert!(!coordinator.job_series().contains("training_job="));
+    assert!(coordinator.page().contains("Destroyed jobs: 1"));
+}
+
+/// Of the one job's series.
+fn value(coordinator: &Coordinator, name: &str) -> f64 {
+    let series = coordinator.job_series();
+    let start = format!("{name}{{training_job=\"job\"}} ");
+    let line = series.lines().find_map(|line| line.strip_prefix(&start));
+    line.unwrap_or_else(|| panic!("no {name} in {series}")).parse().unwrap()
+}
+
+fn bind(rows: std::ops::Range<u64>) -> Bind {
+    let commitments = rows.clone().map(|row| Commitment::of_text(&format!("step {row}"))).collect();
+    Bind { job: job(), branch: 0, rows: RowRange { start: rows.start, end: rows.end }, commitments }
+}

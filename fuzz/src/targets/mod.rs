@@ -1,0 +1,16 @@
+//! One file for each family of decoders.
+
+mod files;
+mod lending;
+mod messages;
+mod text;
+mod wire;
+
+use crate::Target;
+
+pub fn all() -> Vec<Target> {
+    [messages::targets(), wire::targets(), files::targets(), lending::targets(), text::targets()]
+        .into_iter()
+        .flatten()
+        .collect()
+}

@@ -1,0 +1,115 @@
+//! Frames of chunks, release tokens, and errors in trailers.
+
+use bytes::Bytes;
+use prost::Message;
+use proto::{
+    Commitment, ElementType, FrameReader, JobId, ReleaseKey, ReleaseToken, ServiceError, Validity, chunk_of,
+    frame_head, pb,
+};
+use tonic::{Code, Status, metadata::MetadataValue};
+
+use crate::{Target, words};
+
+pub fn targets() -> Vec<Target> {
+    vec![
+        Target { name: "frames", seeds: frame_seeds, run: frames, slice: 3_000 },
+        Target { name: "token", seeds: token_seeds, run: token, slice: 2_000 },
+        Target { name: "error-trailer", seeds: error_seeds, run: error_trailer, slice: 3_000 },
+    ]
+}
+
+fn frame_seeds() -> Vec<Vec<u8>> {
+    let frame = |row, values: usize| {
+        let chunk = chunk_of(row, 512, ElementType::F32, vec![7; values * 4].into());
+        [frame_head(&chunk), chunk.data].concat()
+    };
+    let mut two = frame(3, 5);
+    two.extend(frame(4, 0));
+    two.extend(frame(5, 40));
+    // As another sender would order the fields.
+    let message = chunk_of(3, 512, ElementType::F32, vec![7; 20].into()).encode_to_vec();
+    let ordinary = [&[0, 0, 0, 0, message.len() as u8][..], &message].concat();
+    vec![two, ordinary]
+}
+
+/// The chunks, or the end at an error. The pieces' length follows from the input.
+fn read(bytes: &[u8], piece: usize) -> Vec<Result<pb::Chunk, String>> {
+    let (mut reader, mut chunks) = (FrameReader::default(), Vec::new());
+    for piece in bytes.chunks(piece.max(1)) {
+        reader.push(Bytes::copy_from_slice(piece));
+        loop {
+            match reader.next_chunk() {
+                Ok(Some(chunk)) => {
+                    let data: usize = chunk.data.iter().map(Bytes::len).sum();
+                    assert_eq!(data, chunk.head.data_len, "the head tells of another length");
+                    chunks.push(Ok(chunk.into_message()));
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    chunks.push(Err(words(error)));
+                    return chunks;
+                }
+            }
+        }
+    }
+    chunks
+}
+
+/// The same bytes are the same chunks however they are cut.
+fn frames(bytes: &[u8]) -> String {
+    let whole = read(bytes, bytes.len());
+    for piece in [1, 3, 7, 64] {
+        assert_eq!(read(bytes, piece), whole, "in pieces of {piece}");
+    }
+    let last = whole
+        .last()
+        .map_or("nothing".to_owned(), |last| last.as_ref().map_or_else(Clone::clone, |_| "ok".into()));
+    format!("{} {last}", whole.len().min(4))
+}
+
+fn token_seeds() -> Vec<Vec<u8>> {
+    let key = ReleaseKey::new([1; 32]);
+    let (commitment, validity) = (Commitment::of_text("c"), Validity { epoch: 1, until_ms: 1_000 });
+    let job = JobId::new("job-1").map(|job| key.sign(&job, 0, 3, commitment, validity).to_bytes());
+    vec![job.unwrap_or_default(), vec![0; 64]]
+}
+
+/// A token is good only if it is the very one that was signed: no other bytes pass.
+fn token(bytes: &[u8]) -> String {
+    let good = token_seeds().remove(0);
+    let Ok(job) = JobId::new("job-1") else { return String::new() };
+    let key = ReleaseKey::try_from_bytes(&[1; 32]).unwrap_or_else(|_| ReleaseKey::new([0; 32]));
+    let _ = ReleaseKey::try_from_bytes(bytes).map(|key| format!("{key:?}"));
+    match ReleaseToken::try_from(bytes) {
+        Ok(token) => {
+            assert_eq!(token.to_bytes(), bytes);
+            let is_good = key.verify(&job, 0, 3, &token).is_ok();
+            assert_eq!(is_good, bytes == good, "a token that nobody signed");
+            format!("token {is_good}")
+        }
+        Err(error) => words(error),
+    }
+}
+
+fn error_seeds() -> Vec<Vec<u8>> {
+    let errors = [
+        ServiceError::Draining,
+        ServiceError::AlreadyBound { job: "job-1".into(), branch: 0, row: 3 },
+        ServiceError::invalid("rows", 3, "1 or more"),
+    ];
+    let detail = |error: &ServiceError| pb::ErrorDetail {
+        kind: error.kind(),
+        retry_safe: error.retry_safe(),
+        fields_json: serde_json::to_string(error).unwrap_or_default(),
+    };
+    errors.iter().map(|error| detail(error).encode_to_vec()).collect()
+}
+
+fn error_trailer(bytes: &[u8]) -> String {
+    let mut status = Status::new(Code::Internal, "message");
+    status.metadata_mut().insert_bin("rustle-error-bin", MetadataValue::from_bytes(bytes));
+    let error = ServiceError::from(status);
+    let again = ServiceError::from(Status::from(error.clone()));
+    assert_eq!(again, error, "it changed on a second way");
+    error.kind()
+}

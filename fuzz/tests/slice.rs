@@ -1,0 +1,39 @@
+//! A slice of `make fuzz` in every test: all seeds, all that once broke something, and some thousand changes.
+
+use std::path::Path;
+
+use fuzz::{engine, targets};
+
+#[test]
+fn no_decoder_breaks_on_a_slice_of_inputs() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for target in targets::all() {
+        let runs = target.slice;
+        let found =
+            engine::run(&target, engine::kept(&corpus, &target), None, 1, |done| done < runs).expect("a run");
+        println!("{}: {} runs, {} answers", target.name, found.runs, found.answers);
+        if let Some((text, input)) = found.fault {
+            panic!(
+                "{}: {text}\non {}",
+                target.name,
+                String::from_utf8_lossy(&input[..input.len().min(2_000)])
+            );
+        }
+        assert!(found.answers > 1, "{}: every input gets the same answer", target.name);
+    }
+}
+
+#[test]
+fn a_decoder_that_breaks_is_found() {
+    let broken = fuzz::Target {
+        name: "broken",
+        seeds: || vec![b"length 4".to_vec()],
+        run: |bytes| {
+            assert!(!bytes.contains(&0xff), "a byte that is all ones");
+            String::new()
+        },
+        slice: 0,
+    };
+    let found = engine::run(&broken, vec![], None, 1, |done| done < 10_000).expect("a run");
+    assert!(found.fault.is_some_and(|(text, input)| text.contains("all ones") && input.contains(&0xff)));
+}

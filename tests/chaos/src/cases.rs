@@ -1,0 +1,106 @@
+//! The jobs of a session, one after the other, each with all of its rows by the oracle.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use noise_kernel::JobKey;
+use noise_worker::recipe::Recipe;
+use plan::{Mechanism, Participation, Plan, PlanSpec};
+use proto::{JobId, pb};
+
+use crate::KEY;
+
+pub const ROWS: u64 = 200;
+/// No multiple of 512: the last block is cut.
+pub const DIMENSION: u64 = 5_000;
+const SHARDS: u32 = 6;
+/// Jobs that stay open beside the newest; older ones are destroyed.
+const KEPT: usize = 3;
+
+pub struct Case {
+    pub job: JobId,
+    pub request: pb::CreateJobRequest,
+    /// `rows[t][i]`, by the oracle.
+    pub rows: Vec<Vec<f32>>,
+}
+
+#[derive(Default)]
+pub struct Cases(Mutex<Vec<Arc<Case>>>);
+
+fn mechanism(number: usize) -> Mechanism {
+    match number % 4 {
+        0 => Mechanism::Blt { theta: vec![0.999, 0.9, 0.3], omega: vec![0.01, 0.2, 0.3] },
+        1 => Mechanism::BandInverse { coefficients: vec![1.0, -0.4, -0.1] },
+        2 => Mechanism::Tree { restarts: vec![13, 30], completion: true },
+        _ => Mechanism::BandToeplitz { coefficients: vec![1.0, 0.5, 0.25], column_normalised: false },
+    }
+}
+
+impl Case {
+    pub fn new(number: usize) -> anyhow::Result<Self> {
+        let spec = PlanSpec {
+            chacha_rounds: 20,
+            iterations: ROWS,
+            noise_multiplier: 1.5,
+            clip_norm: 0.5,
+            participation: Participation { min_sep: 10, max_participations: 4 },
+            mechanism: mechanism(number),
+            layout: None,
+        };
+        Self::of_plan(&format!("chaos-{number}"), &Plan::new(spec)?)
+    }
+
+    fn of_plan(name: &str, plan: &Plan) -> anyhow::Result<Self> {
+        let (job, key) = (JobId::new(name)?, JobKey::from_bytes(&KEY)?);
+        let request = pb::CreateJobRequest {
+            job: job.to_string(),
+            plan_toml: plan.to_toml_string()?,
+            dimension: DIMENSION,
+            shards: SHARDS,
+            key_commitment: key.commitment().to_vec(),
+            plan_digest: plan.digest().to_vec(),
+        };
+        let rows = Recipe::new(plan, &key, &job, 0)?.oracle()?.rows(0..ROWS, 0..DIMENSION);
+        Ok(Self { job, request, rows: rows.context("rows of the oracle")? })
+    }
+}
+
+impl Cases {
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<Case>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn len(&self) -> usize {
+        self.list().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list().is_empty()
+    }
+
+    pub fn add(&self, case: Case) {
+        self.list().push(Arc::new(case));
+    }
+
+    pub fn get(&self, number: usize) -> Option<Arc<Case>> {
+        self.list().get(number).cloned()
+    }
+
+    /// Those that are not destroyed.
+    pub fn open(&self) -> Vec<Arc<Case>> {
+        let list = self.list();
+        list[list.len().saturating_sub(KEPT + 1)..].to_vec()
+    }
+
+    /// Those that the next job does not destroy either. Not empty once a job has begun.
+    pub fn lasting(&self) -> Vec<Arc<Case>> {
+        let list = self.list();
+        list[list.len().saturating_sub(KEPT)..].to_vec()
+    }
+
+    /// What has to go where one more job is added.
+    pub fn outdated(&self) -> Option<Arc<Case>> {
+        let list = self.list();
+        list.len().checked_sub(KEPT + 1).and_then(|number| list.get(number).cloned())
+    }
+}

@@ -1,0 +1,69 @@
+//! The processes, and a supervisor as any real one: what has ended is started again.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use rustle::cluster::{ClusterOptions, LocalCluster, Process};
+
+use crate::{KEY, place::Place};
+
+pub const HEARTBEAT: Duration = Duration::from_millis(100);
+pub const LEASE_TTL: Duration = Duration::from_millis(1_500);
+
+pub struct Cluster {
+    pub processes: LocalCluster,
+    pub workers: usize,
+}
+
+impl Cluster {
+    /// From the program's first thread: the processes end with the thread that started them.
+    pub fn start(program: &Path, dir: &Path, place: &Place, workers: usize) -> anyhow::Result<Self> {
+        let mut options = ClusterOptions::new(place.launcher(program)?, dir.to_owned(), workers);
+        options.listen = place.listen();
+        let millis = |time: Duration| format!("{}ms", time.as_millis());
+        options.coordinator_flags = ["--heartbeat", &millis(HEARTBEAT), "--lease-ttl", &millis(LEASE_TTL)]
+            .into_iter()
+            .chain(["--checkpoint-interval", "2s"])
+            .map(str::to_owned)
+            .collect();
+        Ok(Self { processes: LocalCluster::start(options, KEY)?, workers })
+    }
+
+    pub fn signal(&self, worker: usize, signal: Signal) -> anyhow::Result<()> {
+        let process = self.processes.worker(worker).context("the worker runs")?;
+        let pid = Pid::from_raw(process.pid() as i32).context("a process id")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Starts the coordinator, then the workers, where they have ended.
+    pub fn mend(&mut self) -> anyhow::Result<()> {
+        if !self.processes.coordinator().is_some_and(is_alive) {
+            self.kill_coordinator();
+            self.processes.start_coordinator()?;
+        }
+        for worker in 0..self.workers {
+            if !self.processes.worker(worker).is_some_and(is_alive) {
+                self.kill_worker(worker);
+                self.processes.start_worker(worker)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Also one that has ended by itself, or was killed before.
+    pub fn kill_worker(&mut self, worker: usize) {
+        let _ = self.processes.kill_worker(worker);
+    }
+
+    pub fn kill_coordinator(&mut self) {
+        let _ = self.processes.kill_coordinator();
+    }
+}
+
+/// A process that has ended stays as a zombie until it is waited for.
+fn is_alive(process: &Process) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}

@@ -1,0 +1,254 @@
+//! How long a lost worker costs: from its SIGKILL until the routing no longer names it, and until the first row that
+//! was bound after it has come, whole.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use client::{Client, FetchRequest};
+use noise_kernel::{JobKey, Oracle};
+use noise_worker::recipe::Recipe;
+use plan::{Mechanism, Participation, Plan, PlanSpec};
+use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
+use rustle::cluster::{ClusterOptions, LocalCluster};
+use serde::Serialize;
+use tokio::{runtime::Runtime, time::sleep};
+
+use crate::{KEY, dice::Dice};
+
+/// Limits of the 95th percentile, in seconds.
+const NOTICED: f64 = 5.0;
+const FIRST_ROW: f64 = 15.0;
+/// The whole vector is compared with the oracle in so many places.
+const SAMPLES: u64 = 64;
+const PATIENCE: Duration = Duration::from_secs(240);
+
+pub struct Options {
+    pub dimension: u64,
+    pub workers: usize,
+    pub count: u64,
+    pub seed: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub struct Figures {
+    pub dimension: u64,
+    pub workers: usize,
+    /// Seconds, in order of the kills.
+    pub noticed: Vec<f64>,
+    pub first_row: Vec<f64>,
+}
+
+/// Nearest rank.
+fn percentile(values: &[f64], percent: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+impl Figures {
+    pub fn is_good(&self) -> bool {
+        percentile(&self.noticed, 95.0) <= NOTICED && percentile(&self.first_row, 95.0) <= FIRST_ROW
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        for (name, values) in [("noticed", &self.noticed), ("first_row", &self.first_row)] {
+            for percent in [50.0, 95.0] {
+                json[format!("{name}_p{percent}")] = percentile(values, percent).into();
+            }
+        }
+        json
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |values: &[f64]| [percentile(values, 50.0), percentile(values, 95.0)];
+        let ([noticed, noticed_95], [row, row_95]) = (of(&self.noticed), of(&self.first_row));
+        write!(
+            f,
+            "{} kills of one of {} workers at dimension {}: noticed after {noticed:.2} s (p95 {noticed_95:.2} s, \
+             limit {NOTICED} s), first row after {row:.2} s (p95 {row_95:.2} s, limit {FIRST_ROW} s)",
+            self.noticed.len(),
+            self.workers,
+            self.dimension,
+        )
+    }
+}
+
+struct Failover {
+    cluster: LocalCluster,
+    client: Client,
+    runtime: Runtime,
+    job: JobId,
+    dimension: u64,
+    oracle: Oracle,
+    row: u64,
+    out: Vec<f32>,
+}
+
+/// With the default heartbeat and lease. `killed` is told of each kill. From the program's first thread.
+pub fn run(
+    program: &Path,
+    dir: &Path,
+    options: &Options,
+    mut killed: impl FnMut(u64),
+) -> anyhow::Result<Figures> {
+    let (workers, dimension) = (options.workers, options.dimension);
+    let mut figures = Figures { dimension, workers, ..Figures::default() };
+    let mut failover = Failover::start(program, dir, options)?;
+    for number in 0..options.count {
+        let mut dice = Dice::new(options.seed + number);
+        let (noticed, first_row) = failover.kill(dice.below(workers as u64) as usize, &mut dice)?;
+        figures.noticed.push(noticed.as_secs_f64());
+        figures.first_row.push(first_row.as_secs_f64());
+        killed(number);
+    }
+    Ok(figures)
+}
+
+impl Failover {
+    fn start(program: &Path, dir: &Path, options: &Options) -> anyhow::Result<Self> {
+        let &Options { dimension, workers, count, .. } = options;
+        let plan = Plan::new(PlanSpec {
+            chacha_rounds: 20,
+            // Two rows a kill, and one to begin with.
+            iterations: 2 * count + 1,
+            noise_multiplier: 1.0,
+            clip_norm: 1.0,
+            participation: Participation { min_sep: 1, max_participations: 1 },
+            mechanism: Mechanism::Blt { theta: vec![0.999, 0.9], omega: vec![0.01, 0.2] },
+            layout: None,
+        })?;
+        let (job, key) = (JobId::new("failover")?, JobKey::from_bytes(&KEY)?);
+        let mut options = ClusterOptions::new(program.to_owned(), dir.to_owned(), workers);
+        options.worker_flags = vec!["--ahead-rows".into(), "1".into()];
+        let cluster = LocalCluster::start(options, KEY)?;
+        let runtime = Runtime::new()?;
+        let client = {
+            let _inside = runtime.enter();
+            Client::connect(&cluster.url())?
+        };
+        let request = pb::CreateJobRequest {
+            job: job.to_string(),
+            plan_toml: plan.to_toml_string()?,
+            dimension,
+            shards: 2 * workers as u32,
+            key_commitment: key.commitment().to_vec(),
+            plan_digest: plan.digest().to_vec(),
+        };
+        runtime.block_on(client.jobs().create(request))?;
+        let oracle = Recipe::new(&plan, &key, &job, 0)?.oracle()?;
+        let out = vec![0.0; dimension as usize];
+        let mut failover = Self { cluster, client, runtime, job, dimension, oracle, row: 0, out };
+        failover.fetch(&mut Dice::new(0))?;
+        Ok(failover)
+    }
+
+    /// Kills the worker while all is well, and waits until all is well again.
+    fn kill(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<(Duration, Duration)> {
+        self.fetch(dice)?;
+        self.runtime.block_on(checkpoint(&self.client, &self.job))?;
+        let endpoint = self.cluster.worker(worker).context("the worker runs")?.grpc().to_owned();
+        let began = Instant::now();
+        self.cluster.kill_worker(worker)?;
+        let (client, job) = (self.client.clone(), self.job.clone());
+        let noticed = self.runtime.spawn(gone(client, job, endpoint, began));
+        let first_row = self.take()?.duration_since(began);
+        let noticed = self.runtime.block_on(noticed)??;
+        self.compare(dice)?;
+        self.cluster.start_worker(worker)?;
+        self.runtime.block_on(all_ready(&self.client, &self.job))?;
+        Ok((noticed, first_row))
+    }
+
+    fn fetch(&mut self, dice: &mut Dice) -> anyhow::Result<()> {
+        self.take()?;
+        self.compare(dice)
+    }
+
+    /// The next row, whole; says when it was here.
+    fn take(&mut self) -> anyhow::Result<Instant> {
+        self.out.fill(f32::NAN);
+        let request = FetchRequest {
+            job: self.job.clone(),
+            branch: 0,
+            rows: RowRange { start: self.row, end: self.row + 1 },
+            range: CoordinateRange { start: 0, end: self.dimension },
+            commitments: vec![Commitment::of_text(&format!("row {}", self.row))],
+            deadline: (Instant::now() + PATIENCE).into(),
+        };
+        self.row += 1;
+        self.runtime.block_on(self.client.fetch_into(request, &mut self.out))?;
+        Ok(Instant::now())
+    }
+
+    /// The row taken last, in samples and at both ends.
+    fn compare(&self, dice: &mut Dice) -> anyhow::Result<()> {
+        let row = self.row - 1;
+        let random = (0..SAMPLES).map(|_| dice.below(self.dimension));
+        for start in random.chain([0, self.dimension.saturating_sub(512)]) {
+            let range = start..(start + 512).min(self.dimension);
+            let exact = &self.oracle.rows(row..row + 1, range.clone())?[0];
+            let got = &self.out[range.start as usize..range.end as usize];
+            let is_same = got.iter().zip(exact).all(|(got, exact)| got.to_bits() == exact.to_bits());
+            ensure!(is_same, "row {row} differs from the oracle within {range:?}");
+        }
+        Ok(())
+    }
+}
+
+/// Until the routing names the endpoint no more.
+async fn gone(client: Client, job: JobId, endpoint: String, began: Instant) -> anyhow::Result<Duration> {
+    loop {
+        if let Ok(routing) = client.routing(&job).await {
+            let names = |route: &client::Route| route.endpoint.as_deref() == Some(endpoint.as_str());
+            if !routing.routes.iter().any(names) {
+                return Ok(began.elapsed());
+            }
+        }
+        ensure!(began.elapsed() < PATIENCE, "{endpoint} is still in the routing after {PATIENCE:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A worker that has come back is still being given shards: until that is over there is no checkpoint.
+async fn checkpoint(client: &Client, job: &JobId) -> anyhow::Result<()> {
+    let began = Instant::now();
+    loop {
+        match client.jobs().checkpoint(job).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.retry_safe() && began.elapsed() < PATIENCE => {}
+            Err(error) => return Err(error).context("a checkpoint"),
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn all_ready(client: &Client, job: &JobId) -> anyhow::Result<()> {
+    let began = Instant::now();
+    loop {
+        let view = client.jobs().get(job).await?;
+        if view.shards == view.shards_ready {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < PATIENCE, "{} of {} shards are ready", view.shards_ready, view.shards);
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        assert_eq!((percentile(&values, 50.0), percentile(&values, 95.0)), (10.0, 19.0));
+        assert_eq!(percentile(&[3.0], 95.0), 3.0);
+    }
+}

@@ -1,0 +1,90 @@
+//! The one line that says what the rounds have shown.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::Serialize;
+
+use crate::{
+    history::{Broken, History},
+    nemesis::Fault,
+};
+
+#[derive(Debug, Default, Serialize)]
+pub struct Figures {
+    pub rounds: u64,
+    pub faults: BTreeMap<Fault, u64>,
+    /// Damaged ledgers that were refused.
+    pub ledgers_refused: u64,
+    pub rows_bound: u64,
+    /// Rows compared with the oracle, repeated ones included.
+    pub rows_checked: u64,
+    /// Requests under lost leases that a live worker refused.
+    pub stale_refused: u64,
+    pub longest_recovery_s: f64,
+    pub seconds: f64,
+    /// With the seed of their round.
+    pub violations: Vec<(u64, Broken, String)>,
+    pub skipped: Vec<String>,
+}
+
+impl Figures {
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty() && self.rounds > 0
+    }
+
+    pub fn count(&self, broken: Broken) -> usize {
+        self.violations.iter().filter(|(_, found, _)| *found == broken).count()
+    }
+
+    /// Takes over the violations seen in the round of that seed.
+    pub fn take(&mut self, history: &History, seed: u64) {
+        let found = history.take_violations();
+        self.violations.extend(found.into_iter().map(|(broken, text)| (seed, broken, text)));
+    }
+
+    pub fn recovered_after(&mut self, time: Duration) {
+        self.longest_recovery_s = self.longest_recovery_s.max(time.as_secs_f64());
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        for broken in
+            [Broken::Lost, Broken::Doubled, Broken::Different, Broken::Stale, Broken::Served, Broken::Stuck]
+        {
+            let name = serde_json::to_value(broken).unwrap_or_default();
+            json[name.as_str().unwrap_or_default()] = self.count(broken).into();
+        }
+        json["bound_95"] = (3.0 / self.rounds.max(1) as f64).into();
+        json
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults: Vec<_> = self.faults.iter().map(|(fault, count)| format!("{fault} {count}")).collect();
+        write!(
+            f,
+            "{} rounds ({}); {} rows bound, {} checked; {} lost, {} doubled, {} different, {} from old epochs, \
+             {} damaged and served, {} stuck; {} damaged ledgers refused, {} requests under lost leases refused; \
+             longest recovery {:.1} s; {:.0} s",
+            self.rounds,
+            faults.join(", "),
+            self.rows_bound,
+            self.rows_checked,
+            self.count(Broken::Lost),
+            self.count(Broken::Doubled),
+            self.count(Broken::Different),
+            self.count(Broken::Stale),
+            self.count(Broken::Served),
+            self.count(Broken::Stuck),
+            self.ledgers_refused,
+            self.stale_refused,
+            self.longest_recovery_s,
+            self.seconds,
+        )?;
+        match self.is_good() {
+            true => write!(f, "; below {:.1e} a round at 95 %", 3.0 / self.rounds as f64),
+            false => Ok(()),
+        }
+    }
+}

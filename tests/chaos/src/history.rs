@@ -1,0 +1,174 @@
+//! What was seen of the cluster from outside, and what must never be seen.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use ledger::Ledger;
+use proto::{Commitment, JobId, ReleaseToken};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// What a violation breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Broken {
+    /// A binding that a caller was told of is gone.
+    Lost,
+    /// Two commitments for one row.
+    Doubled,
+    /// Bytes that are not the oracle's.
+    Different,
+    /// A byte from a lease that has gone to another worker.
+    Stale,
+    /// Damage that was taken as good.
+    Served,
+    /// The service did not come back.
+    Stuck,
+}
+
+#[derive(Clone, Debug)]
+pub struct Acked {
+    pub commitment: Commitment,
+    /// The newest, as the coordinator gave it.
+    pub token: ReleaseToken,
+    /// Of all bytes of the row.
+    pub sha256: Option<[u8; 32]>,
+}
+
+/// Job and row; the branch is 0.
+pub type Row = (JobId, u64);
+
+#[derive(Default)]
+struct Seen {
+    rows: BTreeMap<Row, Acked>,
+    checked: u64,
+    violations: Vec<(Broken, String)>,
+}
+
+#[derive(Default)]
+pub struct History(Mutex<Seen>);
+
+impl History {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn violation(&self, broken: Broken, text: impl Display) {
+        self.seen().violations.push((broken, text.to_string()));
+    }
+
+    /// Violations since the last call.
+    pub fn take_violations(&self) -> Vec<(Broken, String)> {
+        std::mem::take(&mut self.seen().violations)
+    }
+
+    /// A caller was told that the row is bound to the commitment.
+    pub fn acked(&self, job: &JobId, row: u64, commitment: Commitment, token: ReleaseToken) {
+        let mut seen = self.seen();
+        let entry = seen.rows.entry((job.clone(), row));
+        let acked = entry.or_insert_with(|| Acked { commitment, token: token.clone(), sha256: None });
+        acked.token = token;
+        if acked.commitment != commitment {
+            drop(seen);
+            self.violation(Broken::Doubled, format!("{job} row {row} was bound to two commitments"));
+        }
+    }
+
+    /// A caller was told that the row is bound to another commitment than this.
+    pub fn refused(&self, job: &JobId, row: u64, commitment: Commitment) {
+        let is_own = self.seen().rows.get(&(job.clone(), row)).is_some_and(|a| a.commitment == commitment);
+        if is_own {
+            self.violation(Broken::Lost, format!("{job} row {row} was refused its own commitment"));
+        }
+    }
+
+    /// Compares with the oracle and with what was delivered before.
+    pub fn delivered(&self, job: &JobId, row: u64, got: &[f32], expected: &[f32]) {
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits();
+        let differs = got.iter().zip(expected).position(|pair| !same(pair));
+        let mut hash = Sha256::new();
+        got.iter().for_each(|value| hash.update(value.to_le_bytes()));
+        let sha256: [u8; 32] = hash.finalize().into();
+        let mut seen = self.seen();
+        seen.checked += 1;
+        let acked = seen.rows.get_mut(&(job.clone(), row));
+        let before = acked.map(|acked| acked.sha256.replace(sha256));
+        let mut broken = Vec::new();
+        if let Some(at) = differs {
+            broken.push((Broken::Different, format!("{job} row {row} differs from the oracle at {at}")));
+        }
+        match before {
+            None => broken.push((Broken::Doubled, format!("{job} row {row} was delivered and never bound"))),
+            Some(Some(before)) if before != sha256 => {
+                broken.push((Broken::Different, format!("{job} row {row} came in other bytes than before")));
+            }
+            Some(_) => {}
+        }
+        seen.violations.extend(broken);
+    }
+
+    /// Rows compared so far, repeated ones included.
+    pub fn checked(&self) -> u64 {
+        self.seen().checked
+    }
+
+    pub fn rows(&self) -> usize {
+        self.seen().rows.len()
+    }
+
+    pub fn acked_rows(&self, job: &JobId) -> Vec<(u64, Acked)> {
+        let seen = self.seen();
+        let rows = seen.rows.range((job.clone(), 0)..=(job.clone(), u64::MAX));
+        rows.map(|((_, row), acked)| (*row, acked.clone())).collect()
+    }
+
+    /// What a caller was told must be in the ledger.
+    pub fn check_ledger(&self, ledger: &Ledger) {
+        let rows = self.seen().rows.clone();
+        for ((job, row), acked) in rows {
+            match ledger.bindings(&job, 0, row..row + 1) {
+                Ok(found) if found == [(row, acked.commitment)] => {}
+                Ok(found) if found.is_empty() => {
+                    self.violation(Broken::Lost, format!("{job} row {row} is not in the ledger"));
+                }
+                Ok(_) => self.violation(Broken::Doubled, format!("{job} row {row}: another commitment")),
+                Err(error) => self.violation(Broken::Lost, format!("{job} row {row}: {error}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acked(history: &History, text: &str) {
+        let token = ReleaseToken::try_from([1u8; 81].as_slice()).unwrap();
+        history.acked(&JobId::new("j").unwrap(), 3, Commitment::of_text(text), token);
+    }
+
+    fn broken(history: &History) -> Vec<Broken> {
+        history.take_violations().into_iter().map(|(broken, _)| broken).collect()
+    }
+
+    #[test]
+    fn every_violation_is_seen() {
+        let (history, job) = (History::default(), JobId::new("j").unwrap());
+        history.delivered(&job, 3, &[1.0], &[1.0]);
+        assert_eq!(broken(&history), [Broken::Doubled], "before it was bound");
+        acked(&history, "a");
+        acked(&history, "a");
+        history.delivered(&job, 3, &[0.0], &[0.0]);
+        history.refused(&job, 3, Commitment::of_text("b"));
+        assert_eq!(broken(&history), []);
+        history.refused(&job, 3, Commitment::of_text("a"));
+        assert_eq!(broken(&history), [Broken::Lost]);
+        acked(&history, "b");
+        assert_eq!(broken(&history), [Broken::Doubled]);
+        history.delivered(&job, 3, &[-0.0], &[0.0]);
+        assert_eq!(broken(&history), [Broken::Different, Broken::Different]);
+    }
+}

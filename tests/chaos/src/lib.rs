@@ -1,0 +1,32 @@
+//! Real processes under real faults: a local cluster, jobs that bind and fetch rows without pause, a nemesis that
+//! breaks one thing a round, and a history that knows what must never be seen.
+
+pub mod cases;
+pub mod cluster;
+pub mod damage;
+pub mod dice;
+pub mod failover;
+pub mod figures;
+pub mod history;
+pub mod nemesis;
+pub mod place;
+pub mod run;
+pub mod stale;
+pub mod trainer;
+
+/// One key for all clusters here, so that the oracle knows every row.
+pub const KEY: [u8; 32] = [42; 32];
+
+/// What the parts of a session share.
+pub struct Session {
+    pub client: client::Client,
+    pub cases: cases::Cases,
+    pub history: history::History,
+    pub is_over: std::sync::atomic::AtomicBool,
+}
+
+impl Session {
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,126 @@
+//! `make chaos` and `make failover`: real processes, real faults, one line of figures.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use chaos::{failover, nemesis::Fault, run};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use tempfile::TempDir;
+
+#[derive(Parser)]
+#[command(about = "Runs a real cluster under real faults and checks every byte")]
+struct Cli {
+    #[command(flatten)]
+    rounds: Rounds,
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    figure: Option<Figure>,
+}
+
+#[derive(Args)]
+struct Rounds {
+    /// Rounds, one fault each
+    #[arg(long, default_value_t = 200)]
+    count: u64,
+    /// Seed of the first round; each has the next
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Run this round alone
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Choose from these faults alone, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<Fault>,
+    /// Keep logs, ledger and checkpoints here
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Common {
+    #[arg(long, default_value_t = 4, global = true)]
+    workers: usize,
+    #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
+    format: Format,
+}
+
+#[derive(Subcommand)]
+enum Figure {
+    /// Kill one worker, again and again: how long until that is noticed, and until the next row is here
+    Failover {
+        #[arg(long, default_value_t = 100_000_000)]
+        dimension: u64,
+        #[arg(long, default_value_t = 20)]
+        kills: u64,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    anyhow::ensure!(
+        (2..=60).contains(&cli.common.workers),
+        "--workers is {}; allowed: 2 to 60",
+        cli.common.workers
+    );
+    let format = cli.common.format;
+    let is_good = match cli.figure {
+        Some(Figure::Failover { dimension, kills }) => {
+            let options = failover::Options { dimension, workers: cli.common.workers, count: kills, seed: 0 };
+            let (dir, bar) = (TempDir::new()?, bar(kills));
+            let figures = failover::run(&run::program()?, dir.path(), &options, |_| bar.inc(1))?;
+            bar.finish_and_clear();
+            print(format, figures.json(), figures.to_string());
+            figures.is_good()
+        }
+        None => rounds(&cli.rounds, &cli.common)?,
+    };
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn rounds(rounds: &Rounds, common: &Common) -> anyhow::Result<bool> {
+    let temporary = TempDir::new()?;
+    let seeds = match rounds.seed {
+        Some(seed) => seed..seed + 1,
+        None => rounds.first..rounds.first + rounds.count,
+    };
+    let bar = bar(seeds.end - seeds.start);
+    let dir = std::path::absolute(rounds.dir.as_deref().unwrap_or(temporary.path()))?;
+    let (program, workers, faults) = (run::program()?, common.workers, rounds.faults.clone());
+    let options = run::Options { program, dir, workers, seeds, faults };
+    let figures = run::run(&options, |seed, what| {
+        bar.inc(1);
+        // Without a terminal the bar shows nothing, and a log wants every round.
+        match bar.is_hidden() {
+            true => eprintln!("seed {seed}: {what}"),
+            false => bar.set_message(what.to_owned()),
+        }
+    })?;
+    bar.finish_and_clear();
+    for skipped in &figures.skipped {
+        eprintln!("SKIPPED: {skipped}");
+    }
+    for (seed, broken, text) in &figures.violations {
+        eprintln!("VIOLATION ({broken:?}) in the round of --seed {seed}: {text}");
+    }
+    print(common.format, figures.json(), figures.to_string());
+    Ok(figures.is_good())
+}
+
+fn bar(count: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}");
+    ProgressBar::new(count).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn print(format: Format, json: serde_json::Value, text: String) {
+    match format {
+        Format::Json => println!("{json:#}"),
+        Format::Text => println!("{text}"),
+    }
+}

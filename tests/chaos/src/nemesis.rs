@@ -1,0 +1,234 @@
+//! One fault a round, then its end.
+
+use std::{fmt, fs, path::PathBuf, str::FromStr, thread::sleep, time::Duration};
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::{
+    Session,
+    cluster::{Cluster, LEASE_TTL},
+    damage::{damage, files},
+    dice::Dice,
+    history::Broken,
+    place::Place,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    KillWorker,
+    KillCoordinator,
+    KillAll,
+    Zombie,
+    Clock,
+    DiskFull,
+    LedgerDamage,
+    CheckpointDamage,
+    Partition,
+    OneWay,
+    SlowLink,
+    /// No fault that the service survives: shows that a lost binding is seen. In no list.
+    Rollback,
+}
+
+impl Fault {
+    pub const ALL: [Fault; 11] = [
+        Fault::KillWorker,
+        Fault::KillCoordinator,
+        Fault::KillAll,
+        Fault::Zombie,
+        Fault::Clock,
+        Fault::DiskFull,
+        Fault::LedgerDamage,
+        Fault::CheckpointDamage,
+        Fault::Partition,
+        Fault::OneWay,
+        Fault::SlowLink,
+    ];
+
+    pub fn is_possible(self, place: &Place) -> bool {
+        match self {
+            Fault::Clock => place.has_clock,
+            Fault::DiskFull => place.has_disk,
+            Fault::Partition | Fault::OneWay | Fault::SlowLink => place.has_network,
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = serde_json::to_value(self).map_err(|_| fmt::Error)?;
+        f.write_str(name.as_str().unwrap_or_default())
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(|fault| fault.to_string()).join(", ");
+        let found = Self::ALL.into_iter().find(|fault| fault.to_string() == text);
+        found.ok_or_else(|| format!("{text:?} is no fault; allowed: {}", names()))
+    }
+}
+
+pub struct Nemesis<'a> {
+    pub cluster: &'a mut Cluster,
+    pub place: &'a Place,
+    pub session: &'a Session,
+    pub runtime: Handle,
+}
+
+impl Nemesis<'_> {
+    /// Breaks one thing, waits, and heals it; says what it did.
+    pub fn round(&mut self, fault: Fault, dice: &mut Dice) -> anyhow::Result<String> {
+        sleep(dice.millis(0, 400));
+        let worker = dice.below(self.cluster.workers as u64) as usize;
+        let done = match fault {
+            Fault::KillWorker => self.kill_worker(worker, dice),
+            Fault::KillCoordinator => self.kill_coordinator(dice),
+            Fault::KillAll => self.kill_all(dice),
+            Fault::Zombie => self.zombie(worker, dice),
+            Fault::Clock => self.clock(worker, dice),
+            Fault::DiskFull => self.disk_full(dice),
+            Fault::LedgerDamage => self.ledger_damage(dice),
+            Fault::CheckpointDamage => self.checkpoint_damage(dice),
+            Fault::Partition | Fault::OneWay | Fault::SlowLink => self.network(fault, worker, dice),
+            Fault::Rollback => self.rollback(),
+        };
+        let done = done?;
+        self.cluster.mend()?;
+        Ok(done)
+    }
+
+    fn kill_worker(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
+        self.cluster.kill_worker(worker);
+        sleep(dice.millis(0, 2 * LEASE_TTL.as_millis() as u64));
+        Ok(format!("worker {worker} killed"))
+    }
+
+    fn kill_coordinator(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
+        self.cluster.kill_coordinator();
+        sleep(dice.millis(0, 1_000));
+        Ok("coordinator killed".into())
+    }
+
+    fn kill_all(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
+        self.cluster.kill_coordinator();
+        (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
+        sleep(dice.millis(0, 500));
+        Ok("all processes killed".into())
+    }
+
+    /// Stopped until others hold its shards, then woken, as after a long pause of its host.
+    fn zombie(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
+        self.cluster.signal(worker, Signal::STOP)?;
+        sleep(LEASE_TTL + dice.millis(300, 1_200));
+        self.cluster.signal(worker, Signal::CONT)?;
+        sleep(dice.millis(300, 800));
+        Ok(format!("worker {worker} stopped past its lease"))
+    }
+
+    fn clock(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
+        let role = if dice.one_in(2) { "coordinator".to_owned() } else { format!("worker-{worker}") };
+        let seconds = dice.pick(&[3_600, -3_600, 86_400, -86_400]);
+        self.place.set_clock(&role, seconds)?;
+        sleep(dice.millis(500, 1_500));
+        if dice.one_in(2) {
+            self.place.set_clock(&role, 0)?;
+        }
+        Ok(format!("clock of {role} set by {seconds:+} s"))
+    }
+
+    /// A coordinator that can't write stops; it is started again where there is room again.
+    fn disk_full(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
+        let fill = self.place.data_dir().join("fill");
+        let mut bytes = 0u64;
+        let mut file = fs::File::create(&fill)?;
+        for size in [1 << 20, 1 << 12, 1 << 8, 1] {
+            while std::io::Write::write_all(&mut file, &vec![0xaa; size]).is_ok() {
+                bytes += size as u64;
+            }
+        }
+        sleep(dice.millis(300, 1_500));
+        drop(file);
+        fs::remove_file(fill)?;
+        Ok(format!("disk filled with {bytes} bytes"))
+    }
+
+    fn ledger(&self) -> PathBuf {
+        self.place.data_dir().join("ledger.redb")
+    }
+
+    /// A coordinator must refuse a damaged ledger and leave it as it is, or know all that it told anyone.
+    fn ledger_damage(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
+        self.cluster.kill_coordinator();
+        let (ledger, good) = (self.ledger(), fs::read(self.ledger())?);
+        let what = damage(&ledger, dice)?;
+        let bad = fs::read(&ledger)?;
+        if bad == good {
+            return Ok(format!("ledger: {what}, which changed nothing"));
+        }
+        match self.cluster.processes.start_coordinator() {
+            Ok(()) => Ok(format!("ledger: {what}; taken, to be checked binding by binding")),
+            Err(_) => {
+                let is_changed = fs::read(&ledger)? != bad;
+                if is_changed {
+                    let text = format!("ledger: {what}; refused, and changed");
+                    self.session.history.violation(Broken::Served, text);
+                }
+                fs::write(&ledger, good)?;
+                Ok(format!("ledger: {what}; refused"))
+            }
+        }
+    }
+
+    /// Puts the ledger back to what it was before the jobs went on.
+    fn rollback(&mut self) -> anyhow::Result<String> {
+        self.cluster.kill_coordinator();
+        let old = fs::read(self.ledger())?;
+        let before = self.session.history.rows();
+        self.cluster.mend()?;
+        while self.session.history.rows() < before + 10 {
+            sleep(Duration::from_millis(20));
+        }
+        self.cluster.kill_coordinator();
+        fs::write(self.ledger(), old)?;
+        Ok("ledger put back to an earlier moment".into())
+    }
+
+    /// All pieces and manifests of all jobs, while no worker has its state in memory.
+    fn checkpoint_damage(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
+        let newest = self.session.cases.lasting().pop().context("a job")?;
+        // Without one there is nothing to damage, which is no fault of the service.
+        let _ = self.runtime.block_on(self.session.client.jobs().checkpoint(&newest.job));
+        (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
+        let folder = self.place.data_dir().join("checkpoints");
+        let (mut damaged, mut last) = (0, String::new());
+        for path in files(&folder, ".shard").into_iter().chain(files(&folder, ".json")) {
+            if fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
+                last = damage(&path, dice)?;
+                damaged += 1;
+            }
+        }
+        Ok(format!("{damaged} checkpoint files damaged, the last: {last}"))
+    }
+
+    fn network(&mut self, fault: Fault, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
+        let outward = dice.one_in(2);
+        match fault {
+            Fault::Partition => self.place.deafen(worker).and_then(|()| self.place.silence(worker))?,
+            Fault::OneWay if outward => self.place.silence(worker)?,
+            Fault::OneWay => self.place.deafen(worker)?,
+            Fault::SlowLink => self.place.slow(worker)?,
+            other => bail!("{other} is no fault of the network"),
+        }
+        sleep(dice.millis(500, 3 * LEASE_TTL.as_millis() as u64));
+        self.place.heal(worker);
+        let way = if fault == Fault::OneWay && outward { ", from it" } else { "" };
+        Ok(format!("{fault} of worker {worker}{way}"))
+    }
+}

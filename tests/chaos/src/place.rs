@@ -1,0 +1,212 @@
+//! Where the processes run: folders on a small disk, network namespaces, clocks that can be set. What this machine
+//! can't do is left out, and said.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, ensure};
+
+const FAKETIME: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/faketime/libfaketimeMT.so.1",
+];
+
+/// Of the coordinator's folder.
+const DISK: &str = "size=64m,mode=0700";
+
+/// What can be done here. All of it is undone on drop.
+pub struct Place {
+    dir: PathBuf,
+    pub has_clock: bool,
+    pub has_disk: bool,
+    pub has_network: bool,
+    /// Second and third byte of all addresses: 10.A.B.0/24.
+    net: (u8, u8),
+    workers: usize,
+    /// Why something can't be done.
+    pub missing: Vec<String>,
+}
+
+fn run(words: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("run {}", words.join(" ")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {}", words.join(" "), said.trim());
+    Ok(())
+}
+
+impl Place {
+    pub fn prepare(dir: &Path, workers: usize) -> anyhow::Result<Self> {
+        let id = std::process::id();
+        let net = (200 + (id / 251 % 50) as u8, (id % 251) as u8);
+        let mut place = Self {
+            dir: dir.to_owned(),
+            has_clock: false,
+            has_disk: false,
+            has_network: false,
+            net,
+            workers,
+            missing: Vec::new(),
+        };
+        fs::create_dir_all(place.data_dir())?;
+        fs::create_dir_all(dir.join("clock"))?;
+        place.has_clock = FAKETIME.iter().any(|library| Path::new(library).exists());
+        if !place.has_clock {
+            place.missing.push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
+        }
+        let data = place.data_dir().display().to_string();
+        match run(&["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", &data]) {
+            Ok(()) => place.has_disk = true,
+            Err(error) => place.missing.push(format!("disks are not filled: {error:#}")),
+        }
+        match (0..workers).try_for_each(|worker| place.connect(worker)) {
+            Ok(()) => place.has_network = true,
+            Err(error) => {
+                place.disconnect();
+                place.missing.push(format!("networks are not broken: {error:#}"));
+            }
+        }
+        Ok(place)
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join("coordinator")
+    }
+
+    fn namespace(&self, worker: usize) -> String {
+        format!("rustle-{}-{worker}", std::process::id())
+    }
+
+    fn device(&self, worker: usize) -> String {
+        format!("rc{}w{worker}", std::process::id())
+    }
+
+    /// Host's end, worker's end.
+    fn addresses(&self, worker: usize) -> (String, String) {
+        let (a, b) = self.net;
+        (format!("10.{a}.{b}.{}", worker * 4 + 1), format!("10.{a}.{b}.{}", worker * 4 + 2))
+    }
+
+    fn connect(&self, worker: usize) -> anyhow::Result<()> {
+        let (space, device) = (self.namespace(worker), self.device(worker));
+        let (host, guest) = self.addresses(worker);
+        run(&["ip", "netns", "add", &space])?;
+        run(&["ip", "link", "add", &device, "type", "veth", "peer", "name", "eth0", "netns", &space])?;
+        run(&["ip", "address", "add", &format!("{host}/30"), "dev", &device])?;
+        run(&["ip", "link", "set", &device, "up"])?;
+        run(&["ip", "-n", &space, "address", "add", &format!("{guest}/30"), "dev", "eth0"])?;
+        run(&["ip", "-n", &space, "link", "set", "eth0", "up"])?;
+        run(&["ip", "-n", &space, "link", "set", "lo", "up"])?;
+        run(&["ip", "-n", &space, "route", "add", "default", "via", &host])
+    }
+
+    fn disconnect(&self) {
+        for worker in 0..self.workers {
+            // One that was never made is no concern.
+            let _ = run(&["ip", "netns", "delete", &self.namespace(worker)]);
+            let _ = run(&["ip", "link", "delete", &self.device(worker)]);
+        }
+    }
+
+    /// Where the coordinator listens.
+    pub fn listen(&self) -> String {
+        match self.has_network {
+            true => format!("{}:0", self.addresses(0).0),
+            false => "127.0.0.1:0".into(),
+        }
+    }
+
+    /// A script that starts `program` in the place of the role that its flags tell.
+    pub fn launcher(&self, program: &Path) -> anyhow::Result<PathBuf> {
+        let path = self.dir.join("launch.sh");
+        let mut script = "#!/bin/sh\nrole=coordinator\nbefore=\nfor word in \"$@\"; do\n    \
+                          [ \"$before\" = --name ] && role=$word\n    before=$word\ndone\n"
+            .to_owned();
+        if let Some(library) = FAKETIME.iter().find(|library| Path::new(library).exists()) {
+            let clocks = self.dir.join("clock");
+            script += &format!(
+                "export LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE={}/$role FAKETIME_NO_CACHE=1\n\
+                 export FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_RESET=1\n",
+                clocks.display()
+            );
+        }
+        let program = program.display();
+        if self.has_network {
+            script += "case $role in\n";
+            for worker in 0..self.workers {
+                let (space, guest) = (self.namespace(worker), self.addresses(worker).1);
+                script += &format!(
+                    "worker-{worker}) exec ip netns exec {space} {program} \"$@\" --listen {guest}:0 \
+                     --insecure-listen ;;\n"
+                );
+            }
+            script += &format!("*) exec {program} \"$@\" --insecure-listen ;;\nesac\n");
+        } else {
+            script += &format!("exec {program} \"$@\"\n");
+        }
+        fs::write(&path, script)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        for role in (0..self.workers).map(|worker| format!("worker-{worker}")).chain(["coordinator".into()]) {
+            self.set_clock(&role, 0)?;
+        }
+        Ok(path)
+    }
+
+    /// The wall clock of a role, off by so many seconds from now on. Its monotonic clock goes on.
+    pub fn set_clock(&self, role: &str, seconds: i64) -> anyhow::Result<()> {
+        let (file, draft) = (self.dir.join("clock").join(role), self.dir.join("clock.new"));
+        fs::write(&draft, format!("{seconds:+}\n"))?;
+        fs::rename(draft, file).context("set a clock")
+    }
+
+    /// Everything sent to the worker is lost.
+    pub fn deafen(&self, worker: usize) -> anyhow::Result<()> {
+        run(&["ip", "route", "add", "blackhole", &format!("{}/32", self.addresses(worker).1)])
+    }
+
+    /// Everything that the worker sends is lost.
+    pub fn silence(&self, worker: usize) -> anyhow::Result<()> {
+        let space = self.namespace(worker);
+        // The coordinator's address, and where the jobs ask from.
+        for host in [self.addresses(0).0, self.addresses(worker).0] {
+            run(&["ip", "-n", &space, "route", "replace", "blackhole", &format!("{host}/32")])?;
+        }
+        Ok(())
+    }
+
+    /// One megabit a second, both ways.
+    pub fn slow(&self, worker: usize) -> anyhow::Result<()> {
+        let (space, device) = (self.namespace(worker), self.device(worker));
+        let rate = ["root", "tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms"];
+        run(&[&["tc", "qdisc", "replace", "dev", &device][..], &rate].concat())?;
+        run(&[&["tc", "-n", &space, "qdisc", "replace", "dev", "eth0"][..], &rate].concat())
+    }
+
+    pub fn heal(&self, worker: usize) {
+        let (space, device) = (self.namespace(worker), self.device(worker));
+        let (host, guest) = self.addresses(worker);
+        // What was not broken needs no healing.
+        let _ = run(&["ip", "route", "delete", "blackhole", &format!("{guest}/32")]);
+        for host in [self.addresses(0).0, host] {
+            let _ = run(&["ip", "-n", &space, "route", "delete", "blackhole", &format!("{host}/32")]);
+        }
+        let _ = run(&["tc", "qdisc", "delete", "dev", &device, "root"]);
+        let _ = run(&["tc", "-n", &space, "qdisc", "delete", "dev", "eth0", "root"]);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.has_network {
+            self.disconnect();
+        }
+        if self.has_disk {
+            let _ = run(&["umount", "--lazy", &self.data_dir().display().to_string()]);
+        }
+    }
+}

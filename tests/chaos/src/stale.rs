@@ -1,0 +1,129 @@
+//! Asks workers for rows under leases that they have lost. A worker may serve under a lease until its time is over;
+//! after that, a single byte is a violation.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use proto::{JobId, ReleaseToken, ServiceError, pb, pb::shards_client::ShardsClient};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Session, history::Broken, trainer};
+
+const EVERY: Duration = Duration::from_millis(150);
+const PATIENCE: Duration = Duration::from_millis(700);
+/// Times that one lost lease is tried: some while its worker is stopped, some after.
+const TRIES: u32 = 12;
+
+#[derive(Clone)]
+struct Lease {
+    job: JobId,
+    shard: u32,
+    epoch: u64,
+    range: proto::CoordinateRange,
+    endpoint: String,
+    /// As it was while the lease was good.
+    token: Option<(u64, ReleaseToken)>,
+}
+
+struct Lost {
+    lease: Lease,
+    /// When a higher epoch was seen.
+    since: Instant,
+    tries: u32,
+}
+
+/// Probes until the session is over; says how many were refused by a live worker.
+pub async fn probe(session: Arc<Session>, lease_ttl: Duration) -> u64 {
+    let mut current: BTreeMap<(JobId, u32), Lease> = BTreeMap::new();
+    let (mut lost, mut refused): (Vec<Lost>, u64) = (Vec::new(), 0);
+    while !session.is_over() {
+        lost.extend(look(&session, &mut current).await);
+        lost.retain(|lost| lost.tries < TRIES);
+        let due = |lost: &&mut Lost| lost.since.elapsed() > lease_ttl;
+        for lost in lost.iter_mut().filter(due).take(4) {
+            lost.tries += 1;
+            refused += try_under(&session, &lost.lease).await;
+        }
+        // Those tried least come first.
+        lost.sort_by_key(|lost| lost.tries);
+        sleep(EVERY).await;
+    }
+    refused
+}
+
+/// Leases that have gone to another epoch since the last look.
+async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) -> Vec<Lost> {
+    let mut lost = Vec::new();
+    for case in session.cases.open() {
+        let Ok(Ok(routing)) = timeout(PATIENCE, session.client.routing(&case.job)).await else { continue };
+        let token = session.history.acked_rows(&case.job).pop().map(|(row, acked)| (row, acked.token));
+        for route in routing.routes {
+            let key = (case.job.clone(), route.shard);
+            let before = current.get(&key);
+            if let Some(before) = before.filter(|before| before.epoch > route.lease_epoch) {
+                let (old, new) = (before.epoch, route.lease_epoch);
+                let text = format!("{} shard {}: epoch fell from {old} to {new}", case.job, route.shard);
+                session.history.violation(Broken::Stale, text);
+            }
+            if let Some(before) = before.filter(|before| before.epoch < route.lease_epoch) {
+                lost.push(Lost { lease: before.clone(), since: Instant::now(), tries: 0 });
+                current.remove(&key);
+            }
+            if let Some(endpoint) = route.endpoint {
+                let (job, token) = (case.job.clone(), token.clone());
+                let (shard, epoch, range) = (route.shard, route.lease_epoch, route.range);
+                current.insert(key, Lease { job, shard, epoch, range, endpoint, token });
+            }
+        }
+    }
+    lost
+}
+
+/// 1 for each refusal. With the token of the lease's time, and with one of now.
+async fn try_under(session: &Session, lease: &Lease) -> u64 {
+    let Some((row, old)) = lease.token.clone() else { return 0 };
+    let case = session.cases.open().into_iter().find(|case| case.job == lease.job);
+    let acked = session.history.acked_rows(&lease.job).into_iter().find(|(bound, _)| *bound == row);
+    let mut tokens = vec![old];
+    if let (Some(case), Some((_, acked))) = (case, acked)
+        && let Ok(new) = trainer::bind(session, &case, row, acked.commitment).await
+    {
+        tokens.push(new);
+    }
+    let mut refused = 0;
+    for token in tokens {
+        match timeout(PATIENCE, ask(lease, row, token)).await {
+            Ok(Ok(0)) | Err(_) => {}
+            Ok(Ok(bytes)) => {
+                let Lease { job, shard, epoch, endpoint, .. } = lease;
+                let text =
+                    format!("{bytes} bytes of {job} shard {shard} under lost epoch {epoch} of {endpoint}");
+                session.history.violation(Broken::Stale, text);
+            }
+            Ok(Err(ServiceError::Unavailable { what })) if !what.contains("lease") => {}
+            Ok(Err(_)) => refused += 1,
+        }
+    }
+    refused
+}
+
+async fn ask(lease: &Lease, row: u64, token: ReleaseToken) -> Result<usize, ServiceError> {
+    let gone = |error: tonic::transport::Error| ServiceError::Unavailable { what: error.to_string() };
+    let mut worker = ShardsClient::connect(lease.endpoint.clone()).await.map_err(gone)?;
+    let request = pb::FetchSliceRequest {
+        job: lease.job.to_string(),
+        branch: 0,
+        shard: lease.shard,
+        lease_epoch: lease.epoch,
+        rows: Some(pb::RowRange { start: row, end: row + 1 }),
+        range: Some(pb::CoordinateRange { start: lease.range.start, end: lease.range.end }),
+        tokens: vec![token.to_bytes()],
+        deadline_ms: 300,
+        ..pb::FetchSliceRequest::default()
+    };
+    let mut chunks = worker.fetch_slice(request).await?.into_inner();
+    let mut bytes = 0;
+    while let Some(chunk) = chunks.message().await? {
+        bytes += chunk.data.len();
+    }
+    Ok(bytes)
+}

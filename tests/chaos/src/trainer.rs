@@ -1,0 +1,140 @@
+//! Jobs as they train: bind a row, fetch it, compare every byte. Two of them run for the same rows, so that every row
+//! has a rival.
+
+use std::{sync::Arc, time::Duration};
+
+use client::FetchRequest;
+use proto::{Commitment, CoordinateRange, ReleaseToken, Result, RowRange, ServiceError};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    Session,
+    cases::{Case, DIMENSION, ROWS},
+    dice::Dice,
+};
+
+/// How long one call may take before it is given up and made again.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two rows.
+const PAUSE: Duration = Duration::from_millis(60);
+const AGAIN: Duration = Duration::from_millis(50);
+
+pub fn commitment(who: &str, case: &Case, row: u64) -> Commitment {
+    Commitment::of_text(&format!("{who} {} {row}", case.job))
+}
+
+/// Trains one job after the other until the session is over.
+pub async fn train(session: Arc<Session>, who: &'static str, mut dice: Dice) {
+    for number in 0.. {
+        let Some(case) = begin(&session, number).await else { return };
+        for row in 0..ROWS {
+            if session.is_over() {
+                return;
+            }
+            step(&session, &case, row, who).await;
+            if dice.one_in(8) {
+                again(&session, &mut dice).await;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The session's job of this number, made by whoever comes first. The oldest makes room.
+async fn begin(session: &Arc<Session>, number: usize) -> Option<Arc<Case>> {
+    loop {
+        if session.is_over() {
+            return None;
+        }
+        if let Some(case) = session.cases.get(number) {
+            return Some(case);
+        }
+        let Ok(Ok(case)) = tokio::task::spawn_blocking(move || Case::new(number)).await else {
+            session.history.violation(crate::history::Broken::Stuck, "a case can't be made");
+            return None;
+        };
+        // The same definition twice is the same job, so that a rival may do this too.
+        while timeout(PATIENCE, session.client.jobs().create(case.request.clone())).await.is_err_or_failed() {
+            if session.is_over() {
+                return None;
+            }
+            sleep(AGAIN).await;
+        }
+        if session.cases.len() == number {
+            if let Some(old) = session.cases.outdated() {
+                let _ = timeout(PATIENCE, session.client.jobs().destroy(&old.job)).await;
+            }
+            session.cases.add(case);
+        }
+    }
+}
+
+trait Failed {
+    fn is_err_or_failed(&self) -> bool;
+}
+
+impl<T, E, L> Failed for Result<Result<T, E>, L> {
+    fn is_err_or_failed(&self) -> bool {
+        !matches!(self, Ok(Ok(_)))
+    }
+}
+
+/// Binds the row, and fetches it where it is ours. Without an answer it is not known whether the row is bound: the
+/// same commitment is sent again until that is known.
+async fn step(session: &Session, case: &Case, row: u64, who: &str) {
+    let commitment = commitment(who, case, row);
+    while !session.is_over() {
+        match bind(session, case, row, commitment).await {
+            Ok(token) => {
+                session.history.acked(&case.job, row, commitment, token);
+                if fetch(session, case, row, commitment).await {
+                    return;
+                }
+            }
+            Err(ServiceError::AlreadyBound { .. }) => {
+                return session.history.refused(&case.job, row, commitment);
+            }
+            // The rival is ahead by more jobs than are kept.
+            Err(ServiceError::JobState { .. }) => return,
+            Err(_) => {}
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// A row that was bound before comes again, in the same bytes.
+async fn again(session: &Session, dice: &mut Dice) {
+    let open = session.cases.lasting();
+    let case = &open[dice.below(open.len() as u64) as usize];
+    let rows = session.history.acked_rows(&case.job);
+    if let Some((row, acked)) = rows.get(dice.below(rows.len().max(1) as u64) as usize) {
+        fetch(session, case, *row, acked.commitment).await;
+    }
+}
+
+pub async fn bind(session: &Session, case: &Case, row: u64, commitment: Commitment) -> Result<ReleaseToken> {
+    let rows = RowRange { start: row, end: row + 1 };
+    let binding = [commitment];
+    let bound = timeout(PATIENCE, session.client.bind(&case.job, 0, rows, &binding)).await;
+    let late = |_| ServiceError::Unavailable { what: "an answer in time".into() };
+    bound.map_err(late)??.pop().ok_or_else(|| ServiceError::internal("no token"))
+}
+
+/// True where the whole row came; it has been compared then.
+pub async fn fetch(session: &Session, case: &Case, row: u64, commitment: Commitment) -> bool {
+    let mut out = vec![f32::NAN; DIMENSION as usize];
+    let request = FetchRequest {
+        job: case.job.clone(),
+        branch: 0,
+        rows: RowRange { start: row, end: row + 1 },
+        range: CoordinateRange { start: 0, end: DIMENSION },
+        commitments: vec![commitment],
+        deadline: Instant::now() + PATIENCE,
+    };
+    let fetched = timeout(PATIENCE * 2, session.client.fetch_into(request, &mut out)).await;
+    let has_come = matches!(fetched, Ok(Ok(())));
+    if has_come {
+        session.history.delivered(&case.job, row, &out, &case.rows[row as usize]);
+    }
+    has_come
+}

@@ -1,0 +1,37 @@
+//! What stands in `deploy/` against the real thing: Prometheus, Chromium, a cluster under load. `make test-deploy` runs
+//! it, and tests/setup/deploy.sh brings the two programs.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+mod alerts;
+mod dashboards;
+mod exposition;
+mod load;
+mod metrics_page;
+mod page;
+mod prometheus;
+mod resources;
+mod systemd;
+mod watched;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A path from the repository's root.
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Standard output of a program that must succeed.
+#[track_caller]
+fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    let output =
+        output.unwrap_or_else(|error| panic!("{program} ({error}): run tests/setup/deploy.sh first"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {args:?}: {}\n{out}\n{err}", output.status);
+    out.into_owned()
+}
