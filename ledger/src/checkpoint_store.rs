@@ -17,8 +17,11 @@ use crate::{
     object::{self, manifest_object},
 };
 
-/// Bytes sent as one part. Also above the 5 MiB that S3 wants at least.
-const PART_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes written to a file at once: some parts are in memory for each shard that is written.
+const FILE_PART_BYTES: usize = 1024 * 1024;
+
+/// Bytes sent to a bucket as one part: above the 5 MiB that S3 wants at least.
+const BUCKET_PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// Plain bytes sealed together: they are converted, sealed and hashed while they are in cache.
 const SEGMENT_BYTES: u32 = 256 * 1024;
@@ -68,7 +71,8 @@ impl CheckpointStore {
     }
 
     pub(crate) fn new(store: Arc<dyn ObjectStore>, folder: Option<PathBuf>) -> Self {
-        Self { store, folder, part_bytes: PART_BYTES, segment_bytes: SEGMENT_BYTES }
+        let part_bytes = if folder.is_some() { FILE_PART_BYTES } else { BUCKET_PART_BYTES };
+        Self { store, folder, part_bytes, segment_bytes: SEGMENT_BYTES }
     }
 
     /// The same store with parts and segments of other sizes, as tests of small objects need. `segment_bytes`: 64 to

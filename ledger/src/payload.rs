@@ -26,15 +26,15 @@ impl ShardValues for (Vec<f32>, Vec<Vec<f32>>) {
 }
 
 /// Goes through state and rows as through one list.
-pub struct Cursor<'a, V> {
-    values: &'a V,
+pub struct Cursor<V> {
+    values: V,
     /// 0 for the state, i + 1 for row i.
     part: usize,
     at: usize,
 }
 
-impl<'a, V: ShardValues> Cursor<'a, V> {
-    pub fn new(values: &'a V) -> Self {
+impl<V: ShardValues> Cursor<V> {
+    pub fn new(values: V) -> Self {
         Self { values, part: 0, at: 0 }
     }
 
@@ -64,14 +64,14 @@ mod tests {
     fn all_values_come_once_and_in_order() {
         let values = (vec![0.0, 1.0, 2.0], vec![vec![3.0, 4.0], vec![5.0, 6.0]]);
         for step in 1..9 {
-            let (mut cursor, mut bytes) = (Cursor::new(&values), Vec::new());
+            let (mut cursor, mut bytes) = (Cursor::new(values.clone()), Vec::new());
             (0..9).for_each(|_| cursor.take(step, &mut bytes));
             let mut read = Vec::new();
             container::from_bytes(&bytes, &mut read);
             assert_eq!(read, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "{step} at a time");
         }
-        let (nothing, mut bytes) = ((vec![], vec![]), Vec::new());
-        Cursor::new(&nothing).take(5, &mut bytes);
+        let (nothing, mut bytes) = ((vec![], Vec::<Vec<f32>>::new()), Vec::new());
+        Cursor::new(nothing).take(5, &mut bytes);
         assert!(bytes.is_empty());
     }
 }

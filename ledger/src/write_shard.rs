@@ -1,11 +1,11 @@
-//! Writing a shard's state in one pass: a thread converts, seals and hashes a part while the one before is stored.
+//! Writing a shard's state in one pass: a part is converted, sealed and hashed while the one before is stored.
 //!
 //! Memory beside the values: a few parts.
 
 use bytes::Bytes;
 use object_store::{ObjectStoreExt, WriteMultipart};
 use sha2::{Digest, Sha256};
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::runtime::Handle;
 
 use crate::{
     CheckpointKey, CheckpointStore, LedgerError, Result, ShardHeader,
@@ -17,9 +17,8 @@ use crate::{
     sealing::{self, Segments},
 };
 
-/// Parts that may be under way at once, and parts that wait for them.
+/// Parts that may be under way at once.
 const PARTS_UNDER_WAY: usize = 2;
-const PARTS_READY: usize = 1;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +52,11 @@ impl CheckpointStore {
         let upload =
             self.store.put_multipart(&location).await.map_err(|error| object_error(object, error))?;
         let mut upload = Uploading(Some(WriteMultipart::new_with_chunk_size(upload, self.part_bytes)));
-        let (sender, parts) = mpsc::channel(PARTS_READY);
         let segment_bytes = seal.segment_bytes as usize;
-        let sealing = Sealing { segments, segment_bytes, part_bytes: self.part_bytes };
-        let sealed = tokio::task::spawn_blocking(move || sealing.run(first, &values, &sender));
+        let (part_bytes, cursor) = (self.part_bytes, Cursor::new(values));
+        let sealing = Sealing { segments, cursor, segment_bytes, part_bytes, whole: Sha256::new(), bytes: 0 };
         let sent = async {
-            upload.send(parts, object).await?;
-            // All parts have come, or the thread has ended early and says why.
-            let written = sealed.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+            let written = upload.send(sealing, first, object).await?;
             upload.finish(object).await.map(|()| written)
         };
         let sent = sent.await;
@@ -78,15 +74,31 @@ impl CheckpointStore {
 struct Uploading(Option<WriteMultipart>);
 
 impl Uploading {
-    async fn send(&mut self, mut parts: mpsc::Receiver<Bytes>, object: &str) -> Result<()> {
-        let Some(upload) = &mut self.0 else { return Ok(()) };
-        while let Some(part) = parts.recv().await {
+    /// `first`: what comes before the payload.
+    async fn send<V: ShardValues>(
+        &mut self,
+        mut sealing: Sealing<V>,
+        first: Vec<u8>,
+        object: &str,
+    ) -> Result<Written> {
+        let failed = |reason: String| LedgerError::ObjectStore { object: object.to_owned(), reason };
+        let mut part = first;
+        loop {
+            // Beside the asynchronous threads; parts before it are stored meanwhile.
+            let sealed =
+                tokio::task::spawn_blocking(move || sealing.fill(&mut part).map(|()| (sealing, part)));
+            let sealed = sealed.await.map_err(|error| failed(error.to_string()))?;
+            (sealing, part) = sealed.map_err(failed)?;
             object_fail_point!("checkpoint::piece::part", object);
-            let room = upload.wait_for_capacity(PARTS_UNDER_WAY).await;
-            room.map_err(|error| object_error(object, error))?;
-            upload.put(part);
+            if let Some(upload) = &mut self.0 {
+                let room = upload.wait_for_capacity(PARTS_UNDER_WAY).await;
+                room.map_err(|error| object_error(object, error))?;
+                upload.put(Bytes::from(std::mem::take(&mut part)));
+            }
+            if sealing.segments.is_done() {
+                return Ok(Written { bytes: sealing.bytes, sha256: sealing.whole.finalize().into() });
+            }
         }
-        Ok(())
     }
 
     /// Makes the object appear. The store clears up where that fails.
@@ -115,39 +127,28 @@ impl Drop for Uploading {
     }
 }
 
-/// What the sealing thread needs beside the values.
-struct Sealing {
+/// The object's bytes as they come into being.
+struct Sealing<V> {
     segments: Segments,
+    cursor: Cursor<V>,
     segment_bytes: usize,
     part_bytes: usize,
+    whole: Sha256,
+    bytes: u64,
 }
 
-impl Sealing {
-    /// Error: also where nobody wants the parts any more.
-    fn run(
-        mut self,
-        first: Vec<u8>,
-        values: &impl ShardValues,
-        parts: &mpsc::Sender<Bytes>,
-    ) -> Result<Written, String> {
-        let mut whole = Sha256::new();
-        let (mut bytes, mut part, mut cursor) = (0, first, Cursor::new(values));
-        loop {
-            while !self.segments.is_done() && part.len() < self.part_bytes {
-                part.reserve(self.segment_bytes + TAG_BYTES);
-                let start = part.len();
-                cursor.take(self.segment_bytes / 4, &mut part);
-                self.segments.seal(&mut part, start)?;
-            }
-            whole.update(&part);
-            bytes += part.len() as u64;
-            let next = Vec::with_capacity(self.part_bytes + self.segment_bytes + TAG_BYTES);
-            let sent = parts.blocking_send(Bytes::from(std::mem::replace(&mut part, next)));
-            sent.map_err(|_| "writing was given up".to_owned())?;
-            if self.segments.is_done() {
-                return Ok(Written { bytes, sha256: whole.finalize().into() });
-            }
+impl<V: ShardValues> Sealing<V> {
+    /// Appends sealed segments until the part is as long as parts are, or nothing is left.
+    fn fill(&mut self, part: &mut Vec<u8>) -> Result<(), String> {
+        part.reserve(self.part_bytes + self.segment_bytes + TAG_BYTES);
+        while !self.segments.is_done() && part.len() < self.part_bytes {
+            let start = part.len();
+            self.cursor.take(self.segment_bytes / 4, part);
+            self.segments.seal(part, start)?;
         }
+        self.whole.update(&part);
+        self.bytes += part.len() as u64;
+        Ok(())
     }
 }
 
