@@ -65,12 +65,16 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     options.tls = args.tls;
     let cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // One for each worker, though not all of them may have registered yet.
+    let dimension = plan.layout().map_or(args.dimension, plan::Layout::dimension);
+    let blocks = dimension.div_ceil(noise_kernel::BLOCK as u64).max(1);
+    let shards = blocks.min(u64::from(args.workers)) as u32;
     let job = runtime.block_on(async {
         let request = pb::CreateJobRequest {
             job: args.job.to_string(),
             plan_toml: plan.to_toml_string()?,
             dimension: args.dimension,
-            shards: 0,
+            shards,
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
         };
