@@ -68,9 +68,9 @@ impl NoiseService {
         }
         let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms, element, target } =
             request;
-        let (shard, clerk) = self.leases.shard(&job, shard, lease_epoch).or_else(|error| {
+        let (shard, clerk) = self.leases.shard(&job, shard, lease_epoch).map_err(|error| {
             // A lease that ended with its branch says so.
-            Err(self.leases.superseded(&job, branch).unwrap_or(error))
+            self.leases.superseded(&job, branch).unwrap_or(error)
         })?;
         let grant = shard.grant();
         if !grant.range.contains(&range) {

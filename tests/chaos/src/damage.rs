@@ -18,7 +18,9 @@ pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {
     let what = match dice.below(3) {
         0 => {
             let bit = dice.below(8);
-            bytes.get_mut(at).map(|byte| *byte ^= 1 << bit);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
             format!("bit {bit} of byte {at} flipped")
         }
         1 => {

@@ -69,7 +69,7 @@ impl History {
     pub fn acked(&self, job: &JobId, row: u64, commitment: Commitment, token: ReleaseToken) {
         let mut seen = self.seen();
         let entry = seen.rows.entry((job.clone(), row));
-        let acked = entry.or_insert_with(|| Acked { commitment, token: token.clone(), sha256: None });
+        let acked = entry.or_insert_with(|| Acked { commitment, token, sha256: None });
         acked.token = token;
         if acked.commitment != commitment {
             drop(seen);

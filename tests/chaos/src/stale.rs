@@ -69,7 +69,7 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
                 current.remove(&key);
             }
             if let Some(endpoint) = route.endpoint {
-                let (job, token) = (case.job.clone(), token.clone());
+                let (job, token) = (case.job.clone(), token);
                 let (shard, epoch, range) = (route.shard, route.lease_epoch, route.range);
                 current.insert(key, Lease { job, shard, epoch, range, endpoint, token });
             }
@@ -80,7 +80,7 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
 
 /// 1 for each refusal. With the token of the lease's time, and with one of now.
 async fn try_under(session: &Session, lease: &Lease) -> u64 {
-    let Some((row, old)) = lease.token.clone() else { return 0 };
+    let Some((row, old)) = lease.token else { return 0 };
     let case = session.cases.open().into_iter().find(|case| case.job == lease.job);
     let acked = session.history.acked_rows(&lease.job).into_iter().find(|(bound, _)| *bound == row);
     let mut tokens = vec![old];

@@ -50,7 +50,10 @@ impl Change {
     /// Each sector of a write may have arrived, or not.
     fn apply_in_part(&self, to: &mut Vec<u8>, lost: u64, dice: &mut Dice) {
         let Change::Write { offset, bytes } = self else {
-            return if dice.one_in(lost) { () } else { self.apply(to) };
+            if !dice.one_in(lost) {
+                self.apply(to);
+            }
+            return;
         };
         let mut at = 0;
         while at < bytes.len() {

@@ -82,7 +82,8 @@ pub fn simulate(
                 return Ok(());
             }
             let outcome = run_seed(seed, false)?;
-            let is_repeated = repeat_every > 0 && seed % repeat_every == 0 && outcome.is_repeatable();
+            let is_repeated =
+                repeat_every > 0 && seed.is_multiple_of(repeat_every) && outcome.is_repeatable();
             let is_alike = !is_repeated || run_seed(seed, false)? == outcome;
             let mut figures = lock(&figures);
             figures.repeated += u64::from(is_repeated);

@@ -1,5 +1,7 @@
 //! The whole state space of the release protocol in the small, and the same with a bug.
 
+#![allow(clippy::unwrap_used)]
+
 use simulation::explore::{BindRule, Explored, Rules, explore};
 
 /// `RUSTLE_LONG` is for all states there are.
