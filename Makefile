@@ -10,11 +10,12 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 TOOLS := $(CARGO_TARGET_DIR)/tools
 export PATH := $(TOOLS)/bin:$(PATH)
 export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
+export RUSTLE_MPI ?= $(CARGO_TARGET_DIR)/mpi
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long simulate flood audit
-.PHONY: demo bench clean
+.PHONY: demo bench bench-mpi clean
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -40,11 +41,11 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-python test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
-	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not binary(deploy)'
+	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi))'
 	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
 	@$(STAGE) doctest cargo test --release --workspace --locked --doc --quiet
 
@@ -55,6 +56,13 @@ test-deploy: build ## a real Prometheus and a real browser on a cluster under lo
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	@$(STAGE) deploy cargo nextest run --release --workspace --locked -E 'binary(deploy)'
 
+test-mpi: build ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
+	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
+	@$(STAGE) mpi-clippy cargo clippy --package noise-worker --features mpi --all-targets --locked -- -D warnings
+	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI)
+	@$(STAGE) mpi-unit cargo nextest run --release --package noise-worker --features mpi --lib --locked -E 'test(mpi::)'
+	@$(STAGE) mpi cargo nextest run --release --workspace --locked -E 'binary(mpi)'
+
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh
 
@@ -64,7 +72,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
-	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not binary(deploy)'
+	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 flood: export COUNT ?= 1000
@@ -100,6 +108,11 @@ demo: ## the whole system on real data
 
 bench: ## measurements
 	cargo run --release --locked -p bench -- kernels
+
+bench-mpi: ## delivery over MPI beside bare sends, and in a shared window beside one copy of memory
+	@tests/setup/mpi.sh $(RUSTLE_MPI)
+	@tests/setup/mpi_build.sh $(RUSTLE_MPI)
+	RUSTLE_MPI_RATES=$(RUSTLE_MPI)/mpi_rates cargo run --release --locked -p bench -- mpi
 
 clean: ## all that was built or set up here
 	cargo clean

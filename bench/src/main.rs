@@ -9,6 +9,7 @@ mod kernels;
 mod limits;
 mod machine;
 mod memory;
+mod mpi;
 mod output;
 mod peers;
 mod reproduce;
@@ -34,6 +35,8 @@ enum Cli {
     Scale(scale::Args),
     /// Rows that are ready, over every transport, beside bare sockets, a bare tonic echo and one copy of memory
     Serve(serve::Args),
+    /// Rows that are ready, over MPI and in a shared window, beside bare sends and one copy of memory
+    Mpi(mpi::Args),
     /// What checkpoints cost a job, and what restoring takes
     Checkpoint(checkpoint::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Cli::Peers(args) => peers::run(&args),
         Cli::Scale(args) => scale::run(&args),
         Cli::Serve(args) => serve::run(args),
+        Cli::Mpi(args) => mpi::run(&args),
         Cli::Checkpoint(args) => checkpoint::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Accounting(args) => accounting::run(&args),

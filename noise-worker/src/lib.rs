@@ -4,6 +4,9 @@
 //! A request goes `transport/grpc.rs` → [`service`] → [`shard`] (made ahead by [`make`]) or [`replay`] (drawn again).
 //! Shards come and go by [`membership`] → [`leases`] → [`restore`].
 
+// `mpi/window.rs` alone may have it (N-8).
+#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
+
 mod bf16;
 mod clerk;
 pub mod config;
@@ -15,6 +18,8 @@ mod make;
 mod marks;
 mod membership;
 mod metric_definitions;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod recipe;
 mod regions;
 mod replay;

@@ -6,24 +6,39 @@ use clap::Parser;
 use node::telemetry::{Format, TelemetryConfig};
 
 #[derive(Parser, Debug)]
-#[command(name = "noise-worker", version, about)]
+#[command(name = "noise-worker", version, about, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(flatten)]
     args: noise_worker::config::WorkerArgs,
+    #[cfg(feature = "mpi")]
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+#[cfg(feature = "mpi")]
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Mpi(Box<noise_worker::mpi::MpiArgs>),
+}
+
+fn main() -> ExitCode {
     let cli = Cli::parse();
-    let started = async {
-        node::telemetry::init(TelemetryConfig { format: Format::Text, filter: "info".into() })?;
-        noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await
-    };
-    match started.await {
+    match start(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("noise-worker: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn start(cli: Cli) -> anyhow::Result<()> {
+    node::telemetry::init(TelemetryConfig { format: Format::Text, filter: "info".into() })?;
+    #[cfg(feature = "mpi")]
+    if let Some(Command::Mpi(args)) = cli.command {
+        noise_worker::mpi::run(&args);
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async { noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await })
 }

@@ -1,0 +1,163 @@
+//! `bench mpi`: rows that are ready, from a noise rank to a training rank on this machine, beside bare MPI sends of the
+//! same sizes and one copy of memory, in turn in one launch. `make bench-mpi` builds the program of its two ranks
+//! (`noise-worker/examples/mpi_rates.rs`), which alone needs MPI.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use comfy_table::Table;
+use plan::{Mechanism, Participation, Plan, PlanSpec};
+use plot::{Axis, Bars, Chart, Group};
+use serde::{Deserialize, Serialize};
+
+use crate::arguments;
+use crate::machine::Machine;
+use crate::output::{self, Output};
+use crate::stats::{Spread, ratios};
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    output: Output,
+    /// Coordinates of a row
+    #[arg(long, value_parser = arguments::coordinates, default_value_t = 10_000_000)]
+    dimension: u64,
+    /// Rows fetched one by one in each round, each way
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
+    rows: u64,
+    /// Rounds of all measurements in turn
+    #[arg(long, value_parser = arguments::positive, default_value_t = 9)]
+    repeats: usize,
+    /// The program of the two ranks
+    #[arg(long, env = "RUSTLE_MPI_RATES", default_value = "target/mpi/mpi_rates")]
+    program: PathBuf,
+}
+
+/// Bytes a second, one a round.
+#[derive(Deserialize)]
+struct Rates {
+    bare: Vec<f64>,
+    sent: Vec<f64>,
+    placed: Vec<f64>,
+    copied: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    dimension: u64,
+    rows: u64,
+    /// Bytes a second.
+    bare_send: Spread,
+    delivered: Spread,
+    /// Round by round.
+    delivered_of_bare_send: Spread,
+    copy: Spread,
+    window: Spread,
+    /// Round by round.
+    window_of_copy: Spread,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let rates = measure(args)?;
+    let spread = |values: &[f64]| Spread::of(values).context("nothing was measured");
+    let report = Report {
+        dimension: args.dimension,
+        rows: args.rows,
+        bare_send: spread(&rates.bare)?,
+        delivered: spread(&rates.sent)?,
+        delivered_of_bare_send: spread(&ratios(&rates.sent, &rates.bare))?,
+        copy: spread(&rates.copied)?,
+        window: spread(&rates.placed)?,
+        window_of_copy: spread(&ratios(&rates.placed, &rates.copied))?,
+    };
+    args.output.give("mpi", &Machine::this(arguments::cores()), &report, &report.tables(), &report.charts())
+}
+
+fn measure(args: &Args) -> anyhow::Result<Rates> {
+    let program = &args.program;
+    ensure!(program.exists(), "{} is missing: `make bench-mpi` builds it", program.display());
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str| folder.path().join(name);
+    // Rows of each round twice, and one round before.
+    let iterations = 2 * args.rows * (args.repeats as u64 + 2);
+    fs::write(file("plan.toml"), plan(iterations)?.to_toml_string()?)?;
+    fs::write(file("job.key"), [7; 32])?;
+    fs::set_permissions(file("job.key"), fs::Permissions::from_mode(0o400))?;
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "--bind-to", "none", "-n", "2"]).arg(program);
+    // A window of twice the rows: while one half is fetched, none is made.
+    let numbers = [
+        ("--rows", args.rows),
+        ("--rounds", args.repeats as u64),
+        ("--dimension", args.dimension),
+        ("--ahead-rows", 2 * args.rows),
+        ("--threads", arguments::cores() as u64),
+    ];
+    command.args(numbers.iter().flat_map(|(flag, number)| [flag.to_string(), number.to_string()]));
+    let files = [("--plan", "plan.toml"), ("--key-file", "job.key"), ("--ledger", "ledger.redb")];
+    for (flag, name) in files {
+        command.arg(flag).arg(file(name));
+    }
+    command.args(["--serve", "--checkpoint-url", "none"]);
+    command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+    command.env("RUSTLE_WORKER_AHEAD_BYTES", "64GiB");
+    let ended = command.output().context("start mpirun: tests/setup/mpi.sh brings it")?;
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    ensure!(ended.status.success(), "mpirun: {}\n{err}", ended.status);
+    let line = out.lines().find(|line| line.starts_with('{')).context("the ranks measured nothing")?;
+    Ok(serde_json::from_str(line)?)
+}
+
+fn plan(iterations: u64) -> anyhow::Result<Plan> {
+    Ok(Plan::new(PlanSpec {
+        chacha_rounds: 20,
+        iterations,
+        noise_multiplier: 1.0,
+        clip_norm: 1.0,
+        participation: Participation { min_sep: iterations, max_participations: 1 },
+        mechanism: Mechanism::Identity,
+        layout: None,
+    })?)
+}
+
+impl Report {
+    fn tables(&self) -> Vec<(String, Table)> {
+        let percent = |spread: &Spread| format!("{} %", spread.shown(0.01));
+        let rows = [
+            ("bare MPI send", &self.bare_send, String::new()),
+            ("rustle over MPI", &self.delivered, percent(&self.delivered_of_bare_send) + " of bare send"),
+            ("copy of memory, all threads", &self.copy, String::new()),
+            ("rustle, shared window", &self.window, percent(&self.window_of_copy) + " of a copy"),
+        ];
+        let rows = rows.into_iter().map(|(name, rate, share)| vec![name.to_owned(), rate.shown(1e9), share]);
+        let title = format!(
+            "Rows of {} coordinates, {} a round; median and range of {} rounds",
+            output::round(self.dimension),
+            self.rows,
+            self.bare_send.repeats
+        );
+        vec![(title, output::table(&["", "GB/s", ""], rows))]
+    }
+
+    fn charts(&self) -> Vec<Chart> {
+        let named = [
+            ("bare MPI send", &self.bare_send),
+            ("rustle over MPI", &self.delivered),
+            ("copy", &self.copy),
+            ("shared window", &self.window),
+        ];
+        vec![Chart::Bars(Bars {
+            title: format!("Rows of {} coordinates over MPI, on one machine", output::round(self.dimension)),
+            y: Axis::linear("GB/s"),
+            categories: named.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            groups: vec![Group {
+                name: "delivered".into(),
+                bars: named.iter().map(|(_, rate)| Some(rate.drawn(1e9))).collect(),
+            }],
+            level: None,
+        })]
+    }
+}

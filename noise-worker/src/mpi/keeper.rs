@@ -1,0 +1,188 @@
+//! What the first noise rank keeps: the ledger, which no other process may open meanwhile, and the list of checkpoints.
+
+use ledger::{
+    CheckpointRecord, CheckpointStore, Created, JobRecord, JobState, Ledger, LedgerError, ShardRecord,
+    pieces_for,
+};
+use noise_kernel::JobKey;
+use plan::Plan;
+use proto::{
+    Commitment, CoordinateRange, JobId, Lineage, Result, RowRange,
+    model::{CheckpointPiece, LeaseGrant},
+    pb,
+};
+use tokio::runtime::Runtime;
+
+use super::{args::MpiArgs, hello::Hello};
+
+/// Checkpoints of a job to keep.
+const KEPT: usize = 2;
+
+pub struct Keeper {
+    ledger: Ledger,
+    job: JobRecord,
+    /// Above that of every coordinator before on this ledger.
+    epoch: u64,
+    store: Option<CheckpointStore>,
+    store_url: String,
+    checkpoints_begun: u64,
+}
+
+impl Keeper {
+    /// Opens the ledger, creates the job or finds it with this definition, and takes all of its shards anew: whoever
+    /// held them before is fenced off. Errors: another process holds the ledger; the job is another's; a rank has seen
+    /// more than the ledger knows.
+    pub fn open(
+        args: &MpiArgs,
+        plan: &Plan,
+        key: &JobKey,
+        ranges: &[CoordinateRange],
+        hellos: &[Hello],
+    ) -> anyhow::Result<Self> {
+        let ledger = Ledger::open(&args.ledger)?;
+        let dimension = ranges.last().map_or(0, |range| range.end);
+        let new = JobRecord {
+            job: args.job.clone(),
+            plan_toml: plan.to_toml_string()?,
+            plan_digest: plan.digest(),
+            dimension,
+            iterations: plan.iterations(),
+            mechanism: plan.mechanism().name().to_owned(),
+            key_commitment: key.commitment(),
+            branch: 0,
+            lineage: Lineage::default(),
+            shards: ranges.len() as u32,
+            layout_epoch: 0,
+            state: JobState::Running,
+        };
+        let shards = ranges.iter().zip(0..);
+        let shards: Vec<_> = shards
+            .map(|(range, shard)| ShardRecord { shard, range: *range, epoch: 0, owner: None })
+            .collect();
+        if ledger.create_job(&new, &shards)? == Created::Same {
+            ledger.replace_shards(&args.job, ranges)?;
+        }
+        let epoch = ledger.next_coordinator_epoch()?;
+        let job = ledger.job(&args.job)?.ok_or_else(|| anyhow::anyhow!("job {} is gone", args.job))?;
+        let store_url = args.store_url()?.unwrap_or_default();
+        let store = match store_url.as_str() {
+            "" => None,
+            url => Some(CheckpointStore::open(url)?),
+        };
+        let keeper = Self { ledger, job, epoch, store, store_url, checkpoints_begun: 0 };
+        keeper.not_behind(hellos)?;
+        Ok(keeper)
+    }
+
+    /// Error: a rank's own record has rows that the ledger does not know to be bound.
+    fn not_behind(&self, hellos: &[Hello]) -> Result<(), LedgerError> {
+        let known = self.next_row()?;
+        let seen = hellos.iter().map(|hello| hello.mark).max().unwrap_or_default();
+        if seen.0 < self.job.branch || (seen.0 == self.job.branch && seen.1 <= known) {
+            return Ok(());
+        }
+        Err(LedgerError::Behind {
+            job: self.job.job.to_string(),
+            known: format!("branch {} up to row {known}", self.job.branch),
+            witness: "a rank".to_owned(),
+            seen: format!("branch {} up to row {}", seen.0, seen.1),
+        })
+    }
+
+    pub fn job(&self) -> &JobId {
+        &self.job.job
+    }
+
+    pub fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// One more than the last bound row.
+    pub fn next_row(&self) -> Result<u64, LedgerError> {
+        Ok(self.ledger.binding_summary(&self.job.job, self.job.branch)?.next_row)
+    }
+
+    /// For each noise rank its shard, as a heartbeat would grant them. `next_row`: where making begins.
+    pub fn grants(&self, next_row: u64) -> Result<pb::HeartbeatResponse, LedgerError> {
+        let job = &self.job;
+        let checkpoints = self.ledger.checkpoints(&job.job)?;
+        let usable: Vec<_> = checkpoints.iter().filter(|checkpoint| self.is_usable(checkpoint)).collect();
+        let grant = |shard: ShardRecord| LeaseGrant {
+            job: job.job.clone(),
+            lineage: job.lineage.clone(),
+            shard: shard.shard,
+            range: shard.range,
+            epoch: shard.epoch,
+            dimension: job.dimension,
+            plan_digest: job.plan_digest,
+            key_commitment: job.key_commitment,
+            next_row,
+            store_url: self.store_url.clone(),
+            pieces: usable.iter().flat_map(|checkpoint| pieces_for(checkpoint, shard.range)).collect(),
+        };
+        let shards = self.ledger.shards(&job.job)?;
+        let grants = shards.into_iter().map(|shard| grant(shard).into()).collect();
+        Ok(pb::HeartbeatResponse { coordinator_epoch: self.epoch, grants, ..Default::default() })
+    }
+
+    /// Whether there is a store to read it from, and it holds no row of a branch that the job has left.
+    fn is_usable(&self, checkpoint: &CheckpointRecord) -> bool {
+        let continues =
+            |piece: &CheckpointPiece| self.job.lineage.continues(checkpoint.branch, piece.next_row);
+        self.has_store() && checkpoint.pieces.iter().all(continues)
+    }
+
+    /// Durable when it returns; no byte of the row leaves any rank before.
+    pub fn bind(&self, row: u64, commitment: Commitment) -> Result<(), LedgerError> {
+        let rows = RowRange { start: row, end: row.saturating_add(1) };
+        self.ledger.bind(&self.job.job, self.job.branch, rows, &[commitment]).map(|_| ())
+    }
+
+    /// The number of a checkpoint to write, never used before.
+    pub fn new_checkpoint(&mut self) -> u64 {
+        self.checkpoints_begun += 1;
+        self.epoch.saturating_mul(1 << 24).saturating_add(self.checkpoints_begun)
+    }
+
+    /// All pieces are written: the manifest, then the ledger's entry; then older checkpoints go.
+    pub fn publish(
+        &self,
+        runtime: &Runtime,
+        id: u64,
+        bytes: u64,
+        pieces: Vec<CheckpointPiece>,
+    ) -> Result<CheckpointRecord, LedgerError> {
+        let record = CheckpointRecord {
+            job: self.job.job.clone(),
+            id,
+            branch: self.job.branch,
+            plan_digest: self.job.plan_digest,
+            next_row: pieces.iter().map(|piece| piece.next_row).min().unwrap_or(0),
+            bytes,
+            pieces,
+        };
+        if let Some(store) = &self.store {
+            runtime.block_on(store.write_manifest(&record))?;
+            self.ledger.add_checkpoint(&record)?;
+            self.drop_old(runtime, store);
+        }
+        Ok(record)
+    }
+
+    /// What can't be deleted now is tried again next time.
+    fn drop_old(&self, runtime: &Runtime, store: &CheckpointStore) {
+        let checkpoints = self.ledger.checkpoints(&self.job.job).unwrap_or_default();
+        for old in &checkpoints[..checkpoints.len().saturating_sub(KEPT)] {
+            let deleted = runtime.block_on(store.delete_checkpoint(old));
+            if let Err(error) = deleted.and_then(|()| self.ledger.remove_checkpoint(&old.job, old.id)) {
+                tracing::warn!(job = %old.job, id = old.id, %error, "checkpoint could not be deleted");
+            }
+        }
+    }
+}
+
+/// Whether the ledger itself failed, so that nothing more may be bound by it.
+pub fn is_fatal(error: &LedgerError) -> bool {
+    use LedgerError::*;
+    matches!(error, Locked { .. } | Damaged { .. } | Format { .. } | Io { .. } | Stopped { .. })
+}

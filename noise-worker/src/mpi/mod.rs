@@ -1,0 +1,228 @@
+//! Noise under MPI: one launch of `mpirun` or `srun` whose ranks own a shard each (docs/mpi.md).
+//!
+//! Everything that is MPI's lies in this module, everything that is a shard's is the code behind gRPC: [`owner`]
+//! restores, makes and replays by it, [`keeper`] binds in the same ledger and lists the same checkpoints. [`step`] runs
+//! a launch by itself; [`serve`] answers training ranks of the same launch, in Rust ([`training`]) or in Python. MPI has
+//! neither names nor encryption nor recovery: a launch is one domain of trust, and a rank that fails ends it.
+
+mod args;
+mod checkpoint;
+mod hello;
+mod keeper;
+pub mod launch;
+pub mod limit;
+mod message;
+mod owner;
+mod rounds;
+pub mod serve;
+mod sink;
+mod step;
+pub mod training;
+mod window;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use mpi::topology::Communicator;
+use node::cpu_pool::CpuPool;
+use noise_kernel::JobKey;
+use prost::Message;
+use proto::{CoordinateRange, RowRange, model::LeaseGrant, pb};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use zeroize::Zeroizing;
+
+pub use args::MpiArgs;
+
+use self::{
+    hello::{Hello, Role},
+    keeper::Keeper,
+    launch::{Launch, Started},
+    limit::end_launch,
+    owner::Owner,
+    serve::Service,
+    sink::Sink,
+    step::Steps,
+    training::Training,
+};
+use crate::{config::WorkerArgs, leases::Limits, marks::Marks};
+
+/// Runs this rank to its end. Call on the process's first thread. An error ends the whole launch.
+pub fn run(args: &MpiArgs) {
+    let limit = args.limit();
+    let started = Started::start(limit).unwrap_or_else(|error| end_launch(format_args!("{error:#}")));
+    let done = if args.train { train(args, started) } else { noise(args, started) };
+    if let Err(error) = done {
+        end_launch(format_args!("{error:#}"));
+    }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start a runtime")
+}
+
+fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
+    let runtime = runtime()?;
+    let mut rank = NoiseRank::join(args, started, &runtime)?;
+    if args.serve {
+        serve::check(&rank.launch)?;
+        rank.service(&runtime, args.checkpoint_every).run()?;
+    } else {
+        anyhow::ensure!(
+            rank.launch.training_ranks().is_empty(),
+            "this launch has training ranks; give the noise ranks --serve"
+        );
+        rank.steps(args, &runtime)?;
+    }
+    rank.end();
+    Ok(())
+}
+
+/// A noise rank that has its shard.
+pub struct NoiseRank {
+    owner: Arc<Owner>,
+    keeper: Option<Keeper>,
+    pub launch: Launch,
+}
+
+impl NoiseRank {
+    /// Agrees with the launch, takes the key, gets its shard from the first noise rank, and restores it.
+    pub fn join(args: &MpiArgs, started: Started, runtime: &Runtime) -> anyhow::Result<Self> {
+        let plan = args.plan()?;
+        let settings = args.worker(1)?;
+        let own_key = match args.broadcast_key {
+            true => None,
+            false => Some(read_key(args, &settings, runtime)?),
+        };
+        let record = args.state_dir.as_ref().map(|folder| folder.join(format!("rank-{}", started.rank())));
+        let marks = Arc::new(Marks::open(record.as_deref())?);
+        let mark = marks.all().into_iter().find(|mark| mark.job == args.job);
+        let hello = Hello {
+            role: Role::Noise,
+            dimension: args.dimension(&plan)?,
+            plan_digest: plan.digest(),
+            key_commitment: own_key.as_ref().map(JobKey::commitment).unwrap_or_default(),
+            job: Hello::of_job(&args.job),
+            iterations: plan.iterations(),
+            mark: mark.map_or((0, 0), |mark| (mark.branch, mark.next_row)),
+            ..Hello::training(0)
+        };
+        let launch = started.agree(hello)?;
+        let key = match own_key {
+            Some(key) => key,
+            None => broadcast_key(args, &settings, &launch, runtime)?,
+        };
+        let keeper = match launch.is_root() {
+            true => Some(Keeper::open(args, &plan, &key, &ranges(&launch), &launch.hellos)?),
+            false => None,
+        };
+        let grants = keeper.as_ref().map(|keeper| grants(args, keeper)).transpose()?;
+        let said = grants.map(|grants| grants.encode_to_vec()).unwrap_or_default();
+        let said = launch.broadcast_any("the first noise rank, to open the ledger", said);
+        let said = pb::HeartbeatResponse::decode(&said[..]).context("what the first noise rank grants")?;
+        let own = said.grants.get(launch.role.rank() as usize).cloned().context("no shard for this rank")?;
+        let grant = LeaseGrant::try_from(own)?;
+        runtime.block_on(marks.see(said.coordinator_epoch, vec![(grant.job.clone(), grant.branch())]))?;
+        let settings = args.worker(launch.ranks_on_node())?;
+        let pool = CpuPool::new(settings.pool_threads()).context("start the CPU pool")?;
+        let limits = Limits::new(pool, &settings);
+        let started = Owner::start(grant, &plan, &key, limits, marks, args.time_limit);
+        Ok(Self { owner: runtime.block_on(started)?, keeper, launch })
+    }
+
+    /// Serves the training ranks. The first noise rank keeps the ledger for as long.
+    pub fn service<'a>(&'a mut self, runtime: &'a Runtime, checkpoint_every: u64) -> Service<'a> {
+        Service::new(&self.launch, runtime, self.owner.clone(), self.keeper.take(), checkpoint_every)
+    }
+
+    /// Gives the window back and ends MPI here, once all others do.
+    pub fn end(mut self) {
+        if let Some(shared) = self.launch.window.take() {
+            shared.free();
+        }
+    }
+
+    fn steps(&mut self, args: &MpiArgs, runtime: &Runtime) -> anyhow::Result<()> {
+        let mut bounds = [0u8; 16];
+        if let Some(keeper) = &self.keeper {
+            let end = self.launch.iterations();
+            let rows = args.steps.unwrap_or(RowRange { start: keeper.next_row()?.min(end), end });
+            bounds[..8].copy_from_slice(&rows.start.to_le_bytes());
+            bounds[8..].copy_from_slice(&rows.end.to_le_bytes());
+        }
+        self.launch.broadcast("the first rank, to say which rows", &mut bounds);
+        let (words, _) = bounds.as_chunks::<8>();
+        let rows = RowRange { start: u64::from_le_bytes(words[0]), end: u64::from_le_bytes(words[1]) };
+        let (owner, keeper, commitment) = (self.owner.clone(), self.keeper.take(), args.commitment());
+        let (launch, checkpoint_every) = (&self.launch, args.checkpoint_every);
+        let mut steps = Steps { launch, runtime, owner, keeper, rows, commitment, checkpoint_every };
+        if let Some(answer) = steps.run(args.out.as_deref())? {
+            println!("{answer}");
+        }
+        Ok(())
+    }
+}
+
+fn ranges(launch: &Launch) -> Vec<CoordinateRange> {
+    launch.shards.iter().map(|(_, range)| *range).collect()
+}
+
+fn grants(args: &MpiArgs, keeper: &Keeper) -> anyhow::Result<pb::HeartbeatResponse> {
+    // Rows that are asked for again are drawn again; making goes on where the job stands.
+    let next_row = match args.steps {
+        Some(steps) => steps.start,
+        None => keeper.next_row()?,
+    };
+    Ok(keeper.grants(next_row)?)
+}
+
+fn read_key(args: &MpiArgs, settings: &WorkerArgs, runtime: &Runtime) -> anyhow::Result<JobKey> {
+    let keyring = runtime.block_on(settings.keyring())?;
+    Ok(keyring.key(&args.job)?)
+}
+
+/// The first noise rank reads the key and gives it to the others.
+fn broadcast_key(
+    args: &MpiArgs,
+    settings: &WorkerArgs,
+    launch: &Launch,
+    runtime: &Runtime,
+) -> anyhow::Result<JobKey> {
+    let mut bytes = Zeroizing::new([0u8; 32]);
+    if launch.is_root() {
+        bytes.copy_from_slice(read_key(args, settings, runtime)?.secret_bytes());
+    }
+    launch.broadcast("the first noise rank, to read the key", &mut bytes[..]);
+    Ok(JobKey::from_bytes(&bytes[..])?)
+}
+
+/// A training rank that fetches rows one by one and does nothing with them: to try a launch, and in tests.
+fn train(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
+    let steps = args.steps.context("--steps is missing")?;
+    let bytes =
+        args.window.then_some(args.range).map_or(0, |range| range.map_or(u64::MAX, |range| 4 * range.len()));
+    anyhow::ensure!(
+        bytes != u64::MAX,
+        "--window needs --range: memory is lent before the dimension is known"
+    );
+    let mut training = Training::join_started(started, bytes)?;
+    let range = args.range.unwrap_or(CoordinateRange { start: 0, end: training.dimension() });
+    let out = args.out.as_deref().filter(|_| training.is_first());
+    let mut sink = Sink::create(out, range.len())?;
+    let mut row = vec![0f32; if args.window { 0 } else { usize::try_from(range.len())? }];
+    for step in steps.as_range() {
+        if args.window {
+            sink.write(training.fetch_in_window(step, range, args.commitment(), 0)?)?;
+        } else {
+            training.fetch_into(step, range, args.commitment(), &mut row)?;
+            sink.write(&row)?;
+        }
+    }
+    let is_first = training.is_first();
+    training.close();
+    let (sha256, rows) = sink.finish()?;
+    if is_first {
+        println!("{}", json!({ "rows": rows, "sha256": sha256, "window": args.window }));
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Starts launches, and ends those that hang.
+
+use std::{
+    fs::{self, File},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use plan::Plan;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::KEY;
+
+/// A launch that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(100);
+
+/// Where tests/setup/mpi.sh put what it built.
+pub fn folder() -> PathBuf {
+    let own = || {
+        let test = std::env::current_exe().unwrap();
+        test.ancestors().nth(3).unwrap().join("mpi")
+    };
+    let folder = std::env::var_os("RUSTLE_MPI").map_or_else(own, PathBuf::from);
+    assert!(folder.join("noise-worker").exists(), "{} is missing: make test-mpi builds it", folder.display());
+    folder
+}
+
+/// A job's plan, key and ledger in a folder.
+pub struct Job {
+    pub dir: TempDir,
+    pub dimension: u64,
+}
+
+impl Job {
+    pub fn new(plan: &Plan, dimension: u64) -> Self {
+        let job = Self { dir: TempDir::new().unwrap(), dimension };
+        job.write_plan("plan.toml", plan);
+        job.write_key("job.key", KEY);
+        job
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    pub fn write_plan(&self, name: &str, plan: &Plan) {
+        fs::write(self.path(name), plan.to_toml_string().unwrap()).unwrap();
+    }
+
+    pub fn write_key(&self, name: &str, key: [u8; 32]) {
+        fs::write(self.path(name), key).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o400)).unwrap();
+    }
+
+    /// Noise ranks on the ledger of this folder.
+    pub fn noise(&self, ranks: usize, flags: &str) -> App {
+        self.noise_on(ranks, &self.path("ledger.redb"), flags)
+    }
+
+    pub fn noise_on(&self, ranks: usize, ledger: &str, flags: &str) -> App {
+        let (plan, key) = (self.path("plan.toml"), self.path("job.key"));
+        self.bare_noise(ranks, &format!("--plan {plan} --key-file {key} --ledger {ledger} {flags}"))
+    }
+
+    /// Without plan, key and ledger.
+    pub fn bare_noise(&self, ranks: usize, flags: &str) -> App {
+        let program = folder().join("noise-worker").display().to_string();
+        let dimension = self.dimension;
+        App::new(ranks, &format!("{program} mpi --dimension {dimension} --threads 1 {flags}"))
+    }
+}
+
+/// Training ranks in Rust.
+pub fn training(ranks: usize, flags: &str) -> App {
+    let program = folder().join("noise-worker").display().to_string();
+    App::new(ranks, &format!("{program} mpi --train {flags}"))
+}
+
+/// Training ranks in Python: `train.py` beside this file.
+pub fn python(ranks: usize, arguments: &str) -> App {
+    let program = folder().join("venv/bin/python").display().to_string();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/train.py");
+    App::new(ranks, &format!("{program} {} {arguments}", script.display()))
+}
+
+/// One program of a launch, and how many ranks of it. Words without spaces.
+pub struct App {
+    ranks: usize,
+    words: Vec<String>,
+}
+
+impl App {
+    pub fn new(ranks: usize, words: &str) -> Self {
+        Self { ranks, words: words.split_whitespace().map(str::to_owned).collect() }
+    }
+}
+
+#[derive(Debug)]
+pub struct Ended {
+    pub success: bool,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    /// The line of JSON on standard output.
+    #[track_caller]
+    pub fn answer(&self) -> Value {
+        assert!(self.success, "{}\n{}", self.out, self.err);
+        let line = self.out.lines().find(|line| line.starts_with('{'));
+        serde_json::from_str(line.unwrap_or_else(|| panic!("no answer: {self:?}"))).unwrap()
+    }
+
+    #[track_caller]
+    pub fn sha256(&self) -> String {
+        self.answer()["sha256"].as_str().unwrap().to_owned()
+    }
+
+    /// The launch failed, and said so.
+    #[track_caller]
+    pub fn failed_with(&self, words: &[&str]) {
+        assert!(!self.success, "it went through: {}\n{}", self.out, self.err);
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is not in:\n{}\n{}", self.out, self.err);
+        }
+    }
+}
+
+/// Runs the programs as one launch.
+#[track_caller]
+pub fn mpirun(apps: &[App]) -> Ended {
+    let dir = TempDir::new().unwrap();
+    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "--bind-to", "none"]);
+    for (index, app) in apps.iter().enumerate() {
+        if index > 0 {
+            command.arg(":");
+        }
+        command.arg("-n").arg(app.ranks.to_string()).args(&app.words);
+    }
+    // As root in a container; single copies need a right that containers lack, and say so in a warning.
+    let root = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+    command.envs(root).env("TMPDIR", dir.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.stdin(Stdio::null()).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+    let mut child = command.process_group(0).spawn().expect("mpirun: run tests/setup/mpi.sh first");
+    let deadline = Instant::now() + LONGEST;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > deadline {
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+    let (out, err) = (read(&out), read(&err));
+    let Some(status) = status else { panic!("the launch hangs:\n{out}\n{err}") };
+    Ended { success: status.success(), out, err }
+}

@@ -1,0 +1,10 @@
+//! Noise under a real `mpirun`: one launch by itself, and beside training ranks in Rust and in Python. `make test-mpi`
+//! runs it, and tests/setup/mpi.sh brings what it needs.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+mod beside;
+mod ends;
+mod launch;
+mod refused;
+mod resumed;
+mod same_bits;

@@ -1,0 +1,66 @@
+//! A job stops under MPI and goes on under gRPC, and back, with other numbers of ranks: one ledger, the same
+//! checkpoints, the same bytes.
+
+use tests::{assert_same_bits, expected, job, plans, sha256, start};
+
+use crate::launch::{Job, mpirun};
+
+const DIMENSION: u64 = 3_700;
+
+#[test]
+fn a_job_goes_on_from_launch_to_cluster_and_back() {
+    let plan = &plans()[3];
+    let name = job("default");
+    let job = Job::new(plan, DIMENSION);
+    let mut cluster = start(2);
+    let ledger = cluster.dir.path().join("coordinator/ledger.redb").display().to_string();
+    let rows = |steps: std::ops::Range<u64>| expected(&name, plan, steps, 0..DIMENSION);
+
+    cluster.cluster.kill_coordinator().unwrap();
+    let first = mpirun(&[job.noise_on(4, &ledger, "--steps 0..13 --sha256")]);
+    assert_eq!(first.sha256(), sha256(&rows(0..13)));
+    assert!(first.answer()["checkpoint"].is_u64(), "{first:?}");
+
+    cluster.cluster.start_coordinator().unwrap();
+    cluster.wait_ready(&name);
+    let texts = |steps: std::ops::Range<u64>| steps.map(|_| "cli".to_owned()).collect::<Vec<_>>();
+    let patience = std::time::Duration::from_secs(20);
+    let over_grpc = cluster.fetch_bound(&name, 13..25, 0..DIMENSION, texts(13..25), patience).unwrap();
+    assert_same_bits(&over_grpc, &rows(13..25));
+    let log =
+        (0..2).map(|index| std::fs::read_to_string(cluster.cluster.worker(index).unwrap().log()).unwrap());
+    let log: String = log.collect();
+    assert!(log.contains("restored from a checkpoint"), "{log}");
+    cluster.runtime.block_on(cluster.client.jobs().checkpoint(&name)).unwrap();
+
+    cluster.cluster.kill_coordinator().unwrap();
+    let second = mpirun(&[job.noise_on(7, &ledger, "--steps 25..31 --sha256")]);
+    assert_eq!(second.sha256(), sha256(&rows(25..31)));
+    assert!(second.err.contains("restored from a checkpoint"), "{}", second.err);
+    // From where the ledger stands, and rows of before again, under the same commitment.
+    let third = mpirun(&[job.noise_on(2, &ledger, "--sha256")]);
+    assert_eq!((third.sha256(), &third.answer()["first_row"]), (sha256(&rows(31..40)), &31.into()));
+    assert!(third.err.contains("restored from a checkpoint"), "{}", third.err);
+    let again = mpirun(&[job.noise_on(1, &ledger, "--steps 10..40 --sha256")]);
+    assert_eq!(again.sha256(), sha256(&rows(10..40)));
+    let other = mpirun(&[job.noise_on(2, &ledger, "--steps 12..13 --commitment another --sha256")]);
+    other.failed_with(&["row 12 of job default, branch 0, is bound to another commitment"]);
+    assert!(!other.out.contains("sha256"), "{}", other.out);
+
+    cluster.cluster.start_coordinator().unwrap();
+    cluster.wait_ready(&name);
+    let all = cluster.fetch_bound(&name, 0..40, 0..DIMENSION, texts(0..40), patience).unwrap();
+    assert_eq!(sha256(&all), sha256(&rows(0..40)));
+}
+
+#[test]
+fn a_ledger_that_knows_less_than_a_rank_binds_nothing() {
+    let job = Job::new(&plans()[3], DIMENSION);
+    let flags = format!("--sha256 --state-dir {}", job.path("records"));
+    mpirun(&[job.noise(2, &format!("--steps 0..4 {flags}"))]).answer();
+    std::fs::copy(job.path("ledger.redb"), job.path("old")).unwrap();
+    mpirun(&[job.noise(2, &format!("--steps 4..6 {flags}"))]).answer();
+    std::fs::copy(job.path("old"), job.path("ledger.redb")).unwrap();
+    let behind = mpirun(&[job.noise(2, &format!("--steps 4..6 --commitment other {flags}"))]);
+    behind.failed_with(&["the ledger knows branch 0 up to row 4", "seen branch 0 up to row 6"]);
+}
