@@ -1,6 +1,6 @@
 //! A launch: all processes that one `mpirun` started, who they are, and how they reach each other.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{mem::ManuallyDrop, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, ensure};
 use mpi::{
@@ -29,7 +29,8 @@ const PAGE: u64 = 4096;
 
 /// A process that MPI knows, before it has spoken to others.
 pub struct Started {
-    universe: Universe,
+    /// Never dropped on the way out of an error: that would wait for the others, who wait for this rank.
+    universe: ManuallyDrop<Universe>,
     limit: Limit,
 }
 
@@ -44,7 +45,7 @@ impl Started {
             "this MPI library allows {threading:?} threading; needed: {:?}",
             Threading::Funneled
         );
-        Ok(Self { universe, limit })
+        Ok(Self { universe: ManuallyDrop::new(universe), limit })
     }
 
     /// This process's rank among all.
@@ -80,7 +81,7 @@ impl Started {
             .any(|hello| hello.window_bytes > 0)
             .then(|| NodeWindow::allocate(&all, own.window_bytes, limit));
         let shards = noise.into_iter().zip(shards).collect();
-        Ok(Launch { hellos, shards, root, window, limit, role, all, _universe: universe })
+        Ok(Launch { hellos, shards, root, window, limit, role, all, universe })
     }
 }
 
@@ -97,7 +98,7 @@ fn of_role(hellos: &[Hello], role: Role) -> Vec<Rank> {
     ranks.map(|(_, rank)| rank).collect()
 }
 
-/// Processes that agree. Dropping it ends MPI here, which waits for all others to end it too.
+/// Processes that agree.
 pub struct Launch {
     /// By rank.
     pub hellos: Vec<Hello>,
@@ -112,11 +113,25 @@ pub struct Launch {
     pub role: SimpleCommunicator,
     /// All processes, apart from what else they say to each other.
     pub all: SimpleCommunicator,
-    /// Last: communicators end before MPI does.
-    _universe: Universe,
+    universe: ManuallyDrop<Universe>,
 }
 
 impl Launch {
+    /// Ends a launch of which all ranks of this role know what is wrong: the first of them says it.
+    pub fn refuse(&self, why: &str) -> ! {
+        together(self.role.rank(), 0, why)
+    }
+
+    /// Gives the window back and ends MPI here, which waits for all others to end it too.
+    pub fn end(self) {
+        let Self { window, role, all, universe, .. } = self;
+        if let Some(window) = window {
+            window.free();
+        }
+        drop((role, all));
+        drop(ManuallyDrop::into_inner(universe));
+    }
+
     pub fn rank(&self) -> Rank {
         self.all.rank()
     }

@@ -47,6 +47,10 @@ use self::{
 };
 use crate::{config::WorkerArgs, leases::Limits, marks::Marks};
 
+const NOBODY: &str = "no rank of this launch is a training rank: nobody would ask; start one beside (docs/mpi.md), or \
+                      leave --serve away";
+const NOT_SERVING: &str = "this launch has training ranks; give the noise ranks --serve";
+
 /// Runs this rank to its end. Call on the process's first thread. An error ends the whole launch.
 pub fn run(args: &MpiArgs) {
     let limit = args.limit();
@@ -64,15 +68,11 @@ fn runtime() -> anyhow::Result<Runtime> {
 fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let mut rank = NoiseRank::join(args, started, &runtime)?;
-    if args.serve {
-        serve::check(&rank.launch)?;
-        rank.service(&runtime, args.checkpoint_every).run()?;
-    } else {
-        anyhow::ensure!(
-            rank.launch.training_ranks().is_empty(),
-            "this launch has training ranks; give the noise ranks --serve"
-        );
-        rank.steps(args, &runtime)?;
+    match (args.serve, rank.launch.training_ranks().is_empty()) {
+        (true, true) => rank.launch.refuse(NOBODY),
+        (false, false) => rank.launch.refuse(NOT_SERVING),
+        (true, false) => rank.service(&runtime, args.checkpoint_every).run()?,
+        (false, true) => rank.steps(args, &runtime)?,
     }
     rank.end();
     Ok(())
@@ -136,10 +136,10 @@ impl NoiseRank {
     }
 
     /// Gives the window back and ends MPI here, once all others do.
-    pub fn end(mut self) {
-        if let Some(shared) = self.launch.window.take() {
-            shared.free();
-        }
+    pub fn end(self) {
+        let Self { owner, launch, .. } = self;
+        drop(owner);
+        launch.end();
     }
 
     fn steps(&mut self, args: &MpiArgs, runtime: &Runtime) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use mpi::{Rank, topology::Communicator, traits::Source};
 use proto::{Commitment, CoordinateRange, Result, ServiceError};
@@ -379,13 +379,4 @@ impl<'a> Service<'a> {
     pub fn rows_ahead(&self) -> u64 {
         self.owner.rows_ahead()
     }
-}
-
-/// Error: there is nobody to serve.
-pub fn check(launch: &Launch) -> anyhow::Result<()> {
-    ensure!(
-        !launch.training_ranks().is_empty(),
-        "no rank of this launch is a training rank: nobody would ask; start one beside (docs/mpi.md), or leave --serve away"
-    );
-    Ok(())
 }

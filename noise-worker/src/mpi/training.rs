@@ -215,11 +215,9 @@ impl Training {
     }
 
     /// Asks for nothing more and ends MPI in this process.
-    pub fn close(mut self) {
+    pub fn close(self) {
         self.rest();
-        if let Some(shared) = self.launch.window.take() {
-            shared.free();
-        }
+        self.launch.end();
     }
 }
 
