@@ -4,12 +4,12 @@ use std::{
     fs::{self, File},
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use plan::Plan;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::KEY;
@@ -129,38 +129,74 @@ impl Ended {
     }
 }
 
-/// Runs the programs as one launch.
+/// Runs the programs as one launch, to its end.
 #[track_caller]
 pub fn mpirun(apps: &[App]) -> Ended {
-    let dir = TempDir::new().unwrap();
-    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
-    let mut command = Command::new("mpirun");
-    command.args(["--oversubscribe", "--bind-to", "none"]);
-    for (index, app) in apps.iter().enumerate() {
-        if index > 0 {
-            command.arg(":");
+    Running::start(apps).end()
+}
+
+/// A launch under way.
+pub struct Running {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Running {
+    pub fn start(apps: &[App]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let file = |name: &str| File::create(dir.path().join(name)).unwrap();
+        let mut command = Command::new("mpirun");
+        command.args(["--oversubscribe", "--bind-to", "none"]);
+        for (index, app) in apps.iter().enumerate() {
+            if index > 0 {
+                command.arg(":");
+            }
+            command.arg("-n").arg(app.ranks.to_string()).args(&app.words);
         }
-        command.arg("-n").arg(app.ranks.to_string()).args(&app.words);
+        let root = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+        command.envs(root).env("TMPDIR", dir.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
+        let child = command.process_group(0).spawn().expect("mpirun: run tests/setup/mpi.sh first");
+        Self { child, dir }
     }
-    // As root in a container; single copies need a right that containers lack, and say so in a warning.
-    let root = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
-    command.envs(root).env("TMPDIR", dir.path()).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.stdin(Stdio::null()).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
-    let mut child = command.process_group(0).spawn().expect("mpirun: run tests/setup/mpi.sh first");
-    let deadline = Instant::now() + LONGEST;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break Some(status);
+
+    /// Until the ranks have said so on standard error.
+    #[track_caller]
+    pub fn wait_for(&self, words: &str) {
+        let deadline = Instant::now() + LONGEST;
+        while !self.read("err").contains(words) {
+            assert!(Instant::now() < deadline, "{words:?} is not in:\n{}", self.read("err"));
+            std::thread::sleep(Duration::from_millis(10));
         }
-        if Instant::now() > deadline {
-            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-            let _ = child.wait();
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
-    let (out, err) = (read(&out), read(&err));
-    let Some(status) = status else { panic!("the launch hangs:\n{out}\n{err}") };
-    Ended { success: status.success(), out, err }
+    }
+
+    fn read(&self, name: &str) -> String {
+        String::from_utf8_lossy(&fs::read(self.dir.path().join(name)).unwrap()).into_owned()
+    }
+
+    /// To `mpirun`, which gives it to all ranks.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    #[track_caller]
+    pub fn end(mut self) -> Ended {
+        let deadline = Instant::now() + LONGEST;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break Some(status),
+                None if Instant::now() > deadline => {
+                    let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+                    let _ = self.child.wait();
+                    break None;
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let read =
+            |name: &str| String::from_utf8_lossy(&fs::read(self.dir.path().join(name)).unwrap()).into_owned();
+        let (out, err) = (read("out"), read("err"));
+        let Some(status) = status else { panic!("the launch hangs:\n{out}\n{err}") };
+        Ended { success: status.success(), out, err }
+    }
 }

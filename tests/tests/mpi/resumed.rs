@@ -1,9 +1,13 @@
 //! A job stops under MPI and goes on under gRPC, and back, with other numbers of ranks: one ledger, the same
 //! checkpoints, the same bytes.
 
-use tests::{assert_same_bits, expected, job, plans, sha256, start};
+use std::time::Duration;
 
-use crate::launch::{Job, mpirun};
+use plan::Mechanism;
+use rustix::process::Signal;
+use tests::{assert_same_bits, expected, job, plans, sha256, small_plan, start};
+
+use crate::launch::{Job, Running, mpirun};
 
 const DIMENSION: u64 = 3_700;
 
@@ -24,7 +28,7 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     cluster.cluster.start_coordinator().unwrap();
     cluster.wait_ready(&name);
     let texts = |steps: std::ops::Range<u64>| steps.map(|_| "cli".to_owned()).collect::<Vec<_>>();
-    let patience = std::time::Duration::from_secs(20);
+    let patience = Duration::from_secs(20);
     let over_grpc = cluster.fetch_bound(&name, 13..25, 0..DIMENSION, texts(13..25), patience).unwrap();
     assert_same_bits(&over_grpc, &rows(13..25));
     let log =
@@ -51,6 +55,22 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     cluster.wait_ready(&name);
     let all = cluster.fetch_bound(&name, 0..40, 0..DIMENSION, texts(0..40), patience).unwrap();
     assert_eq!(sha256(&all), sha256(&rows(0..40)));
+}
+
+#[test]
+fn a_signal_stops_a_launch_after_a_row_and_the_next_goes_on_there() {
+    // More rows than any machine makes before the signal.
+    let job = Job::new(&small_plan(Mechanism::Identity, 1 << 40), 1_300);
+    let running = Running::start(&[job.noise(2, "--sha256 --checkpoint-every 100")]);
+    running.wait_for("checkpoint written");
+    running.signal(Signal::USR1);
+    let stopped = running.end().answer();
+    let next = stopped["next_row"].as_u64().unwrap();
+    assert!(next >= 100 && stopped["checkpoint"].is_u64(), "{stopped}");
+    let flags = format!("--steps {next}..{} --sha256", next + 3);
+    let on = mpirun(&[job.noise(3, &flags)]);
+    assert!(on.err.contains("restored from a checkpoint"), "{}", on.err);
+    assert_eq!(on.answer()["rows"], 3);
 }
 
 #[test]
