@@ -21,8 +21,8 @@ use super::{
 /// After the first noise rank has said what is wrong, until the others say it too.
 const SAID: Duration = Duration::from_secs(10);
 
-/// Where launchers say how many processes they started on this node: Open MPI, Slurm.
-const NODE_SIZES: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"];
+/// Where Open MPI says how many processes it started on this node.
+const NODE_SIZE: &str = "OMPI_COMM_WORLD_LOCAL_SIZE";
 
 /// Parts of a window begin at whole pages.
 const PAGE: u64 = 4096;
@@ -146,7 +146,7 @@ impl Launch {
 
     /// Ranks on this node, as their launcher says; else all noise ranks.
     pub fn ranks_on_node(&self) -> usize {
-        let said = NODE_SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+        let said = std::env::var(NODE_SIZE).ok().and_then(|count| count.parse().ok());
         said.unwrap_or(self.shards.len()).clamp(1, self.shards.len())
     }
 

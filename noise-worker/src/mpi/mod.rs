@@ -1,4 +1,4 @@
-//! Noise under MPI: one launch of `mpirun` or `srun` whose ranks own a shard each (docs/mpi.md).
+//! Noise under MPI: one launch of `mpirun` whose ranks own a shard each (docs/mpi.md).
 //!
 //! Everything that is MPI's lies in this module, everything that is a shard's is the code behind gRPC: [`owner`]
 //! restores, makes and replays by it, [`keeper`] binds in the same ledger and lists the same checkpoints. [`step`] runs

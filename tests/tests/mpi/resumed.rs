@@ -60,7 +60,7 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
 #[test]
 fn a_signal_stops_a_launch_after_a_row_and_the_next_goes_on_there() {
     // More rows than any machine makes before the signal.
-    let job = Job::new(&small_plan(Mechanism::Identity, 1 << 40), 1_300);
+    let job = Job::new(&small_plan(Mechanism::Identity, 1 << 31), 1_300);
     let running = Running::start(&[job.noise(2, "--sha256 --checkpoint-every 100")]);
     running.wait_for("checkpoint written");
     running.signal(Signal::USR1);
