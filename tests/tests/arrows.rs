@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and the four that test may depend on all.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
     ("planner", &["strategy", "accounting", "plan"]),
@@ -21,6 +21,22 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("plot", &[]),
     ("batches", &[]),
     ("report", &["strategy", "accounting", "plan", "plot"]),
+    (
+        "rustle-python",
+        &[
+            "accounting",
+            "batches",
+            "client",
+            "ledger",
+            "node",
+            "noise-kernel",
+            "plan",
+            "planner",
+            "proto",
+            "report",
+            "strategy",
+        ],
+    ),
 ];
 
 const FREE: [&str; 6] = ["rustle", "bench", "tests", "simulation", "chaos", "fuzz"];
