@@ -21,7 +21,7 @@ const BUFFERS: usize = 8;
 /// The run to plan for.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Run {
+pub struct Run {
     iterations: u64,
     min_sep: u64,
     max_participations: u64,
@@ -69,11 +69,12 @@ impl Run {
 pub fn suggest(
     py: Python<'_>,
     run: Run,
-    (epsilon, delta): (f64, f64),
+    promise: (f64, f64),
     sampling_probability: Option<f64>,
     workers: u64,
     memory_per_worker: Option<u64>,
 ) -> Result<(String, Vec<Plan>)> {
+    let (epsilon, delta) = promise;
     let dimension = run.layout()?.map(|layout| layout.dimension());
     let request = Request {
         iterations: run.iterations,
@@ -117,7 +118,7 @@ pub fn suggest(
 pub fn optimise(
     py: Python<'_>,
     run: Run,
-    (epsilon, delta): (f64, f64),
+    promise: (f64, f64),
     mechanism: &str,
     size: Option<usize>,
 ) -> Result<Plan> {
@@ -129,7 +130,7 @@ pub fn optimise(
         |_| if ended.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let found = py.detach(|| work(signals, end, || optimize(family, &target, &mut flow)))??;
     let plan = run.plan(&found.strategy, (run.min_sep, run.max_participations), 1.0)?;
-    calibrate(py, &plan, epsilon, delta)
+    calibrate(py, &plan, promise.0, promise.1)
 }
 
 /// The plan with the smallest σ that keeps (ε, δ), for batches formed anyhow within its participation.
