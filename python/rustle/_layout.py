@@ -94,7 +94,7 @@ class Piece:
         if self.start == self.end:
             return np.empty(self.shape, np.float32)
         here = values[self.start - first : self.end - first]
-        return np.lib.stride_tricks.as_strided(here, self.shape, [4 * s for s in self.strides], writeable=False)
+        return np.lib.stride_tricks.as_strided(here, self.shape, [4 * s for s in self.strides])
 
 
 def spans(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -83,6 +83,8 @@ class Noise:
             raise errors.make("invalid_argument", f"the gradient of {bad[0]!r} is not finite; skip this step")
         if self.session.branch != self.branch and self.ranks == 1:
             self._agree()
+        if self.session.closed:
+            raise errors.make("closed", "the session is closed; detach, connect anew and attach")
         if self.session.next_step not in (self.step, self.step + 1):
             text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another one uses it"
             raise errors.make("step", text)

@@ -59,7 +59,7 @@ def test_settings_that_are_refused(change):
 
 
 def test_plans_that_are_refused(tmp_path):
-    with pytest.raises(errors.PlanError, match="mechanism"):
+    with pytest.raises(errors.PlanError, match="stream_version"):
         rustle.Plan.from_toml("format = 1")
     with pytest.raises(errors.PlanError, match="none.toml"):
         rustle.Plan.load(tmp_path / "none.toml")

@@ -276,8 +276,8 @@ def test_threads_never_share_a_step(session):
 WAITS = """
 import sys, numpy as np, rustle
 session = rustle.connect(sys.argv[1])
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     session.fetch_into(0, np.empty(session.dimension, np.float32))
 except KeyboardInterrupt:
     print("interrupted", session.next_step, flush=True)
@@ -285,18 +285,18 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_ends_a_wait(cluster):
-    for worker in worker_processes(cluster):
-        os.kill(worker, signal.SIGSTOP)
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITS, cluster.url().replace("timeout=60", "timeout=600")], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    # Until the fetch has begun a KeyboardInterrupt would end the program elsewhere: it then prints nothing.
-    threading.Event().wait(1.0)
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[0] == "interrupted 0\n"
-    for worker in worker_processes(cluster):
-        os.kill(worker, signal.SIGCONT)
+    stopped = worker_processes(cluster)
+    [os.kill(worker, signal.SIGSTOP) for worker in stopped]
+    try:
+        url = cluster.url().replace("timeout=60", "timeout=600")
+        process = subprocess.Popen([sys.executable, "-c", WAITS, url], stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        # Most likely it is in the wait by then; if not, the signal ends it a little earlier.
+        threading.Event().wait(1.0)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0] == "interrupted 0\n"
+    finally:
+        [os.kill(worker, signal.SIGCONT) for worker in stopped]
 
 
 def worker_processes(cluster):
