@@ -81,7 +81,9 @@ def train(mechanism, seed, arguments):
     with rustle.connect(f"inproc://{folder}") as session:
         size = len(images) / arguments.batches
         optimizer = optax.chain(
-            rustle.jax.privatizer(session), optax.scale(1 / size), optax.sgd(arguments.learning_rate, momentum=0.9)
+            rustle.jax.privatizer(session),
+            optax.scale(1 / size),
+            optax.sgd(arguments.learning_rate, momentum=0.9),
         )
         state = optimizer.init(params)
         for ids in batches:
@@ -94,7 +96,9 @@ def train(mechanism, seed, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--batches", type=int, default=15, help="steps of an epoch")

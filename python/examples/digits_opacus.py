@@ -55,7 +55,9 @@ def train(mechanism, seed, arguments):
     plan(mechanism, arguments, model).save(folder / "plan.toml")
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.learning_rate, momentum=0.9)
     iterations = arguments.epochs * arguments.batches
-    batches = rustle.Batches(schemes.fixed_order(arguments.batches), len(train_data), iterations, os.urandom(32))
+    batches = rustle.Batches(
+        schemes.fixed_order(arguments.batches), len(train_data), iterations, os.urandom(32)
+    )
 
     engine = rustle.opacus.PrivacyEngine()
     model, optimizer, loader = engine.make_private(
@@ -79,7 +81,9 @@ def train(mechanism, seed, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--batches", type=int, default=15, help="steps of an epoch")

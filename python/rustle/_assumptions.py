@@ -24,7 +24,11 @@ def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
         return None if event.get("batch_cap") else (kind, event["sampling_probability"], event["partition"])
     if kind == "poisson-sampled-gaussian":
         _keeps(plan, 1, n)
-        return ("cyclic-poisson", event["sampling_probability"], "independent") if plan.mechanism == "identity" else None
+        return (
+            ("cyclic-poisson", event["sampling_probability"], "independent")
+            if plan.mechanism == "identity"
+            else None
+        )
     apart, often = {
         "any-order": lambda: (event["min_sep"], math.ceil(n / event["min_sep"])),
         "balls-in-bins": lambda: (event["batches_per_epoch"], math.ceil(n / event["batches_per_epoch"])),

@@ -36,7 +36,9 @@ def _array(buffer: Any) -> np.ndarray:
             return np.from_dlpack(buffer)
         return np.asarray(memoryview(buffer))
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        raise errors.make("buffer", f"{type(buffer).__name__} gives no memory to write to ({error}); {_ALLOWED}") from error
+        raise errors.make(
+            "buffer", f"{type(buffer).__name__} gives no memory to write to ({error}); {_ALLOWED}"
+        ) from error
 
 
 def _of_tensor(tensor: Any) -> np.ndarray:

@@ -40,7 +40,11 @@ class Commitment:
         ``start``: the first coordinate; ``divide_by``: what sums and noise are divided by.
         """
         digests = [_native.Session.digest(_bytes(one), start, divide_by) for one in sums]
-        whole = digests[0] if len(digests) == 1 else hashlib.sha256(b"rustle exact sums v1" + b"".join(digests)).digest()
+        whole = (
+            digests[0]
+            if len(digests) == 1
+            else hashlib.sha256(b"rustle exact sums v1" + b"".join(digests)).digest()
+        )
         return cls(_EXACT + whole)
 
     @classmethod

@@ -54,7 +54,9 @@ class Layout:
                 raise errors.make("layout", _difference(named, layout))
             layout = cls(named)
         if layout.dimension != session.dimension:
-            text = f"the parameters have {layout.dimension} coordinates in all, the job has {session.dimension}"
+            text = (
+                f"the parameters have {layout.dimension} coordinates in all, the job has {session.dimension}"
+            )
             raise errors.make("layout", text)
         return layout
 
@@ -111,7 +113,7 @@ def spans(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def share(dimension: int, rank: int, ranks: int) -> tuple[int, int]:
     """The part of the vector whose noise this rank adds: whole blocks of 512 coordinates."""
     blocks = -(-dimension // 512)
-    bound = lambda r: min(blocks * r // ranks * 512, dimension)  # noqa: E731
+    bound = lambda r: min(blocks * r // ranks * 512, dimension)
     return bound(rank), bound(rank + 1)
 
 

@@ -44,7 +44,9 @@ def plan(
     answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, workers, memory_per_worker)
     chosen = json.loads(answer)["recommended"]
     if chosen is None:
-        raise errors.make("invalid_argument", f"nothing fits; allowed: memory_per_worker above {memory_per_worker}")
+        raise errors.make(
+            "invalid_argument", f"nothing fits; allowed: memory_per_worker above {memory_per_worker}"
+        )
     return plans[chosen]
 
 
@@ -136,7 +138,9 @@ def _assumed(batches: Any) -> tuple[Any, ...] | None:
         return None
     kind, *numbers = batches
     if len(numbers) != kinds.get(kind):
-        raise errors.make("invalid_argument", f"batches is {batches!r}; allowed: None, cyclic-poisson, balls-in-bins")
+        raise errors.make(
+            "invalid_argument", f"batches is {batches!r}; allowed: None, cyclic-poisson, balls-in-bins"
+        )
     return tuple(numbers)
 
 

@@ -23,7 +23,7 @@ class Session:
         self._native = native
         self._owner: object | None = None
 
-    # ── noise ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # Noise.
 
     def fetch_into(
         self, step: int, buffer: Any, range: Range = None, *, commitment: Commitment | None = None
@@ -61,7 +61,9 @@ class Session:
         elif commitment == "declared":
             commitment = None
         elif not isinstance(commitment, Commitment):
-            raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact, a Commitment")
+            raise errors.make(
+                "invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
+            )
         self._native.add_into(_step(step), values, start, commitment.data if commitment else None, divide_by)
         return buffer
 
@@ -71,7 +73,7 @@ class Session:
             raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
         self._native.prefetch(rows)
 
-    # ── place ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # Place.
 
     def cursor(self, step: int | None = None) -> bytes:
         """Where the job stands before ``step`` (the next one where left away): below 256 bytes, for a checkpoint.
@@ -97,7 +99,7 @@ class Session:
         """The step that comes next."""
         return self._native.next_step
 
-    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # Facts.
 
     @property
     def plan(self) -> _native.Plan:
@@ -135,7 +137,7 @@ class Session:
 
         return statement(None, self._native.report(), path, delta, neighbouring, batches, format)
 
-    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # Life.
 
     def close(self) -> None:
         """Ends the session; a second time does nothing."""
@@ -155,14 +157,18 @@ class Session:
         return f"Session(job={self.job!r}, dimension={self.dimension}, next_step={self.next_step})"
 
     def __reduce__(self) -> Any:
-        raise errors.make("invalid_argument", "a session can't be pickled; keep its cursor() and connect anew")
+        raise errors.make(
+            "invalid_argument", "a session can't be pickled; keep its cursor() and connect anew"
+        )
 
-    # ── for adapters ──────────────────────────────────────────────────────────────────────────────────────────────
+    # For adapters.
 
     def claim(self, owner: object) -> None:
         """Refuses a second trainer."""
         if self._owner is not None and self._owner is not owner:
-            raise errors.make("busy", "another trainer has this session; detach it, or connect a session of its own")
+            raise errors.make(
+                "busy", "another trainer has this session; detach it, or connect a session of its own"
+            )
         self._owner = owner
 
     def release(self, owner: object) -> None:
@@ -182,13 +188,17 @@ class Session:
             start, end = 0, self.dimension
         elif isinstance(range, slice):
             if range.step not in (None, 1):
-                raise errors.make("invalid_argument", f"range is {range}; allowed: coordinates one after another")
+                raise errors.make(
+                    "invalid_argument", f"range is {range}; allowed: coordinates one after another"
+                )
             start = range.start or 0
             end = self.dimension if range.stop is None else range.stop
         else:
             start, end = range
         if not 0 <= start < end <= self.dimension:
-            raise errors.make("invalid_argument", f"range is {start}..{end}; allowed: within 0..{self.dimension}, not empty")
+            raise errors.make(
+                "invalid_argument", f"range is {start}..{end}; allowed: within 0..{self.dimension}, not empty"
+            )
         if length != end - start:
             text = f"the buffer holds {length} values; allowed: {end - start}, one for each of {start}..{end}"
             raise errors.make("buffer", text)

@@ -69,14 +69,18 @@ class _Trainer:
         Layout.of(layout(params), self.session)
         return jnp.asarray(self.session.next_step, jnp.int32)
 
-    def update(self, sum_of_clipped_grads: Any, noise_state: jax.Array, params: Any = None) -> tuple[Any, jax.Array]:
+    def update(
+        self, sum_of_clipped_grads: Any, noise_state: jax.Array, params: Any = None
+    ) -> tuple[Any, jax.Array]:
         leaves = jax.tree.leaves(sum_of_clipped_grads)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, noise_state]):
-            shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads)
+            shapes = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads
+            )
             noisy = io_callback(self._on_host, shapes, noise_state, sum_of_clipped_grads, ordered=True)
             return noisy, noise_state + 1
         noise = self._noise(int(noise_state), sum_of_clipped_grads)
-        add = lambda x, y: (x.astype(jnp.float32) + y / self.divide_by).astype(x.dtype)  # noqa: E731
+        add = lambda x, y: (x.astype(jnp.float32) + y / self.divide_by).astype(x.dtype)
         return jax.tree.map(add, sum_of_clipped_grads, noise), noise_state + 1
 
     def _on_host(self, step: Any, sums: Any) -> Any:
@@ -84,7 +88,7 @@ class _Trainer:
         sums = jax.tree.map(np.asarray, sums)
         noise = self._noise(int(step), sums)
         by = np.float32(self.divide_by)
-        add = lambda x, y: (x.astype(np.float32) + y / by).astype(x.dtype)  # noqa: E731
+        add = lambda x, y: (x.astype(np.float32) + y / by).astype(x.dtype)
         return jax.tree.map(add, sums, noise)
 
     def _noise(self, step: int, sums: Any) -> Any:
@@ -150,7 +154,7 @@ def _array(row: Row, parameter: Any, leaf: Any) -> jax.Array:
     if sharding is None:
         # Its own memory: jax may use what it is given without a copy.
         return jnp.asarray(np.array(row.piece(Piece.of(parameter))))
-    part = lambda index: np.array(row.piece(Piece.of(parameter, index)))  # noqa: E731
+    part = lambda index: np.array(row.piece(Piece.of(parameter, index)))
     return jax.make_array_from_callback(tuple(leaf.shape), sharding, part)
 
 

@@ -123,17 +123,23 @@ class PrivacyEngine(opacus.PrivacyEngine):
         """
         for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
             if name in kwargs:
-                raise errors.make("invalid_argument", f"{name} is given; allowed: none beside a plan, which says it")
+                raise errors.make(
+                    "invalid_argument", f"{name} is given; allowed: none beside a plan, which says it"
+                )
         if poisson_sampling:
             text = "poisson_sampling=True; allowed: batches=Batches(schemes.poisson(…), …), which the account knows"
             raise errors.make("batches", text)
         if clipping != "flat" or kwargs.get("grad_sample_mode", "hooks") == "ghost_fsdp":
-            raise errors.make("invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded")
+            raise errors.make(
+                "invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded"
+            )
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
         session = _session(noise, plan, dimension)
         plan = session.plan if not isinstance(plan, Plan) else plan
         if plan.digest != session.plan.digest:
-            raise errors.make("plan", f"the session's job has plan {session.plan.digest}, given was {plan.digest}")
+            raise errors.make(
+                "plan", f"the session's job has plan {session.plan.digest}, given was {plan.digest}"
+            )
         assumed = None
         if batches is None:
             _check_order(data_loader, plan)

@@ -25,7 +25,9 @@ def balls_in_bins(batches_per_epoch: int, cap: int | None = None) -> Scheme:
     return _scheme("balls-in-bins", cap, batches_per_epoch=batches_per_epoch)
 
 
-def b_min_sep(min_sep: int, sampling_probability: float, warm_start: bool = True, cap: int | None = None) -> Scheme:
+def b_min_sep(
+    min_sep: int, sampling_probability: float, warm_start: bool = True, cap: int | None = None
+) -> Scheme:
     """Each record joins with a probability, unless it joined one of the ``min_sep`` − 1 rounds before."""
     numbers = {"min_sep": min_sep, "sampling_probability": sampling_probability, "warm_start": warm_start}
     return _scheme("b-min-sep", cap, **numbers)
@@ -33,7 +35,9 @@ def b_min_sep(min_sep: int, sampling_probability: float, warm_start: bool = True
 
 def random_allocation(batches_per_epoch: int, participations: int, cap: int | None = None) -> Scheme:
     """Each record is in some rounds of each epoch, drawn anew."""
-    return _scheme("random-allocation", cap, batches_per_epoch=batches_per_epoch, participations=participations)
+    return _scheme(
+        "random-allocation", cap, batches_per_epoch=batches_per_epoch, participations=participations
+    )
 
 
 def fixed_order(min_sep: int) -> Scheme:

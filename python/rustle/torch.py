@@ -53,7 +53,9 @@ class Noise:
         self.pieces = {name: _piece(self.layout, name, p) for name, p in self.parameters.items()}
         self.sharded = any(_is_sharded(p) for p in self.parameters.values())
         if reduce and self.sharded:
-            text = "reduce=True with sharded parameters; allowed: reduce=False, as FSDP reduces gradients itself"
+            text = (
+                "reduce=True with sharded parameters; allowed: reduce=False, as FSDP reduces gradients itself"
+            )
             raise errors.make("invalid_argument", text)
         self.group, self.reduce = group, reduce
         self.ranks = dist.get_world_size(group) if _is_distributed() else 1
@@ -146,7 +148,9 @@ class Noise:
 class Attachment:
     """Made by :func:`attach`; :meth:`detach` ends it. Has ``state_dict`` and ``load_state_dict`` for checkpoints."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, noise: Noise, divide_by: float, step_hook: bool = True):
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, noise: Noise, divide_by: float, step_hook: bool = True
+    ):
         if not divide_by > 0:
             raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
         self.noise, self.divide_by = noise, float(divide_by)
@@ -167,13 +171,19 @@ class Attachment:
             raise errors.make("layout", "the optimizer steps parameters that the model does not name")
 
     @torch.no_grad()
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         if self._paused:
             return
         if kwargs.get("closure") is not None or any(callable(argument) for argument in args):
-            raise errors.make("invalid_argument", "step(closure) makes gradients after the noise; call step() alone")
+            raise errors.make(
+                "invalid_argument", "step(closure) makes gradients after the noise; call step() alone"
+            )
         if getattr(optimizer, "grad_scale", None) is not None:
-            raise errors.make("invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step")
+            raise errors.make(
+                "invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step"
+            )
         parameters = self.noise.parameters
         # A parameter that got no gradient has a sum of zero, and that is as private as any other.
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}

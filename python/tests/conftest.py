@@ -23,7 +23,14 @@ DIMENSION, STEPS = 3000, 12
 @pytest.fixture
 def plan():
     found = rustle.plan(
-        iterations=STEPS, epsilon=4, delta=1e-5, min_sep=4, max_participations=3, mechanism="band-mf", size=4, clip_norm=2.0
+        iterations=STEPS,
+        epsilon=4,
+        delta=1e-5,
+        min_sep=4,
+        max_participations=3,
+        mechanism="band-mf",
+        size=4,
+        clip_norm=2.0,
     )
     return found.replace(dimension=DIMENSION)
 

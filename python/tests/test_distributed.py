@@ -12,8 +12,8 @@ from conftest import prepared
 
 torch = pytest.importorskip("torch")
 
-import rustle  # noqa: E402
-import rustle.torch  # noqa: E402
+import rustle
+import rustle.torch
 
 RANKS, STEPS = 2, 3
 
@@ -62,7 +62,9 @@ dist.destroy_process_group()
 def plan():
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(40, 50), torch.nn.Tanh(), torch.nn.Linear(50, 3))
-    found = rustle.plan(iterations=6, epsilon=8, delta=1e-5, mechanism="band-mf", size=2, min_sep=2, max_participations=3)
+    found = rustle.plan(
+        iterations=6, epsilon=8, delta=1e-5, mechanism="band-mf", size=2, min_sep=2, max_participations=3
+    )
     return found.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(net)])
 
 

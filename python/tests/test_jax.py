@@ -4,19 +4,19 @@ import os
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-from conftest import COUNT, killed_at, prepared  # noqa: E402
+import numpy as np
+import pytest
+from conftest import COUNT, killed_at, prepared
 
 jax = pytest.importorskip("jax")
 optax = pytest.importorskip("optax")
 
-import jax.numpy as jnp  # noqa: E402
-from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import rustle  # noqa: E402
-import rustle.jax  # noqa: E402
-from rustle import errors  # noqa: E402
+import rustle
+import rustle.jax
+from rustle import errors
 
 STEPS = 12
 PARAMETERS = {"b": np.zeros(7, np.float32), "w": np.zeros((16, 24), np.float32)}
@@ -80,7 +80,9 @@ def test_it_chains_as_the_privatizers_of_jax_privacy_do(session, rows, params):
         assert isinstance(other, optax.GradientTransformation)
     noisy, _ = theirs.update(sum_of_clipped_grads=params, noise_state=theirs.init(params))
     ours, _ = privatizer.update(sum_of_clipped_grads=params, noise_state=jnp.int32(1))
-    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), ours) == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), noisy)
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), ours) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), noisy
+    )
 
 
 def test_within_jit_the_bits_are_the_same(session, rows, params):
@@ -106,7 +108,9 @@ def test_shards_get_their_own_part(session, rows, axes):
         noisy, state = privatizer.update(sums, state)
         assert np.array_equal(flat(noisy), rows[step])
         assert all(leaf.sharding.is_equivalent_to(shardings[name], leaf.ndim) for name, leaf in noisy.items())
-    given = rustle.jax.noise(session, 2, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), sums))
+    given = rustle.jax.noise(
+        session, 2, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), sums)
+    )
     assert np.array_equal(flat(given), rows[2])
 
 

@@ -9,11 +9,11 @@ from conftest import COUNT, killed_at, prepared
 torch = pytest.importorskip("torch")
 pytest.importorskip("opacus")
 
-from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
+from opacus.utils.batch_memory_manager import BatchMemoryManager
 
-import rustle  # noqa: E402
-import rustle.opacus  # noqa: E402
-from rustle import errors, schemes  # noqa: E402
+import rustle
+import rustle.opacus
+from rustle import errors, schemes
 
 RECORDS, PER_EPOCH, STEPS = 60, 4, 12
 SEED = bytes(32)
@@ -42,7 +42,11 @@ def private(folder, **arguments):
     net, optimizer, loader = setting()
     engine = rustle.opacus.PrivacyEngine()
     made = engine.make_private(
-        module=net, optimizer=optimizer, data_loader=loader, plan=folder / "plan.toml", **{"batches": batches(), **arguments}
+        module=net,
+        optimizer=optimizer,
+        data_loader=loader,
+        plan=folder / "plan.toml",
+        **{"batches": batches(), **arguments},
     )
     return engine, *made
 
@@ -77,7 +81,9 @@ def test_a_logical_batch_is_one_step(tmp_path, plan):
     ends = []
     for name, most in [("small", 4), ("whole", 100)]:
         engine, net, optimizer, loader = private(prepared(tmp_path / name, plan))
-        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=most, optimizer=optimizer) as physical:
+        with BatchMemoryManager(
+            data_loader=loader, max_physical_batch_size=most, optimizer=optimizer
+        ) as physical:
             count = 0
             for data, labels in physical:
                 step(net, optimizer, data, labels)
@@ -101,7 +107,9 @@ def test_epsilon_is_the_plans(tmp_path, plan):
 
 
 def test_poisson_batches_have_their_own_account(tmp_path):
-    plan = rustle.plan(iterations=STEPS, epsilon=20, delta=1e-5, min_sep=1, max_participations=STEPS, mechanism="identity")
+    plan = rustle.plan(
+        iterations=STEPS, epsilon=20, delta=1e-5, min_sep=1, max_participations=STEPS, mechanism="identity"
+    )
     plan = plan.replace(dimension=sum(p.numel() for p in setting()[0].parameters()))
     drawn = batches(schemes.poisson(0.02))
     engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan), batches=drawn)
@@ -133,15 +141,21 @@ def test_checkpoints_of_the_engine_resume_the_noise(tmp_path, plan):
     engine.session.close()
 
 
-@pytest.mark.parametrize("arguments, kind", [
-    (dict(noise_multiplier=1.0), errors.InvalidArgument),
-    (dict(max_grad_norm=1.0), errors.InvalidArgument),
-    (dict(poisson_sampling=True), errors.InvalidArgument),
-    (dict(clipping="per_layer"), errors.InvalidArgument),
-    (dict(batches=batches(schemes.fixed_order(3))), errors.InvalidArgument),
-    (dict(batches=batches(schemes.poisson(0.1))), errors.InvalidArgument),
-    (dict(batches=rustle.Batches(schemes.fixed_order(4), RECORDS, STEPS - 1, SEED)), errors.InvalidArgument),
-])
+@pytest.mark.parametrize(
+    "arguments, kind",
+    [
+        (dict(noise_multiplier=1.0), errors.InvalidArgument),
+        (dict(max_grad_norm=1.0), errors.InvalidArgument),
+        (dict(poisson_sampling=True), errors.InvalidArgument),
+        (dict(clipping="per_layer"), errors.InvalidArgument),
+        (dict(batches=batches(schemes.fixed_order(3))), errors.InvalidArgument),
+        (dict(batches=batches(schemes.poisson(0.1))), errors.InvalidArgument),
+        (
+            dict(batches=rustle.Batches(schemes.fixed_order(4), RECORDS, STEPS - 1, SEED)),
+            errors.InvalidArgument,
+        ),
+    ],
+)
 def test_what_would_break_the_account_is_refused(tmp_path, plan, arguments, kind):
     with pytest.raises(kind):
         private(prepared(tmp_path / "run", plan), **arguments)

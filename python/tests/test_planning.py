@@ -43,16 +43,38 @@ def test_a_plan_in_a_file(tmp_path):
     assert again.layout_digest == plan.layout_digest != plan.replace(dimension=13).layout_digest
     assert rustle.Plan.from_toml(plan.to_toml()) == plan
     if BINARY.exists():
-        command = [BINARY, "account", "zcdp", "--plan", tmp_path / "plan.toml", "--delta", "1e-6", "--format", "json"]
+        command = [
+            BINARY,
+            "account",
+            "zcdp",
+            "--plan",
+            tmp_path / "plan.toml",
+            "--delta",
+            "1e-6",
+            "--format",
+            "json",
+        ]
         said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         assert said["epsilon"] == plan.privacy(1e-6)["epsilon"]
 
 
-@pytest.mark.parametrize("change", [
-    dict(iterations=0), dict(epsilon=-1.0), dict(delta=2.0), dict(min_sep=0), dict(mechanism="none"),
-    dict(objective="median"), dict(size=3), dict(mechanism="identity", size=3), dict(dimension=0),
-    dict(parameters=[("w", (2,))]), dict(mechanism="blt", size=99), dict(iterations=5),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(iterations=0),
+        dict(epsilon=-1.0),
+        dict(delta=2.0),
+        dict(min_sep=0),
+        dict(mechanism="none"),
+        dict(objective="median"),
+        dict(size=3),
+        dict(mechanism="identity", size=3),
+        dict(dimension=0),
+        dict(parameters=[("w", (2,))]),
+        dict(mechanism="blt", size=99),
+        dict(iterations=5),
+    ],
+)
 def test_settings_that_are_refused(change):
     with pytest.raises(errors.InvalidArgument):
         rustle.plan(**{**SETTING, "dimension": 1000, **change})
@@ -66,10 +88,14 @@ def test_plans_that_are_refused(tmp_path):
 
 
 def test_epsilon_of_events():
-    assert rustle.epsilon({"kind": "gaussian", "noise_multiplier": 1.0}, delta=1e-5) == pytest.approx(4.3774, abs=1e-3)
+    assert rustle.epsilon({"kind": "gaussian", "noise_multiplier": 1.0}, delta=1e-5) == pytest.approx(
+        4.3774, abs=1e-3
+    )
     poisson = {"kind": "poisson-sampled-gaussian", "noise_multiplier": 1.0, "sampling_probability": 0.01}
     many = {"kind": "self-composed", "event": poisson, "count": 100}
-    single, composed = (rustle.epsilon(event, delta=1e-5, neighbouring="add-remove") for event in (poisson, many))
+    single, composed = (
+        rustle.epsilon(event, delta=1e-5, neighbouring="add-remove") for event in (poisson, many)
+    )
     assert 0 < single < composed < 4
     plan = rustle.plan(**SETTING, mechanism="identity")
     assert rustle.epsilon(rustle.event(plan), delta=1e-6) == pytest.approx(2.0, rel=1e-9)
@@ -85,7 +111,9 @@ def test_the_statement_of_a_plan(tmp_path):
     text = rustle.report(plan, tmp_path / "r.md", delta=[1e-6, 1e-5])
     assert "ε" in text and (tmp_path / "r.md").read_text() == text
     assert rustle.report(plan, tmp_path / "r.html").startswith("<!")
-    sampled = json.loads(rustle.report(plan, delta=1e-6, batches=("cyclic-poisson", 0.1, "independent"), format="json"))
+    sampled = json.loads(
+        rustle.report(plan, delta=1e-6, batches=("cyclic-poisson", 0.1, "independent"), format="json")
+    )
     assert sampled["guarantees"][0]["epsilon"] < 2.0
     assert sampled["without_sampling"]["guarantees"][0]["epsilon"] == pytest.approx(2.0, rel=1e-9)
     with pytest.raises(errors.InvalidArgument):
@@ -123,7 +151,12 @@ def test_batches_are_those_of_the_command_line(tmp_path):
 
 
 def test_batches_that_are_refused():
-    for scheme in ({"kind": "none"}, schemes.poisson(0.0), schemes.cyclic_poisson(5, 0.5), schemes.uls(1, schemes.poisson(1))):
+    for scheme in (
+        {"kind": "none"},
+        schemes.poisson(0.0),
+        schemes.cyclic_poisson(5, 0.5),
+        schemes.uls(1, schemes.poisson(1)),
+    ):
         with pytest.raises(errors.InvalidArgument):
             rustle.Batches(scheme, 10, 5, SEED)
     with pytest.raises(errors.InvalidArgument, match="32"):

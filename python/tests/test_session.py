@@ -55,12 +55,15 @@ def test_privatize_adds_what_fetch_gives(session, tmp_path, plan):
         assert np.array_equal(got, sums + noise[1] / np.float32(4))
 
 
-@pytest.mark.parametrize("make", [
-    lambda values: values,
-    lambda values: values.reshape(30, 100),
-    lambda values: memoryview(values),
-    lambda values: array.array("f", values),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda values: values,
+        lambda values: values.reshape(30, 100),
+        lambda values: memoryview(values),
+        lambda values: array.array("f", values),
+    ],
+)
 def test_buffers_are_written_to_in_place(session, make):
     buffer = make(np.zeros(DIMENSION, np.float32))
     assert session.fetch_into(0, buffer) is buffer
@@ -92,16 +95,19 @@ def read_only():
     return values
 
 
-@pytest.mark.parametrize("buffer, word", [
-    (np.zeros(DIMENSION, np.float16), "float16"),
-    (np.zeros(DIMENSION, np.float64), "float64"),
-    (np.zeros(DIMENSION, ">f4"), "float32"),
-    (np.zeros((DIMENSION, 2), np.float32)[:, 0], "not contiguous"),
-    (np.zeros((DIMENSION // 2, 2), np.float32).T, "not contiguous"),
-    (read_only(), "read-only"),
-    (np.zeros(DIMENSION - 1, np.float32), "3000"),
-    ([0.0] * DIMENSION, "list"),
-])
+@pytest.mark.parametrize(
+    "buffer, word",
+    [
+        (np.zeros(DIMENSION, np.float16), "float16"),
+        (np.zeros(DIMENSION, np.float64), "float64"),
+        (np.zeros(DIMENSION, ">f4"), "float32"),
+        (np.zeros((DIMENSION, 2), np.float32)[:, 0], "not contiguous"),
+        (np.zeros((DIMENSION // 2, 2), np.float32).T, "not contiguous"),
+        (read_only(), "read-only"),
+        (np.zeros(DIMENSION - 1, np.float32), "3000"),
+        ([0.0] * DIMENSION, "list"),
+    ],
+)
 def test_buffers_that_are_refused(session, buffer, word):
     with pytest.raises(errors.BufferRefused, match=word):
         session.fetch_into(0, buffer)
@@ -150,7 +156,11 @@ def test_an_exact_commitment_gives_the_same_noise_to_the_same_sum_alone(session)
     with pytest.raises(errors.CommitmentRefused) as refused:
         session.privatize_(other, 0, commitment="exact")
     assert np.array_equal(other, kept)
-    assert refused.value.fields["row"] == 0 and not refused.value.retry_safe and refused.value.kind == "already_bound"
+    assert (
+        refused.value.fields["row"] == 0
+        and not refused.value.retry_safe
+        and refused.value.kind == "already_bound"
+    )
 
 
 def test_named_commitments(session):
@@ -229,7 +239,11 @@ def test_after_close(session):
     session.close()
     session.close()
     assert session.closed
-    for call in (session.cursor, lambda: session.fetch_into(0, np.empty(DIMENSION, np.float32)), lambda: session.plan):
+    for call in (
+        session.cursor,
+        lambda: session.fetch_into(0, np.empty(DIMENSION, np.float32)),
+        lambda: session.plan,
+    ):
         with pytest.raises(errors.SessionClosed):
             call()
 
@@ -301,7 +315,10 @@ def test_ctrl_c_ends_a_wait(cluster):
 
 def worker_processes(cluster):
     children = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(cluster.process.pid)], capture_output=True, text=True, check=True
+        ["ps", "-o", "pid=,args=", "--ppid", str(cluster.process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     lines = [line.split(None, 1) for line in children.stdout.splitlines()]
     found = [int(pid) for pid, words in lines if "worker" in words]
@@ -315,10 +332,22 @@ def test_a_cluster_that_is_away(tmp_path):
     assert refused.value.retry_safe
 
 
-@pytest.mark.parametrize("url", [
-    "", "inproc", "inproc://", "http://x", "grpc:///x", "inproc://x?wrong=1", "inproc://x?threads=many", "grpcs://x:1",
-    "unix://relative", "grpc://10.0.0.1:7300", "inproc://x?job=a/b",
-])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "inproc",
+        "inproc://",
+        "http://x",
+        "grpc:///x",
+        "inproc://x?wrong=1",
+        "inproc://x?threads=many",
+        "grpcs://x:1",
+        "unix://relative",
+        "grpc://10.0.0.1:7300",
+        "inproc://x?job=a/b",
+    ],
+)
 def test_urls_that_are_refused(url):
     with pytest.raises(errors.InvalidArgument):
         rustle.connect(url)

@@ -8,9 +8,9 @@ from conftest import COUNT, KEY, killed_at, prepared
 
 torch = pytest.importorskip("torch")
 
-import rustle  # noqa: E402
-import rustle.torch  # noqa: E402
-from rustle import errors, schemes  # noqa: E402
+import rustle
+import rustle.torch
+from rustle import errors, schemes
 
 STEPS = 12
 
@@ -94,7 +94,9 @@ def test_half_precision_sums_are_rounded_once(tmp_path, plan):
         gradients(net, 0)
         sums = flat(p.grad for p in net.parameters())
         optimizer.step()
-        assert torch.equal(flat(p.grad for p in net.parameters()), (sums.float() + rows[0]).to(torch.bfloat16))
+        assert torch.equal(
+            flat(p.grad for p in net.parameters()), (sums.float() + rows[0]).to(torch.bfloat16)
+        )
 
 
 def test_scaled_gradients(tmp_path, plan):
@@ -205,9 +207,9 @@ def test_batches_in_a_loader():
     sampler = rustle.torch.BatchSampler(batches)
     loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
     assert len(loader) == 8
-    assert [batch.tolist() for batch, in loader] == [ids.tolist() for ids in batches]
+    assert [batch.tolist() for (batch,) in loader] == [ids.tolist() for ids in batches]
     sampler.start = 6
-    assert [batch.tolist() for batch, in loader] == [batches[6].tolist(), batches[7].tolist()]
+    assert [batch.tolist() for (batch,) in loader] == [batches[6].tolist(), batches[7].tolist()]
 
 
 TRAINS = """
