@@ -15,7 +15,7 @@ import numpy as np
 from . import _native, errors
 from ._commitment import Commitment
 
-Index = "tuple[slice, ...]"
+Index = tuple[slice, ...]
 
 
 @dataclass(frozen=True)

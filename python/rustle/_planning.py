@@ -9,7 +9,7 @@ from typing import Any, Sequence
 from . import _native, errors
 from ._native import Plan
 
-Parameters = "Sequence[tuple[str, Sequence[int]]]"
+Parameters = Sequence[tuple[str, Sequence[int]]]
 
 
 def plan(

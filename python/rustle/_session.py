@@ -9,7 +9,7 @@ from . import _native, errors
 from ._buffers import flat
 from ._commitment import Commitment
 
-Range = "tuple[int, int] | slice | None"
+Range = tuple[int, int] | slice | None
 
 
 class Session:

@@ -24,7 +24,7 @@ from ._commitment import Commitment
 from ._layout import Layout, Piece, Row, declared, share, spans
 from ._session import Session
 
-Named = "torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]"
+Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
 
 _WRAPPERS = ("module.", "_module.", "_orig_mod.", "_fsdp_wrapped_module.")
 

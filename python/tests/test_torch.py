@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from conftest import COUNT, KEY, killed_at, prepared
+from conftest import COUNT, killed_at, prepared
 
 torch = pytest.importorskip("torch")
 
@@ -249,6 +249,3 @@ def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
         assert saved.exists()
         lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
         assert lines[-1] == whole, (trial, lines)
-
-
-assert len(KEY) == 32
