@@ -56,15 +56,15 @@ class Session:
         """
         values = flat(buffer)
         start = self._start(range, values.size)
-        if commitment == "exact":
-            commitment = Commitment.exact(values, start=start, divide_by=divide_by)
-        elif commitment == "declared":
-            commitment = None
-        elif not isinstance(commitment, Commitment):
-            raise errors.make(
-                "invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
-            )
-        self._native.add_into(_step(step), values, start, commitment.data if commitment else None, divide_by)
+        bound: Commitment | None = None
+        if isinstance(commitment, Commitment):
+            bound = commitment
+        elif commitment == "exact":
+            bound = Commitment.exact(values, start=start, divide_by=divide_by)
+        elif commitment != "declared":
+            text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
+            raise errors.make("invalid_argument", text)
+        self._native.add_into(_step(step), values, start, bound.data if bound else None, divide_by)
         return buffer
 
     def prefetch(self, rows: int) -> None:

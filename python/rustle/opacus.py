@@ -148,7 +148,13 @@ class PrivacyEngine(opacus.PrivacyEngine):
             data_loader = _loader(data_loader, batches, session.next_step)
         self.session = session
         self.accountant.session, self.accountant.batches = session, assumed
-        self._setting = {"named": module, "commitment": commitment, "batches": batches, "loader": data_loader}
+        self._setting = {
+            "session": session,
+            "named": module,
+            "commitment": commitment,
+            "batches": batches,
+            "loader": data_loader,
+        }
         return super().make_private(
             module=module,
             optimizer=optimizer,
@@ -184,7 +190,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             **kwargs,
         )
         made._noise = Noise(
-            self.session,
+            self._setting["session"],
             self._setting["named"],
             commitment=self._setting["commitment"],
             group=None,
