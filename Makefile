@@ -16,6 +16,7 @@ PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi clean
+.PHONY: test-package test-frameworks
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -41,7 +42,7 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
@@ -51,6 +52,12 @@ test-rust: build ## Rust tests in release, the noise kernel's frozen bits in deb
 
 test-python: build ## what an independent implementation says of the noise, the losses and the accounting
 	@$(STAGE) pytest $(PYTHON) -m pytest tests/python
+
+test-package: build ## the Python package: its wheel, built and installed into a fresh environment, passes its tests
+	@$(STAGE) package tests/setup/package.sh $(CARGO_TARGET_DIR)
+
+test-frameworks: build ## the same with PyTorch, Opacus and JAX: 6 GB of packages; COUNT=50 kills each job so often
+	@$(STAGE) frameworks tests/setup/package.sh $(CARGO_TARGET_DIR) frameworks
 
 test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
 	@$(STAGE) deploy-setup tests/setup/deploy.sh

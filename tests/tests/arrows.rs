@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and the four that test may depend on all.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
     ("planner", &["strategy", "accounting", "plan"]),
@@ -22,6 +22,22 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("batches", &[]),
     ("dice", &[]),
     ("report", &["strategy", "accounting", "plan", "plot"]),
+    (
+        "rustle-python",
+        &[
+            "accounting",
+            "batches",
+            "client",
+            "ledger",
+            "node",
+            "noise-kernel",
+            "plan",
+            "planner",
+            "proto",
+            "report",
+            "strategy",
+        ],
+    ),
 ];
 
 const FREE: [&str; 6] = ["rustle", "bench", "tests", "simulation", "chaos", "fuzz"];

@@ -1,0 +1,30 @@
+"""Correlated noise for differentially private training.
+
+``connect`` opens a session with an engine in this process or with a cluster; ``plan`` finds what noise to run with;
+``report`` states what that promises. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`.
+"""
+
+from . import errors, schemes
+from ._batches import Batches
+from ._commitment import Commitment
+from ._native import Plan
+from ._planning import calibrate, epsilon, event, plan, report, suggest
+from ._session import Session, connect
+from .errors import RustleError
+
+__all__ = [
+    "Batches",
+    "Commitment",
+    "Plan",
+    "RustleError",
+    "Session",
+    "calibrate",
+    "connect",
+    "epsilon",
+    "errors",
+    "event",
+    "plan",
+    "report",
+    "schemes",
+    "suggest",
+]

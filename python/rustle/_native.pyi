@@ -1,0 +1,129 @@
+"""What `rustle` calls of the Rust crate. For people: :mod:`rustle`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+_F32 = npt.NDArray[np.float32]
+_I64 = npt.NDArray[np.int64]
+_Batch = tuple[int, _I64, _I64 | None, int | None]
+
+class Plan:
+    """What noise a job gets; checked wholly when it is made. Its digest goes into the noise's keys."""
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Plan: ...
+    @staticmethod
+    def from_toml(text: str) -> Plan: ...
+    def to_toml(self) -> str: ...
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes plan.toml, whole or not at all."""
+    def replace(
+        self,
+        noise_multiplier: float | None = None,
+        clip_norm: float | None = None,
+        dimension: int | None = None,
+        parameters: list[tuple[str, list[int]]] | None = None,
+    ) -> Plan:
+        """The plan with another σ, ζ or layout."""
+    def privacy(self, delta: float) -> dict[str, Any]:
+        """ε, δ, ρ, sens(C) and whether they are exact, of the whole run; batches in any order within min_sep."""
+    def errors(self) -> dict[str, float]:
+        """rms, max and last error of released prefix sums, in units of the clip norm."""
+    @property
+    def iterations(self) -> int:
+        """Steps n."""
+    @property
+    def noise_multiplier(self) -> float:
+        """σ, in units of the clip norm, before C⁻¹."""
+    @property
+    def clip_norm(self) -> float:
+        """ζ, in the gradient's own units."""
+    @property
+    def mechanism(self) -> str: ...
+    @property
+    def min_sep(self) -> int:
+        """Steps from one participation of a user to the next, at least."""
+    @property
+    def max_participations(self) -> int: ...
+    @property
+    def dimension(self) -> int | None:
+        """Coordinates of the flattened vector, where the plan says so."""
+    @property
+    def parameters(self) -> list[tuple[str, list[int]]]:
+        """Names and shapes in the order of the flattened vector; empty where the plan has none."""
+    @property
+    def state_slots(self) -> int:
+        """float32 numbers of state for each coordinate."""
+    @property
+    def digest(self) -> str:
+        """SHA-256, hexadecimal."""
+    @property
+    def layout_digest(self) -> str | None: ...
+
+class Session:
+    def fetch_into(self, step: int, out: _F32, start: int, commitment: bytes | None) -> None: ...
+    def add_into(
+        self, step: int, out: _F32, start: int, commitment: bytes | None, divide_by: float
+    ) -> None: ...
+    def prefetch(self, rows: int) -> None: ...
+    def cursor(self, step: int | None = None) -> bytes: ...
+    def resume(self, cursor: bytes, replay: bool) -> bool: ...
+    def rewind(self, step: int) -> None: ...
+    def share(self) -> tuple[int, int, bytes]: ...
+    def join(self, branch: int, step: int, nonce: bytes) -> None: ...
+    def report(self) -> str: ...
+    def plan(self) -> Plan: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def job(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def branch(self) -> int: ...
+    @property
+    def next_step(self) -> int: ...
+    @staticmethod
+    def digest(sum: npt.NDArray[np.uint8], start: int, divide_by: float) -> bytes: ...
+
+class Batches:
+    def __init__(self, scheme: str, population: int | list[int], iterations: int, seed: bytes) -> None: ...
+    def batch(self, round: int) -> _Batch: ...
+    def rounds(self, start: int, end: int) -> Rounds: ...
+    def event(self) -> str: ...
+    @property
+    def iterations(self) -> int: ...
+
+class Rounds:
+    def __iter__(self) -> Iterator[_Batch]: ...
+    def __next__(self) -> _Batch: ...
+
+def connect(url: str) -> Session: ...
+def layout_digest(parameters: list[tuple[str, list[int]]]) -> str: ...
+def suggest(
+    run: dict[str, Any],
+    promise: tuple[float, float],
+    sampling_probability: float | None,
+    workers: int,
+    memory_per_worker: int | None,
+) -> tuple[str, list[Plan]]: ...
+def optimise(run: dict[str, Any], promise: tuple[float, float], mechanism: str, size: int | None) -> Plan: ...
+def calibrate(plan: Plan, epsilon: float, delta: float) -> Plan: ...
+def event_epsilon(event: str, delta: float, relation: str) -> float: ...
+def plan_event(plan: Plan, sampling_probability: float | None) -> str: ...
+def statement(
+    plan: Plan | None,
+    job: str | None,
+    deltas: list[float],
+    relation: str,
+    batches: tuple[Any, ...] | None,
+    format: str,
+) -> str: ...

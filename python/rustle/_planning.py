@@ -1,0 +1,165 @@
+"""Plans, and what they promise."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Sequence
+
+from . import _native, errors
+from ._native import Plan
+
+Parameters = Sequence[tuple[str, Sequence[int]]]
+
+
+def plan(
+    *,
+    iterations: int,
+    epsilon: float,
+    delta: float,
+    dimension: int | None = None,
+    parameters: Parameters | None = None,
+    min_sep: int = 1,
+    max_participations: int = 1,
+    clip_norm: float = 1.0,
+    mechanism: str | None = None,
+    size: int | None = None,
+    objective: str = "rms",
+    sampling_probability: float | None = None,
+    workers: int = 1,
+    memory_per_worker: int | None = None,
+) -> Plan:
+    """The plan with the least error at (ε, δ), or the best one of a mechanism.
+
+    ``iterations``: steps n. A user takes part at most ``max_participations`` times, at least ``min_sep`` steps apart.
+    ``dimension`` or ``parameters`` (names with shapes): the flattened vector. ``clip_norm``: ζ, in the gradient's own
+    units. ``mechanism``: blt, band-mf, band-toeplitz, identity, …; ``size``: its bands or buffers.
+    ``sampling_probability``: weighs amplified mechanisms too, which then need batches sampled so.
+    """
+    run = _run(iterations, min_sep, max_participations, clip_norm, dimension, parameters, objective)
+    if mechanism is not None:
+        return _native.optimise(run, (epsilon, delta), mechanism, size)
+    if size is not None:
+        raise errors.make("invalid_argument", f"size is {size}; allowed: none without a mechanism")
+    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, workers, memory_per_worker)
+    chosen = json.loads(answer)["recommended"]
+    if chosen is None:
+        raise errors.make(
+            "invalid_argument", f"nothing fits; allowed: memory_per_worker above {memory_per_worker}"
+        )
+    return plans[chosen]
+
+
+def suggest(
+    *,
+    iterations: int,
+    epsilon: float,
+    delta: float,
+    dimension: int | None = None,
+    parameters: Parameters | None = None,
+    min_sep: int = 1,
+    max_participations: int = 1,
+    clip_norm: float = 1.0,
+    objective: str = "rms",
+    sampling_probability: float | None = None,
+    workers: int = 1,
+    memory_per_worker: int | None = None,
+) -> list[dict[str, Any]]:
+    """Every mechanism that could serve, the least error first; arguments as of :func:`plan`.
+
+    ``error`` is that of the released sums in units of the clip norm; ``plan`` is the plan to run; ``recommended`` is
+    true for one.
+    """
+    run = _run(iterations, min_sep, max_participations, clip_norm, dimension, parameters, objective)
+    answer, plans = _native.suggest(run, (epsilon, delta), sampling_probability, workers, memory_per_worker)
+    found = json.loads(answer)
+    entries = zip(found["entries"], plans, strict=True)
+    return [
+        {**entry, "plan": plan, "recommended": index == found["recommended"]}
+        for index, (entry, plan) in enumerate(entries)
+    ]
+
+
+def calibrate(plan: Plan, *, epsilon: float, delta: float) -> Plan:
+    """The plan with the smallest noise multiplier that keeps (ε, δ), batches being formed anyhow."""
+    return _native.calibrate(plan, epsilon, delta)
+
+
+def epsilon(event: dict[str, Any], *, delta: float, neighbouring: str = "zero-out") -> float:
+    """ε of an event at δ, as ``rustle account event`` gives it. ``neighbouring``: zero-out, add-remove, replace."""
+    return _native.event_epsilon(json.dumps(event), delta, neighbouring)
+
+
+def event(plan: Plan, *, sampling_probability: float | None = None) -> dict[str, Any]:
+    """A plan's run as an event: batches in any order, or cyclic Poisson at an average rate."""
+    return json.loads(_native.plan_event(plan, sampling_probability))
+
+
+def report(
+    plan: Plan,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    delta: float | list[float] = 1e-6,
+    neighbouring: str = "zero-out",
+    batches: Any = None,
+    format: str | None = None,
+) -> str:
+    """The statement of what a plan promises; written to ``path`` where one is given.
+
+    ``batches``: None for any order within the plan's participation, ``("cyclic-poisson", q, partition)`` or
+    ``("balls-in-bins", batches_per_epoch, samples, seed)``. ``format``: markdown, html or json; by the path's ending
+    where left away.
+    """
+    return statement(plan, None, path, delta, neighbouring, batches, format)
+
+
+def statement(
+    plan: Plan | None,
+    job: str | None,
+    path: str | os.PathLike[str] | None,
+    delta: float | list[float],
+    neighbouring: str,
+    batches: Any,
+    format: str | None,
+) -> str:
+    ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
+    format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
+    deltas = [delta] if isinstance(delta, (int, float)) else list(delta)
+    text = _native.statement(plan, job, deltas, neighbouring, _assumed(batches), format)
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return text
+
+
+def _assumed(batches: Any) -> tuple[Any, ...] | None:
+    kinds = {"cyclic-poisson": 2, "balls-in-bins": 3}
+    if batches is None:
+        return None
+    kind, *numbers = batches
+    if len(numbers) != kinds.get(kind):
+        raise errors.make(
+            "invalid_argument", f"batches is {batches!r}; allowed: None, cyclic-poisson, balls-in-bins"
+        )
+    return tuple(numbers)
+
+
+def _run(
+    iterations: int,
+    min_sep: int,
+    max_participations: int,
+    clip_norm: float,
+    dimension: int | None,
+    parameters: Parameters | None,
+    objective: str,
+) -> dict[str, Any]:
+    shapes = [(name, list(shape)) for name, shape in parameters] if parameters is not None else None
+    return {
+        "iterations": iterations,
+        "min_sep": min_sep,
+        "max_participations": max_participations,
+        "clip_norm": clip_norm,
+        "dimension": dimension,
+        "parameters": shapes,
+        "objective": objective,
+    }

@@ -1,0 +1,152 @@
+"""What can go wrong, one class a kind.
+
+Every error has ``kind`` (a stable word), ``retry_safe`` (whether the same call again releases nothing that the first
+did not) and ``fields`` (its numbers and names). A failed call leaves the model as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class RustleError(Exception):
+    """The base of all of them."""
+
+    kind: str = "internal"
+    retry_safe: bool = False
+    fields: dict[str, Any] = {}
+
+
+class InvalidArgument(RustleError, ValueError):
+    """A value that is not allowed; the text says which are."""
+
+
+class PlanError(InvalidArgument):
+    """A plan that can't be used."""
+
+
+class BufferRefused(InvalidArgument):
+    """Not float32 in C order, on the CPU, and writable."""
+
+
+class AccountingError(InvalidArgument):
+    """No account is known of what was asked."""
+
+
+class OutOfReach(AccountingError):
+    """No number in the range tried keeps the (ε, δ) asked for."""
+
+
+class StepError(RustleError):
+    """A step skipped, or repeated for another gradient."""
+
+
+class NotResumed(StepError):
+    """The job has released rows already: ``resume(cursor)`` or ``restart()`` first."""
+
+
+class CommitmentRefused(RustleError):
+    """The row is bound to another commitment, and can't be released for this one."""
+
+
+class BranchSuperseded(RustleError):
+    """The job has gone on under a newer branch; ``resume`` with a cursor."""
+
+
+class CursorMismatch(RustleError):
+    """The cursor is of another job, plan or layout."""
+
+
+class LayoutMismatch(CursorMismatch):
+    """Parameters have other names, shapes or places than the job was begun with."""
+
+
+class LedgerBehind(RustleError):
+    """The ledger knows less than was released: it may be an old copy. Nothing is bound until that is cleared."""
+
+
+class SessionClosed(RustleError):
+    """Used after ``close``."""
+
+
+class Forked(SessionClosed):
+    """Opened before a fork. Connect in each process by itself."""
+
+
+class SessionBusy(RustleError):
+    """Another thread or trainer uses the session."""
+
+
+class Locked(RustleError):
+    """Another process holds the ledger of this folder."""
+
+
+class NotFound(RustleError, LookupError):
+    """No job of that name."""
+
+
+class AlreadyExists(RustleError):
+    """A job of that name was made with another plan, dimension or key."""
+
+
+class AccessDenied(RustleError, PermissionError):
+    """Who calls is not known, or may not do this; or a key file that others may read."""
+
+
+class Unavailable(RustleError, ConnectionError):
+    """No worker or coordinator answers now. Safe to retry."""
+
+
+class StoreError(RustleError, OSError):
+    """A file or store failed. Look at it before going on: what was bound last is not known."""
+
+
+class OutOfMemory(RustleError, MemoryError):
+    """No memory for rows or state."""
+
+
+_CLASSES: dict[str, type[RustleError]] = {
+    "accounting": AccountingError,
+    "already_bound": CommitmentRefused,
+    "already_exists": AlreadyExists,
+    "batches": InvalidArgument,
+    "branch_superseded": BranchSuperseded,
+    "buffer": BufferRefused,
+    "busy": SessionBusy,
+    "closed": SessionClosed,
+    "cursor_mismatch": CursorMismatch,
+    "draining": Unavailable,
+    "fenced": Unavailable,
+    "forked": Forked,
+    "invalid_argument": InvalidArgument,
+    "key": AccessDenied,
+    "layout": LayoutMismatch,
+    "ledger_behind": LedgerBehind,
+    "locked": Locked,
+    "not_found": NotFound,
+    "not_owner": Unavailable,
+    "not_resumed": NotResumed,
+    "out_of_memory": OutOfMemory,
+    "out_of_reach": OutOfReach,
+    "permission_denied": AccessDenied,
+    "plan": PlanError,
+    "plan_digest_mismatch": PlanError,
+    "range_beyond_dimension": InvalidArgument,
+    "range_unavailable": Unavailable,
+    "resource_exhausted": Unavailable,
+    "restoring": Unavailable,
+    "row_beyond_iterations": StepError,
+    "step": StepError,
+    "store": StoreError,
+    "unauthenticated": AccessDenied,
+    "unavailable": Unavailable,
+}
+
+
+def make(kind: str, message: str, retry_safe: bool = False, fields: str = "") -> RustleError:
+    """The error of a kind. ``fields``: a JSON object, or nothing."""
+    error = _CLASSES.get(kind, RustleError)(message)
+    error.kind, error.retry_safe = kind, retry_safe
+    error.fields = {k: v for k, v in json.loads(fields).items() if k != "kind"} if fields else {}
+    return error

@@ -1,0 +1,171 @@
+"""JAX: a privatizer in the shape of optax's and jax_privacy's.
+
+::
+
+    privatizer = rustle.jax.privatizer(session)
+    state = privatizer.init(params)
+    noisy, state = privatizer.update(sum_of_clipped_grads, state)
+
+``state`` is the number of the next step, an int32: training checkpoints hold it, and the session's cursor beside it.
+Outside of ``jit`` each host fetches the noise of the shards that it addresses. Within ``jit`` the sums go through the
+host (``io_callback``), which is right for one device alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.experimental import io_callback
+
+from . import errors
+from ._commitment import Commitment
+from ._layout import Layout, Piece, Row, declared, spans
+from ._session import Session
+
+
+def privatizer(
+    session: Session,
+    *,
+    commitment: Literal["declared", "exact"] = "declared",
+    divide_by: float = 1.0,
+) -> optax.GradientTransformation:
+    """Adds the session's noise to sums of clipped gradients: z = x + y, each y used once.
+
+    ``divide_by``: what the sums were divided by before. Output has the sums' shapes, types and shardings.
+    """
+    trainer = _Trainer(session, commitment, divide_by)
+    return optax.GradientTransformation(trainer.init, trainer.update)
+
+
+def noise(session: Session, step: int, like: Any, *, commitment: Commitment | None = None) -> Any:
+    """The noise of ``step`` in the shape of a tree, float32: an argument for a jitted step.
+
+    ``like``: arrays, or shapes with shardings (``jax.ShapeDtypeStruct``).
+    """
+    return _Fetch(session, like).arrays(step, commitment)
+
+
+def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes in the tree's order: the ``parameters`` of :func:`rustle.plan`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(params)
+    return [(jax.tree_util.keystr(path), tuple(leaf.shape)) for path, leaf in leaves]
+
+
+class _Trainer:
+    def __init__(self, session: Session, commitment: str, divide_by: float):
+        if commitment not in ("declared", "exact"):
+            raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
+        if not divide_by > 0:
+            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
+        self.session, self.commitment, self.divide_by = session, commitment, divide_by
+        session.claim(self)
+        self._branch, self._done = session.branch, -1
+
+    def init(self, params: Any) -> jax.Array:
+        Layout.of(layout(params), self.session)
+        return jnp.asarray(self.session.next_step, jnp.int32)
+
+    def update(
+        self, sum_of_clipped_grads: Any, noise_state: jax.Array, params: Any = None
+    ) -> tuple[Any, jax.Array]:
+        leaves = jax.tree.leaves(sum_of_clipped_grads)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, noise_state]):
+            shapes = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sum_of_clipped_grads
+            )
+            noisy = io_callback(self._on_host, shapes, noise_state, sum_of_clipped_grads, ordered=True)
+            return noisy, noise_state + 1
+        noise = self._noise(int(noise_state), sum_of_clipped_grads)
+        add = lambda x, y: (x.astype(jnp.float32) + y / self.divide_by).astype(x.dtype)
+        return jax.tree.map(add, sum_of_clipped_grads, noise), noise_state + 1
+
+    def _on_host(self, step: Any, sums: Any) -> Any:
+        # numpy alone: within a callback jax may wait for itself.
+        sums = jax.tree.map(np.asarray, sums)
+        noise = self._noise(int(step), sums)
+        by = np.float32(self.divide_by)
+        add = lambda x, y: (x.astype(np.float32) + y / by).astype(x.dtype)
+        return jax.tree.map(add, sums, noise)
+
+    def _noise(self, step: int, sums: Any) -> Any:
+        leaves = jax.tree.leaves(sums)
+        if not all(_is_finite(leaf) for leaf in leaves):
+            raise errors.make("invalid_argument", "a sum of clipped gradients is not finite; skip this step")
+        self._check(step)
+        commitment = declared(self.session.share()[2], step)
+        if self.commitment == "exact":
+            commitment = Commitment.exact(*[_own(leaf) for leaf in leaves], divide_by=self.divide_by)
+        noise = _Fetch(self.session, sums).arrays(step, commitment)
+        self._done = step
+        return noise
+
+    def _check(self, step: int) -> None:
+        next_step = self.session.next_step
+        if self.session.branch != self._branch:
+            self._branch, self._done = self.session.branch, next_step - 1
+        if step <= self._done and step < next_step:
+            raise errors.make("step", f"step {step} has been noised already; the next one is {next_step}")
+        # One less: a fetch that failed half way comes again under the same commitment, and nothing of it was added.
+        if step not in (next_step, next_step - 1):
+            text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"
+            raise errors.make("step", text)
+
+
+class _Fetch:
+    """What this host needs of a row, for a tree of arrays."""
+
+    def __init__(self, session: Session, like: Any):
+        self.session, self.like = session, like
+        self.layout = Layout.of(layout(like), session)
+        leaves = jax.tree.leaves(like)
+        self.leaves = list(zip(self.layout_in_tree_order(), leaves, strict=True))
+
+    def layout_in_tree_order(self) -> list[Any]:
+        return [self.layout.parameters[name] for name, _ in layout(self.like)]
+
+    def arrays(self, step: int, commitment: Commitment | None) -> Any:
+        pieces = [Piece.of(p, index) for p, leaf in self.leaves for index in _indices(leaf)]
+        row = Row(self.session, step, spans((piece.start, piece.end) for piece in pieces), commitment)
+        made = [_array(row, parameter, leaf) for parameter, leaf in self.leaves]
+        return jax.tree.unflatten(jax.tree.structure(self.like), made)
+
+
+def _sharding(leaf: Any) -> Any:
+    sharding = getattr(leaf, "sharding", None)
+    return sharding if sharding is not None and len(sharding.device_set) > 1 else None
+
+
+def _indices(leaf: Any) -> list[Any]:
+    """The parts of an array that this process addresses."""
+    sharding = _sharding(leaf)
+    if sharding is None:
+        return [None]
+    return list(sharding.addressable_devices_indices_map(tuple(leaf.shape)).values())
+
+
+def _array(row: Row, parameter: Any, leaf: Any) -> jax.Array:
+    sharding = _sharding(leaf)
+    if isinstance(leaf, np.ndarray):
+        return row.piece(Piece.of(parameter))
+    if sharding is None:
+        # Its own memory: jax may use what it is given without a copy.
+        return jnp.asarray(np.array(row.piece(Piece.of(parameter))))
+    part = lambda index: np.array(row.piece(Piece.of(parameter, index)))
+    return jax.make_array_from_callback(tuple(leaf.shape), sharding, part)
+
+
+def _is_finite(leaf: Any) -> bool:
+    numpy = np if isinstance(leaf, np.ndarray) else jnp
+    return bool(numpy.isfinite(leaf).all())
+
+
+def _own(leaf: Any) -> np.ndarray:
+    """The bytes of what this process addresses, in the order of coordinates."""
+    if _sharding(leaf) is None:
+        return np.asarray(leaf)
+    parts = {str(shard.index): np.asarray(shard.data) for shard in leaf.addressable_shards}
+    return np.concatenate([parts[key].reshape(-1).view(np.uint8) for key in sorted(parts)])

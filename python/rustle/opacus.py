@@ -1,0 +1,241 @@
+"""Opacus: its engine with a plan's noise.
+
+::
+
+    engine = rustle.opacus.PrivacyEngine()
+    model, optimizer, loader = engine.make_private(
+        module=model, optimizer=optimizer, data_loader=loader, plan="run/plan.toml", batches=batches
+    )
+
+Clipping, virtual batches and checkpoints are Opacus's. Noise is fetched where Opacus would draw it, once a logical
+batch, so that ``BatchMemoryManager`` needs nothing special.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Literal
+from urllib.parse import quote
+
+import opacus
+import torch
+from opacus.accountants.accountant import IAccountant
+from opacus.data_loader import dtype_safe, shape_safe, wrap_collate_with_empty
+from opacus.optimizers import DPOptimizer, get_optimizer_class
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
+from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data.dataloader import default_collate
+
+from . import _assumptions, errors
+from ._batches import Batches
+from ._native import Plan, statement
+from ._planning import _assumed
+from ._session import Session, connect
+from .torch import Attachment, BatchSampler, Noise, _is_distributed
+
+
+class Accountant(IAccountant):
+    """ε of what the job has released, by Rustle's account of the plan."""
+
+    def __init__(self, session: Session | None = None, batches: tuple[Any, ...] | None = None):
+        self.history: list[tuple[float, float, int]] = []
+        self.session, self.batches = session, batches
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        if self.history and self.history[-1][:2] == (noise_multiplier, sample_rate):
+            steps = self.history.pop()[2] + 1
+        else:
+            steps = 1
+        self.history.append((noise_multiplier, sample_rate, steps))
+
+    def get_epsilon(self, delta: float, *, neighbouring: str = "zero-out", **_: Any) -> float:
+        """ε of the rows released so far, those of abandoned branches among them."""
+        figures = self._statement(delta, neighbouring)["released"]
+        return figures["guarantees"][0]["epsilon"] if figures["rows"] else 0.0
+
+    def planned_epsilon(self, delta: float, *, neighbouring: str = "zero-out") -> float:
+        """ε of the whole run, and of what was abandoned on the way."""
+        return self._statement(delta, neighbouring)["guarantees"][0]["epsilon"]
+
+    def _statement(self, delta: float, neighbouring: str) -> dict[str, Any]:
+        if self.session is None:
+            raise errors.make("not_resumed", "no model was made private yet; call make_private first")
+        report = self.session._native.report()
+        return json.loads(statement(None, report, [delta], neighbouring, _assumed(self.batches), "json"))
+
+    def __len__(self) -> int:
+        return sum(steps for _, _, steps in self.history)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        return "rustle"
+
+
+class _Noised:
+    """Put before one of Opacus's optimizers: what it would draw comes from a session."""
+
+    _noise: Noise
+    _names: dict[int, str]
+
+    @torch.no_grad()
+    def add_noise(self: Any) -> None:
+        for p in self.params:
+            _check_processed_flag(p.summed_grad)
+        sums = {self._names[id(p)]: p.summed_grad for p in self.params}
+        row = self._noise.row(sums, 1.0)
+        for p in self.params:
+            noisy = p.summed_grad.clone()
+            self._noise.add(row, self._names[id(p)], noisy, 1.0)
+            p.grad = noisy.view_as(p)
+            _mark_as_processed(p.summed_grad)
+
+
+class PrivacyEngine(opacus.PrivacyEngine):
+    """``opacus.PrivacyEngine`` whose noise is a plan's."""
+
+    def __init__(self, *, secure_mode: bool = False):
+        super().__init__(accountant="rdp", secure_mode=secure_mode)
+        self.accountant = Accountant()
+        self.session: Session | None = None
+        self.attachment: Attachment | None = None
+        self._setting: dict[str, Any] = {}
+
+    def make_private(  # type: ignore[override]
+        self,
+        *,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader,
+        plan: Plan | str | os.PathLike[str],
+        noise: Session | str | None = None,
+        batches: Batches | None = None,
+        commitment: Literal["declared", "exact"] = "declared",
+        poisson_sampling: bool = False,
+        clipping: str = "flat",
+        **kwargs: Any,
+    ) -> Any:
+        """As Opacus's, with σ and clip norm from the plan.
+
+        ``plan``: a plan, or its file. ``noise``: a session or a URL of :func:`rustle.connect`; for a plan's file an
+        engine in this process, whose ledger lies beside the file, where left away. ``batches``: who takes part in each
+        step; without them the loader must go through the data in a fixed order, at least ``min_sep`` batches long.
+        """
+        for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
+            if name in kwargs:
+                raise errors.make(
+                    "invalid_argument", f"{name} is given; allowed: none beside a plan, which says it"
+                )
+        if poisson_sampling:
+            text = "poisson_sampling=True; allowed: batches=Batches(schemes.poisson(…), …), which the account knows"
+            raise errors.make("batches", text)
+        if clipping != "flat" or kwargs.get("grad_sample_mode", "hooks") == "ghost_fsdp":
+            raise errors.make(
+                "invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded"
+            )
+        dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
+        session = _session(noise, plan, dimension)
+        plan = session.plan if not isinstance(plan, Plan) else plan
+        if plan.digest != session.plan.digest:
+            raise errors.make(
+                "plan", f"the session's job has plan {session.plan.digest}, given was {plan.digest}"
+            )
+        assumed = None
+        if batches is None:
+            _check_order(data_loader, plan)
+        else:
+            assumed = _assumptions.of(plan, batches)
+            data_loader = _loader(data_loader, batches, session.next_step)
+        self.session = session
+        self.accountant.session, self.accountant.batches = session, assumed
+        self._setting = {
+            "session": session,
+            "named": module,
+            "commitment": commitment,
+            "batches": batches,
+            "loader": data_loader,
+        }
+        return super().make_private(
+            module=module,
+            optimizer=optimizer,
+            data_loader=data_loader,
+            noise_multiplier=plan.noise_multiplier,
+            max_grad_norm=plan.clip_norm,
+            poisson_sampling=False,
+            clipping=clipping,
+            **kwargs,
+        )
+
+    def make_private_with_epsilon(self, **_: Any) -> Any:
+        text = "a plan says the noise; make one with rustle.plan(epsilon=…, delta=…) and call make_private(plan=…)"
+        raise errors.make("invalid_argument", text)
+
+    def _prepare_optimizer(
+        self, *, optimizer: torch.optim.Optimizer, expected_batch_size: float, **kwargs: Any
+    ) -> DPOptimizer:
+        if isinstance(optimizer, DPOptimizer):
+            optimizer = optimizer.original_optimizer
+        names = ("clipping", "distributed", "grad_sample_mode")
+        base = get_optimizer_class(**{name: kwargs.pop(name) for name in names if name in kwargs})
+        generator = kwargs.pop("noise_generator", None)
+        batches, loader = self._setting["batches"], self._setting["loader"]
+        if batches is not None:
+            expected_batch_size = _assumptions.expected_size(batches, len(loader.dataset))
+            expected_batch_size /= torch.distributed.get_world_size() if _is_distributed() else 1
+        made = type(f"Noised{base.__name__}", (_Noised, base), {})(
+            optimizer=optimizer,
+            expected_batch_size=expected_batch_size,
+            generator=generator,
+            secure_mode=self.secure_mode,
+            **kwargs,
+        )
+        made._noise = Noise(
+            self._setting["session"],
+            self._setting["named"],
+            commitment=self._setting["commitment"],
+            group=None,
+            reduce=_is_distributed(),
+        )
+        made._names = {id(p): name for name, p in made._noise.parameters.items()}
+        # The optimizer's state carries the cursor, and so do the engine's checkpoints.
+        self.attachment = Attachment(optimizer, made._noise, 1.0, step_hook=False)
+        return made
+
+
+def _session(noise: Session | str | None, plan: Any, dimension: int) -> Session:
+    if isinstance(noise, Session):
+        return noise
+    if noise is not None:
+        return connect(noise)
+    if isinstance(plan, Plan):
+        text = "noise is missing; allowed: a session or URL, or a plan's file instead of a plan"
+        raise errors.make("invalid_argument", text)
+    folder, path = os.path.dirname(os.path.abspath(plan)), quote(os.path.abspath(plan))
+    return connect(f"inproc://{folder}?plan={path}&dimension={dimension}")
+
+
+def _loader(loader: DataLoader, batches: Batches, start: int) -> DataLoader:
+    """The same data in batches of the accountant's; empty ones are let through."""
+    collate = wrap_collate_with_empty(
+        collate_fn=loader.collate_fn or default_collate,
+        sample_empty_shapes=[(0, *shape_safe(x)) for x in loader.dataset[0]],
+        dtypes=[dtype_safe(x) for x in loader.dataset[0]],
+    )
+    return DataLoader(
+        loader.dataset,
+        batch_sampler=BatchSampler(batches, start),
+        collate_fn=collate,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+    )
+
+
+def _check_order(loader: DataLoader, plan: Plan) -> None:
+    if plan.max_participations == 1 or plan.min_sep == 1:
+        return
+    if isinstance(loader.sampler, RandomSampler):
+        text = f"the loader shuffles anew every epoch, so min_sep {plan.min_sep} does not hold; give batches="
+        raise errors.make("batches", text)
+    if len(loader) < plan.min_sep:
+        text = f"the loader has {len(loader)} batches an epoch; allowed: {plan.min_sep} (min_sep) or more"
+        raise errors.make("batches", text)

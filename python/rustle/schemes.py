@@ -1,0 +1,59 @@
+"""Schemes of :class:`rustle.Batches`, by the names and numbers of docs/batches.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Scheme = dict[str, Any]
+
+
+def poisson(sampling_probability: float, cap: int | None = None) -> Scheme:
+    """Each record joins each round with this probability, on its own."""
+    return _scheme("poisson", cap, sampling_probability=sampling_probability)
+
+
+def cyclic_poisson(
+    bands: int, sampling_probability: float, partition: str = "independent", cap: int | None = None
+) -> Scheme:
+    """``bands`` groups take turns, each sampled; ``sampling_probability`` is the average over all rounds."""
+    numbers = {"bands": bands, "sampling_probability": sampling_probability, "partition": partition}
+    return _scheme("cyclic-poisson", cap, **numbers)
+
+
+def balls_in_bins(batches_per_epoch: int, cap: int | None = None) -> Scheme:
+    """Each record is in one batch, drawn once, of every epoch."""
+    return _scheme("balls-in-bins", cap, batches_per_epoch=batches_per_epoch)
+
+
+def b_min_sep(
+    min_sep: int, sampling_probability: float, warm_start: bool = True, cap: int | None = None
+) -> Scheme:
+    """Each record joins with a probability, unless it joined one of the ``min_sep`` − 1 rounds before."""
+    numbers = {"min_sep": min_sep, "sampling_probability": sampling_probability, "warm_start": warm_start}
+    return _scheme("b-min-sep", cap, **numbers)
+
+
+def random_allocation(batches_per_epoch: int, participations: int, cap: int | None = None) -> Scheme:
+    """Each record is in some rounds of each epoch, drawn anew."""
+    return _scheme(
+        "random-allocation", cap, batches_per_epoch=batches_per_epoch, participations=participations
+    )
+
+
+def fixed_order(min_sep: int) -> Scheme:
+    """Shuffled once, cut into ``min_sep`` batches, which take turns. Nothing is amplified."""
+    return _scheme("fixed-order", None, min_sep=min_sep)
+
+
+def els(group_size: int, sampling_probability: float) -> Scheme:
+    """Example-level sampling: ``group_size`` records of each user, chosen once, sampled one by one."""
+    return _scheme("els", None, group_size=group_size, sampling_probability=sampling_probability)
+
+
+def uls(group_size: int, users: Scheme) -> Scheme:
+    """User-level sampling: users join by the inner scheme with ``group_size`` records each, drawn anew."""
+    return _scheme("uls", None, group_size=group_size, users=users)
+
+
+def _scheme(kind: str, cap: int | None, **numbers: Any) -> Scheme:
+    return {"kind": kind, **numbers, **({} if cap is None else {"cap": cap})}

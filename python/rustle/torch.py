@@ -1,0 +1,328 @@
+"""PyTorch: noise added to gradients just before an optimizer steps.
+
+::
+
+    attachment = rustle.torch.attach(optimizer, session, model, divide_by=batch_size)
+
+Gradients must be clipped sums of contributions (or such sums divided by ``divide_by``) when ``optimizer.step()`` is
+called: clipping is the caller's, or Opacus's (:mod:`rustle.opacus`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterable, Iterator, Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.utils.data import Sampler
+
+from . import errors
+from ._batches import Batches
+from ._commitment import Commitment
+from ._layout import Layout, Piece, Row, declared, share, spans
+from ._session import Session
+
+Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
+
+_WRAPPERS = ("module.", "_module.", "_orig_mod.", "_fsdp_wrapped_module.")
+
+KEY = "rustle"
+
+
+class Noise:
+    """One session's noise for the gradients of named parameters. :func:`attach` and the Opacus engine have one each."""
+
+    def __init__(
+        self,
+        session: Session,
+        named: Named,
+        *,
+        commitment: Literal["declared", "exact"],
+        group: Any,
+        reduce: bool,
+    ):
+        if commitment not in ("declared", "exact"):
+            raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
+        pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
+        self.parameters = {_plain(name): p for name, p in pairs if p.requires_grad}
+        self.session, self.commitment = session, commitment
+        self.layout = Layout.of([(name, tuple(p.shape)) for name, p in self.parameters.items()], session)
+        self.parameters = {name: self.parameters[name] for name in self.layout.parameters}
+        self.pieces = {name: _piece(self.layout, name, p) for name, p in self.parameters.items()}
+        self.sharded = any(_is_sharded(p) for p in self.parameters.values())
+        if reduce and self.sharded:
+            text = (
+                "reduce=True with sharded parameters; allowed: reduce=False, as FSDP reduces gradients itself"
+            )
+            raise errors.make("invalid_argument", text)
+        self.group, self.reduce = group, reduce
+        self.ranks = dist.get_world_size(group) if _is_distributed() else 1
+        self.rank = dist.get_rank(group) if _is_distributed() else 0
+        wanted = [share(session.dimension, self.rank, self.ranks)] if reduce else self._places()
+        self.wanted = spans(wanted)
+        session.claim(self)
+        self._agree()
+
+    def _places(self) -> list[tuple[int, int]]:
+        return [(piece.start, piece.end) for piece in self.pieces.values()]
+
+    def _agree(self) -> None:
+        """All ranks bind rows as rank 0 does."""
+        if self.ranks > 1:
+            place = [self.session.share()]
+            source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
+            dist.broadcast_object_list(place, src=source, group=self.group)
+            if self.rank:
+                self.session.join(place[0])
+        self.branch, self.step, self._nonce = self.session.share()
+
+    def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
+        """The next step's noise for these local sums: bound, and fetched whole. Nothing is added yet."""
+        bad = [name for name, value in sums.items() if not torch.isfinite(value).all()]
+        if bad:
+            raise errors.make("invalid_argument", f"the gradient of {bad[0]!r} is not finite; skip this step")
+        if self.session.branch != self.branch and self.ranks == 1:
+            self._agree()
+        if self.session.closed:
+            raise errors.make("closed", "the session is closed; detach, connect anew and attach")
+        if self.session.next_step not in (self.step, self.step + 1):
+            text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another one uses it"
+            raise errors.make("step", text)
+        # A step whose fetch failed half way comes again under the same commitment: none of it was added.
+        commitment = declared(self._nonce, self.step)
+        if self.commitment == "exact":
+            commitment = self._exact(sums, divide_by)
+        row = Row(self.session, self.step, self.wanted, commitment)
+        self.step += 1
+        return row
+
+    def _exact(self, sums: dict[str, torch.Tensor], divide_by: float) -> Commitment:
+        arrays = [_bytes(value) for value in sums.values()]
+        mine = Commitment.exact(*arrays, divide_by=divide_by) if arrays else Commitment.declared("nothing")
+        if self.ranks == 1 or not (self.reduce or self.sharded):
+            return mine
+        parts: list[bytes] = [b""] * self.ranks
+        dist.all_gather_object(parts, mine.data, group=self.group)
+        return Commitment.together(parts)
+
+    def add(self, row: Row, name: str, value: torch.Tensor, divide_by: float) -> None:
+        """Adds the row's part of a parameter to its sum, in place: in float32, then rounded to the sum's own type."""
+        if not self.reduce:
+            _add(value, torch.from_numpy(np.ascontiguousarray(row.piece(self.pieces[name]))), divide_by)
+            return
+        start = self.pieces[name].start
+        flat = value.reshape(-1)
+        for first, values in row.within(start, self.pieces[name].end):
+            _add(flat[first - start : first - start + len(values)], torch.from_numpy(values), divide_by)
+        if flat.data_ptr() != value.data_ptr():
+            value.copy_(flat.view_as(value))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The job's place, some hundred bytes. Reads only."""
+        cursor = self.session.cursor(self.step)
+        return {"cursor": cursor.hex(), "layout": self.layout.digest, "step": self.step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on at a place. On all ranks together: rank 0 resumes, the others follow."""
+        if state["layout"] != self.layout.digest:
+            text = "parameters have other names or shapes than when the state was saved; resume with the same model"
+            raise errors.make("layout", text)
+        failed: list[Any] = [None]
+        if self.rank == 0:
+            try:
+                self.session.resume(bytes.fromhex(state["cursor"]), replay=self.commitment == "exact")
+            except errors.RustleError as error:
+                failed = [(error.kind, str(error))]
+                if self.ranks == 1:
+                    raise
+        if self.ranks > 1:
+            source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
+            dist.broadcast_object_list(failed, src=source, group=self.group)
+            if failed[0]:
+                raise errors.make(*failed[0])
+        self._agree()
+
+
+class Attachment:
+    """Made by :func:`attach`; :meth:`detach` ends it. Has ``state_dict`` and ``load_state_dict`` for checkpoints."""
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, noise: Noise, divide_by: float, step_hook: bool = True
+    ):
+        if not divide_by > 0:
+            raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
+        self.noise, self.divide_by = noise, float(divide_by)
+        self._check_optimizer(optimizer)
+        self._paused = False
+        self._handles = [
+            optimizer.register_state_dict_post_hook(self._save),
+            optimizer.register_load_state_dict_pre_hook(self._load),
+        ]
+        if step_hook:
+            self._handles.append(optimizer.register_step_pre_hook(self._before_step))
+
+    def _check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        ours = {id(p) for p in self.noise.parameters.values()}
+        theirs = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+        if theirs - ours:
+            self.noise.session.release(self.noise)
+            raise errors.make("layout", "the optimizer steps parameters that the model does not name")
+
+    @torch.no_grad()
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if self._paused:
+            return
+        if kwargs.get("closure") is not None or any(callable(argument) for argument in args):
+            raise errors.make(
+                "invalid_argument", "step(closure) makes gradients after the noise; call step() alone"
+            )
+        if getattr(optimizer, "grad_scale", None) is not None:
+            raise errors.make(
+                "invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step"
+            )
+        parameters = self.noise.parameters
+        # A parameter that got no gradient has a sum of zero, and that is as private as any other.
+        grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
+        local = {name: _local(grad) for name, grad in grads.items()}
+        row = self.noise.row(local, self.divide_by)
+        for name, parameter in parameters.items():
+            self.noise.add(row, name, local[name], self.divide_by)
+            parameter.grad = grads[name]
+        if self.noise.reduce and self.noise.ranks > 1:
+            for value in local.values():
+                dist.all_reduce(value, group=self.noise.group)
+
+    def _save(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+        state[KEY] = self.state_dict()
+        return state
+
+    def _load(self, optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+        if KEY in state:
+            self.load_state_dict(state[KEY])
+            return {key: value for key, value in state.items() if key != KEY}
+        if self.noise.session.next_step:
+            text = "the optimizer's state has no cursor, and the job has released rows; session.restart() goes on without"
+            raise errors.make("not_resumed", text)
+        return state
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.noise.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.noise.load_state_dict(state)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Steps in here get no noise and count as none: for tools that step with zero gradients to make state."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def detach(self) -> None:
+        """The optimizer steps without noise from now on, and the session is free for another."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self.noise.session.release(self.noise)
+
+
+def attach(
+    optimizer: torch.optim.Optimizer,
+    session: Session,
+    model: Named,
+    *,
+    divide_by: float = 1.0,
+    commitment: Literal["declared", "exact"] = "declared",
+    process_group: Any = None,
+    reduce: bool = False,
+) -> Attachment:
+    """Adds the session's noise to the gradients before each ``optimizer.step()``.
+
+    ``model``: a module, or names with parameters; all that require gradients have noise. ``divide_by``: what the
+    clipped sum was divided by before the step. ``commitment``: ``"exact"`` lets a job that crashed come again to the
+    same sums with the same noise; that needs deterministic training.
+
+    With several ranks each has a session of its own on one job. ``reduce=True``: gradients are each rank's own sums;
+    each adds its part of the noise, then all are summed over ``process_group`` here (do not wrap the model in
+    DistributedDataParallel). ``reduce=False``: gradients are summed already. FSDP2's DTensors get the noise of their
+    own shard alone.
+
+    A failed step raises before anything is changed. The optimizer's ``state_dict`` carries the cursor.
+    """
+    noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
+    return Attachment(optimizer, noise, divide_by)
+
+
+class BatchSampler(Sampler[list[int]]):
+    """The rounds of :class:`rustle.Batches` from ``start`` on, for ``DataLoader(batch_sampler=…)``.
+
+    After a resume set ``start`` to ``session.next_step``: a round's batch is the same wherever one begins.
+    """
+
+    def __init__(self, batches: Batches, start: int = 0):
+        self.batches, self.start = batches, start
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for ids in self.batches.rounds(self.start):
+            yield ids.tolist()
+
+    def __len__(self) -> int:
+        return len(self.batches) - self.start
+
+
+def layout(model: Named) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of what has noise: the ``parameters`` of :func:`rustle.plan`."""
+    pairs = model.named_parameters() if isinstance(model, torch.nn.Module) else model
+    return [(_plain(name), tuple(p.shape)) for name, p in pairs if p.requires_grad]
+
+
+def _plain(name: str) -> str:
+    """Without what wrappers put before it."""
+    while True:
+        for wrapper in _WRAPPERS:
+            if name.startswith(wrapper):
+                name = name[len(wrapper) :]
+                break
+        else:
+            return name.replace("._orig_mod.", ".")
+
+
+def _is_distributed() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def _is_sharded(parameter: torch.Tensor) -> bool:
+    return hasattr(parameter, "to_local") and hasattr(parameter, "placements")
+
+
+def _local(value: Any) -> torch.Tensor:
+    return value.to_local() if _is_sharded(value) else value
+
+
+def _piece(layout: Layout, name: str, parameter: Any) -> Piece:
+    if not _is_sharded(parameter):
+        return Piece.of(layout.parameters[name])
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    shape, offset = compute_local_shape_and_global_offset(
+        parameter.shape, parameter.device_mesh, parameter.placements
+    )
+    return Piece.of(layout.parameters[name], tuple(slice(o, o + n) for o, n in zip(offset, shape)))
+
+
+def _add(value: torch.Tensor, noise: torch.Tensor, divide_by: float) -> None:
+    noise = noise.to(value.device) if divide_by == 1.0 else noise.to(value.device) / divide_by
+    if value.dtype == torch.float32:
+        value.add_(noise)
+    else:
+        value.copy_(value.float().add_(noise))
+
+
+def _bytes(value: torch.Tensor) -> np.ndarray:
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

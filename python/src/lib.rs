@@ -1,0 +1,36 @@
+//! `rustle._native`: the engine, the client, the planner and the accountant, as Python calls them.
+//!
+//! Everything for people lies in the Python files beside this crate; here numbers and bytes are checked once more,
+//! the interpreter is let go while anything takes time, and every failure becomes one of `rustle.errors`.
+
+mod account;
+mod connect;
+mod engine;
+mod error;
+mod local;
+mod making;
+mod plans;
+mod remote;
+mod sampling;
+mod search;
+mod session;
+mod steps;
+mod wait;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::account::{event_epsilon, plan_event, statement};
+    #[pymodule_export]
+    use crate::connect::connect;
+    #[pymodule_export]
+    use crate::plans::{Plan, layout_digest};
+    #[pymodule_export]
+    use crate::sampling::{Batches, Rounds};
+    #[pymodule_export]
+    use crate::search::{calibrate, optimise, suggest};
+    #[pymodule_export]
+    use crate::session::Session;
+}

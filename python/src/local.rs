@@ -1,0 +1,298 @@
+//! The engine in this process: the kernel makes rows, the ledger of a folder says what may be released.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ledger::{JobCursor, JobRecord, JobState, Ledger, ShardRecord};
+use node::secret::SecretBytes;
+use node::secret_source::read_key_file;
+use noise_kernel::{Generator, History, JobKey, Rounds, Stream};
+use plan::{Coefficients, Layout, Plan};
+use proto::model::OpenBranch;
+use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange, ServiceError};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use serde_json::json;
+
+use crate::engine::{Engine, Job, Place, Resumed, Sink};
+use crate::error::{Refused, Result};
+use crate::making::{Ahead, Maker};
+use crate::wait::Stop;
+
+/// Rows made ahead where none are asked for: as many as fit in this, at most [`MOST_AHEAD`].
+const AHEAD_BYTES: u64 = 256 << 20;
+const MOST_AHEAD: u64 = 8;
+
+/// Past normals that inverse mechanisms may keep, in bytes.
+const HISTORY_BYTES: u64 = 1 << 30;
+
+/// What `inproc://` says.
+pub struct Options {
+    pub folder: PathBuf,
+    /// `None`: plan.toml in the folder.
+    pub plan: Option<PathBuf>,
+    pub job: JobId,
+    /// `None`: the plan's layout says it.
+    pub dimension: Option<u64>,
+    /// `None`: job.key in the folder, drawn from the operating system where it is not there.
+    pub key_file: Option<PathBuf>,
+    /// `None`: one for each processor.
+    pub threads: Option<usize>,
+}
+
+pub struct Local {
+    job: Job,
+    plan: Plan,
+    coefficients: Arc<Coefficients>,
+    key: JobKey,
+    ledger: Ledger,
+    pool: Arc<ThreadPool>,
+    ahead: Ahead,
+    makers: Mutex<Vec<Arc<Maker>>>,
+}
+
+impl Local {
+    pub fn open(options: Options) -> Result<Self> {
+        let Options { folder, plan, job, dimension, key_file, threads } = options;
+        let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
+        let dimension = dimension_of(dimension, &plan)?;
+        let made = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
+        std::fs::create_dir_all(&folder).map_err(made)?;
+        let key = key(&folder, key_file)?;
+        let ledger = Ledger::open(&folder.join("ledger.redb"))?;
+        let record = record(&job, &plan, dimension, &key)?;
+        let range = CoordinateRange::new(0, dimension)?;
+        ledger.create_job(&record, &[ShardRecord { shard: 0, range, epoch: 1, owner: None }])?;
+        let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
+        let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
+        let pool = Arc::new(pool);
+        let ahead = (AHEAD_BYTES / (4 * dimension)).clamp(1, MOST_AHEAD) as usize;
+        Ok(Self {
+            job: Job { name: job, dimension, iterations: plan.iterations() },
+            coefficients: Arc::new(plan.coefficients()),
+            plan,
+            key,
+            ledger,
+            ahead: Ahead::start(ahead, pool.clone())?,
+            pool,
+            makers: Mutex::default(),
+        })
+    }
+
+    fn record(&self) -> Result<JobRecord> {
+        let name = &self.job.name;
+        let missing = || ServiceError::NotFound { what: "job".into(), name: name.to_string() };
+        Ok(self.ledger.job(name)?.ok_or_else(missing)?)
+    }
+
+    fn makers(&self) -> MutexGuard<'_, Vec<Arc<Maker>>> {
+        self.makers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rows of another branch are other rows.
+    fn forget_rows(&self) {
+        self.makers().clear();
+    }
+
+    fn generator(&self, range: Range<u64>) -> Result<Generator> {
+        let lineage = self.record()?.lineage;
+        let keys = self.key.row_keys(self.job.name.as_str(), &lineage.pairs(), &self.plan.digest())?;
+        let rounds = if self.plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
+        let stream = Stream::of_rows(&keys, &self.coefficients, rounds);
+        let (n, scale) = (self.plan.iterations(), self.plan.scale());
+        let generator = Generator::new(stream, self.coefficients.clone(), n, scale, range)?;
+        Ok(generator.with_history(History::Auto { limit_bytes: HISTORY_BYTES })?)
+    }
+
+    /// The maker of a range: one that holds it, or a new one, in whose place those that it holds go.
+    fn maker(&self, range: Range<u64>) -> Result<Arc<Maker>> {
+        let holds =
+            |outer: &Range<u64>, inner: &Range<u64>| outer.start <= inner.start && inner.end <= outer.end;
+        let mut makers = self.makers();
+        if let Some(maker) = makers.iter().find(|maker| holds(&maker.range, &range)) {
+            return Ok(maker.clone());
+        }
+        let maker = Arc::new(Maker::new(self.generator(range)?));
+        makers.retain(|other| !holds(&maker.range, &other.range));
+        makers.push(maker.clone());
+        Ok(maker)
+    }
+
+    fn layout_digest(&self) -> Result<[u8; 32]> {
+        match self.plan.layout() {
+            Some(layout) => Ok(layout.digest()),
+            None => Ok(Layout::dimension_only(self.job.dimension)?.digest()),
+        }
+    }
+}
+
+impl Engine for Local {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn plan(&self, _stop: Stop) -> Result<Plan> {
+        Ok(self.plan.clone())
+    }
+
+    fn place(&self, _stop: Stop) -> Result<Place> {
+        let branch = self.record()?.branch;
+        let next_row = self.ledger.binding_summary(&self.job.name, branch)?.next_row;
+        Ok(Place { branch, next_row })
+    }
+
+    fn give(
+        &self,
+        branch: u64,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        sink: Sink<'_>,
+        stop: Stop,
+    ) -> Result<()> {
+        let rows = RowRange::new(row, row.saturating_add(1))?;
+        if range.end > self.job.dimension {
+            let CoordinateRange { start, end } = range;
+            let dimension = self.job.dimension;
+            return Err(ServiceError::RangeBeyondDimension { start, end, dimension }.into());
+        }
+        if row >= self.job.iterations {
+            return Err(ServiceError::RowBeyondIterations { row, iterations: self.job.iterations }.into());
+        }
+        let mut sink = Some(sink);
+        // Made first: what can't be made binds nothing.
+        let mut release = |values: &[f32]| {
+            self.ledger.bind(&self.job.name, branch, rows, &[commitment])?;
+            if let Some(sink) = sink.take() {
+                sink.put(values);
+            }
+            Ok(())
+        };
+        let maker = self.maker(range.as_range())?;
+        if !maker.row(row, range.as_range(), &self.pool, stop, &mut release)? {
+            let again = Maker::new(self.generator(range.as_range())?);
+            again.row(row, range.as_range(), &self.pool, stop, release)?;
+        }
+        self.ahead.fill(&maker);
+        Ok(())
+    }
+
+    fn prefetch(&self, rows: usize) {
+        self.ahead.rows.store(rows, Ordering::Relaxed);
+        self.makers().iter().for_each(|maker| self.ahead.fill(maker));
+    }
+
+    fn cursor(&self, next_row: u64, _stop: Stop) -> Result<Vec<u8>> {
+        let layout = self.layout_digest()?;
+        Ok(self.ledger.cursor(&self.job.name, layout, Some(next_row))?.to_bytes())
+    }
+
+    fn resume(&self, cursor: &[u8], replay: bool, _stop: Stop) -> Result<Resumed> {
+        let cursor = JobCursor::from_bytes(cursor)?;
+        let job = &self.job.name;
+        let state = self.ledger.check_cursor(job, self.layout_digest()?, &cursor)?;
+        let replays = replay && state.replayable && state.current_branch == cursor.branch;
+        let goes_on = state.continues(&cursor) || replays || state.resumed_already;
+        let branch = if goes_on {
+            state.current_branch
+        } else {
+            let request = OpenBranch {
+                job: job.clone(),
+                from_row: cursor.next_row,
+                expected_branch: state.current_branch,
+                parent: Some(cursor.branch),
+            };
+            self.ledger.open_branch(&request)?.job.branch
+        };
+        self.forget_rows();
+        let place = Place { branch, next_row: cursor.next_row };
+        Ok(Resumed { place, opened_branch: !goes_on })
+    }
+
+    fn rewind(&self, row: u64, stop: Stop) -> Result<Place> {
+        let branch = self.place(stop)?.branch;
+        let request =
+            OpenBranch { job: self.job.name.clone(), from_row: row, expected_branch: branch, parent: None };
+        let branch = self.ledger.open_branch(&request)?.job.branch;
+        self.forget_rows();
+        Ok(Place { branch, next_row: row })
+    }
+
+    fn report(&self, _stop: Stop) -> Result<String> {
+        let record = self.record()?;
+        let bound = self.ledger.binding_summary(&self.job.name, record.branch)?;
+        let branches = self.ledger.released(&self.job.name)?;
+        let branches = branches.iter().map(|branch| {
+            let released: Vec<_> = branch.released.iter().map(|rows| [rows.start, rows.end]).collect();
+            let (number, parent, from_row) = (branch.branch, branch.parent, branch.from_row);
+            json!({ "branch": number, "parent": parent, "from_row": from_row, "released": released })
+        });
+        Ok(json!({
+            "job": record.job,
+            "state": record.state,
+            "dimension": record.dimension,
+            "key_commitment": hex::encode(record.key_commitment),
+            "bindings_refused": bound.refused,
+            "plan_digest": hex::encode(record.plan_digest),
+            "plan_toml": record.plan_toml,
+            "released": { "branches": branches.collect::<Vec<_>>() },
+        })
+        .to_string())
+    }
+}
+
+fn dimension_of(given: Option<u64>, plan: &Plan) -> Result<u64> {
+    match (given, plan.layout().map(Layout::dimension)) {
+        (Some(given), Some(plans)) if given != plans => {
+            Err(Refused::invalid("dimension", given, format!("{plans}, as the plan's layout says")))
+        }
+        (Some(0), _) => Err(Refused::invalid("dimension", 0, "1 or more")),
+        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
+        (None, None) => Err(Refused::invalid("dimension", "missing", "given, as the plan has no layout")),
+    }
+}
+
+fn record(job: &JobId, plan: &Plan, dimension: u64, key: &JobKey) -> Result<JobRecord> {
+    Ok(JobRecord {
+        job: job.clone(),
+        plan_digest: plan.digest(),
+        dimension,
+        iterations: plan.iterations(),
+        mechanism: plan.mechanism().name().to_owned(),
+        key_commitment: key.commitment(),
+        branch: 0,
+        lineage: Lineage::default(),
+        shards: 1,
+        layout_epoch: 0,
+        state: JobState::Running,
+        plan_toml: plan.to_toml_string()?,
+    })
+}
+
+/// The key that is named; else the folder's own, which is drawn when it is first needed.
+fn key(folder: &Path, named: Option<PathBuf>) -> Result<JobKey> {
+    let path = match named {
+        Some(path) => path,
+        None => {
+            let path = folder.join("job.key");
+            let drawn = if path.exists() { Ok(()) } else { draw_key(&path) };
+            drawn.map_err(|error| Refused::Here("key", format!("key file {}: {error}", path.display())))?;
+            path
+        }
+    };
+    let secret = read_key_file(&path).map_err(|error| Refused::Here("key", error.to_string()))?;
+    Ok(JobKey::from_bytes(secret.expose_secret())?)
+}
+
+fn draw_key(path: &Path) -> std::io::Result<()> {
+    let key = SecretBytes::<32>::random().map_err(std::io::Error::other)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(path)?;
+    file.write_all(key.expose_secret())?;
+    file.sync_all()?;
+    std::fs::File::open(folder)?.sync_all()
+}

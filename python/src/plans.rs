@@ -1,0 +1,193 @@
+//! `rustle.Plan`: what noise a job gets, checked wholly when it is made.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use accounting::Report;
+use plan::{Layout, Parameter, PlanSpec};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tempfile::NamedTempFile;
+
+use crate::error::{Refused, Result};
+
+#[pyclass(frozen, module = "rustle._native")]
+pub struct Plan(pub plan::Plan);
+
+#[pymethods]
+impl Plan {
+    #[staticmethod]
+    fn load(path: PathBuf) -> Result<Self> {
+        Ok(Self(plan::Plan::from_path(path)?))
+    }
+
+    #[staticmethod]
+    fn from_toml(text: &str) -> Result<Self> {
+        Ok(Self(plan::Plan::from_toml_str(text)?))
+    }
+
+    fn to_toml(&self) -> Result<String> {
+        Ok(self.0.to_toml_string()?)
+    }
+
+    /// All of the file or nothing.
+    fn save(&self, path: PathBuf) -> Result<()> {
+        let text = self.0.to_toml_string()?;
+        let failed = |error: std::io::Error| Refused::Here("plan", format!("{}: {error}", path.display()));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file = NamedTempFile::new_in(folder.unwrap_or(".".as_ref())).map_err(failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        use std::os::unix::fs::PermissionsExt;
+        let readable = std::fs::Permissions::from_mode(0o644);
+        file.as_file().set_permissions(readable).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// With another σ, clip norm or layout. `parameters`: names with shapes.
+    #[pyo3(signature = (noise_multiplier=None, clip_norm=None, dimension=None, parameters=None))]
+    fn replace(
+        &self,
+        noise_multiplier: Option<f64>,
+        clip_norm: Option<f64>,
+        dimension: Option<u64>,
+        parameters: Option<Vec<(String, Vec<u64>)>>,
+    ) -> Result<Self> {
+        let old = self.0.spec().clone();
+        let layout = layout(dimension, parameters)?.or(old.layout);
+        let noise_multiplier = noise_multiplier.unwrap_or(old.noise_multiplier);
+        let clip_norm = clip_norm.unwrap_or(old.clip_norm);
+        Ok(Self(plan::Plan::new(PlanSpec { noise_multiplier, clip_norm, layout, ..old })?))
+    }
+
+    /// ε, ρ and sens(C) of the whole run, for batches formed anyhow within the participation.
+    fn privacy<'py>(&self, py: Python<'py>, delta: f64) -> Result<Bound<'py, PyDict>> {
+        let report = py.detach(|| {
+            let sensitivity = self.0.accounted_sensitivity()?;
+            Ok::<_, Refused>(Report::at_delta(sensitivity, self.0.noise_multiplier(), delta)?)
+        })?;
+        let answer = PyDict::new(py);
+        answer.set_item("epsilon", report.epsilon)?;
+        answer.set_item("delta", report.delta)?;
+        answer.set_item("rho", report.rho)?;
+        answer.set_item("sensitivity", report.sensitivity)?;
+        answer.set_item("noise_multiplier", report.noise_multiplier)?;
+        answer.set_item("exact", report.exact)?;
+        Ok(answer)
+    }
+
+    /// Errors of released prefix sums in units of the clip norm: σ·‖A·C⁻¹‖, as rms, max and last row.
+    fn errors<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let n = self.0.iterations();
+        let workload = strategy::Workload::Prefix;
+        let errors = py.detach(|| self.0.strategy().errors_on(n, &workload))?;
+        let sigma = self.0.noise_multiplier();
+        let answer = PyDict::new(py);
+        answer.set_item("rms", sigma * errors.rms)?;
+        answer.set_item("max", sigma * errors.max)?;
+        answer.set_item("last", sigma * errors.last)?;
+        Ok(answer)
+    }
+
+    #[getter]
+    fn iterations(&self) -> u64 {
+        self.0.iterations()
+    }
+
+    #[getter]
+    fn noise_multiplier(&self) -> f64 {
+        self.0.noise_multiplier()
+    }
+
+    #[getter]
+    fn clip_norm(&self) -> f64 {
+        self.0.clip_norm()
+    }
+
+    #[getter]
+    fn mechanism(&self) -> &'static str {
+        self.0.mechanism().name()
+    }
+
+    #[getter]
+    fn min_sep(&self) -> u64 {
+        self.0.participation().min_sep
+    }
+
+    #[getter]
+    fn max_participations(&self) -> u64 {
+        self.0.participation().max_participations
+    }
+
+    #[getter]
+    fn dimension(&self) -> Option<u64> {
+        self.0.layout().map(Layout::dimension)
+    }
+
+    /// Names and shapes in the order of the flattened vector; empty where the plan has none.
+    #[getter]
+    fn parameters(&self) -> Vec<(String, Vec<u64>)> {
+        let parameters = self.0.layout().map_or(&[][..], Layout::parameters);
+        parameters.iter().map(|parameter| (parameter.name.clone(), parameter.shape.clone())).collect()
+    }
+
+    #[getter]
+    fn state_slots(&self) -> usize {
+        self.0.state_slots()
+    }
+
+    #[getter]
+    fn digest(&self) -> String {
+        hex::encode(self.0.digest())
+    }
+
+    #[getter]
+    fn layout_digest(&self) -> Option<String> {
+        self.0.layout().map(|layout| hex::encode(layout.digest()))
+    }
+
+    fn __repr__(&self) -> String {
+        let plan = &self.0;
+        format!(
+            "Plan({}, iterations={}, noise_multiplier={}, clip_norm={})",
+            plan.mechanism().name(),
+            plan.iterations(),
+            plan.noise_multiplier(),
+            plan.clip_norm()
+        )
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0.spec() == self.0.spec())
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.0.digest().first_chunk().map_or(0, |start| u64::from_le_bytes(*start))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Result<(Bound<'py, PyAny>, (String,))> {
+        let class = slf.get_type();
+        Ok((class.getattr("from_toml")?, (slf.get().to_toml()?,)))
+    }
+}
+
+/// SHA-256 of names and shapes, hexadecimal: what a plan's layout has.
+#[pyfunction]
+pub fn layout_digest(parameters: Vec<(String, Vec<u64>)>) -> Result<String> {
+    Ok(hex::encode(Layout::from_parameters(named(parameters))?.digest()))
+}
+
+pub fn layout(dimension: Option<u64>, parameters: Option<Vec<(String, Vec<u64>)>>) -> Result<Option<Layout>> {
+    match (dimension, parameters) {
+        (None, None) => Ok(None),
+        (Some(dimension), None) => Ok(Some(Layout::dimension_only(dimension)?)),
+        (None, Some(parameters)) => Ok(Some(Layout::from_parameters(named(parameters))?)),
+        (Some(_), Some(_)) => {
+            Err(Refused::invalid("layout", "given twice", "either dimension or parameters"))
+        }
+    }
+}
+
+fn named(parameters: Vec<(String, Vec<u64>)>) -> Vec<Parameter> {
+    parameters.into_iter().map(|(name, shape)| Parameter { name, shape }).collect()
+}

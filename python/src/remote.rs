@@ -1,0 +1,175 @@
+//! Rows from a cluster: bound by its coordinator, fetched from its workers.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use client::{Client, Connections, FetchRequest, Region};
+use node::dial::Dialing;
+use plan::Plan;
+use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::engine::{Engine, Job, Place, Resumed, Sink};
+use crate::error::{Refused, Result};
+use crate::wait::{Stop, wait};
+
+/// Threads of the client: it moves bytes, and hands none of them to Python.
+const THREADS: usize = 2;
+
+/// What `grpc://`, `grpcs://`, `unix://` and `shm://` say.
+pub struct Options {
+    /// As `client` spells it.
+    pub coordinator: String,
+    pub dialing: Dialing,
+    pub job: JobId,
+    /// How long a fetch waits for workers that are away.
+    pub timeout: Duration,
+    /// Whether workers of this host write to memory that is lent to them.
+    pub lend: bool,
+}
+
+pub struct Remote {
+    job: Job,
+    client: Client,
+    timeout: Duration,
+    lend: bool,
+    /// One row each, by range.
+    regions: Mutex<Vec<Region>>,
+    scratch: Mutex<Vec<f32>>,
+    runtime: Option<Runtime>,
+}
+
+impl Remote {
+    pub fn open(options: Options, stop: Stop) -> Result<Self> {
+        let Options { coordinator, dialing, job, timeout, lend } = options;
+        let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+        let runtime = runtime.map_err(|error| Refused::Here("internal", format!("no threads: {error}")))?;
+        let entered = runtime.enter();
+        let client = Client::with_connections(&coordinator, Connections::dialing(dialing))?;
+        drop(entered);
+        let jobs = client.jobs();
+        let found = wait(&runtime, stop, jobs.get(&job))?;
+        let job = Job { name: job, dimension: found.dimension, iterations: found.iterations };
+        let (regions, scratch) = (Mutex::default(), Mutex::default());
+        Ok(Self { job, client, timeout, lend, regions, scratch, runtime: Some(runtime) })
+    }
+
+    fn wait<T>(&self, stop: Stop, future: impl Future<Output = proto::Result<T>>) -> Result<T> {
+        match &self.runtime {
+            Some(runtime) => wait(runtime, stop, future),
+            None => Err(Refused::Here("closed", "the session is closed".into())),
+        }
+    }
+
+    fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By way of memory that is lent to workers of this host.
+    fn give_lent(&self, request: FetchRequest, sink: Sink<'_>, stop: Stop) -> Result<()> {
+        let mut regions = self.regions();
+        let range = request.range;
+        let at = match regions.iter().position(|region| region.layout().range == range) {
+            Some(at) => at,
+            None => {
+                regions.push(self.client.lend(range, 1, ElementType::F32)?);
+                regions.len() - 1
+            }
+        };
+        let region = &mut regions[at];
+        self.wait(stop, self.client.fetch_region(request, region, 0))?;
+        sink.put(region.row(0)?);
+        Ok(())
+    }
+}
+
+impl Engine for Remote {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn plan(&self, stop: Stop) -> Result<Plan> {
+        Ok(report::Job::read(&self.report(stop)?)?.1)
+    }
+
+    fn place(&self, stop: Stop) -> Result<Place> {
+        let jobs = self.client.jobs();
+        let job = self.wait(stop, jobs.get(&self.job.name))?;
+        Ok(Place { branch: job.branch, next_row: job.next_row })
+    }
+
+    fn give(
+        &self,
+        branch: u64,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        sink: Sink<'_>,
+        stop: Stop,
+    ) -> Result<()> {
+        let request = FetchRequest {
+            job: self.job.name.clone(),
+            branch,
+            rows: RowRange::new(row, row.saturating_add(1))?,
+            range,
+            commitments: vec![commitment],
+            deadline: Instant::now() + self.timeout,
+        };
+        if self.lend {
+            return self.give_lent(request, sink, stop);
+        }
+        match sink {
+            Sink::Copy(out) => self.wait(stop, self.client.fetch_into(request, out)),
+            sink @ Sink::Add(..) => {
+                let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+                scratch.resize(range.len() as usize, 0.0);
+                self.wait(stop, self.client.fetch_into(request, &mut scratch))?;
+                sink.put(&scratch);
+                Ok(())
+            }
+        }
+    }
+
+    /// Workers make rows ahead by themselves.
+    fn prefetch(&self, _rows: usize) {}
+
+    fn cursor(&self, next_row: u64, stop: Stop) -> Result<Vec<u8>> {
+        let jobs = self.client.jobs();
+        self.wait(stop, jobs.cursor(&self.job.name, Some(next_row)))
+    }
+
+    fn resume(&self, cursor: &[u8], replay: bool, stop: Stop) -> Result<Resumed> {
+        let jobs = self.client.jobs();
+        let resumed = self.wait(stop, jobs.resume(&self.job.name, cursor.to_vec(), replay))?;
+        let branch = named(resumed.job)?.branch;
+        let place = Place { branch, next_row: resumed.next_row };
+        Ok(Resumed { place, opened_branch: resumed.opened_branch })
+    }
+
+    fn rewind(&self, row: u64, stop: Stop) -> Result<Place> {
+        let branch = self.place(stop)?.branch;
+        let jobs = self.client.jobs();
+        let job = self.wait(stop, jobs.rewind(&self.job.name, row, branch))?;
+        Ok(Place { branch: job.branch, next_row: row })
+    }
+
+    fn report(&self, stop: Stop) -> Result<String> {
+        let jobs = self.client.jobs();
+        // The δ of the coordinator's own ε, which nobody here looks at.
+        self.wait(stop, jobs.report(&self.job.name, 1e-6))
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // Without waiting: a thread may be at work for a fetch that Ctrl-C ended.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn named(job: Option<pb::Job>) -> Result<pb::Job> {
+    job.ok_or_else(|| Refused::Here("internal", "the coordinator's answer names no job".into()))
+}

@@ -1,0 +1,174 @@
+//! The planner: mechanisms weighed, optimised and calibrated.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use accounting::calibrate_gaussian;
+use plan::{Layout, Mechanism, Participation, PlanSpec};
+use planner::{Request, Sampling, Watch};
+use pyo3::prelude::*;
+use serde_json::json;
+use strategy::optimize::{Family, Target, optimize};
+use strategy::{Objective, Strategy, Workload};
+
+use crate::error::{Refused, Result};
+use crate::plans::{Plan, layout};
+use crate::wait::{signals, work};
+
+/// Most buffers of a BLT where no number is given.
+const BUFFERS: usize = 8;
+
+/// The run to plan for.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Run {
+    iterations: u64,
+    min_sep: u64,
+    max_participations: u64,
+    clip_norm: f64,
+    dimension: Option<u64>,
+    parameters: Option<Vec<(String, Vec<u64>)>>,
+    objective: String,
+}
+
+impl Run {
+    fn rule(&self) -> Result<strategy::Participation> {
+        let rule = strategy::Participation::new(self.min_sep, self.max_participations)?;
+        rule.fits(self.iterations)?;
+        Ok(rule)
+    }
+
+    fn layout(&self) -> Result<Option<Layout>> {
+        layout(self.dimension, self.parameters.clone())
+    }
+
+    fn objective(&self) -> Result<Objective> {
+        match self.objective.as_str() {
+            "rms" => Ok(Objective::Rms),
+            "max" => Ok(Objective::Max),
+            "last" => Ok(Objective::Last),
+            other => Err(Refused::invalid("objective", format!("{other:?}"), "rms, max, last")),
+        }
+    }
+
+    fn plan(&self, strategy: &Strategy, rule: (u64, u64), noise_multiplier: f64) -> Result<Plan> {
+        Ok(Plan(plan::Plan::new(PlanSpec {
+            chacha_rounds: 20,
+            iterations: self.iterations,
+            noise_multiplier,
+            clip_norm: self.clip_norm,
+            participation: Participation { min_sep: rule.0, max_participations: rule.1 },
+            mechanism: Mechanism::try_from(strategy)?,
+            layout: self.layout()?,
+        })?))
+    }
+}
+
+/// Every mechanism weighed: one JSON object of entries, the least error first, and a plan of each.
+#[pyfunction]
+pub fn suggest(
+    py: Python<'_>,
+    run: Run,
+    promise: (f64, f64),
+    sampling_probability: Option<f64>,
+    workers: u64,
+    memory_per_worker: Option<u64>,
+) -> Result<(String, Vec<Plan>)> {
+    let (epsilon, delta) = promise;
+    let dimension = run.layout()?.map(|layout| layout.dimension());
+    let request = Request {
+        iterations: run.iterations,
+        participation: run.rule()?,
+        sampling_probability,
+        epsilon,
+        delta,
+        objective: run.objective()?,
+        workload: Workload::Prefix,
+        dimension: dimension.ok_or_else(|| Refused::invalid("dimension", "missing", "given"))?,
+        workers,
+        memory_per_worker,
+    };
+    let ended = AtomicBool::new(false);
+    let flow =
+        || if ended.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let end = || ended.store(true, Ordering::Relaxed);
+    let watch = Watch { progress: &|_| {}, flow: &flow };
+    let found = py.detach(|| work(signals, end, || planner::suggest(&request, watch)))??;
+    let chosen = planner::recommend(&found.entries);
+    let plans = found.entries.iter().map(|entry| {
+        // A plan says nothing of sampling: what it promises by itself must hold without.
+        let rule = match entry.sampling {
+            Sampling::MinSep(rule) => (rule.min_sep, rule.max_participations),
+            Sampling::CyclicPoisson { bands, .. } => (bands, run.iterations.div_ceil(bands)),
+        };
+        run.plan(&entry.strategy, rule, entry.noise_multiplier)
+    });
+    let plans = plans.collect::<Result<Vec<_>>>()?;
+    let answer = json!({
+        "entries": found.entries,
+        "left_out": found.left_out,
+        "recommended": chosen.as_ref().map(|chosen| chosen.index),
+        "reason": chosen.map(|chosen| chosen.reason),
+    });
+    Ok((answer.to_string(), plans))
+}
+
+/// One mechanism, optimised for prefix sums and calibrated to (ε, δ). `size`: bands or buffers.
+#[pyfunction]
+pub fn optimise(
+    py: Python<'_>,
+    run: Run,
+    promise: (f64, f64),
+    mechanism: &str,
+    size: Option<usize>,
+) -> Result<Plan> {
+    let family = family(mechanism, size, &run)?;
+    let target = Target::new(run.iterations, run.rule()?, run.objective()?);
+    let ended = AtomicBool::new(false);
+    let end = || ended.store(true, Ordering::Relaxed);
+    let mut flow =
+        |_| if ended.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let found = py.detach(|| work(signals, end, || optimize(family, &target, &mut flow)))??;
+    let plan = run.plan(&found.strategy, (run.min_sep, run.max_participations), 1.0)?;
+    calibrate(py, &plan, promise.0, promise.1)
+}
+
+/// The plan with the smallest σ that keeps (ε, δ), for batches formed anyhow within its participation.
+#[pyfunction]
+pub fn calibrate(py: Python<'_>, plan: &Plan, epsilon: f64, delta: f64) -> Result<Plan> {
+    py.detach(|| {
+        let sensitivity = plan.0.accounted_sensitivity()?;
+        let noise_multiplier = calibrate_gaussian(sensitivity.value, epsilon, delta)?;
+        let spec = PlanSpec { noise_multiplier, ..plan.0.spec().clone() };
+        Ok(Plan(plan::Plan::new(spec)?))
+    })
+}
+
+fn family(mechanism: &str, size: Option<usize>, run: &Run) -> Result<Family> {
+    let bands = size.unwrap_or(run.min_sep.min(run.iterations) as usize);
+    let sized = |family| Ok(family);
+    let unsized_ = |family: Family| match size {
+        None => Ok(family),
+        Some(size) => {
+            Err(Refused::invalid("size", size, format!("none: {mechanism} has no bands or buffers")))
+        }
+    };
+    match mechanism {
+        "identity" => unsized_(Family::Identity),
+        "tree" => unsized_(Family::Tree),
+        "lambda-cgd" => unsized_(Family::LambdaCgd),
+        "dense" => unsized_(Family::Dense),
+        "blt" => {
+            sized(size.map_or(Family::BltAuto { max_buffers: BUFFERS }, |buffers| Family::Blt { buffers }))
+        }
+        "band-toeplitz" => sized(Family::BandToeplitz { bands }),
+        "band-mf" => sized(Family::BandMf { bands }),
+        "band-sqrt" => sized(Family::BandSqrt { bands }),
+        "band-inverse" => sized(Family::BandInverse { bands }),
+        "band-inverse-sqrt" => sized(Family::BandInverseSqrt { bands }),
+        other => {
+            let allowed = Mechanism::NAMES.join(", ");
+            Err(Refused::invalid("mechanism", format!("{other:?}"), allowed))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which steps a session gives out: one after the other, each coordinate of each once.
+//!
+//! The ledger guards what may be released; this guards against what it can't see: that the same noise is asked for
+//! twice under a commitment that the session itself made up.
+
+use proto::{Commitment, CoordinateRange};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Refused, Result};
+
+/// Where a session stands.
+#[derive(Debug)]
+pub struct Steps {
+    next: u64,
+    /// The job had rows before this session: it must be told where to go on.
+    must_resume: bool,
+    /// The newest step given out in part or whole.
+    current: Option<Current>,
+    /// Makes declared commitments that no other process can give again.
+    nonce: [u8; 32],
+}
+
+#[derive(Debug)]
+struct Current {
+    commitment: Commitment,
+    given: Vec<CoordinateRange>,
+}
+
+impl Steps {
+    pub fn new(next: u64, nonce: [u8; 32]) -> Self {
+        Self { next, must_resume: next > 0, current: None, nonce }
+    }
+
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub fn nonce(&self) -> [u8; 32] {
+        self.nonce
+    }
+
+    /// From now on at `next`, with the declared commitments of whoever has this nonce.
+    pub fn go_on(&mut self, next: u64, nonce: [u8; 32]) {
+        *self = Self { next, must_resume: false, current: None, nonce };
+    }
+
+    /// The commitment for a part of a step. `given`: the caller's own, which makes every repetition safe, since the
+    /// ledger refuses another.
+    pub fn admit(&self, step: u64, range: CoordinateRange, given: Option<Commitment>) -> Result<Commitment> {
+        let refused = |text: String| Err(Refused::Here("step", text));
+        if self.must_resume {
+            let next = self.next;
+            return Err(Refused::Here(
+                "not_resumed",
+                format!(
+                    "the job has released rows up to step {next} before this session; call resume(cursor) with the \
+                     cursor of your training checkpoint, or restart() to begin again with fresh noise (which costs \
+                     privacy: see the report)"
+                ),
+            ));
+        }
+        if step > self.next {
+            return refused(format!("step is {step}; the next one is {}: steps can't be skipped", self.next));
+        }
+        let declared = self.declared(step);
+        if step == self.next {
+            return Ok(given.unwrap_or(declared));
+        }
+        let current = self.current.as_ref().filter(|_| step + 1 == self.next);
+        match (given, current) {
+            (Some(given), _) => Ok(given),
+            (None, Some(current)) if current.commitment == declared => {
+                match current.given.iter().find(|done| done.intersection(&range).is_some()) {
+                    None => Ok(declared),
+                    Some(done) => refused(format!(
+                        "coordinates {done} of step {step} were given out already: a step's noise is for one gradient; \
+                         the next step is {}",
+                        self.next
+                    )),
+                }
+            }
+            (None, _) => refused(format!(
+                "step {step} was given out already; the next one is {}. To ask for it again give the commitment that it \
+                 was bound to",
+                self.next
+            )),
+        }
+    }
+
+    /// The part has been given out.
+    pub fn given(&mut self, step: u64, range: CoordinateRange, commitment: Commitment) {
+        if step == self.next {
+            self.next += 1;
+            self.current = Some(Current { commitment, given: vec![range] });
+        } else if step + 1 == self.next
+            && let Some(current) = &mut self.current
+        {
+            current.given.push(range);
+        }
+    }
+
+    fn declared(&self, step: u64) -> Commitment {
+        let digest = Sha256::new()
+            .chain_update(b"rustle python session v1")
+            .chain_update(self.nonce)
+            .chain_update(step.to_le_bytes())
+            .finalize();
+        Commitment::declared(digest.into())
+    }
+}

@@ -1,0 +1,68 @@
+//! Waits that Ctrl-C ends.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::error::Result;
+
+/// How often a wait looks for signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Asked between pieces of long work. Error: Python wants to raise, such as KeyboardInterrupt.
+pub type Stop = fn() -> Result<()>;
+
+/// Runs Python's own signal handlers. Outside of the main thread it does nothing.
+pub fn signals() -> Result<()> {
+    Ok(Python::attach(|py| py.check_signals())?)
+}
+
+/// Waits for a future on this thread, from which the interpreter is detached.
+pub fn wait<T, E>(
+    runtime: &Runtime,
+    stop: Stop,
+    future: impl Future<Output = std::result::Result<T, E>>,
+) -> Result<T>
+where
+    crate::error::Refused: From<E>,
+{
+    runtime.block_on(async {
+        let mut future = pin!(future);
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                done = &mut future => return Ok(done?),
+                _ = look.tick() => stop()?,
+            }
+        }
+    })
+}
+
+/// Runs long work on a thread of its own, on which nothing of Python is called. `end` is called where Python wants to
+/// raise; the work is then waited for.
+pub fn work<T: Send>(stop: Stop, end: impl Fn(), work: impl FnOnce() -> T + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        scope.spawn(move || tell.send(work()));
+        let mut raised = None;
+        loop {
+            match told.recv_timeout(LOOK) {
+                Ok(done) => return raised.map_or(Ok(done), Err),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                    if raised.is_none()
+                        && let Err(error) = stop()
+                    {
+                        raised = Some(error);
+                        end();
+                    }
+                }
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(crate::error::Refused::Here("internal", "a thread panicked".into()));
+                }
+            }
+        }
+    })
+}

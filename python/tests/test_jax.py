@@ -1,0 +1,168 @@
+"""JAX: the contract of jax_privacy's privatizers, with a session's rows."""
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+
+import numpy as np
+import pytest
+from conftest import COUNT, killed_at, prepared
+
+jax = pytest.importorskip("jax")
+optax = pytest.importorskip("optax")
+
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import rustle
+import rustle.jax
+from rustle import errors
+
+STEPS = 12
+PARAMETERS = {"b": np.zeros(7, np.float32), "w": np.zeros((16, 24), np.float32)}
+
+
+@pytest.fixture
+def params():
+    return jax.tree.map(jnp.asarray, PARAMETERS)
+
+
+@pytest.fixture
+def plan(params):
+    found = rustle.plan(
+        iterations=STEPS, epsilon=8, delta=1e-5, min_sep=4, max_participations=3, mechanism="band-mf", size=4
+    )
+    return found.replace(parameters=[(name, list(shape)) for name, shape in rustle.jax.layout(params)])
+
+
+@pytest.fixture
+def rows(tmp_path, plan):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'noise', plan)}") as session:
+        found = np.empty((4, session.dimension), np.float32)
+        for step in range(4):
+            session.fetch_into(step, found[step])
+        return found
+
+
+@pytest.fixture
+def session(tmp_path, plan):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        yield session
+
+
+def flat(tree):
+    return np.concatenate([np.asarray(leaf, np.float32).reshape(-1) for leaf in jax.tree.leaves(tree)])
+
+
+def test_each_update_adds_the_next_row(session, rows, params):
+    privatizer = rustle.jax.privatizer(session)
+    state = privatizer.init(params)
+    sums = jax.tree.map(lambda leaf: leaf + 0.5, params)
+    for step in range(3):
+        noisy, state = privatizer.update(sums, state)
+        assert jax.tree.structure(noisy) == jax.tree.structure(params)
+        assert np.array_equal(flat(noisy), np.float32(0.5) + rows[step])
+        assert int(state) == session.next_step == step + 1
+    half = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), sums)
+    noisy, state = privatizer.update(half, state)
+    assert all(leaf.dtype == jnp.bfloat16 for leaf in jax.tree.leaves(noisy))
+
+
+def test_it_chains_as_the_privatizers_of_jax_privacy_do(session, rows, params):
+    privatizer = rustle.jax.privatizer(session, divide_by=2.0)
+    optimizer = optax.chain(privatizer, optax.sgd(1.0))
+    state = optimizer.init(params)
+    updates, state = optimizer.update(jax.tree.map(jnp.zeros_like, params), state, params)
+    assert np.array_equal(flat(optax.apply_updates(params, updates)), -rows[0] / 2)
+    noise_addition = pytest.importorskip("jax_privacy.noise_addition")
+    theirs = noise_addition.gaussian_privatizer(stddev=1.0, prng_key=0)
+    for other in (theirs, privatizer):
+        assert isinstance(other, optax.GradientTransformation)
+    noisy, _ = theirs.update(sum_of_clipped_grads=params, noise_state=theirs.init(params))
+    ours, _ = privatizer.update(sum_of_clipped_grads=params, noise_state=jnp.int32(1))
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), ours) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), noisy
+    )
+
+
+def test_within_jit_the_bits_are_the_same(session, rows, params):
+    privatizer = rustle.jax.privatizer(session)
+    step = jax.jit(lambda sums, state: privatizer.update(sums, state))
+    state = privatizer.init(params)
+    for at in range(3):
+        noisy, state = step(jax.tree.map(lambda leaf: leaf + 1.0, params), state)
+        assert np.array_equal(flat(noisy), np.float32(1) + rows[at]) and int(state) == at + 1
+
+
+@pytest.mark.parametrize("axes", [("x", None), (None, "x"), (None, None)])
+def test_shards_get_their_own_part(session, rows, axes):
+    devices = jax.devices()
+    if len(devices) < 4:
+        pytest.skip("jax was imported with one device")
+    mesh = Mesh(np.array(devices[:4]), ("x",))
+    shardings = {"b": NamedSharding(mesh, PartitionSpec()), "w": NamedSharding(mesh, PartitionSpec(*axes))}
+    sums = jax.device_put(PARAMETERS, shardings)
+    privatizer = rustle.jax.privatizer(session, commitment="exact")
+    state = privatizer.init(sums)
+    for step in range(2):
+        noisy, state = privatizer.update(sums, state)
+        assert np.array_equal(flat(noisy), rows[step])
+        assert all(leaf.sharding.is_equivalent_to(shardings[name], leaf.ndim) for name, leaf in noisy.items())
+    given = rustle.jax.noise(
+        session, 2, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), sums)
+    )
+    assert np.array_equal(flat(given), rows[2])
+
+
+def test_steps_and_sums_that_are_refused(session, params):
+    privatizer = rustle.jax.privatizer(session)
+    state = privatizer.init(params)
+    _, after = privatizer.update(params, state)
+    for bad in (state, after + 1):
+        with pytest.raises(errors.StepError):
+            privatizer.update(params, bad)
+    with pytest.raises(errors.InvalidArgument, match="not finite"):
+        privatizer.update(jax.tree.map(lambda leaf: leaf * jnp.nan, params), after)
+    with pytest.raises(errors.LayoutMismatch):
+        privatizer.init({"w": params["w"]})
+    with pytest.raises(errors.SessionBusy):
+        rustle.jax.privatizer(session)
+    assert session.next_step == 1
+
+
+TRAINS = """
+import os, pickle, sys
+import jax, jax.numpy as jnp, numpy as np, optax, rustle, rustle.jax
+folder, saved = sys.argv[1:3]
+params = {"b": jnp.zeros(7), "w": jnp.ones((16, 24)) / 8}
+data = jax.random.normal(jax.random.key(0), (32, 16))
+session = rustle.connect(f"inproc://{folder}")
+privatizer, optimizer = rustle.jax.privatizer(session, commitment="exact"), optax.adam(0.05)
+loss = lambda p: jnp.mean(jnp.tanh(data @ p["w"])[:, :7] * p["b"]) + jnp.sum(p["w"] ** 2)
+gradient = jax.jit(jax.grad(loss))
+state, noise = optimizer.init(params), privatizer.init(params)
+if os.path.exists(saved):
+    params, state, noise, cursor = pickle.load(open(saved, "rb"))
+    session.resume(cursor, replay=True)
+while session.next_step < session.iterations:
+    noisy, noise = privatizer.update(gradient(params), noise)
+    updates, state = optimizer.update(noisy, state)
+    params = optax.apply_updates(params, updates)
+    if session.next_step % 3 == 0:
+        with open(saved + ".new", "wb") as file:
+            pickle.dump((*jax.tree.map(np.asarray, (params, state, noise)), session.cursor()), file)
+        os.replace(saved + ".new", saved)
+    print(session.next_step, session.branch, flush=True)
+print(rustle.Commitment.exact(*map(np.asarray, jax.tree.leaves(params))).data.hex(), flush=True)
+"""
+
+
+def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
+    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.pkl"], STEPS + 1)[-1]
+    assert len(whole) == 66
+    random = np.random.default_rng(9)
+    for trial in range(max(1, COUNT // 2)):
+        folder, saved = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.pkl"
+        killed_at(TRAINS, [folder, saved], int(random.integers(4, STEPS)))
+        lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
+        assert lines[-1] == whole and all(line.split()[1] == "0" for line in lines[:-1]), (trial, lines)

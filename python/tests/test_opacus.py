@@ -1,0 +1,212 @@
+"""Opacus: the engine's noise is the plan's, once a logical batch."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import COUNT, killed_at, prepared
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("opacus")
+
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+import rustle
+import rustle.opacus
+from rustle import errors, schemes
+
+RECORDS, PER_EPOCH, STEPS = 60, 4, 12
+SEED = bytes(32)
+
+
+def setting():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    data = torch.utils.data.TensorDataset(torch.randn(RECORDS, 5), torch.randint(0, 2, (RECORDS,)))
+    return net, torch.optim.SGD(net.parameters(), lr=1.0), torch.utils.data.DataLoader(data, batch_size=15)
+
+
+def batches(scheme=None):
+    return rustle.Batches(scheme or schemes.fixed_order(PER_EPOCH), RECORDS, STEPS, SEED)
+
+
+@pytest.fixture
+def plan():
+    found = rustle.plan(
+        iterations=STEPS, epsilon=6, delta=1e-5, min_sep=4, max_participations=3, mechanism="band-mf", size=4
+    )
+    return found.replace(dimension=sum(p.numel() for p in setting()[0].parameters()), clip_norm=0.7)
+
+
+def private(folder, **arguments):
+    net, optimizer, loader = setting()
+    engine = rustle.opacus.PrivacyEngine()
+    made = engine.make_private(
+        module=net,
+        optimizer=optimizer,
+        data_loader=loader,
+        plan=folder / "plan.toml",
+        **{"batches": batches(), **arguments},
+    )
+    return engine, *made
+
+
+def step(net, optimizer, data, labels):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(data), labels).backward()
+    optimizer.step()
+
+
+def weights(net):
+    return torch.cat([p.detach().reshape(-1) for p in net.parameters()])
+
+
+def test_the_gradient_is_the_clipped_sum_plus_the_row(tmp_path, plan):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'noise', plan)}") as session:
+        rows = np.empty((2, session.dimension), np.float32)
+        for at in range(2):
+            session.fetch_into(at, rows[at])
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan))
+    for at, (data, labels) in zip(range(2), loader):
+        step(net, optimizer, data, labels)
+        sums = torch.cat([p.summed_grad.reshape(-1) for p in net.parameters()])
+        grads = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
+        assert torch.equal(grads, (sums + torch.from_numpy(rows[at])) / 15)
+        assert sums.norm() <= 0.7 * 15
+    assert len(engine.accountant) == engine.session.next_step == 2
+    engine.session.close()
+
+
+def test_a_logical_batch_is_one_step(tmp_path, plan):
+    ends = []
+    for name, most in [("small", 4), ("whole", 100)]:
+        engine, net, optimizer, loader = private(prepared(tmp_path / name, plan))
+        with BatchMemoryManager(
+            data_loader=loader, max_physical_batch_size=most, optimizer=optimizer
+        ) as physical:
+            count = 0
+            for data, labels in physical:
+                step(net, optimizer, data, labels)
+                count += 1
+        assert count == (4 * STEPS if most == 4 else STEPS) and engine.session.next_step == STEPS
+        ends.append(weights(net))
+        engine.session.close()
+    assert torch.allclose(ends[0], ends[1], atol=1e-5)
+
+
+def test_epsilon_is_the_plans(tmp_path, plan):
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan))
+    assert engine.get_epsilon(1e-5) == 0.0
+    found = []
+    for data, labels in loader:
+        step(net, optimizer, data, labels)
+        found.append(engine.get_epsilon(1e-5))
+    assert found == sorted(found) and found[-1] == pytest.approx(6, rel=1e-6)
+    assert engine.accountant.planned_epsilon(1e-5) == pytest.approx(6, rel=1e-6)
+    engine.session.close()
+
+
+def test_poisson_batches_have_their_own_account(tmp_path):
+    plan = rustle.plan(
+        iterations=STEPS, epsilon=20, delta=1e-5, min_sep=1, max_participations=STEPS, mechanism="identity"
+    )
+    plan = plan.replace(dimension=sum(p.numel() for p in setting()[0].parameters()))
+    drawn = batches(schemes.poisson(0.02))
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan), batches=drawn)
+    sizes = []
+    for data, labels in loader:
+        sizes.append(len(data))
+        step(net, optimizer, data, labels)
+    assert sizes == [len(ids) for ids in drawn] and 0 in sizes
+    assert optimizer.expected_batch_size == pytest.approx(0.02 * RECORDS)
+    assert engine.get_epsilon(1e-5) < 0.5 * plan.privacy(1e-5)["epsilon"]
+    engine.session.close()
+
+
+def test_checkpoints_of_the_engine_resume_the_noise(tmp_path, plan):
+    folder = prepared(tmp_path / "run", plan)
+    engine, net, optimizer, loader = private(folder)
+    steps = iter(loader)
+    for _ in range(5):
+        step(net, optimizer, *next(steps))
+    engine.save_checkpoint(path=tmp_path / "saved.pt", module=net, optimizer=optimizer)
+    before = engine.get_epsilon(1e-5)
+    step(net, optimizer, *next(steps))
+    engine.session.close()
+    engine, net, optimizer, loader = private(folder)
+    engine.load_checkpoint(path=tmp_path / "saved.pt", module=net, optimizer=optimizer)
+    assert (engine.session.next_step, engine.session.branch, len(engine.accountant)) == (5, 1, 5)
+    report = json.loads(engine.session.report(format="json", delta=1e-5))
+    assert report["guarantees"][0]["epsilon"] > 6 and engine.get_epsilon(1e-5) > before
+    engine.session.close()
+
+
+@pytest.mark.parametrize(
+    "arguments, kind",
+    [
+        (dict(noise_multiplier=1.0), errors.InvalidArgument),
+        (dict(max_grad_norm=1.0), errors.InvalidArgument),
+        (dict(poisson_sampling=True), errors.InvalidArgument),
+        (dict(clipping="per_layer"), errors.InvalidArgument),
+        (dict(batches=batches(schemes.fixed_order(3))), errors.InvalidArgument),
+        (dict(batches=batches(schemes.poisson(0.1))), errors.InvalidArgument),
+        (
+            dict(batches=rustle.Batches(schemes.fixed_order(4), RECORDS, STEPS - 1, SEED)),
+            errors.InvalidArgument,
+        ),
+    ],
+)
+def test_what_would_break_the_account_is_refused(tmp_path, plan, arguments, kind):
+    with pytest.raises(kind):
+        private(prepared(tmp_path / "run", plan), **arguments)
+
+
+def test_a_loader_that_shuffles_is_refused(tmp_path, plan):
+    net, optimizer, loader = setting()
+    shuffled = torch.utils.data.DataLoader(loader.dataset, batch_size=15, shuffle=True)
+    engine = rustle.opacus.PrivacyEngine()
+    plan_file = prepared(tmp_path / "run", plan) / "plan.toml"
+    with pytest.raises(errors.InvalidArgument, match="shuffles"):
+        engine.make_private(module=net, optimizer=optimizer, data_loader=shuffled, plan=plan_file)
+
+
+TRAINS = """
+import os, sys, torch, rustle, rustle.opacus
+from rustle import schemes
+folder, saved = sys.argv[1:3]
+torch.manual_seed(0)
+torch.use_deterministic_algorithms(True)
+net = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+data = torch.utils.data.TensorDataset(torch.randn(60, 5), torch.randint(0, 2, (60,)))
+loader = torch.utils.data.DataLoader(data, batch_size=15)
+batches = rustle.Batches(schemes.fixed_order(4), 60, 12, bytes(32))
+engine = rustle.opacus.PrivacyEngine()
+net, optimizer, loader = engine.make_private(
+    module=net, optimizer=torch.optim.Adam(net.parameters(), lr=0.1), data_loader=loader,
+    plan=folder + "/plan.toml", batches=batches, commitment="exact",
+)
+if os.path.exists(saved):
+    engine.load_checkpoint(path=saved, module=net, optimizer=optimizer)
+session = engine.session
+loader.batch_sampler.start = session.next_step
+for images, labels in loader:
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(images), labels).backward()
+    optimizer.step()
+    if session.next_step % 3 == 0:
+        engine.save_checkpoint(path=saved + ".new", module=net, optimizer=optimizer)
+        os.replace(saved + ".new", saved)
+    print(session.next_step, session.branch, flush=True)
+print(rustle.Commitment.exact(*[p.detach().numpy() for p in net.parameters()]).data.hex(), flush=True)
+"""
+
+
+def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
+    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.pt"], STEPS + 1)[-1]
+    assert len(whole) == 66
+    random = np.random.default_rng(5)
+    for trial in range(max(1, COUNT // 2)):
+        folder, saved = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.pt"
+        killed_at(TRAINS, [folder, saved], int(random.integers(4, STEPS)))
+        lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
+        assert lines[-1] == whole and all(line.split()[1] == "0" for line in lines[:-1]), (trial, lines)

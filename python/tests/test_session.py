@@ -1,0 +1,436 @@
+"""A session's promises: the same bits, one step after the other, whole or not at all."""
+
+import array
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from conftest import COUNT, DIMENSION, STEPS, killed_at, prepared, rows
+
+import rustle
+from rustle import Commitment, errors
+
+
+def test_rows_are_those_of_a_cluster_by_every_scheme(session, folder, cluster):
+    expected = rows(session, 4)
+    assert expected.std() > 0 and len(np.unique(expected)) > 0.9 * expected.size
+    with rustle.connect(cluster.url("unix")) as remote:
+        assert np.array_equal(rows(remote, 4), expected)
+        place = remote.cursor()
+        with rustle.connect(cluster.url("shm")) as lent:
+            lent.resume(place)
+            ours, theirs = np.empty(DIMENSION, np.float32), np.empty(DIMENSION, np.float32)
+            session.fetch_into(4, ours)
+            lent.fetch_into(4, theirs)
+            assert np.array_equal(ours, theirs)
+            ours[:], theirs[:] = 1, 1
+            session.privatize_(ours, 5, divide_by=3)
+            lent.privatize_(theirs, 5, divide_by=3)
+            assert np.array_equal(ours, theirs) and ours.std() > 0
+
+
+@pytest.mark.parametrize("first", [(0, DIMENSION), (600, 1100), (700, 701)])
+def test_a_range_is_a_part_of_the_row(session, tmp_path, plan, first):
+    whole = rows(session, 3)
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as other:
+        part = np.empty(first[1] - first[0], np.float32)
+        assert np.array_equal(other.fetch_into(0, part, first), whole[0, first[0] : first[1]])
+        for step in (1, 2):
+            for start, end in [(700, 701), (0, 700), (1000, DIMENSION), (701, 1000)]:
+                part = np.empty(end - start, np.float32)
+                other.fetch_into(step, part, (start, end))
+                assert np.array_equal(part, whole[step, start:end])
+
+
+def test_privatize_adds_what_fetch_gives(session, tmp_path, plan):
+    noise = rows(session, 2)
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as other:
+        sums = np.linspace(-1, 1, DIMENSION, dtype=np.float32)
+        got = other.privatize_(sums.copy(), 0)
+        assert np.array_equal(got, sums + noise[0])
+        got = other.privatize_(sums.copy(), 1, divide_by=4.0)
+        assert np.array_equal(got, sums + noise[1] / np.float32(4))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda values: values,
+        lambda values: values.reshape(30, 100),
+        lambda values: memoryview(values),
+        lambda values: array.array("f", values),
+    ],
+)
+def test_buffers_are_written_to_in_place(session, make):
+    buffer = make(np.zeros(DIMENSION, np.float32))
+    assert session.fetch_into(0, buffer) is buffer
+    assert np.asarray(buffer).std() > 0
+
+
+class Lent:
+    """DLPack and nothing else."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **how):
+        return self.values.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+def test_dlpack_is_written_to_in_place(session):
+    values = np.zeros(DIMENSION, np.float32)
+    session.fetch_into(0, Lent(values))
+    assert values.std() > 0
+
+
+def read_only():
+    values = np.zeros(DIMENSION, np.float32)
+    values.flags.writeable = False
+    return values
+
+
+@pytest.mark.parametrize(
+    "buffer, word",
+    [
+        (np.zeros(DIMENSION, np.float16), "float16"),
+        (np.zeros(DIMENSION, np.float64), "float64"),
+        (np.zeros(DIMENSION, ">f4"), "float32"),
+        (np.zeros((DIMENSION, 2), np.float32)[:, 0], "not contiguous"),
+        (np.zeros((DIMENSION // 2, 2), np.float32).T, "not contiguous"),
+        (read_only(), "read-only"),
+        (np.zeros(DIMENSION - 1, np.float32), "3000"),
+        ([0.0] * DIMENSION, "list"),
+    ],
+)
+def test_buffers_that_are_refused(session, buffer, word):
+    with pytest.raises(errors.BufferRefused, match=word):
+        session.fetch_into(0, buffer)
+    assert session.next_step == 0
+
+
+def test_steps_come_one_after_the_other(session):
+    out = np.empty(DIMENSION, np.float32)
+    with pytest.raises(errors.StepError, match="can't be skipped"):
+        session.fetch_into(1, out)
+    session.fetch_into(0, out[:100], (0, 100))
+    session.fetch_into(0, out[100:], (100, DIMENSION))
+    with pytest.raises(errors.StepError, match="given out already"):
+        session.fetch_into(0, out[:50], (50, 100))
+    with pytest.raises(errors.StepError, match="given out already"):
+        session.privatize_(out, 0)
+    session.fetch_into(1, out)
+    with pytest.raises(errors.StepError):
+        session.fetch_into(0, out)
+    with pytest.raises(errors.StepError):
+        session.fetch_into(-1, out)
+    for step in range(2, STEPS):
+        session.fetch_into(step, out)
+    with pytest.raises(errors.StepError, match="12"):
+        session.fetch_into(STEPS, out)
+
+
+def test_a_refused_step_leaves_the_buffer_alone(session):
+    session.privatize_(np.zeros(DIMENSION, np.float32), 0)
+    before = np.arange(DIMENSION, dtype=np.float32)
+    after = before.copy()
+    for step in (0, 5):
+        with pytest.raises(errors.StepError):
+            session.privatize_(after, step)
+    assert np.array_equal(before, after)
+
+
+def test_an_exact_commitment_gives_the_same_noise_to_the_same_sum_alone(session):
+    sums = np.ones(DIMENSION, np.float32)
+    first = session.privatize_(sums.copy(), 0, commitment="exact")
+    again = session.privatize_(sums.copy(), 0, commitment="exact")
+    assert np.array_equal(first, again)
+    other = sums.copy()
+    other[7] = np.nextafter(np.float32(1), np.float32(2))
+    kept = other.copy()
+    with pytest.raises(errors.CommitmentRefused) as refused:
+        session.privatize_(other, 0, commitment="exact")
+    assert np.array_equal(other, kept)
+    assert (
+        refused.value.fields["row"] == 0
+        and not refused.value.retry_safe
+        and refused.value.kind == "already_bound"
+    )
+
+
+def test_named_commitments(session):
+    out, again = np.empty(DIMENSION, np.float32), np.empty(DIMENSION, np.float32)
+    batch = Commitment.declared("batch 0")
+    session.fetch_into(0, out, commitment=batch)
+    session.fetch_into(1, again)
+    session.fetch_into(0, again, commitment=batch)
+    assert np.array_equal(out, again)
+    with pytest.raises(errors.CommitmentRefused):
+        session.fetch_into(0, again, commitment=Commitment.declared("batch 1"))
+    with pytest.raises(errors.InvalidArgument):
+        Commitment(b"short")
+
+
+def test_a_job_that_has_run_must_be_resumed(folder):
+    out = np.empty(DIMENSION, np.float32)
+    with rustle.connect(f"inproc://{folder}") as session:
+        expected = rows(session, 3)
+        cursor = session.cursor(2)
+        assert len(cursor) < 256 and session.cursor(2) == cursor
+    with rustle.connect(f"inproc://{folder}") as session:
+        with pytest.raises(errors.NotResumed, match="resume"):
+            session.fetch_into(3, out)
+        assert session.resume(cursor)
+        assert session.next_step == 2 and session.branch == 1
+        session.fetch_into(2, out)
+        assert not np.array_equal(out, expected[2])
+        session.restart()
+        assert session.next_step == 0 and session.branch == 2
+
+
+def test_exact_rows_may_come_again(folder):
+    sums = np.ones(DIMENSION, np.float32)
+    with rustle.connect(f"inproc://{folder}") as session:
+        first = [session.privatize_(sums * step, step, commitment="exact") for step in range(4)]
+        cursor = session.cursor(1)
+    with rustle.connect(f"inproc://{folder}") as session:
+        assert not session.resume(cursor, replay=True)
+        assert session.branch == 0
+        again = [session.privatize_(sums * step, step, commitment="exact") for step in range(1, 4)]
+        assert all(np.array_equal(a, b) for a, b in zip(first[1:], again))
+
+
+def test_cursors_that_are_refused(session, tmp_path, plan):
+    session.fetch_into(0, np.empty(DIMENSION, np.float32))
+    cursor = session.cursor()
+    damaged = bytes([cursor[0]]) + bytes([cursor[1] ^ 1]) + cursor[2:]
+    for bad in (b"", damaged, cursor[:-1]):
+        with pytest.raises(errors.InvalidArgument):
+            session.resume(bad)
+    with pytest.raises(errors.InvalidArgument):
+        session.cursor(2)
+    wider = prepared(tmp_path / "wider", plan.replace(dimension=DIMENSION + 1))
+    with rustle.connect(f"inproc://{wider}") as other, pytest.raises(errors.CursorMismatch):
+        other.resume(cursor)
+    louder = prepared(tmp_path / "louder", plan.replace(noise_multiplier=9.0))
+    with rustle.connect(f"inproc://{louder}") as other, pytest.raises(errors.CursorMismatch):
+        other.resume(cursor)
+    # Its folder knows less than the cursor has seen.
+    empty = prepared(tmp_path / "empty", plan)
+    with rustle.connect(f"inproc://{empty}") as other, pytest.raises(errors.LedgerBehind):
+        other.resume(cursor)
+
+
+def test_a_folder_is_one_process_and_one_plan(session, folder, plan):
+    with pytest.raises(errors.Locked):
+        rustle.connect(f"inproc://{folder}")
+    session.close()
+    plan.replace(noise_multiplier=9.0).save(folder / "plan.toml")
+    with pytest.raises(errors.AlreadyExists, match="plan digest"):
+        rustle.connect(f"inproc://{folder}")
+
+
+def test_after_close(session):
+    session.close()
+    session.close()
+    assert session.closed
+    for call in (
+        session.cursor,
+        lambda: session.fetch_into(0, np.empty(DIMENSION, np.float32)),
+        lambda: session.plan,
+    ):
+        with pytest.raises(errors.SessionClosed):
+            call()
+
+
+def child(session, pipe):
+    try:
+        session.fetch_into(0, np.empty(DIMENSION, np.float32))
+    except errors.Forked as error:
+        pipe.send(error.kind)
+    else:
+        pipe.send("gave noise")
+
+
+def test_after_a_fork(session):
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=child, args=(session, theirs))
+    process.start()
+    assert ours.poll(60) and ours.recv() == "forked"
+    process.join(60)
+    assert process.exitcode == 0
+    session.fetch_into(0, np.empty(DIMENSION, np.float32))
+    with pytest.raises(errors.InvalidArgument, match="pickled"):
+        pickle.dumps(session)
+
+
+def test_threads_never_share_a_step(session):
+    given, refused = [], []
+
+    def trainer():
+        for _ in range(STEPS):
+            try:
+                step = session.next_step
+                session.privatize_(np.zeros(DIMENSION, np.float32), step)
+                given.append(step)
+            except (errors.SessionBusy, errors.StepError) as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=trainer) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(given) == len(set(given)) and len(given) + len(refused) == 4 * STEPS
+
+
+WAITS = """
+import signal, sys, numpy as np, rustle
+# Whoever runs the tests in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+session = rustle.connect(sys.argv[1])
+try:
+    print("ready", flush=True)
+    session.fetch_into(0, np.empty(session.dimension, np.float32))
+except KeyboardInterrupt:
+    print("interrupted", session.next_step, flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_wait(cluster):
+    stopped = worker_processes(cluster)
+    [os.kill(worker, signal.SIGSTOP) for worker in stopped]
+    try:
+        url = cluster.url().replace("timeout=60", "timeout=600")
+        process = subprocess.Popen([sys.executable, "-c", WAITS, url], stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        # Most likely it is in the wait by then; if not, the signal ends it a little earlier.
+        threading.Event().wait(1.0)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0] == "interrupted 0\n"
+    finally:
+        [os.kill(worker, signal.SIGCONT) for worker in stopped]
+
+
+def worker_processes(cluster):
+    children = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(cluster.process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.split(None, 1) for line in children.stdout.splitlines()]
+    found = [int(pid) for pid, words in lines if "worker" in words]
+    assert found
+    return found
+
+
+def test_a_cluster_that_is_away(tmp_path):
+    with pytest.raises(errors.Unavailable) as refused:
+        rustle.connect(f"unix://{tmp_path}/none.sock?timeout=1")
+    assert refused.value.retry_safe
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "inproc",
+        "inproc://",
+        "http://x",
+        "grpc:///x",
+        "inproc://x?wrong=1",
+        "inproc://x?threads=many",
+        "grpcs://x:1",
+        "unix://relative",
+        "grpc://10.0.0.1:7300",
+        "inproc://x?job=a/b",
+    ],
+)
+def test_urls_that_are_refused(url):
+    with pytest.raises(errors.InvalidArgument):
+        rustle.connect(url)
+
+
+def test_a_key_that_others_may_read(folder):
+    (folder / "job.key").chmod(0o644)
+    with pytest.raises(errors.AccessDenied, match="mode"):
+        rustle.connect(f"inproc://{folder}")
+
+
+def test_a_key_is_drawn_once(tmp_path, plan):
+    (tmp_path / "a").mkdir()
+    plan.save(tmp_path / "a" / "plan.toml")
+    with rustle.connect(f"inproc://{tmp_path}/a") as session:
+        rows(session, 1)
+    key = tmp_path / "a" / "job.key"
+    assert len(key.read_bytes()) == 32 and key.stat().st_mode & 0o777 == 0o400
+    rustle.connect(f"inproc://{tmp_path}/a").close()
+
+
+def test_rows_ahead_change_no_bit(folder, tmp_path, plan):
+    found = []
+    for number, ahead in enumerate((0, 1, 30)):
+        with rustle.connect(f"inproc://{prepared(tmp_path / str(number), plan)}?threads=1") as session:
+            session.prefetch(ahead)
+            found.append(rows(session, STEPS))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+def test_the_report_says_what_was_released(session, tmp_path):
+    rows(session, 5)
+    text = session.report(tmp_path / "report.json", delta=1e-5)
+    import json
+
+    report = json.loads(text)
+    assert report["of"] == "job" and report["released"]["rows"] == 5
+    before = report["guarantees"][0]["epsilon"]
+    assert abs(before - 4) < 1e-3
+    session.restart()
+    rows(session, 2)
+    after = json.loads(session.report(format="json", delta=1e-5))
+    assert after["released"]["rows"] == 7 and after["guarantees"][0]["epsilon"] > before
+    assert "ε" in session.report(delta=1e-5)
+
+
+TRAINS = """
+import sys, numpy as np, rustle
+folder, cursors = sys.argv[1:3]
+session = rustle.connect(f"inproc://{folder}")
+model = np.zeros(session.dimension, np.float32)
+try:
+    state = np.load(cursors)
+    session.resume(state["cursor"].tobytes(), replay=True)
+    model = state["model"]
+except FileNotFoundError:
+    pass
+for step in range(session.next_step, session.iterations):
+    gradient = np.cos(model) + np.float32(step)
+    model = model - np.float32(0.1) * session.privatize_(gradient, step, commitment="exact")
+    if step % 3 == 2:
+        with open(cursors, "wb") as file:
+            np.savez(file, model=model, cursor=np.frombuffer(session.cursor(), np.uint8))
+    print(step, session.branch, flush=True)
+print(rustle.Commitment.exact(model).data.hex(), flush=True)
+"""
+
+
+def test_a_job_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
+    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.npz"], STEPS + 1)[-1]
+    random = np.random.default_rng(8)
+    for trial in range(COUNT):
+        folder, cursors = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.npz"
+        killed_at(TRAINS, [folder, cursors], int(random.integers(1, STEPS)))
+        if cursors.exists() or not (folder / "ledger.redb").exists():
+            lines = killed_at(TRAINS, [folder, cursors], STEPS + 1)
+            assert lines[-1] == whole, (trial, lines)
+            assert all(line.split()[1] == "0" for line in lines[:-1])
+        else:
+            with rustle.connect(f"inproc://{folder}") as session, pytest.raises(errors.NotResumed):
+                session.fetch_into(session.next_step, np.empty(DIMENSION, np.float32))

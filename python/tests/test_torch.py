@@ -1,0 +1,251 @@
+"""PyTorch: noise once a step, at the right coordinates, at the right scale."""
+
+import copy
+
+import numpy as np
+import pytest
+from conftest import COUNT, killed_at, prepared
+
+torch = pytest.importorskip("torch")
+
+import rustle
+import rustle.torch
+from rustle import errors, schemes
+
+STEPS = 12
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Tanh(), torch.nn.Linear(30, 3))
+
+
+@pytest.fixture
+def plan():
+    found = rustle.plan(
+        iterations=STEPS, epsilon=8, delta=1e-5, min_sep=4, max_participations=3, mechanism="band-mf", size=4
+    )
+    return found.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(model())])
+
+
+def noise(tmp_path, plan, steps, name="noise"):
+    """The rows that a session of its own gives, flat."""
+    with rustle.connect(f"inproc://{prepared(tmp_path / name, plan)}") as session:
+        rows = np.empty((steps, session.dimension), np.float32)
+        for step in range(steps):
+            session.fetch_into(step, rows[step])
+        return torch.from_numpy(rows)
+
+
+def flat(tensors):
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+
+
+def gradients(net, step):
+    for parameter in net.parameters():
+        parameter.grad = torch.full_like(parameter, 0.1 * (step + 1))
+
+
+def test_each_step_adds_its_row(tmp_path, plan):
+    rows = noise(tmp_path, plan, 3)
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net, divide_by=5.0)
+        for step in range(3):
+            before = flat(net.parameters())
+            gradients(net, step)
+            optimizer.step()
+            sums = flat(p.grad for p in net.parameters())
+            assert torch.equal(sums, torch.full_like(sums, 0.1 * (step + 1)) + rows[step] / 5)
+            assert torch.equal(flat(net.parameters()), before - sums)
+
+
+def test_a_parameter_without_gradient_has_noise(tmp_path, plan):
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net)
+        optimizer.step()
+        assert torch.equal(flat(p.grad for p in net.parameters()), noise(tmp_path, plan, 1)[0])
+
+
+def test_names_place_noise_whatever_wraps_the_model(tmp_path, plan):
+    rows = noise(tmp_path, plan, 1)
+    net = model()
+    wrapped = torch.nn.Module()
+    wrapped.module = net
+    named = dict(wrapped.named_parameters())
+    turned = [(name, named[name]) for name in reversed(named)]
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, turned)
+        gradients(net, -1)
+        optimizer.step()
+        assert torch.equal(flat(p.grad for p in net.parameters()), rows[0])
+
+
+def test_half_precision_sums_are_rounded_once(tmp_path, plan):
+    rows = noise(tmp_path, plan, 1)
+    net = model().to(torch.bfloat16)
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net)
+        gradients(net, 0)
+        sums = flat(p.grad for p in net.parameters())
+        optimizer.step()
+        assert torch.equal(
+            flat(p.grad for p in net.parameters()), (sums.float() + rows[0]).to(torch.bfloat16)
+        )
+
+
+def test_scaled_gradients(tmp_path, plan):
+    rows = noise(tmp_path, plan, 1)
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        scaler.scale(sum(p.sum() for p in net.parameters())).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(flat(p.grad for p in net.parameters()), 1 + rows[0])
+        # Gradients that overflowed are no step, and take no row.
+        for parameter in net.parameters():
+            parameter.grad = torch.full_like(parameter, float("inf"))
+        scaler.step(optimizer)
+        assert session.next_step == 1
+
+
+def test_a_step_that_fails_changes_nothing(tmp_path, plan):
+    net = model()
+    session = rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}")
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    attachment = rustle.torch.attach(optimizer, session, net)
+    gradients(net, 0)
+    before, grads = flat(net.parameters()), flat(p.grad for p in net.parameters())
+
+    def refused(kind, **arguments):
+        with pytest.raises(kind):
+            optimizer.step(**arguments)
+        assert torch.equal(flat(net.parameters()), before)
+        assert torch.equal(flat(p.grad for p in net.parameters()), grads)
+
+    refused(errors.InvalidArgument, closure=lambda: 0.0)
+    next(net.parameters()).grad[0, 0] = float("nan")
+    with pytest.raises(errors.InvalidArgument, match="not finite"):
+        optimizer.step()
+    next(net.parameters()).grad[0, 0] = grads[0]
+    assert session.next_step == 0
+    session.fetch_into(0, np.empty(session.dimension, np.float32))
+    session.fetch_into(1, np.empty(session.dimension, np.float32))
+    refused(errors.StepError)
+    session.close()
+    refused(errors.SessionClosed)
+    attachment.detach()
+    optimizer.step()
+
+
+def test_one_trainer_a_session_and_one_layout(tmp_path, plan):
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        other = torch.nn.Linear(20, 30)
+        with pytest.raises(errors.LayoutMismatch, match="plan"):
+            rustle.torch.attach(torch.optim.SGD(other.parameters()), session, other)
+        with pytest.raises(errors.LayoutMismatch):
+            rustle.torch.attach(torch.optim.SGD(other.parameters()), session, net)
+        first = rustle.torch.attach(optimizer, session, net)
+        with pytest.raises(errors.SessionBusy):
+            rustle.torch.attach(optimizer, session, net)
+        first.detach()
+        rustle.torch.attach(optimizer, session, net)
+
+
+def test_the_state_carries_the_cursor_and_saving_changes_nothing(tmp_path, plan):
+    folder = prepared(tmp_path / "run", plan)
+    net = model()
+    with rustle.connect(f"inproc://{folder}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        rustle.torch.attach(optimizer, session, net)
+        for step in range(2):
+            gradients(net, step)
+            optimizer.step()
+        state = optimizer.state_dict()
+        assert optimizer.state_dict()["rustle"] == state["rustle"] and session.next_step == 2
+        saved = (copy.deepcopy(net.state_dict()), copy.deepcopy(state))
+        torch.save(state, tmp_path / "state.pt")
+        torch.load(tmp_path / "state.pt", weights_only=True)
+        gradients(net, 2)
+        optimizer.step()
+    with rustle.connect(f"inproc://{folder}") as session:
+        again = model()
+        again.load_state_dict(saved[0])
+        optimizer = torch.optim.SGD(again.parameters(), lr=0.1, momentum=0.9)
+        attachment = rustle.torch.attach(optimizer, session, again)
+        gradients(again, 2)
+        with pytest.raises(errors.NotResumed):
+            optimizer.step()
+        with pytest.raises(errors.NotResumed):
+            optimizer.load_state_dict(torch.optim.SGD(model().parameters(), lr=0.1).state_dict())
+        with pytest.raises(errors.LayoutMismatch):
+            attachment.load_state_dict({**saved[1]["rustle"], "layout": "00"})
+        optimizer.load_state_dict(saved[1])
+        assert (session.next_step, session.branch) == (2, 1)
+        gradients(again, 2)
+        optimizer.step()
+        with attachment.paused():
+            optimizer.step()
+        assert session.next_step == 3
+    # Row 2 is fresh noise on the new branch.
+    assert not torch.equal(flat(net.parameters()), flat(again.parameters()))
+
+
+def test_batches_in_a_loader():
+    data = torch.utils.data.TensorDataset(torch.arange(40))
+    batches = rustle.Batches(schemes.fixed_order(4), 40, 8, bytes(32))
+    sampler = rustle.torch.BatchSampler(batches)
+    loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
+    assert len(loader) == 8
+    assert [batch.tolist() for (batch,) in loader] == [ids.tolist() for ids in batches]
+    sampler.start = 6
+    assert [batch.tolist() for (batch,) in loader] == [batches[6].tolist(), batches[7].tolist()]
+
+
+TRAINS = """
+import os, sys
+import torch, rustle, rustle.torch
+torch.manual_seed(0)
+torch.use_deterministic_algorithms(True)
+folder, saved = sys.argv[1:3]
+net = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Tanh(), torch.nn.Linear(30, 3))
+data, labels = torch.randn(64, 20), torch.randint(0, 3, (64,))
+session = rustle.connect(f"inproc://{folder}")
+optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+rustle.torch.attach(optimizer, session, net, divide_by=64.0, commitment="exact")
+if os.path.exists(saved):
+    state = torch.load(saved, weights_only=True)
+    net.load_state_dict(state["net"])
+    optimizer.load_state_dict(state["optimizer"])
+for step in range(session.next_step, session.iterations):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(data), labels).backward()
+    optimizer.step()
+    if step % 3 == 2:
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, saved + ".new")
+        os.replace(saved + ".new", saved)
+    print(step, session.branch, flush=True)
+print(rustle.Commitment.exact(*[p.detach().numpy() for p in net.parameters()]).data.hex(), flush=True)
+"""
+
+
+def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
+    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.pt"], STEPS + 1)[-1]
+    assert len(whole) == 66
+    random = np.random.default_rng(3)
+    for trial in range(COUNT):
+        folder, saved = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.pt"
+        killed_at(TRAINS, [folder, saved], int(random.integers(4, STEPS)))
+        assert saved.exists()
+        lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
+        assert lines[-1] == whole, (trial, lines)
