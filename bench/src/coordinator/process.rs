@@ -25,6 +25,7 @@ impl Pinned {
         let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
         let core = cores.next().context("no core may be used")?;
         let others: Vec<usize> = cores.collect();
+        let is_alone = !others.is_empty();
         let data = folder.join("coordinator");
         let milliseconds = heartbeat.as_millis().max(10);
         let flags = [
@@ -41,8 +42,8 @@ impl Pinned {
         // A child begins with the cores of the thread that starts it.
         stay_on(&[core])?;
         let process = Process::start(&options, "coordinator", flags, None);
-        stay_on(if others.is_empty() { &[core] } else { &others })?;
-        Ok(Self { process: process?, ledger: data.join("ledger.redb"), core, is_alone: !others.is_empty() })
+        stay_on(if is_alone { &others } else { std::slice::from_ref(&core) })?;
+        Ok(Self { process: process?, ledger: data.join("ledger.redb"), core, is_alone })
     }
 
     pub fn url(&self) -> &str {
