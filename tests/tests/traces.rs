@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use proto::{Commitment, JobId};
-use tests::{KEY, TestCluster, flags, job, program, small_plan, start_with};
+use tests::{KEY, TestCluster, flags, job, plans, program, start_with};
 use tokio::runtime::Runtime;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
@@ -105,7 +105,7 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
     let url = format!("http://{address}");
     let cluster = traced(url.clone());
     let job = job("traced");
-    cluster.create(&job, &small_plan(), 2048, 1).unwrap();
+    cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
     // Row 0 has left the worker's window then: who asks for it again has the kernel draw it again.
     cluster.fetch(&job, 0..6, 0..2048).unwrap();
     fetch_row_0(&cluster, &job, &url);
@@ -164,7 +164,7 @@ fn a_collector_that_is_not_there_keeps_nobody_waiting() {
     let url = "http://127.0.0.1:1";
     let cluster = traced(url.to_owned());
     let job = job("untraced");
-    cluster.create(&job, &small_plan(), 2048, 1).unwrap();
+    cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
     cluster.fetch(&job, 0..2, 0..2048).unwrap();
     fetch_row_0(&cluster, &job, url);
 }
