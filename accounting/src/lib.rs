@@ -40,5 +40,5 @@ pub use error::{AccountingError, Result};
 pub use event::{Event, MatrixMechanism, Partition, Sampling};
 pub use gaussian::calibrate_gaussian;
 pub use neighbouring::{Direction, Neighbouring};
-pub use strategy::Sensitivity;
 pub use report::{Report, account, calibrate};
+pub use strategy::Sensitivity;

@@ -142,13 +142,9 @@ mod tests {
     #[test]
     fn init_may_be_called_twice() {
         for format in [Format::Text, Format::Json] {
-            let _kept = init(TelemetryConfig {
-                format,
-                filter: "info".to_owned(),
-                otlp: None,
-                service: "test",
-            })
-            .unwrap();
+            let _kept =
+                init(TelemetryConfig { format, filter: "info".to_owned(), otlp: None, service: "test" })
+                    .unwrap();
         }
     }
 

@@ -122,9 +122,8 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
         let is_fetch = |sent: &&Sent| sent.service == "rustle-fetch" && sent.span.name == "fetch";
         let Some(Sent { span: fetch, .. }) = spans.iter().find(is_fetch) else { return false };
         assert!(fetch.parent_span_id.is_empty(), "the fetch began the trace");
-        let below = |service, name, parent: &Span| {
-            named(&spans, service, name, &parent.span_id, &fetch.trace_id)
-        };
+        let below =
+            |service, name, parent: &Span| named(&spans, service, name, &parent.span_id, &fetch.trace_id);
         let bound = below("rustle-coordinator", "/rustle.v1.Noise/Bind", fetch);
         let slice = below("rustle-worker", "/rustle.v1.Shards/FetchSlice", fetch);
         let kernel = slice.as_ref().and_then(|slice| below("rustle-worker", "kernel", slice));

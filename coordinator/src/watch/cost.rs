@@ -1,7 +1,7 @@
 //! What the rows released so far cost in privacy.
 
-use accounting::{Report, Sensitivity};
 use accounting::rewind::{Released, charge_with};
+use accounting::{Report, Sensitivity};
 use plan::Plan;
 use proto::{Result, ServiceError};
 

@@ -243,7 +243,8 @@ impl Coordinator {
                 released(self.with_ledger(move |ledger| ledger.released(&name)).await?)
             }
         };
-        let metered = node::blocking::run(move || metered(meter, &plan_toml, delta, &released, next_row)).await;
+        let metered =
+            node::blocking::run(move || metered(meter, &plan_toml, delta, &released, next_row)).await;
         self.watch.record(job, metered.map_err(proto::ServiceError::internal)??);
         Ok(())
     }

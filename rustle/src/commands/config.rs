@@ -69,7 +69,8 @@ fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
     let names = names_of(&telemetry);
     let matches = parse(CoordinatorArgs::augment_args(telemetry), flags)?;
     let (_, settings) = CoordinatorArgs::from_arg_matches(&matches)?.resolve()?;
-    let own: Vec<Shown> = names.into_iter().map(|name| given(&matches, name)).collect::<anyhow::Result<_>>()?;
+    let own: Vec<Shown> =
+        names.into_iter().map(|name| given(&matches, name)).collect::<anyhow::Result<_>>()?;
     Ok(own.into_iter().chain(settings.iter().map(shown)).collect())
 }
 
