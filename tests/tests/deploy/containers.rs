@@ -38,7 +38,8 @@ fn inside(root: &str, args: &[&str]) -> Command {
         true => command.args([&format!("--userspec={USER}"), root]),
         false => command.args(["--user", "--map-root-user", "chroot", root]),
     };
-    command.arg("/usr/bin/rustle").args(args).env_clear();
+    // Nothing of this environment but where the tools lie.
+    command.arg("/usr/bin/rustle").args(args).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command
 }
 
