@@ -41,3 +41,4 @@ pub use event::{Event, MatrixMechanism, Partition, Sampling};
 pub use gaussian::calibrate_gaussian;
 pub use neighbouring::{Direction, Neighbouring};
 pub use report::{Report, account, calibrate};
+pub use strategy::Sensitivity;

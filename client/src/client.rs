@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
+use node::telemetry::SPANS;
 use node::tls::Expected;
 use node::trace_context::TraceContext;
 use proto::{
@@ -12,6 +13,7 @@ use proto::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::StreamExt;
+use tracing::{Instrument, trace_span};
 
 use crate::connections::from_status;
 use crate::routing_cache::RoutingCache;
@@ -169,6 +171,10 @@ impl Client {
         mut to: Into<'_>,
     ) -> Result<()> {
         let FetchRequest { rows, range, .. } = request;
+        let span = trace_span!(
+            target: SPANS, "fetch", otel.kind = "client", job = %request.job, branch = request.branch,
+            first_row = rows.start, rows = rows.len(), coordinates = range.len()
+        );
         let placement = match &to {
             Into::Bytes(_) => None,
             Into::Region(_, placement) => Some(placement.clone()),
@@ -186,7 +192,8 @@ impl Client {
             Ok(())
         };
         // Binding and every slice belong to one trace: the caller's, or a new one.
-        TraceContext::current().unwrap_or_else(TraceContext::root).scope(fetch).await
+        let context = TraceContext::of(&span, TraceContext::current());
+        context.scope(fetch.instrument(span)).await
     }
 
     async fn fetch_chunks(

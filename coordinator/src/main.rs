@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coordinator::{CoordinatorArgs, Options};
-use node::telemetry::{Format, TelemetryConfig};
+use node::telemetry::TelemetryArgs;
 
 /// As clap's own.
 const BAD_USE: u8 = 2;
@@ -14,20 +14,17 @@ const BAD_USE: u8 = 2;
 struct Cli {
     #[command(flatten)]
     args: CoordinatorArgs,
-    /// text or json
-    #[arg(long, default_value = "text")]
-    log_format: Format,
-    /// What to log, as in RUST_LOG
-    #[arg(long, default_value = "info")]
-    log_filter: String,
+    #[command(flatten)]
+    telemetry: TelemetryArgs,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Cli { args, log_format, log_filter } = Cli::parse();
-    if let Err(error) = node::telemetry::init(TelemetryConfig { format: log_format, filter: log_filter }) {
-        return failed(error.into(), BAD_USE);
-    }
+    let Cli { args, telemetry } = Cli::parse();
+    let _telemetry = match telemetry.init("rustle-coordinator") {
+        Ok(telemetry) => telemetry,
+        Err(error) => return failed(error.into(), BAD_USE),
+    };
     let options = match args.resolve() {
         Ok((options, _sources)) => options,
         Err(error) => return failed(error, BAD_USE),

@@ -3,6 +3,8 @@
 //! A move costs the shard a restore, so a shard stays where it is unless its worker is gone, or moving it evens out
 //! the bytes by a good part of what is moved.
 
+use std::collections::BTreeSet;
+
 /// One shard to place. Workers are numbers 0..n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -30,19 +32,41 @@ struct Plan<'a> {
     shards: &'a [Shard],
     owners: Vec<Option<usize>>,
     load: Vec<u128>,
+    /// (load, worker), the emptiest first.
+    by_load: BTreeSet<(u128, usize)>,
+    /// What of each worker's may move.
+    movable: Vec<BTreeSet<usize>>,
 }
 
 impl<'a> Plan<'a> {
     fn keeping(workers: usize, shards: &'a [Shard]) -> Self {
-        let owners: Vec<_> =
-            shards.iter().map(|shard| shard.holder.filter(|&holder| holder < workers)).collect();
-        let mut load = vec![0; workers];
-        for (shard, owner) in shards.iter().zip(&owners) {
-            if let Some(owner) = *owner {
-                load[owner] += weight(shard);
+        let by_load = (0..workers).map(|worker| (0, worker)).collect();
+        let (load, movable) = (vec![0; workers], vec![BTreeSet::new(); workers]);
+        let mut plan = Self { shards, owners: vec![None; shards.len()], load, by_load, movable };
+        for (at, shard) in shards.iter().enumerate() {
+            if let Some(holder) = shard.holder.filter(|&holder| holder < workers) {
+                plan.give(at, holder);
             }
         }
-        Self { shards, owners, load }
+        plan
+    }
+
+    fn give(&mut self, at: usize, worker: usize) {
+        let bytes = weight(&self.shards[at]);
+        if let Some(before) = self.owners[at].replace(worker) {
+            self.movable[before].remove(&at);
+            self.weigh(before, self.load[before] - bytes);
+        }
+        if !self.shards[at].is_pinned {
+            self.movable[worker].insert(at);
+        }
+        self.weigh(worker, self.load[worker] + bytes);
+    }
+
+    fn weigh(&mut self, worker: usize, load: u128) {
+        self.by_load.remove(&(self.load[worker], worker));
+        self.load[worker] = load;
+        self.by_load.insert((load, worker));
     }
 
     /// The largest first, each to the worker with the least.
@@ -50,10 +74,9 @@ impl<'a> Plan<'a> {
         let mut rest: Vec<usize> = (0..self.shards.len()).filter(|&at| self.owners[at].is_none()).collect();
         rest.sort_by_key(|&at| (std::cmp::Reverse(self.shards[at].bytes), at));
         for at in rest {
-            let open = (0..self.load.len()).filter(|&worker| may_take(at, worker));
-            if let Some(worker) = open.min_by_key(|&worker| (self.load[worker], worker)) {
-                self.owners[at] = Some(worker);
-                self.load[worker] += weight(&self.shards[at]);
+            let open = self.by_load.iter().map(|&(_, worker)| worker).find(|&worker| may_take(at, worker));
+            if let Some(worker) = open {
+                self.give(at, worker);
             }
         }
     }
@@ -61,29 +84,37 @@ impl<'a> Plan<'a> {
     /// One move from a fuller worker to an emptier one, the widest gap first; false where none is worth it. Every
     /// move lessens the sum of squared loads, so this comes to an end.
     fn move_one(&mut self, may_take: &impl Fn(usize, usize) -> bool) -> bool {
-        let mut by_load: Vec<usize> = (0..self.load.len()).collect();
-        by_load.sort_by_key(|&worker| (self.load[worker], worker));
-        for &full in by_load.iter().rev() {
-            let held: Vec<usize> = (0..self.shards.len())
-                .filter(|&at| self.owners[at] == Some(full) && !self.shards[at].is_pinned)
-                .collect();
-            for &empty in by_load.iter().take_while(|&&worker| self.load[worker] < self.load[full]) {
-                let gap = self.load[full] - self.load[empty];
-                let movable = held
-                    .iter()
-                    .copied()
-                    .filter(|&at| is_worth_moving(weight(&self.shards[at]), gap) && may_take(at, empty));
-                // The one that leaves the two most alike.
-                let Some(at) = movable.min_by_key(|&at| gap.abs_diff(2 * weight(&self.shards[at]))) else {
-                    continue;
-                };
-                self.load[full] -= weight(&self.shards[at]);
-                self.load[empty] += weight(&self.shards[at]);
-                self.owners[at] = Some(empty);
-                return true;
+        let found = self.by_load.iter().rev().find_map(|&full| self.move_from(full, may_take));
+        if let Some((at, empty)) = found {
+            self.give(at, empty);
+        }
+        found.is_some()
+    }
+
+    /// A shard of that worker's, and who is to have it.
+    fn move_from(
+        &self,
+        (load, full): (u128, usize),
+        may_take: &impl Fn(usize, usize) -> bool,
+    ) -> Option<(usize, usize)> {
+        let held = &self.movable[full];
+        let smallest = held.iter().map(|&at| weight(&self.shards[at])).min()?;
+        for &(least, empty) in &self.by_load {
+            let gap = load.saturating_sub(least);
+            // Whoever comes later is fuller still.
+            if gap == 0 || !is_worth_moving(smallest, gap) {
+                return None;
+            }
+            let movable = held
+                .iter()
+                .copied()
+                .filter(|&at| is_worth_moving(weight(&self.shards[at]), gap) && may_take(at, empty));
+            // The one that leaves the two most alike.
+            if let Some(at) = movable.min_by_key(|&at| gap.abs_diff(2 * weight(&self.shards[at]))) {
+                return Some((at, empty));
             }
         }
-        false
+        None
     }
 }
 

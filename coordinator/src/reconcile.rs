@@ -14,6 +14,9 @@ use crate::metric_definitions::{
     CHECKPOINT_AGE, JOBS, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE, WORKERS_LOST,
 };
 
+/// A pass is followed by as many times its own length without one, so that changes that come together are one pass.
+const REST: u32 = 4;
+
 impl Coordinator {
     /// Runs until shutdown: at every change, and by the clock, for what time alone brings about.
     pub async fn keep_reconciled(self: Arc<Self>, shutdown: CancellationToken) {
@@ -29,10 +32,14 @@ impl Coordinator {
                 _ = ticks.tick() => {}
             }
             self.forgive_standstill(last_seen);
+            let began = Instant::now();
             if let Err(error) = self.reconcile().await {
                 error!(%error, "owners could not be changed; trying again");
                 tokio::time::sleep(self.settings.heartbeat / 2).await;
             }
+            // Thousands of workers that register one after another would else be placed one after another.
+            let rest = (began.elapsed() * REST).min(self.settings.heartbeat / 10);
+            tokio::time::sleep(rest).await;
             last_seen = Instant::now();
         }
     }

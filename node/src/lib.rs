@@ -23,6 +23,7 @@ pub mod memory;
 pub mod metric_definitions;
 pub mod metrics_endpoint;
 pub mod metrics_page;
+pub mod otlp;
 pub mod quantities;
 pub mod readiness;
 pub mod ready_file;

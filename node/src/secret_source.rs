@@ -7,9 +7,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
@@ -22,13 +23,25 @@ pub const KEY_BYTES: usize = 32;
 /// Enough to report the length of whatever was given by mistake; a longer input counts as this long.
 const READ_LIMIT: usize = 4096;
 
+/// For the whole process; off until [`take_group_readable`].
+static GROUP_READABLE: AtomicBool = AtomicBool::new(false);
+
+/// From now on files of secrets may be readable by a group of this process's as well (0440): what Kubernetes makes of a
+/// secret for a pod with an `fsGroup`.
+pub fn take_group_readable() {
+    GROUP_READABLE.store(true, Ordering::Relaxed);
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("key {origin} cannot be read: {source}")]
     Read { origin: String, source: io::Error },
     #[error("key {origin} holds {length} bytes; allowed: exactly 32, raw, without a newline")]
     Length { origin: String, length: usize },
-    #[error("key file {path} has mode {mode:04o}; allowed: 0400 or 0600")]
+    #[error(
+        "key file {path} has mode {mode:04o}; allowed: 0400 or 0600, and with --group-readable-secrets 0440, of a group \
+         of this process's"
+    )]
     Mode { path: PathBuf, mode: u32 },
     #[error("key file {path} is not a regular file; give a pipe as an inherited descriptor instead")]
     NotAFile { path: PathBuf },
@@ -85,10 +98,16 @@ pub(crate) fn open_private(path: &Path) -> Result<File, KeyError> {
         return Err(KeyError::NotAFile { path: path.to_owned() });
     }
     let mode = metadata.permissions().mode() & 0o7777;
-    if mode != 0o400 && mode != 0o600 {
+    let is_ours = || mode == 0o440 && GROUP_READABLE.load(Ordering::Relaxed) && has_group(metadata.gid());
+    if mode != 0o400 && mode != 0o600 && !is_ours() {
         return Err(KeyError::Mode { path: path.to_owned(), mode });
     }
     Ok(file)
+}
+
+fn has_group(group: u32) -> bool {
+    let is_it = |own: &rustix::process::Gid| own.as_raw() == group;
+    is_it(&rustix::process::getegid()) || rustix::process::getgroups().is_ok_and(|all| all.iter().any(is_it))
 }
 
 fn file_origin(path: &Path) -> String {
@@ -206,6 +225,25 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let error = read_key_file(&key_file(&folder, &KEY, mode)).unwrap_err().to_string();
             assert!(error.contains(&format!("{mode:04o}")) && error.contains("0400 or 0600"), "{error}");
+        }
+    }
+
+    /// Each test is a process of its own.
+    #[test]
+    fn a_group_may_read_where_that_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = key_file(&folder, &KEY, 0o440);
+        assert!(matches!(read_key_file(&path), Err(KeyError::Mode { mode: 0o440, .. })));
+        take_group_readable();
+        assert_eq!(read_key_file(&path).unwrap().expose_secret(), &KEY);
+        for mode in [0o444, 0o460, 0o640, 0o640] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert!(matches!(read_key_file(&path), Err(KeyError::Mode { .. })), "{mode:o}");
+        }
+        // Only root can give a file to a group that it is not in.
+        fs::set_permissions(&path, Permissions::from_mode(0o440)).unwrap();
+        if std::os::unix::fs::chown(&path, None, Some(54_321)).is_ok() {
+            assert!(matches!(read_key_file(&path), Err(KeyError::Mode { .. })));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::incoming::Incoming;
 use crate::limits::{CLOSING_GRACE, HEADER_BYTES, Limits};
 use crate::listener::Listener;
 use crate::quantities::{parse_bytes, parse_duration};
+use crate::secret_source::take_group_readable;
 use crate::settings::{Layers, SettingError};
 use crate::tls::{Credentials, TlsError, TlsFiles};
 
@@ -64,6 +65,9 @@ pub struct SecurityArgs {
     /// For debugging: let this process be traced and dumped, with all it holds
     #[arg(long, hide_short_help = true)]
     pub allow_core_dumps: bool,
+    /// Take files of secrets that a group of this process's can read too (0440): Kubernetes' secrets with an fsGroup
+    #[arg(long, hide_short_help = true)]
+    pub group_readable_secrets: bool,
     /// Keep all memory of this process out of swap
     #[arg(long, hide_short_help = true)]
     pub lock_memory: bool,
@@ -103,6 +107,9 @@ impl SecurityArgs {
             layers.with_default(name, is_given.then(|| "true".to_owned()), false, bool::from_str)
         };
         let insecure_listen = switch("insecure_listen", self.insecure_listen)?;
+        if switch("group_readable_secrets", self.group_readable_secrets)? {
+            take_group_readable();
+        }
         let allow_core_dumps = switch("allow_core_dumps", self.allow_core_dumps)?;
         let lock_memory = switch("lock_memory", self.lock_memory)?;
         let of = Limits::default();

@@ -5,8 +5,10 @@
 
 use std::fmt;
 
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 use tokio::task_local;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 task_local! {
     static CURRENT: TraceContext;
@@ -31,6 +33,18 @@ impl TraceContext {
     /// A new span of the same trace.
     pub fn child(self) -> TraceContext {
         TraceContext { span_id: random_id(), ..self }
+    }
+
+    /// A new trace that no collector is to be told of, unless it samples by rules of its own.
+    pub fn unsampled() -> TraceContext {
+        TraceContext { flags: 0, ..TraceContext::root() }
+    }
+
+    /// Of a span that nobody has entered yet, below `parent` or at the head of a trace. A span that is sent to a
+    /// collector has there the ids that logs and other processes see.
+    pub fn of(span: &Span, parent: Option<TraceContext>) -> TraceContext {
+        let sent = if span.is_disabled() { None } else { sent(span, parent) };
+        sent.unwrap_or_else(|| parent.map_or_else(TraceContext::root, TraceContext::child))
     }
 
     pub fn current() -> Option<TraceContext> {
@@ -73,6 +87,23 @@ impl TraceContext {
     pub fn span_id(self) -> String {
         hex::encode(self.span_id)
     }
+}
+
+/// `None` where no collector is told of the span.
+fn sent(span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
+    if let Some(TraceContext { trace_id, span_id, flags }) = parent {
+        let (trace, span_id) = (TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id));
+        let remote = SpanContext::new(trace, span_id, TraceFlags::new(flags), true, TraceState::default());
+        // An error here says that nothing is sent.
+        let _not_sent = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
+    }
+    let context = span.context();
+    let own = context.span().span_context().clone();
+    own.is_valid().then(|| TraceContext {
+        trace_id: own.trace_id().to_bytes(),
+        span_id: own.span_id().to_bytes(),
+        flags: own.trace_flags().to_u8() & SAMPLED,
+    })
 }
 
 impl fmt::Debug for TraceContext {

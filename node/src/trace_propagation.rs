@@ -11,19 +11,21 @@ use tonic::metadata::MetadataValue;
 use tonic::service::Interceptor;
 use tonic::{Status, codegen::Bytes};
 use tower::{Layer, Service};
-use tracing::{Instrument, Span, field, info_span};
+use tracing::{Instrument, Span, field, info_span, trace_span};
 
+use crate::telemetry::SPANS;
 use crate::trace_context::TraceContext;
 
 const TRACEPARENT: &str = "traceparent";
 
-/// For `Client::with_interceptor`. A call made outside any trace begins one.
+/// For `Client::with_interceptor`. A call made outside any trace begins one, which is in logs alone: heartbeats would
+/// drown what a collector is for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TraceInterceptor;
 
 impl Interceptor for TraceInterceptor {
     fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
-        let context = TraceContext::current().unwrap_or_else(TraceContext::root);
+        let context = TraceContext::current().unwrap_or_else(TraceContext::unsampled);
         // A traceparent is always valid metadata; were it not, the call is worth more than its trace.
         if let Ok(value) = MetadataValue::try_from(context.traceparent()) {
             request.metadata_mut().insert(TRACEPARENT, value);
@@ -73,20 +75,24 @@ where
     }
 }
 
+/// The span to run the call in. Where spans are sent, it is the one that is, and the one for logs lies around it.
 fn open_span(method: &str, headers: &HeaderMap) -> (TraceContext, Span) {
     let parent = headers.get(TRACEPARENT).and_then(|value| TraceContext::parse(value.to_str().ok()?));
-    let context = parent.map_or_else(TraceContext::root, TraceContext::child);
-    let span = info_span!(
+    let logged = info_span!(
         "rpc",
         method,
-        trace_id = context.trace_id(),
-        span_id = context.span_id(),
+        trace_id = field::Empty,
+        span_id = field::Empty,
         parent_span_id = field::Empty
     );
+    let sent = trace_span!(target: SPANS, parent: &logged, "rpc", otel.name = method, otel.kind = "server");
+    let context = TraceContext::of(&sent, parent);
+    logged.record("trace_id", context.trace_id());
+    logged.record("span_id", context.span_id());
     if let Some(parent) = parent {
-        span.record("parent_span_id", parent.span_id());
+        logged.record("parent_span_id", parent.span_id());
     }
-    (context, span)
+    (context, if sent.is_disabled() { logged } else { sent })
 }
 
 /// A response stream runs after its handler has returned: whatever it calls while it is polled is in the

@@ -240,6 +240,11 @@ impl Leases {
         shards.fold((0, 0), |(state, ahead), s| (state + s.state_bytes(), ahead + s.ahead_bytes()))
     }
 
+    /// Shards held that can't be served yet.
+    pub fn restoring(&self) -> usize {
+        self.held().shards.values().filter(|shard| shard.phase() == Phase::Restoring).count()
+    }
+
     pub fn record_gauges(&self) {
         let shards: Vec<_> = self.held().shards.values().cloned().collect();
         let (mut restoring, mut ready, mut failed) = (0.0, 0.0, 0.0);

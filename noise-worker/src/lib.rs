@@ -12,6 +12,7 @@ mod clerk;
 pub mod config;
 mod connect;
 mod delivery;
+mod kernel_span;
 mod keyring;
 mod leases;
 mod make;

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use node::telemetry::{Format, TelemetryConfig};
+use node::telemetry::TelemetryArgs;
 
 #[derive(Parser, Debug)]
 #[command(name = "noise-worker", version, about, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(flatten)]
     args: noise_worker::config::WorkerArgs,
+    #[command(flatten)]
+    telemetry: TelemetryArgs,
     #[cfg(feature = "mpi")]
     #[command(subcommand)]
     command: Option<Command>,
@@ -33,12 +35,15 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<()> {
-    node::telemetry::init(TelemetryConfig { format: Format::Text, filter: "info".into() })?;
     #[cfg(feature = "mpi")]
     if let Some(Command::Mpi(args)) = cli.command {
+        let _telemetry = cli.telemetry.init("rustle-worker")?;
         noise_worker::mpi::run(&args);
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async { noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await })
+    runtime.block_on(async {
+        let _telemetry = cli.telemetry.init("rustle-worker")?;
+        noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await
+    })
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use noise_kernel::{Generator, KernelError};
 use proto::ServiceError;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::{
+    kernel_span::kernel_span,
     leases::Limits,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
     row::{Row, Spares},
@@ -45,8 +47,12 @@ async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError
     let spare = if generator.remaining() > rows { batch_rows(ahead, at_once) } else { 0 };
     let spares = shard.spares(spare as usize);
     let started = Instant::now();
-    let (generator, made) =
-        limits.pool.run(move || generate(generator, batch, &spares)).await.map_err(ServiceError::internal)?;
+    let making = limits.pool.run(move || {
+        let _within = kernel_span("made", rows, len).entered();
+        generate(generator, batch, &spares)
+    });
+    let making = making.instrument(shard.take_waiter());
+    let (generator, made) = making.await.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());
     shard.rows_took(rows, started.elapsed());

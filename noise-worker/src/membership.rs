@@ -107,7 +107,11 @@ async fn session(
                 return ServiceError::Unavailable { what: format!("the coordinator (silent for {ttl:?})") };
             }
         }
-        readiness.set_ready();
+        // Whoever replaces workers one by one waits for each to have its shards again.
+        match leases.restoring() {
+            0 => readiness.set_ready(),
+            shards => readiness.set_not_ready(format!("restoring {shards} shards")),
+        }
         backoff.reset();
         leases.record_gauges();
         tokio::time::sleep(every.saturating_sub(asked.elapsed())).await;

@@ -4,7 +4,7 @@
 use noise_kernel::{Generator, History, KernelError};
 use proto::{CoordinateRange, ServiceError};
 
-use crate::{leases::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe};
+use crate::{kernel_span::kernel_span, leases::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe};
 
 /// Memory of one replay: state and row of the coordinates drawn at once.
 const BUDGET_BYTES: u64 = 8 << 20;
@@ -36,8 +36,12 @@ impl Replay {
             None => fresh(recipe, range).map_err(ServiceError::internal)?,
         };
         metrics::counter!(ROWS_REPLAYED).increment(row + 1 - generator.next_row());
-        let made = limits.pool.run(move || draw(generator, row, range.len() as usize)).await;
-        let (generator, values) = made.map_err(ServiceError::internal)??;
+        let made = limits.pool.run(move || {
+            let rows = row + 1 - generator.next_row();
+            let _within = kernel_span("replayed", rows, range.len()).entered();
+            draw(generator, row, range.len() as usize)
+        });
+        let (generator, values) = made.await.map_err(ServiceError::internal)??;
         self.generator = Some(generator);
         Ok(values)
     }

@@ -12,8 +12,10 @@ use noise_kernel::Generator;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use crate::{
+    kernel_span::is_sent,
     metric_definitions::ROW_WAIT_SECONDS,
     recipe::Recipe,
     row::{Row, Spares, Window},
@@ -53,6 +55,8 @@ pub struct Shard {
     changed: Notify,
     /// More rows are wanted.
     demand: Notify,
+    /// The call that waits for a row: what is made next is made for it.
+    waiter: Mutex<Option<Span>>,
     /// Held while rows are made and while a snapshot copies the state.
     pub generator: Arc<tokio::sync::Mutex<Option<Generator>>>,
     /// Bits of the seconds that one row took lately; 0 before the first.
@@ -80,6 +84,7 @@ impl Shard {
             rows: Mutex::new(rows),
             changed: Notify::new(),
             demand: Notify::new(),
+            waiter: Mutex::default(),
             generator: Arc::default(),
             row_seconds: AtomicU64::new(0),
             cancelled: CancellationToken::new(),
@@ -250,6 +255,7 @@ impl Shard {
                 return Ok(found);
             }
             how = "waited";
+            self.keep_waiter();
             let wait = deadline.saturating_duration_since(Instant::now());
             tokio::select! {
                 biased;
@@ -258,6 +264,19 @@ impl Shard {
                 () = tokio::time::sleep(wait) => return Err(self.late(started.elapsed())),
             }
         }
+    }
+
+    /// For its trace, where there is one.
+    fn keep_waiter(&self) {
+        let span = Span::current();
+        if is_sent(&span) {
+            *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(span);
+        }
+    }
+
+    pub fn take_waiter(&self) -> Span {
+        let waiter = self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        waiter.unwrap_or_else(Span::none)
     }
 
     /// `None`: not yet; `Some(None)`: no longer.

@@ -6,7 +6,7 @@ mod peer;
 mod report;
 mod rustle;
 mod sweep;
-mod usage;
+pub mod usage;
 
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use crate::output::Output;
 use copying::Copying;
 use peer::{PeerProcess, Peers};
 use report::{Measured, Report};
+pub use rustle::program;
 use rustle::{Serving, Transport};
 
 #[derive(clap::Args, Debug)]

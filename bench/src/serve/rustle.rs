@@ -210,7 +210,7 @@ impl Serving {
 }
 
 /// `RUSTLE_BIN`, else the one built beside this program.
-fn program() -> anyhow::Result<PathBuf> {
+pub fn program() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("RUSTLE_BIN") {
         return Ok(path.into());
     }

@@ -63,6 +63,13 @@ pub fn of(pid: u32) -> anyhow::Result<Counted> {
     Ok(counted)
 }
 
+/// Of all threads together, also those that have ended.
+pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).context("the process's counters")?;
+    let (_, seconds) = parse(&text).with_context(|| format!("a process's counters: {text}"))?;
+    Ok(seconds)
+}
+
 /// `12 (a name) S 1 …`: user and system time are fields 14 and 15.
 fn parse(stat: &str) -> Option<(&str, f64)> {
     let (start, rest) = stat.rsplit_once(") ")?;

@@ -62,6 +62,10 @@ impl Exclusions {
         worker: &WorkerId,
         incarnation: Incarnation,
     ) -> bool {
+        // Placement asks for every pair of shard and worker, and almost always there is nothing to find.
+        if self.entries.is_empty() {
+            return false;
+        }
         let entry = self.entries.get(&(job.clone(), worker.clone()));
         entry.is_some_and(|entry| {
             entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until)

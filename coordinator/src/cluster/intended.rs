@@ -1,5 +1,7 @@
 //! Who should own what now, against who does.
 
+use std::collections::HashMap;
+
 use ledger::ShardRecord;
 use proto::{Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
@@ -71,7 +73,8 @@ impl Cluster {
 
     fn to_place(&self, now: Instant, view: &JobView, shard: &ShardView, candidates: &[Candidate]) -> Shard {
         let owner = shard.record.owner.as_ref();
-        let holder = candidates.iter().position(|(worker, _)| Some(worker) == owner);
+        let holder =
+            owner.and_then(|owner| candidates.binary_search_by(|(worker, _)| worker.cmp(owner)).ok());
         let process = holder.and_then(|at| candidates[at].1);
         // What a worker serves well it keeps, also where another shard of the job failed on it.
         let is_barred = process.is_some_and(|process| {
@@ -120,12 +123,13 @@ impl Cluster {
 
     /// After the ledger has taken the changes.
     pub fn owners_changed(&mut self, changes: &OwnerChanges, records: Vec<ShardRecord>) {
-        let Some(view) = self.jobs.get_mut(&changes.job) else { return };
-        for (shard, owner) in &changes.owners {
-            let Some(record) = records.iter().find(|record| record.shard == *shard) else { continue };
-            let Some(held) = view.shards.iter_mut().find(|held| held.record.shard == *shard) else {
-                continue;
-            };
+        let Ok(view) = self.job_mut(&changes.job) else { return };
+        let records: HashMap<u32, ShardRecord> =
+            records.into_iter().map(|record| (record.shard, record)).collect();
+        let owners: HashMap<u32, _> = changes.owners.iter().map(|(shard, owner)| (*shard, owner)).collect();
+        for held in &mut view.shards {
+            let shard = held.record.shard;
+            let (Some(record), Some(owner)) = (records.get(&shard), owners.get(&shard)) else { continue };
             *held = ShardView::new(record.clone());
             held.holder = owner.as_ref().map(|(_, process)| *process);
         }

@@ -18,26 +18,21 @@ impl Cluster {
         incarnation: Incarnation,
         reports: &[LeaseReport],
     ) -> bool {
+        let held = self.holdings.of(&self.jobs, worker);
         let Self { jobs, exclusions, .. } = self;
         let mut is_work = false;
-        for view in jobs.values_mut().filter(|view| view.is_served()) {
-            for index in 0..view.shards.len() {
-                if view.shards[index].record.owner.as_ref() != Some(worker) {
-                    continue;
-                }
-                let report = reports.iter().find(|report| names(view, index, report));
-                let verdict = take_report(view, index, incarnation, report);
-                let job = &view.record.job;
-                match verdict {
-                    Verdict::Ready => exclusions.clear(job, worker),
-                    Verdict::Waiting => {}
-                    Verdict::Unclaimed => is_work = true,
-                    Verdict::Refused(reason, error) => {
-                        if exclusions.exclude(now, job, worker, incarnation, reason) {
-                            warn!(%worker, %job, shard = view.shards[index].record.shard, %error,
-                                "this worker gets no shard of the job for now");
-                            is_work = true;
-                        }
+        for (job, index) in held {
+            let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
+            let report = reports.iter().find(|report| names(view, index, report));
+            match take_report(view, index, incarnation, report) {
+                Verdict::Ready => exclusions.clear(&job, worker),
+                Verdict::Waiting => {}
+                Verdict::Unclaimed => is_work = true,
+                Verdict::Refused(reason, error) => {
+                    if exclusions.exclude(now, &job, worker, incarnation, reason) {
+                        warn!(%worker, %job, shard = view.shards[index].record.shard, %error,
+                            "this worker gets no shard of the job for now");
+                        is_work = true;
                     }
                 }
             }
@@ -46,15 +41,19 @@ impl Cluster {
     }
 
     /// Every lease that this process should hold now.
-    pub fn grants(&self, worker: &WorkerId, incarnation: Incarnation, store_url: &str) -> Vec<LeaseGrant> {
-        let mut grants = Vec::new();
-        for view in self.jobs().filter(|view| view.is_served()) {
-            let held = view.shards.iter().filter(|shard| {
-                shard.record.owner.as_ref() == Some(worker) && shard.holder == Some(incarnation)
-            });
-            grants.extend(held.map(|shard| grant(view, shard, store_url)));
-        }
-        grants
+    pub fn grants(
+        &mut self,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+        store_url: &str,
+    ) -> Vec<LeaseGrant> {
+        let held = self.holdings.of(&self.jobs, worker);
+        let granted = held.iter().filter_map(|(job, index)| {
+            let view = self.jobs.get(job).filter(|view| view.is_served())?;
+            let shard = view.shards.get(*index).filter(|shard| shard.holder == Some(incarnation))?;
+            Some(grant(view, shard, store_url))
+        });
+        granted.collect()
     }
 }
 

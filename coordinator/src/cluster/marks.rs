@@ -29,7 +29,7 @@ impl Cluster {
         let Ok(view) = self.job(job) else { return Ok(self.mark(job)) };
         let is_awaited = |shard: &ShardView| {
             let owner = shard.record.owner.as_ref();
-            owner.is_some_and(|owner| self.members.awaited().any(|awaited| awaited == owner))
+            owner.is_some_and(|owner| self.members.is_awaited(owner))
         };
         if view.shards.iter().any(is_awaited) {
             let what = format!("word from the workers that held job {job} before the coordinator started");

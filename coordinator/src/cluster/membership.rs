@@ -119,6 +119,10 @@ impl Membership {
         self.awaited.keys()
     }
 
+    pub fn is_awaited(&self, worker: &WorkerId) -> bool {
+        self.awaited.contains_key(worker)
+    }
+
     fn is_fresh(&self, member: &Member, now: Instant) -> bool {
         now.duration_since(member.last_heard) < self.ttl
     }

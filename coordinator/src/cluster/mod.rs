@@ -2,6 +2,7 @@
 //! outlive the process; this is changed only after the ledger was.
 
 mod exclusions;
+mod holdings;
 mod intended;
 mod job_view;
 mod leases;
@@ -18,6 +19,7 @@ use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
 pub use exclusions::{Exclusions, Reason};
+use holdings::Holdings;
 pub use intended::OwnerChanges;
 pub use job_view::{JobView, ShardView};
 pub use membership::{Member, Membership};
@@ -28,6 +30,7 @@ pub struct Cluster {
     pub members: Membership,
     exclusions: Exclusions,
     jobs: BTreeMap<JobId, JobView>,
+    holdings: Holdings,
     /// The highest that a worker has told of each job.
     marks: BTreeMap<JobId, JobMark>,
 }
@@ -38,6 +41,7 @@ impl Cluster {
             members: Membership::new(lease_ttl),
             exclusions: Exclusions::default(),
             jobs: BTreeMap::new(),
+            holdings: Holdings::default(),
             marks: BTreeMap::new(),
         }
     }
@@ -47,6 +51,7 @@ impl Cluster {
     }
 
     pub fn job_mut(&mut self, job: &JobId) -> Result<&mut JobView> {
+        self.holdings.may_have_changed(job);
         self.jobs.get_mut(job).ok_or_else(|| no_job(job))
     }
 
@@ -59,12 +64,25 @@ impl Cluster {
         for owner in view.shards.iter().filter_map(|shard| shard.record.owner.clone()) {
             self.members.await_owner(owner, now);
         }
+        self.insert(view);
+    }
+
+    fn insert(&mut self, view: JobView) {
+        self.holdings.may_have_changed(&view.record.job);
         self.jobs.insert(view.record.job.clone(), view);
+    }
+
+    /// Counts rows that the ledger has just bound.
+    pub fn rows_were_bound(&mut self, job: &JobId, branch: u64, end: u64, newly: u64) {
+        // A job destroyed in this moment is no longer in memory as running; its ledger entry is what counts.
+        if let Some(view) = self.jobs.get_mut(job) {
+            view.rows_were_bound(branch, end, newly);
+        }
     }
 
     pub fn add_job(&mut self, view: JobView) {
         self.exclusions.forget_job(&view.record.job);
-        self.jobs.insert(view.record.job.clone(), view);
+        self.insert(view);
     }
 
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {

@@ -39,10 +39,7 @@ impl Coordinator {
         let mark = self.cluster().mark_to_check(&job)?;
         let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, mark.as_ref())).await?;
         counter!(ROWS_BOUND).increment(released.newly);
-        // A job destroyed in this moment is no longer in memory as running; its ledger entry is what counts.
-        if let Ok(view) = self.cluster().job_mut(&job) {
-            view.rows_were_bound(branch, rows.end, released.newly);
-        }
+        self.cluster().rows_were_bound(&job, branch, rows.end, released.newly);
         Ok(released.tokens)
     }
 }

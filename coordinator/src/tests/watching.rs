@@ -1,5 +1,7 @@
 //! What people and Prometheus see of jobs.
 
+use proto::model::OpenBranch;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -27,6 +29,27 @@ async fn privacy_is_stated_once_it_was_looked_at_and_ends_with_the_job() {
     coordinator.look().await;
     assert!(!coordinator.job_series().contains("training_job="));
     assert!(coordinator.page().contains("Destroyed jobs: 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_back_is_charged_for() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.create_job(create(2048, 2)).await.unwrap();
+    coordinator.bind(bind(0..5)).await.unwrap();
+    coordinator.look().await;
+    let request = OpenBranch { job: job(), from_row: 2, expected_branch: 0, parent: None };
+    coordinator.open_branch(request).await.unwrap();
+    coordinator.look().await;
+    let (spent, planned) = ("rustle_job_privacy_spent_rho", "rustle_job_privacy_planned_rho");
+    // Rows 0 and 1 with fresh rows to come, and rows 2..5 that were released and left: one participation each.
+    assert!((value(&coordinator, spent) - 1.0).abs() < 1e-12);
+    assert!((value(&coordinator, planned) - 1.5).abs() < 1e-12, "the plan's two and the one left behind");
+    assert_eq!(coordinator.status()["jobs"][0]["privacy"]["exact"], false, "a sum of two worst cases");
+    // To the plan's end on the new branch: all that was planned for, and never more.
+    coordinator.bind(Bind { branch: 1, ..bind(2..8) }).await.unwrap();
+    coordinator.look().await;
+    assert!((value(&coordinator, spent) - 1.5).abs() < 1e-12);
 }
 
 /// Of the one job's series.

@@ -1,13 +1,14 @@
 //! What the rows released so far cost in privacy.
 
-use accounting::Report;
+use accounting::rewind::{Released, charge_with};
+use accounting::{Report, Sensitivity};
 use plan::Plan;
 use proto::{Result, ServiceError};
 
 /// Figures are worked out at this many points of a run, and rounded up to the next.
 const POINTS: u64 = 100;
 
-/// Of a run that stops after some row, under zeroing out all participations of one user.
+/// Of a branch that stops after some row and of all that was released before it was opened, under zeroing out all participations of one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     pub rho: f64,
@@ -16,36 +17,58 @@ pub struct Cost {
     pub exact: bool,
 }
 
-/// Says what rows of one plan cost.
+/// Says what rows of one branch cost.
 #[derive(Debug)]
 pub struct Meter {
     plan: Plan,
     delta: f64,
+    /// The branch that goes on.
+    pub branch: u64,
+    /// Sensitivity of what earlier branches released and the lineage of this one does not have; it rises no more.
+    abandoned: f64,
+    /// Where all rows of the plan are released on this branch.
     pub planned: Cost,
 }
 
 impl Meter {
-    /// `None` where the plan has no noise: there is no guarantee to state. Long plans take seconds.
-    pub fn new(plan_toml: &str, delta: f64) -> Result<Option<Self>> {
+    /// `released`: by all branches, the last of which goes on. `None` where the plan has no noise: there is no guarantee
+    /// to state. Long plans take seconds.
+    pub fn new(plan_toml: &str, delta: f64, released: &Released) -> Result<Option<Self>> {
         let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
         if plan.noise_multiplier() == 0.0 {
             return Ok(None);
         }
-        let planned = cost(&plan, plan.iterations(), delta)?;
-        Ok(Some(Self { plan, delta, planned }))
+        let of = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
+        let charge = charge_with(plan.iterations(), released, of).map_err(ServiceError::internal)?;
+        let squares = charge.abandoned.iter().map(|stretch| stretch.sensitivity * stretch.sensitivity);
+        let abandoned = squares.sum::<f64>().sqrt();
+        let planned = cost(charge.total(), plan.noise_multiplier(), delta)?;
+        let branch = released.branches.last().map_or(0, |last| last.branch);
+        Ok(Some(Self { plan, delta, branch, abandoned, planned }))
     }
 
-    /// Of rows 0..`rows`: C is lower triangular, so they are a mechanism by themselves, whose matrix is C's leading
+    /// Of rows 0..`rows` of the branch's lineage: C is lower triangular, so they are a mechanism by themselves, whose matrix is C's leading
     /// block. Where that can't be worked out within memory, the whole plan's figure stands for it. Long plans take
     /// seconds.
     pub fn after(&self, rows: u64) -> Cost {
-        if rows == 0 {
+        if rows == 0 && self.abandoned == 0.0 {
             return Cost { exact: true, ..Cost::default() };
         }
-        match cost(&self.plan, rows, self.delta) {
+        match self.cost(rows) {
             Ok(cost) if cost.rho <= self.planned.rho => cost,
             _ => Cost { exact: rows == self.plan.iterations() && self.planned.exact, ..self.planned },
         }
+    }
+
+    fn cost(&self, rows: u64) -> Result<Cost> {
+        let kept = match rows {
+            0 => Sensitivity { value: 0.0, exact: true },
+            _ => self.plan.accounted_sensitivity_of(0..rows).map_err(ServiceError::internal)?,
+        };
+        // Of different noise, so squares add up; that one contribution attains both at once is not said.
+        let value = kept.value.hypot(self.abandoned);
+        let exact = kept.exact && self.abandoned == 0.0;
+        cost(Sensitivity { value, exact }, self.plan.noise_multiplier(), self.delta)
     }
 
     /// The point that stands for a job that goes on with `next_row`: never before it.
@@ -55,10 +78,8 @@ impl Meter {
     }
 }
 
-fn cost(plan: &Plan, rows: u64, delta: f64) -> Result<Cost> {
-    let sensitivity = plan.accounted_sensitivity_of(0..rows).map_err(ServiceError::internal)?;
-    let report =
-        Report::at_delta(sensitivity, plan.noise_multiplier(), delta).map_err(ServiceError::internal)?;
+fn cost(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<Cost> {
+    let report = Report::at_delta(sensitivity, noise_multiplier, delta).map_err(ServiceError::internal)?;
     Ok(Cost { rho: report.rho, epsilon: report.epsilon, exact: report.exact })
 }
 
@@ -73,7 +94,7 @@ mod tests {
              [mechanism]\nname = \"identity\"\n",
             plan::STREAM_VERSION
         );
-        Meter::new(&text, 1e-6).unwrap()
+        Meter::new(&text, 1e-6, &Released::straight(0)).unwrap()
     }
 
     /// Without correlation k participations cost k/(2σ²): so many as fit in the rows released.

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ledger::JobState;
+use accounting::rewind::{Released, ReleasedBranch};
+use ledger::{BranchReleases, JobState};
 use metrics::gauge;
 use proto::{JobId, Result};
 use serde_json::{Value, json};
@@ -37,6 +38,7 @@ pub struct Watched {
     pub rows_bound: u64,
     pub iterations: u64,
     next_row: u64,
+    branch: u64,
     privacy: Privacy,
     /// Rows bound, oldest first.
     samples: VecDeque<(Instant, u64)>,
@@ -47,7 +49,7 @@ enum Privacy {
     /// Not worked out yet.
     #[default]
     Unknown,
-    /// There is nothing to state: no noise, or rows on several branches.
+    /// There is nothing to state: no noise.
     Unstated(&'static str),
     Metered {
         meter: Arc<Meter>,
@@ -88,8 +90,12 @@ impl Watched {
     fn sample(&mut self, now: Instant, seen: &Seen) {
         let Seen { rows_bound, next_row, iterations, branch, .. } = *seen;
         (self.rows_bound, self.next_row, self.iterations) = (rows_bound, next_row, iterations);
-        if branch != 0 {
-            self.privacy = Privacy::Unstated("rows were released on several branches");
+        if branch != self.branch {
+            self.branch = branch;
+            // What was released before is charged for besides; of a plan without noise there is still nothing to say.
+            if let Privacy::Metered { .. } = self.privacy {
+                self.privacy = Privacy::Unknown;
+            }
         }
         self.samples.push_back((now, rows_bound));
         if self.samples.len() > SAMPLES {
@@ -173,6 +179,8 @@ impl Watch {
         let mut jobs = self.jobs();
         let Some(watched) = jobs.get_mut(job) else { return };
         match (metered, &mut watched.privacy) {
+            // A branch was opened meanwhile: the next look works it out anew.
+            (Some((meter, ..)), _) if meter.branch != watched.branch => {}
             (Some((_, rows, cost)), Privacy::Metered { spent, .. }) => spent.push((rows, cost)),
             (Some((meter, rows, cost)), privacy @ Privacy::Unknown) => {
                 *privacy = Privacy::Metered { meter, spent: vec![(rows, cost)] };
@@ -227,21 +235,41 @@ impl Coordinator {
     async fn work_out(&self, job: &JobId) -> Result<()> {
         let Some((meter, next_row)) = self.watch.meter(job) else { return Ok(()) };
         let (plan_toml, delta) = (self.plan_of(job)?.plan_toml, self.settings.report_delta);
-        let metered = node::blocking::run(move || metered(meter, &plan_toml, delta, next_row)).await;
+        // Only a new meter asks: reading what was released goes through all rows.
+        let released = match &meter {
+            Some(_) => Released::straight(0),
+            None => {
+                let name = job.clone();
+                released(self.with_ledger(move |ledger| ledger.released(&name)).await?)
+            }
+        };
+        let metered =
+            node::blocking::run(move || metered(meter, &plan_toml, delta, &released, next_row)).await;
         self.watch.record(job, metered.map_err(proto::ServiceError::internal)??);
         Ok(())
     }
+}
+
+fn released(branches: Vec<BranchReleases>) -> Released {
+    let branch = |of: BranchReleases| ReleasedBranch {
+        branch: of.branch,
+        parent: of.parent,
+        from_row: of.from_row,
+        released: of.released.iter().map(|rows| (rows.start, rows.end)).collect(),
+    };
+    Released { branches: branches.into_iter().map(branch).collect() }
 }
 
 fn metered(
     meter: Option<Arc<Meter>>,
     plan_toml: &str,
     delta: f64,
+    released: &Released,
     next_row: u64,
 ) -> Result<Option<(Arc<Meter>, u64, Cost)>> {
     let meter = match meter {
         Some(meter) => meter,
-        None => match Meter::new(plan_toml, delta)? {
+        None => match Meter::new(plan_toml, delta, released)? {
             Some(meter) => Arc::new(meter),
             None => return Ok(None),
         },

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum, parser::ValueSource};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum, parser::ValueSource};
 use coordinator::CoordinatorArgs;
 use node::settings::{Layers, Setting};
+use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use serde::Serialize;
 
@@ -59,14 +60,18 @@ impl ConfigCommand {
     }
 }
 
-fn parse(command: Command, flags: &[String]) -> anyhow::Result<clap::ArgMatches> {
+fn parse(command: Command, flags: &[String]) -> anyhow::Result<ArgMatches> {
     command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| bad_use(error.render()))
 }
 
 fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
-    let matches = parse(CoordinatorArgs::augment_args(Command::new("coordinator")), flags)?;
+    let telemetry = TelemetryArgs::augment_args(Command::new("coordinator"));
+    let names = names_of(&telemetry);
+    let matches = parse(CoordinatorArgs::augment_args(telemetry), flags)?;
     let (_, settings) = CoordinatorArgs::from_arg_matches(&matches)?.resolve()?;
-    Ok(settings.iter().map(shown).collect())
+    let own: Vec<Shown> =
+        names.into_iter().map(|name| given(&matches, name)).collect::<anyhow::Result<_>>()?;
+    Ok(own.into_iter().chain(settings.iter().map(shown)).collect())
 }
 
 fn shown(setting: &Setting) -> Shown {
@@ -75,27 +80,30 @@ fn shown(setting: &Setting) -> Shown {
 }
 
 fn worker(flags: &[String]) -> anyhow::Result<Vec<Shown>> {
-    let command = WorkerArgs::augment_args(Command::new("worker"));
-    let names: Vec<String> = command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+    let command = TelemetryArgs::augment_args(WorkerArgs::augment_args(Command::new("worker")));
+    let names = names_of(&command);
     let matches = parse(command, flags)?;
     let mut layers = Layers::load(None)?;
     WorkerArgs::from_arg_matches(&matches)?.security.resolve(&mut layers)?;
     let layered: Vec<Shown> = layers.finish()?.iter().map(shown).collect();
     let own = names.into_iter().filter(|name| layered.iter().all(|shown| shown.name != *name));
-    let own: Vec<Shown> = own
-        .into_iter()
-        .map(|name| {
-            let raw = matches.get_raw(&name).and_then(|mut values| values.next());
-            let value =
-                raw.map(|value| value.to_str().context("a setting that is not UTF-8").map(str::to_owned));
-            let source = match matches.value_source(&name) {
-                Some(ValueSource::CommandLine) => "flag",
-                Some(ValueSource::EnvVariable) => "environment",
-                Some(_) => "default",
-                None => "not set",
-            };
-            Ok(Shown { name, value: value.transpose()?, source: source.into() })
-        })
-        .collect::<anyhow::Result<_>>()?;
+    let own: Vec<Shown> = own.map(|name| given(&matches, name)).collect::<anyhow::Result<_>>()?;
     Ok(own.into_iter().chain(layered).collect())
+}
+
+fn names_of(command: &Command) -> Vec<String> {
+    command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+}
+
+/// A setting that clap alone resolves.
+fn given(matches: &ArgMatches, name: String) -> anyhow::Result<Shown> {
+    let raw = matches.get_raw(&name).and_then(|mut values| values.next());
+    let value = raw.map(|value| value.to_str().context("a setting that is not UTF-8").map(str::to_owned));
+    let source = match matches.value_source(&name) {
+        Some(ValueSource::CommandLine) => "flag",
+        Some(ValueSource::EnvVariable) => "environment",
+        Some(_) => "default",
+        None => "not set",
+    };
+    Ok(Shown { name, value: value.transpose()?, source: source.into() })
 }

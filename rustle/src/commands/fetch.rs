@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::FetchRequest;
+use node::telemetry::{Format as LogFormat, TelemetryConfig};
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 use tokio::time::Instant;
 
@@ -39,6 +40,9 @@ pub struct FetchArgs {
     /// How long to wait for a range that no worker serves
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     deadline: Duration,
+    /// Send this fetch's trace to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_short_help = true)]
+    otlp: Option<String>,
     /// Float32 array of shape (rows, coordinates)
     #[arg(long)]
     out: PathBuf,
@@ -49,6 +53,15 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let _telemetry = match &args.otlp {
+        Some(url) => Some(node::telemetry::init(TelemetryConfig {
+            format: LogFormat::Text,
+            filter: "warn".into(),
+            otlp: Some(url.clone()),
+            service: "rustle-fetch",
+        })?),
+        None => None,
+    };
     online::block_on(fetch(args, format))
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use coordinator::CoordinatorArgs;
-use node::telemetry::{Format as LogFormat, TelemetryConfig};
+use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -31,12 +31,15 @@ pub struct CoordinatorCommand {
     #[command(flatten)]
     args: CoordinatorArgs,
     #[command(flatten)]
+    telemetry: TelemetryArgs,
+    #[command(flatten)]
     child: ChildArgs,
 }
 
 impl CoordinatorCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.child.apply()?;
+        let _telemetry = self.telemetry.init("rustle-coordinator")?;
         runtime()?.block_on(async {
             let (options, _) = self.args.resolve()?;
             coordinator::run(options.bind().await?, node::shutdown::token_on_signals()?).await
@@ -51,12 +54,15 @@ pub struct WorkerCommand {
     #[command(flatten)]
     args: WorkerArgs,
     #[command(flatten)]
+    telemetry: TelemetryArgs,
+    #[command(flatten)]
     child: ChildArgs,
 }
 
 impl WorkerCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.child.apply()?;
+        let _telemetry = self.telemetry.init("rustle-worker")?;
         runtime()?
             .block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })?;
         Ok(ExitCode::SUCCESS)
@@ -64,6 +70,5 @@ impl WorkerCommand {
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    node::telemetry::init(TelemetryConfig { format: LogFormat::Text, filter: "info".into() })?;
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

@@ -47,6 +47,9 @@ pub struct UpArgs {
     /// TLS on every link, by certificates of this cluster's own authority in DATA_DIR/tls
     #[arg(long, conflicts_with = "unix")]
     tls: bool,
+    /// Coordinator and workers send traces to this OpenTelemetry collector (OTLP over gRPC)
+    #[arg(long, value_name = "URL", hide_short_help = true)]
+    otlp: Option<String>,
     /// Workers write rows to shared memory that jobs of this user lend them
     #[arg(long)]
     shared_memory: bool,
@@ -60,6 +63,11 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mut options = ClusterOptions::new(program, args.data_dir.clone(), args.workers.into());
     options.listen = args.listen.clone();
     options.coordinator_flags = vec!["--metrics-listen".into(), args.metrics_listen.clone()];
+    if let Some(url) = &args.otlp {
+        let flags = ["--otlp".to_owned(), url.clone()];
+        options.coordinator_flags.extend(flags.clone());
+        options.worker_flags.extend(flags);
+    }
     options.unix = args.unix;
     options.shared_memory = args.shared_memory;
     options.tls = args.tls;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod alerts;
+mod containers;
 mod dashboards;
 mod exposition;
 mod load;

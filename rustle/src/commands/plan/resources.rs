@@ -40,6 +40,9 @@ pub struct ResourcesArgs {
     /// What the checkpoint store takes from one worker in a second
     #[arg(long, value_name = "BYTES", default_value = "500MiB")]
     store_bandwidth: Bytes,
+    /// Print a patch of deploy/kubernetes' workers instead: replicas, memory, CPU, and how long a start may take
+    #[arg(long)]
+    kubernetes: bool,
     /// Coordinates that a worker makes a second; measured on this machine where not given
     #[arg(long, value_name = "C")]
     coordinates_per_second: Option<f64>,
@@ -49,6 +52,7 @@ pub fn run(args: &ResourcesArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
     let sizing = Sizing::of(&plan, args.setting(&plan)?).map_err(bad_use)?;
     match format {
+        _ if args.kubernetes => println!("{:#}", sizing.kubernetes_patch(args.workers)),
         Format::Json => answer(&plan, &sizing).print(format)?,
         Format::Table => println!("{}", table(&sizing)),
     }

@@ -183,6 +183,33 @@ impl Sizing {
     }
 }
 
+/// Seconds from one look at a starting worker to the next, and for all that is not replay.
+const PROBED_EVERY: f64 = 10.0;
+const STARTING: f64 = 60.0;
+
+impl Sizing {
+    /// For `kubectl patch statefulset worker --patch-file`. A worker may take as long to start as the longest replay
+    /// there can be: all rows of the plan, from the key.
+    pub fn kubernetes_patch(&self, workers: u32) -> Value {
+        let replay = self.value("replay_seconds_at_most").unwrap_or(0.0);
+        let failures = ((STARTING + replay) / PROBED_EVERY).ceil() as u64;
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": { "name": "worker", "namespace": "rustle" },
+            "spec": { "replicas": workers, "template": { "spec": { "containers": [{
+                "name": "worker",
+                "resources": self.kubernetes(),
+                "startupProbe": {
+                    "httpGet": { "path": "/readyz", "port": "metrics" },
+                    "periodSeconds": PROBED_EVERY as u64,
+                    "failureThreshold": failures,
+                },
+            }] } } },
+        })
+    }
+}
+
 /// As `noise_kernel::Generator::suggested_rows_at_once`.
 fn rows_at_once(coefficients: &Coefficients) -> u64 {
     match coefficients {
@@ -278,6 +305,12 @@ mod tests {
             assert_eq!(sizing.value(name), Some(value), "{name}");
         }
         assert_eq!(sizing.kubernetes()["limits"]["memory"], "135Mi");
+        let patch = sizing.kubernetes_patch(4);
+        assert_eq!(patch["spec"]["replicas"], 4);
+        // 60 rows at one coordinate a microsecond: 63 s of replay after a minute.
+        let container = &patch["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["startupProbe"]["failureThreshold"], 13);
+        assert_eq!(container["resources"], sizing.kubernetes());
         assert!(Sizing::of(&plan, setting(512, 4)).unwrap_err().to_string().contains("512"));
     }
 

@@ -1,0 +1,148 @@
+//! Simulated workers: each registers, takes whatever leases it is given, says at once that they are ready, and goes on
+//! saying so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use client::Traced;
+use futures::{StreamExt, TryStreamExt, stream};
+use proto::pb::{self, workers_client::WorkersClient};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval_at};
+use tonic::Status;
+
+use super::Setting;
+use super::latency::{Times, phase};
+
+const REGISTERING_AT_ONCE: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub struct Fleet {
+    tasks: JoinSet<Times>,
+    leases: Arc<AtomicU64>,
+}
+
+struct Worker {
+    setting: Setting,
+    client: WorkersClient<Traced>,
+    name: String,
+    incarnation: Vec<u8>,
+    held: Vec<pb::LeaseStatus>,
+    /// Leases that all workers have said are ready.
+    leases: Arc<AtomicU64>,
+}
+
+impl Fleet {
+    /// Comes back when all have registered.
+    pub async fn start(setting: &Setting, workers: usize, heartbeat: Duration) -> anyhow::Result<Self> {
+        let leases = Arc::new(AtomicU64::new(0));
+        let registering = (0..workers).map(|index| Worker::register(setting, index, leases.clone()));
+        let workers: Vec<Worker> =
+            stream::iter(registering).buffered(REGISTERING_AT_ONCE).try_collect().await?;
+        let mut tasks = JoinSet::new();
+        for (index, worker) in workers.into_iter().enumerate() {
+            tasks.spawn(worker.live(phase(index, heartbeat), heartbeat));
+        }
+        Ok(Self { tasks, leases })
+    }
+
+    pub async fn wait_until_ready(&self, shards: u64) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ready = self.leases.load(Ordering::Relaxed);
+            if ready >= shards {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "after {PATIENCE:?} {ready} of {shards} shards are held");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub async fn stop(mut self) -> anyhow::Result<Times> {
+        let mut all = Times::default();
+        while let Some(times) = self.tasks.join_next().await {
+            all.add(times.context("a simulated worker")?);
+        }
+        Ok(all)
+    }
+}
+
+impl Worker {
+    async fn register(setting: &Setting, index: usize, leases: Arc<AtomicU64>) -> anyhow::Result<Self> {
+        let client = setting.connection(index).workers(&setting.coordinator)?;
+        let name = format!("worker-{index}");
+        let mut incarnation = vec![7; 16];
+        incarnation[..8].copy_from_slice(&(index as u64).to_le_bytes());
+        let mut worker =
+            Self { setting: setting.clone(), client, name, incarnation, held: Vec::new(), leases };
+        worker.join(index).await.with_context(|| format!("register worker {index}"))?;
+        Ok(worker)
+    }
+
+    async fn join(&mut self, index: usize) -> Result<(), Status> {
+        let request = pb::RegisterRequest {
+            worker: self.name.clone(),
+            // Nobody calls a simulated worker: the discard port.
+            endpoint: format!("http://127.0.0.1:9/{index}"),
+            protocol_version: proto::PROTOCOL_VERSION,
+            stream_version: plan::STREAM_VERSION,
+            incarnation: self.incarnation.clone(),
+            ..pb::RegisterRequest::default()
+        };
+        self.client.register(request).await.map(|_| ())
+    }
+
+    async fn live(mut self, first: Duration, heartbeat: Duration) -> Times {
+        let mut times = Times::default();
+        let mut ticks = interval_at(tokio::time::Instant::now() + first, heartbeat);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        loop {
+            let due = tokio::select! {
+                biased;
+                () = self.setting.stop.cancelled() => return times,
+                due = ticks.tick() => due.into_std(),
+            };
+            let (called, counts) = (Instant::now(), self.setting.counts());
+            let request = pb::HeartbeatRequest {
+                worker: self.name.clone(),
+                incarnation: self.incarnation.clone(),
+                leases: self.held.clone(),
+                ..pb::HeartbeatRequest::default()
+            };
+            match self.client.heartbeat(request).await {
+                Ok(answer) => {
+                    if counts {
+                        times.answered(due, called);
+                    }
+                    self.take(answer.into_inner().grants);
+                }
+                Err(status) => times.refused(status),
+            }
+        }
+    }
+
+    fn take(&mut self, grants: Vec<pb::LeaseGrant>) {
+        let before = self.held.len() as u64;
+        self.held = grants.into_iter().map(ready).collect();
+        self.leases.fetch_add(self.held.len() as u64, Ordering::Relaxed);
+        self.leases.fetch_sub(before, Ordering::Relaxed);
+    }
+}
+
+/// As a worker reports a shard that it serves. Of the key it knows what the grant says.
+fn ready(grant: pb::LeaseGrant) -> pb::LeaseStatus {
+    pb::LeaseStatus {
+        job: grant.job,
+        shard: grant.shard,
+        epoch: grant.epoch,
+        state: pb::LeaseState::Ready.into(),
+        next_row: grant.next_row + 8,
+        state_bytes: 1 << 30,
+        ahead_bytes: 1 << 28,
+        key_commitment: grant.key_commitment,
+        released: grant.next_row,
+        ..pb::LeaseStatus::default()
+    }
+}

@@ -1,0 +1,130 @@
+//! Which shards each worker owns: a heartbeat then costs what its own shards cost, however many there are in all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proto::{JobId, WorkerId};
+
+use super::JobView;
+
+/// A job, and the place of one of its shards in its view.
+pub type Holding = (JobId, usize);
+
+/// An index over the owners in the jobs' views, brought up to date when it is asked.
+#[derive(Debug, Default)]
+pub struct Holdings {
+    of: HashMap<WorkerId, BTreeSet<Holding>>,
+    /// As indexed: the places that have an owner, in order.
+    owners: HashMap<JobId, Vec<(usize, WorkerId)>>,
+    maybe_changed: BTreeSet<JobId>,
+}
+
+impl Holdings {
+    /// Owners of the job's shards may be others from now on.
+    pub fn may_have_changed(&mut self, job: &JobId) {
+        if !self.maybe_changed.contains(job) {
+            self.maybe_changed.insert(job.clone());
+        }
+    }
+
+    /// In order of jobs and shards.
+    pub fn of(&mut self, jobs: &BTreeMap<JobId, JobView>, worker: &WorkerId) -> Vec<Holding> {
+        while let Some(job) = self.maybe_changed.pop_first() {
+            self.index(&job, jobs.get(&job));
+        }
+        self.of.get(worker).into_iter().flatten().cloned().collect()
+    }
+
+    fn index(&mut self, job: &JobId, view: Option<&JobView>) {
+        let now: Vec<(usize, WorkerId)> =
+            view.into_iter().flat_map(owners_of).map(|(at, owner)| (at, owner.clone())).collect();
+        let before = self.owners.remove(job).unwrap_or_default();
+        if before == now {
+            self.owners.insert(job.clone(), now);
+            return;
+        }
+        for (at, owner) in before {
+            if let Some(held) = self.of.get_mut(&owner) {
+                held.remove(&(job.clone(), at));
+                if held.is_empty() {
+                    self.of.remove(&owner);
+                }
+            }
+        }
+        for (at, owner) in &now {
+            self.of.entry(owner.clone()).or_default().insert((job.clone(), *at));
+        }
+        self.owners.insert(job.clone(), now);
+    }
+}
+
+fn owners_of(view: &JobView) -> impl Iterator<Item = (usize, &WorkerId)> {
+    let owners = view.shards.iter().map(|shard| shard.record.owner.as_ref()).enumerate();
+    owners.filter_map(|(at, owner)| Some((at, owner?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::{JobRecord, JobState, ShardRecord};
+    use proptest::prelude::*;
+    use proto::{CoordinateRange, Lineage};
+
+    use super::*;
+
+    fn view(job: &JobId, owners: &[Option<usize>]) -> JobView {
+        let record = JobRecord {
+            job: job.clone(),
+            plan_digest: [0; 32],
+            dimension: 512 * owners.len() as u64,
+            iterations: 1,
+            mechanism: String::new(),
+            key_commitment: [0; 32],
+            branch: 0,
+            lineage: Lineage::default(),
+            shards: owners.len() as u32,
+            layout_epoch: 0,
+            state: JobState::Running,
+            plan_toml: String::new(),
+        };
+        let shard = |(at, owner): (usize, &Option<usize>)| ShardRecord {
+            shard: at as u32,
+            range: CoordinateRange { start: 512 * at as u64, end: 512 * (at as u64 + 1) },
+            epoch: 0,
+            owner: owner.map(name),
+        };
+        JobView::new(record, owners.iter().enumerate().map(shard).collect(), 8)
+    }
+
+    fn name(worker: usize) -> WorkerId {
+        WorkerId::new(format!("w{worker}")).unwrap()
+    }
+
+    proptest! {
+        /// However owners change, and jobs come and go, the index says what a look at every shard says.
+        #[test]
+        fn the_index_is_what_a_search_would_find(
+            steps in prop::collection::vec(
+                (0usize..4, prop::option::of(prop::collection::vec(prop::option::of(0usize..4), 1..6))),
+                1..30,
+            ),
+        ) {
+            let (mut holdings, mut jobs) = (Holdings::default(), BTreeMap::new());
+            for (job, owners) in steps {
+                let job = JobId::new(format!("j{job}")).unwrap();
+                holdings.may_have_changed(&job);
+                match owners {
+                    Some(owners) => jobs.insert(job.clone(), view(&job, &owners)),
+                    None => jobs.remove(&job),
+                };
+                for worker in (0..4).map(name) {
+                    let searched: Vec<Holding> = jobs
+                        .iter()
+                        .flat_map(|(job, view)| owners_of(view).map(move |(at, owner)| (job, at, owner)))
+                        .filter(|(_, _, owner)| **owner == worker)
+                        .map(|(job, at, _)| (job.clone(), at))
+                        .collect();
+                    prop_assert_eq!(holdings.of(&jobs, &worker), searched);
+                }
+            }
+        }
+    }
+}

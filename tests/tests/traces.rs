@@ -1,0 +1,169 @@
+//! One trace from a job's fetch to the worker's kernel, as a collector gets it: a real OTLP service in this process,
+//! real processes that send to it.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+    trace_service_server::{TraceService, TraceServiceServer},
+};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use proto::{Commitment, JobId};
+use tests::{KEY, TestCluster, flags, job, plans, program, start_with};
+use tokio::runtime::Runtime;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status};
+
+/// What spans may say of a call. Whatever is new here must be nobody's secret.
+const ALLOWED: [&str; 7] = ["job", "branch", "first_row", "rows", "coordinates", "how", "otel.kind"];
+
+#[derive(Clone, Default)]
+struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
+
+#[tonic::async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        self.0.lock().unwrap().push(request.into_inner());
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+/// A span, and the process that sent it.
+#[derive(Clone, Debug)]
+struct Sent {
+    service: String,
+    span: Span,
+}
+
+impl Collector {
+    fn start(runtime: &Runtime) -> (Self, SocketAddr) {
+        let collector = Self::default();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server =
+            tonic::transport::Server::builder().add_service(TraceServiceServer::new(collector.clone()));
+        runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        (collector, address)
+    }
+
+    fn spans(&self) -> Vec<Sent> {
+        let requests = self.0.lock().unwrap();
+        let resources = requests.iter().flat_map(|request| &request.resource_spans);
+        let spans = resources.flat_map(|of| {
+            let service = service(of.resource.as_ref().unwrap());
+            let spans = of.scope_spans.iter().flat_map(|scope| scope.spans.clone());
+            spans.map(move |span| Sent { service: service.clone(), span })
+        });
+        spans.collect()
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().iter().flat_map(Message::encode_to_vec).collect()
+    }
+}
+
+fn service(resource: &Resource) -> String {
+    let found = resource.attributes.iter().find(|attribute| attribute.key == "service.name");
+    match found.unwrap().value.clone().unwrap().value {
+        Some(Value::StringValue(name)) => name,
+        other => panic!("service.name is {other:?}"),
+    }
+}
+
+fn traced(url: String) -> TestCluster {
+    start_with(1, move |options| {
+        options.coordinator_flags.extend(flags(&["--otlp", &url]));
+        options.worker_flags.extend(flags(&["--otlp", &url]));
+        // Milliseconds from a span's end until it is sent.
+        options.environment.push(("OTEL_BSP_SCHEDULE_DELAY".into(), "50".into()));
+    })
+}
+
+/// The command that a person would give.
+fn fetch_row_0(cluster: &TestCluster, job: &JobId, url: &str) {
+    let out = cluster.dir.path().join("row.npy");
+    let arguments = ["fetch", "--coordinator", &cluster.cluster.url(), "--job", job.as_str()];
+    let rows = ["--commitment", "step 0", "--steps", "0..1", "--range", "0..512", "--otlp", url, "--out"];
+    let output = Command::new(program()).args(arguments).args(rows).arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn one_trace_leads_from_the_fetch_to_the_kernel() {
+    let runtime = Runtime::new().unwrap();
+    let (collector, address) = Collector::start(&runtime);
+    let url = format!("http://{address}");
+    let cluster = traced(url.clone());
+    let job = job("traced");
+    cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
+    // Row 0 has left the worker's window then: who asks for it again has the kernel draw it again.
+    cluster.fetch(&job, 0..6, 0..2048).unwrap();
+    fetch_row_0(&cluster, &job, &url);
+
+    let named = |spans: &[Sent], service: &str, name: &str, parent: &[u8], trace: &[u8]| {
+        let is_it = |sent: &&Sent| {
+            let Span { name: own, parent_span_id, trace_id, .. } = &sent.span;
+            sent.service == service && own == name && parent_span_id == parent && trace_id == trace
+        };
+        spans.iter().find(is_it).map(|sent| sent.span.clone())
+    };
+    cluster.wait_until("the collector has fetch, binding, slice and kernel below each other", || {
+        let spans = collector.spans();
+        let is_fetch = |sent: &&Sent| sent.service == "rustle-fetch" && sent.span.name == "fetch";
+        let Some(Sent { span: fetch, .. }) = spans.iter().find(is_fetch) else { return false };
+        assert!(fetch.parent_span_id.is_empty(), "the fetch began the trace");
+        let below =
+            |service, name, parent: &Span| named(&spans, service, name, &parent.span_id, &fetch.trace_id);
+        let bound = below("rustle-coordinator", "/rustle.v1.Noise/Bind", fetch);
+        let slice = below("rustle-worker", "/rustle.v1.Shards/FetchSlice", fetch);
+        let kernel = slice.as_ref().and_then(|slice| below("rustle-worker", "kernel", slice));
+        bound.is_some() && kernel.is_some_and(|kernel| is_within(&kernel, slice.as_ref().unwrap(), fetch))
+    });
+    assert_nothing_secret(&collector);
+}
+
+/// By the clock that all of them share.
+fn is_within(kernel: &Span, slice: &Span, fetch: &Span) -> bool {
+    fetch.start_time_unix_nano <= slice.start_time_unix_nano
+        && slice.start_time_unix_nano <= kernel.start_time_unix_nano
+        && kernel.end_time_unix_nano <= fetch.end_time_unix_nano
+}
+
+fn assert_nothing_secret(collector: &Collector) {
+    let spans = collector.spans();
+    let keys: BTreeSet<_> =
+        spans.iter().flat_map(|sent| &sent.span.attributes).map(|attribute| attribute.key.as_str()).collect();
+    let unknown: Vec<_> = keys.iter().filter(|key| !ALLOWED.contains(key)).collect();
+    assert!(unknown.is_empty(), "spans say {unknown:?}; allowed: {ALLOWED:?}");
+    assert!(spans.iter().all(|sent| sent.span.events.is_empty()), "log lines are sent with the spans");
+    // Heartbeats belong to no trace of a job's.
+    assert!(spans.iter().all(|sent| !sent.span.name.ends_with("Heartbeat")));
+    let bytes = collector.bytes();
+    let commitment = Commitment::of_text("step 0").to_bytes();
+    for secret in [&KEY[..8], &commitment[1..9]] {
+        let hexadecimal = hex::encode(secret);
+        for form in [secret, hexadecimal.as_bytes()] {
+            assert!(!bytes.windows(form.len()).any(|window| window == form), "a secret is sent: {form:?}");
+        }
+    }
+}
+
+#[test]
+fn a_collector_that_is_not_there_keeps_nobody_waiting() {
+    let url = "http://127.0.0.1:1";
+    let cluster = traced(url.to_owned());
+    let job = job("untraced");
+    cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
+    cluster.fetch(&job, 0..2, 0..2048).unwrap();
+    fetch_row_0(&cluster, &job, url);
+}
