@@ -9,16 +9,21 @@
 mod bindings;
 mod branches;
 mod chain;
+mod change;
 mod checkpoint_list;
 mod checkpoint_store;
 mod container;
 mod cursor;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod event;
 mod fail_points;
+mod field;
 mod files;
 mod hex_digest;
 mod jobs;
+mod keeper;
 mod migrate;
 mod object;
 mod open;
@@ -37,6 +42,7 @@ mod tables;
 mod tiling;
 mod verify;
 mod write_shard;
+mod writing;
 
 use std::{path::Path, sync::Arc};
 

@@ -4,6 +4,8 @@ mod admitted;
 mod jobs;
 mod noise;
 mod server;
+#[cfg(feature = "etcd")]
+mod standby;
 mod workers;
 
 use metrics::counter;
@@ -14,6 +16,8 @@ use tonic::{Response, Status};
 use crate::metric_definitions::ERRORS;
 
 pub use server::{serve, serve_over};
+#[cfg(feature = "etcd")]
+pub use standby::{Door, Leader, serve_standby};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)
