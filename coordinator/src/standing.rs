@@ -52,15 +52,17 @@ struct House {
 
 /// The coordinator that this process is, while it leads.
 #[derive(Clone, Default)]
-struct Current(Arc<Mutex<Weak<Coordinator>>>);
+struct Current(Arc<Mutex<Option<(Weak<Coordinator>, Arc<Seat>)>>>);
 
 impl Current {
-    fn set(&self, coordinator: &Arc<Coordinator>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(coordinator);
+    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<Seat>) {
+        let leading = (Arc::downgrade(coordinator), seat.clone());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leading);
     }
 
     fn get(&self) -> Option<Arc<Coordinator>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        let leading = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        leading.filter(|(_, seat)| seat.left().is_some())?.0.upgrade()
     }
 
     fn text(&self, otherwise: &'static str, text: fn(&Coordinator) -> String) -> Text {
@@ -223,7 +225,7 @@ impl House {
     async fn lead(&self, opened: Opened) -> anyhow::Result<Led> {
         let Opened { coordinator, seat, session, stop } = opened;
         gauge!(EPOCH).set(coordinator.epoch as f64);
-        self.current.set(&coordinator);
+        self.current.set(&coordinator, &seat);
         self.readiness.set_ready();
         info!(address = self.address, epoch = coordinator.epoch, "this coordinator leads");
         let tasks = TaskTracker::new();
