@@ -13,7 +13,7 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-python test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench clean
 .PHONY: chaos failover fuzz asan mutants
 
@@ -40,7 +40,7 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-python test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-python test-neon test-etcd
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
@@ -54,6 +54,14 @@ test-python: build ## what an independent implementation says of the noise, the 
 test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	@$(STAGE) deploy cargo nextest run --release --workspace --locked -E 'binary(deploy)'
+
+# Of the whole workspace, as `build` is, so that what needs no etcd is not built again.
+WITH_ETCD := --release --workspace --locked --features rustle/etcd,tests/etcd,ledger/etcd
+
+test-etcd: ## the ledger in a real etcd; coordinators that stand by, killed, stopped and cut off
+	@$(STAGE) etcd-setup tests/setup/etcd.sh
+	@$(STAGE) etcd-build cargo build $(WITH_ETCD) --bin rustle
+	@$(STAGE) etcd cargo nextest run $(WITH_ETCD) --test on_etcd --test etcd --success-output immediate
 
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh

@@ -57,7 +57,7 @@ pub enum LedgerError {
     /// Nothing was done: another coordinator leads, or will.
     #[error("this coordinator does not lead the ledger {}", path.display())]
     NotLeader { path: PathBuf },
-    /// Nothing was done.
+    /// Nothing was done, or it was and a call anew finds it so.
     #[error("ledger {} can't be reached: {reason}", path.display())]
     Unreachable { path: PathBuf, reason: String },
     #[error("{} is not this cluster's store: {reason}", path.display())]

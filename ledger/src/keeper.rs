@@ -24,6 +24,8 @@ pub enum Unkept {
     Refused(LedgerError),
     /// They may be durable or not: whoever opens the ledger next finds out.
     Unknown(String),
+    /// As [`Unkept::Unknown`], and another process may speak for the ledger by now: the same call there finds out.
+    Lost(String),
 }
 
 /// The default: redb's own file, written by its commit. The file's lock says who may speak.

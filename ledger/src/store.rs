@@ -107,11 +107,11 @@ impl Store {
 
     /// Runs a transaction unless the store has stopped; a panic inside it stops the store.
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+        self.keeper.may_speak()?;
         if self.stopped.load(Ordering::Acquire) {
             let reason = "an earlier change failed in a way that leaves its outcome open".to_owned();
             return Err(LedgerError::Stopped { path: self.path.clone(), reason });
         }
-        self.keeper.may_speak()?;
         catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(self.stop(format!("the store panicked: {}", panic_text(&*panic)))))
     }
@@ -120,6 +120,10 @@ impl Store {
         match unkept {
             Unkept::Refused(error) => error,
             Unkept::Unknown(reason) => self.stop(reason),
+            Unkept::Lost(reason) => {
+                let _ = self.stop(reason.clone());
+                LedgerError::Unreachable { path: self.path.clone(), reason }
+            }
         }
     }
 

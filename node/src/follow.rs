@@ -7,9 +7,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::{Channel, Error};
 use tower::{Service, ServiceExt};
@@ -155,12 +154,4 @@ impl Service<Request<Body>> for Following {
             shared.ask(request).await.map(|(response, _)| response)
         })
     }
-}
-
-/// What a coordinator that stands by answers: `status`, and who leads.
-pub fn standing_by(status: Status, leader: &str) -> Response<Body> {
-    let mut response = status.into_http();
-    let leader = HeaderValue::from_str(leader).unwrap_or_else(|_| HeaderValue::from_static(""));
-    response.headers_mut().insert(LEADER_HEADER, leader);
-    response
 }

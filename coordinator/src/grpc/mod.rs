@@ -10,7 +10,9 @@ mod workers;
 
 use metrics::counter;
 use node::auth::Refusal;
+use node::follow::LEADER_HEADER;
 use proto::{Result, ServiceError};
+use tonic::metadata::MetadataValue;
 use tonic::{Response, Status};
 
 use crate::metric_definitions::ERRORS;
@@ -40,5 +42,12 @@ fn worded(refusal: Refusal) -> Status {
 
 fn refused(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);
-    error.into()
+    let leader = match &error {
+        ServiceError::NotLeader { leader } => Some(leader.parse().unwrap_or(MetadataValue::from_static(""))),
+        _ => None,
+    };
+    let mut status = Status::from(error);
+    // For clients that follow, who need not know our errors.
+    leader.map(|leader| status.metadata_mut().insert(LEADER_HEADER, leader));
+    status
 }

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use anyhow::Context as _;
 use futures::Stream;
 use futures::future::Either;
-use node::follow::standing_by;
 use node::rpc_metrics::RpcMetricsLayer;
 use node::security::Secured;
 use node::trace_propagation::TraceLayer;
@@ -99,9 +98,8 @@ where
         if request.uri().path().starts_with(HEALTH) {
             return Either::Right(self.inner.call(request));
         }
-        let leader = self.leader.get();
-        let status = refused(ServiceError::NotLeader { leader: leader.clone() });
-        Either::Left(ready(Ok(standing_by(status, &leader))))
+        let status = refused(ServiceError::NotLeader { leader: self.leader.get() });
+        Either::Left(ready(Ok(status.into_http())))
     }
 }
 

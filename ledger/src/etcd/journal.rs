@@ -60,7 +60,7 @@ impl Journal {
         match self.write(None, vec![delete]).await {
             Ok(()) => Ok(()),
             Err(Unkept::Refused(error)) => Err(error),
-            Err(Unkept::Unknown(reason)) => Err(self.io(reason)),
+            Err(Unkept::Unknown(reason) | Unkept::Lost(reason)) => Err(self.io(reason)),
         }
     }
 
@@ -73,6 +73,9 @@ impl Journal {
             // Half a record is none: where a piece fails, nothing has happened.
             self.write(None, vec![put]).await.map_err(|unkept| match unkept {
                 Unkept::Unknown(reason) => Unkept::Refused(self.io(reason)),
+                Unkept::Lost(_) => {
+                    Unkept::Refused(LedgerError::NotLeader { path: self.term.seat().path().to_owned() })
+                }
                 refused => refused,
             })?;
         }
@@ -94,9 +97,12 @@ impl Journal {
         let mut open: Option<String> = None;
         loop {
             let Some(left) = seat.left() else {
+                seat.lose();
                 return Err(match open {
                     None => Unkept::Refused(LedgerError::NotLeader { path: seat.path().to_owned() }),
-                    Some(reason) => Unkept::Unknown(format!("no answer while this process led: {reason}")),
+                    Some(reason) => Unkept::Lost(format!(
+                        "no answer while this coordinator led, and whether the change was made is not known: {reason}"
+                    )),
                 });
             };
             let attempt = async |mut client: Client| client.txn(txn.clone()).await;

@@ -6,7 +6,7 @@ use ledger::{
     Ledger, LedgerError,
     etcd::{Election, Standing},
 };
-use proto::Commitment;
+use proto::{Commitment, ServiceError};
 
 use crate::{LEASE, Place, commitment, elected, etcd::Cable, etcdctl, id, rows};
 
@@ -105,12 +105,14 @@ fn whoever_cannot_reach_etcd_stops_before_another_may_lead() {
     // The answer is lost, what was asked is not: the row is bound, and nobody may say so.
     cable.cut_answers();
     let error = bind(&ledger, 1, "one").unwrap_err();
-    assert!(matches!(error, LedgerError::Stopped { .. }), "{error}");
+    // The job may ask the next leader, and is told there.
+    assert!(matches!(error, LedgerError::Unreachable { .. }), "{error}");
+    assert!(ServiceError::from(error).retry_safe());
     assert!(seat.left().is_none());
     let leader = etcdctl(&["get", "--print-value-only", &place.key("leader")]);
     assert!(leader.contains("http://here"), "etcd ended the lease first");
     let error = bind(&ledger, 0, "zero").unwrap_err();
-    assert!(matches!(error, LedgerError::Stopped { .. } | LedgerError::NotLeader { .. }), "{error}");
+    assert!(matches!(error, LedgerError::NotLeader { .. }), "{error}");
 
     let new = place.open();
     assert!(matches!(bind(&new, 1, "another"), Err(LedgerError::AlreadyBound { row: 1, .. })));
