@@ -3,7 +3,6 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -100,10 +99,6 @@ impl Etcd {
                 thread::sleep(Duration::from_millis(50));
             }
         }
-    }
-
-    pub fn folder(&self) -> PathBuf {
-        self.folder.path().to_owned()
     }
 }
 

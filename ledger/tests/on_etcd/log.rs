@@ -28,7 +28,7 @@ fn the_same_calls_make_the_same_chain_as_in_a_file() {
     let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
     let file = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
     let in_etcd = place.open();
-    [&file, &in_etcd].map(eventful);
+    [&file, &in_etcd].into_iter().for_each(eventful);
     drop(in_etcd);
     let in_etcd = place.open();
     assert_eq!(in_etcd.head(&id("j")).unwrap(), file.head(&id("j")).unwrap());

@@ -1,6 +1,6 @@
 //! What the tests of a ledger are made of.
 
-use ledger::{JobRecord, JobState, Ledger, ShardRecord};
+use ledger::{JobRecord, JobState, ShardRecord};
 use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
 
 pub(crate) const ITERATIONS: u64 = 100;
