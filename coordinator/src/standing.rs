@@ -52,17 +52,23 @@ struct House {
 
 /// The coordinator that this process is, while it leads.
 #[derive(Clone, Default)]
-struct Current(Arc<Mutex<Option<(Weak<Coordinator>, Arc<Seat>)>>>);
+struct Current(Arc<Mutex<Option<Leading>>>);
+
+#[derive(Clone)]
+struct Leading {
+    coordinator: Weak<Coordinator>,
+    seat: Arc<Seat>,
+}
 
 impl Current {
     fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<Seat>) {
-        let leading = (Arc::downgrade(coordinator), seat.clone());
+        let leading = Leading { coordinator: Arc::downgrade(coordinator), seat: seat.clone() };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leading);
     }
 
     fn get(&self) -> Option<Arc<Coordinator>> {
         let leading = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        leading.filter(|(_, seat)| seat.left().is_some())?.0.upgrade()
+        leading.filter(|leading| leading.seat.left().is_some())?.coordinator.upgrade()
     }
 
     fn text(&self, otherwise: &'static str, text: fn(&Coordinator) -> String) -> Text {

@@ -75,3 +75,46 @@ impl Store {
         *self != Store::File
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(url: &str, tls_dir: Option<&str>) -> anyhow::Result<(Store, Option<String>)> {
+        let store_tls_dir = tls_dir.map(str::to_owned);
+        let args = StoreArgs { store: Some(url.to_owned()), store_tls_dir, ..StoreArgs::default() };
+        args.resolve(&mut Layers::from_parts([], None)?)
+    }
+
+    #[test]
+    fn a_file_is_the_default_and_has_no_tls() {
+        let (store, advertise) =
+            StoreArgs::default().resolve(&mut Layers::from_parts([], None).unwrap()).unwrap();
+        assert_eq!((store, advertise), (Store::File, None));
+        assert!(resolve("file", Some("/tls")).unwrap_err().to_string().contains("store_tls_dir"));
+    }
+
+    #[test]
+    fn what_is_no_store_is_refused_by_name() {
+        for url in ["", "redis://a:1", "etcd://"] {
+            let error = resolve(url, None).unwrap_err().to_string();
+            assert!(error.contains("store is") && error.contains(&format!("{url:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    #[cfg(not(feature = "etcd"))]
+    fn a_build_without_etcd_says_so() {
+        let error = resolve("etcd://a:2379", None).unwrap_err().to_string();
+        assert!(error.contains("feature `etcd`"), "{error}");
+    }
+
+    #[test]
+    #[cfg(feature = "etcd")]
+    fn a_store_in_etcd_is_shared() {
+        let (store, _) = resolve("etcd://a:2379/p", Some("/tls")).unwrap();
+        assert!(store.is_shared() && !Store::File.is_shared());
+        let Store::Etcd(config) = store else { panic!("not in etcd") };
+        assert_eq!(config.tls.unwrap().key, std::path::Path::new("/tls/key.pem"));
+    }
+}
