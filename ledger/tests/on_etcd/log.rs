@@ -70,18 +70,21 @@ fn open_error(place: &Place) -> String {
     Ledger::lead(elected(&election)).err().expect("a damaged log was opened").to_string()
 }
 
+/// Of a place; its last record's key, and that record.
+type Edit = fn(&Place, &str, &str);
+
 #[test]
 fn a_log_that_was_cut_or_edited_is_refused() {
     let last = "log/00000000000000000003";
-    let edits: [(&str, &dyn Fn(&Place, &str, &str)); 3] = [
-        ("is missing", &|place, _, _| {
+    let edits: [(&str, Edit); 3] = [
+        ("is missing", |place, _, _| {
             etcdctl(&["del", &place.key("log/00000000000000000002")]);
         }),
-        ("not what the chain", &|place, key, record| {
+        ("not what the chain", |place, key, record| {
             let other = record.replace(&hex::encode(commitment("c").to_bytes()), &hex::encode([1; 33]));
             etcdctl(&["put", &place.key(key), &other]);
         }),
-        ("can't be read", &|place, key, record| {
+        ("can't be read", |place, key, record| {
             etcdctl(&["put", &place.key(key), &record[..record.len() / 2]]);
         }),
     ];
