@@ -128,7 +128,9 @@ fn move_job(transaction: &Writing<'_>, name: &str) -> Result<(), Fail> {
 fn move_bindings(transaction: &Writing<'_>, record: &JobRecord) -> Result<(), Fail> {
     let name = record.job.as_str();
     let mut old = Vec::new();
-    for entry in transaction.redb().open_table(OLD_BINDINGS)?.range((name, 0, 0)..=(name, u64::MAX, u64::MAX))? {
+    for entry in
+        transaction.redb().open_table(OLD_BINDINGS)?.range((name, 0, 0)..=(name, u64::MAX, u64::MAX))?
+    {
         let (key, digest) = entry?;
         let (_, branch, row) = key.value();
         if branch != 0 {
