@@ -9,6 +9,7 @@
 mod bindings;
 mod branches;
 mod chain;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
 mod change;
 mod checkpoint_list;
 mod checkpoint_store;
@@ -19,10 +20,12 @@ mod error;
 pub mod etcd;
 mod event;
 mod fail_points;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
 mod field;
 mod files;
 mod hex_digest;
 mod jobs;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
 mod keeper;
 mod migrate;
 mod object;
