@@ -99,8 +99,10 @@ impl Place {
     }
 
     fn clear(&self) {
-        if let Self::File(path) = self {
-            fs::remove_file(path).unwrap();
+        match self {
+            Self::File(path) => fs::remove_file(path).unwrap(),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(_) => {}
         }
     }
 }
