@@ -14,9 +14,9 @@ export RUSTLE_MPI ?= $(CARGO_TARGET_DIR)/mpi
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-deploy test-python test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi clean
-.PHONY: test-package test-frameworks
+.PHONY: test-frameworks
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -42,7 +42,7 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-neon test-etcd
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
@@ -69,6 +69,14 @@ test-mpi: build ## noise under a real mpirun: by itself, beside training ranks i
 	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI)
 	@$(STAGE) mpi-unit cargo nextest run --release --package noise-worker --features mpi --lib --locked -E 'test(mpi::)'
 	@$(STAGE) mpi cargo nextest run --release --workspace --locked -E 'binary(mpi)'
+
+# Of the whole workspace, as `build` is, so that what needs no etcd is not built again.
+WITH_ETCD := --release --workspace --locked --features rustle/etcd,tests/etcd,ledger/etcd
+
+test-etcd: ## the ledger in a real etcd; coordinators that stand by, killed, stopped and cut off
+	@$(STAGE) etcd-setup tests/setup/etcd.sh
+	@$(STAGE) etcd-build cargo build $(WITH_ETCD) --bin rustle
+	@$(STAGE) etcd cargo nextest run $(WITH_ETCD) --test on_etcd --test etcd --success-output immediate
 
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use node::telemetry::SPANS;
-use node::tls::Expected;
 use node::trace_context::TraceContext;
 use proto::{
     Commitment, CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange,
@@ -52,13 +51,14 @@ enum Into<'a> {
 }
 
 impl Client {
-    /// Checks the URL; connects on the first call. Must be called inside a tokio runtime.
+    /// `coordinator`: its URL, or those of all that stand by each other, with commas between. Checks them; connects on
+    /// the first call. Must be called inside a tokio runtime.
     pub fn connect(coordinator: &str) -> Result<Self> {
         Self::with_connections(coordinator, Connections::new())
     }
 
     pub fn with_connections(coordinator: &str, connections: Connections) -> Result<Self> {
-        connections.channel(coordinator, Expected::Coordinator)?;
+        connections.coordinator(coordinator)?;
         Ok(Self { coordinator: coordinator.to_owned(), connections, routings: RoutingCache::default() })
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::Uri;
 use node::dial::{CallInterceptor, DialError, Dialing, is_unix};
+use node::follow::{Following, each_of};
 use node::local_socket::host_id;
 use node::tls::Expected;
 use proto::pb::{
@@ -26,6 +27,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A partition drops segments for good: only an answered ping tells a slow peer from a lost one.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where another coordinator can take over, one that has stopped is not waited for.
+const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
 
 /// What HTTP/2 is told, by measurement: docs/serving.md has the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +45,10 @@ impl Default for Tuning {
     }
 }
 
-/// Every call carries the caller's trace, and to a coordinator its token.
+/// Every call carries the caller's trace.
 pub type Traced = InterceptedService<Channel, CallInterceptor>;
+/// As [`Traced`], and the caller's token, to the coordinator that leads.
+pub type Led = InterceptedService<Following, CallInterceptor>;
 
 type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 
@@ -55,6 +60,8 @@ pub struct Connections {
     dialing: Dialing,
     /// In order, so that they close in the same order in every run.
     open: Arc<Mutex<BTreeMap<(String, Expected), Channel>>>,
+    /// By their URLs as given.
+    coordinators: Arc<Mutex<BTreeMap<String, Following>>>,
     host: Arc<str>,
     tuning: Tuning,
 }
@@ -86,6 +93,7 @@ impl Connections {
             dialer: None,
             dialing,
             open: Arc::default(),
+            coordinators: Arc::default(),
             host: host_id().into(),
             tuning: Tuning::default(),
         }
@@ -107,11 +115,8 @@ impl Connections {
         if let Some(channel) = open.get(&key) {
             return Ok(channel.clone());
         }
-        let configured = configured(endpoint, self.tuning)?;
-        let channel = match &self.dialer {
-            Some(dialer) => dialer(configured),
-            None => self.dialing.connect(endpoint, configured, expected).map_err(refused)?,
-        };
+        let configured = configured(endpoint, self.tuning).map_err(refused)?;
+        let channel = self.dials().dial(endpoint, configured, expected).map_err(refused)?;
         open.insert(key, channel.clone());
         Ok(channel)
     }
@@ -136,16 +141,32 @@ impl Connections {
     }
 
     pub(crate) fn traced(&self, endpoint: &str) -> Result<Traced> {
-        self.calling(endpoint, Expected::Worker)
+        let channel = self.channel(endpoint, Expected::Worker)?;
+        Ok(InterceptedService::new(channel, self.dialing.interceptor(Expected::Worker)))
     }
 
-    fn coordinator(&self, endpoint: &str) -> Result<Traced> {
-        self.calling(endpoint, Expected::Coordinator)
+    /// `urls`: one or more, with commas between. Connects on the first call. Must be called inside a tokio runtime.
+    pub fn coordinator(&self, urls: &str) -> Result<Led> {
+        let mut open = self.coordinators.lock().unwrap_or_else(PoisonError::into_inner);
+        let following = match open.get(urls) {
+            Some(following) => following.clone(),
+            None => {
+                let (dials, tuning, is_one) = (self.dials(), self.tuning, each_of(urls).count() == 1);
+                let dial = move |url: &str| {
+                    let endpoint = configured(url, tuning)?;
+                    let endpoint = if is_one { endpoint } else { soon_given_up(endpoint) };
+                    dials.dial(url, endpoint, Expected::Coordinator)
+                };
+                let following = Following::new(urls, dial).map_err(refused)?;
+                open.insert(urls.to_owned(), following.clone());
+                following
+            }
+        };
+        Ok(InterceptedService::new(following, self.dialing.interceptor(Expected::Coordinator)))
     }
 
-    fn calling(&self, endpoint: &str, expected: Expected) -> Result<Traced> {
-        let channel = self.channel(endpoint, expected)?;
-        Ok(InterceptedService::new(channel, self.dialing.interceptor(expected)))
+    fn dials(&self) -> Dials {
+        Dials { dialer: self.dialer.clone(), dialing: self.dialing.clone() }
     }
 
     pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Traced>> {
@@ -154,32 +175,51 @@ impl Connections {
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Traced>> {
+    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Led>> {
         Ok(NoiseClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Traced>> {
+    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Led>> {
         Ok(JobsClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Traced>> {
+    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Led>> {
         Ok(WorkersClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 }
 
+/// How connections are made.
+struct Dials {
+    dialer: Option<Dialer>,
+    dialing: Dialing,
+}
+
+impl Dials {
+    fn dial(&self, url: &str, endpoint: Endpoint, expected: Expected) -> Result<Channel, DialError> {
+        match &self.dialer {
+            Some(dialer) => Ok(dialer(endpoint)),
+            None => self.dialing.connect(url, endpoint, expected),
+        }
+    }
+}
+
+fn soon_given_up(endpoint: Endpoint) -> Endpoint {
+    endpoint.http2_keep_alive_interval(KEEPALIVE_OF_MANY).keep_alive_timeout(KEEPALIVE_OF_MANY)
+}
+
 fn refused(error: DialError) -> ServiceError {
     ServiceError::invalid("endpoint", format!("{:?}", error.endpoint), error.allowed)
 }
 
-fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint> {
+fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint, DialError> {
     let allowed = "http://host:port, https://host:port or unix:///path";
-    let refused = || ServiceError::invalid("endpoint", format!("{endpoint:?}"), allowed);
+    let refused = || DialError { endpoint: endpoint.to_owned(), allowed };
     let parsed = Endpoint::from_shared(endpoint.to_owned()).map_err(|_| refused())?;
     let is_tcp = endpoint.starts_with("http://") || endpoint.starts_with("https://");
     let parsed = match is_unix(endpoint) {

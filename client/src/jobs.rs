@@ -1,9 +1,13 @@
-//! The life of jobs, as the coordinator offers it. None of these calls is repeated by itself.
+//! The life of jobs, as the coordinator offers it. None of these calls is repeated by itself, but where no coordinator
+//! leads: then nothing was done.
 
-use proto::{JobId, Result, pb};
+use std::time::Duration;
 
-use crate::Connections;
+use proto::{JobId, Result, ServiceError, pb};
+use tokio::time::{Instant, sleep};
+
 use crate::connections::from_status;
+use crate::{Connections, Delays};
 
 #[derive(Clone, Debug)]
 pub struct Jobs {
@@ -11,11 +15,22 @@ pub struct Jobs {
     connections: Connections,
 }
 
+/// How long a leader is waited for: longer than an election takes.
+const FOR_A_LEADER: Duration = Duration::from_secs(15);
+
 /// Sends one request and gives the answer, or the service's own error.
 macro_rules! call {
     ($self:ident, $method:ident, $request:expr) => {{
-        let answer = $self.connections.jobs(&$self.coordinator)?.$method($request).await;
-        answer.map(tonic::Response::into_inner).map_err(from_status)
+        let (request, mut delays, until) = ($request, Delays::default(), Instant::now() + FOR_A_LEADER);
+        loop {
+            let answer = $self.connections.jobs(&$self.coordinator)?.$method(request.clone()).await;
+            match answer.map(tonic::Response::into_inner).map_err(from_status) {
+                Err(ServiceError::NotLeader { .. }) if Instant::now() < until => {
+                    sleep(delays.next_delay()).await
+                }
+                outcome => break outcome,
+            }
+        }
     }};
 }
 

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use crate::pace::{Expectations, Schedule};
+use crate::store::{Store, StoreArgs};
 
 /// The flags; whatever is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -71,6 +72,8 @@ pub struct CoordinatorArgs {
     #[arg(long, value_name = "FILE")]
     pub tokens_file: Option<String>,
     #[command(flatten)]
+    pub store: StoreArgs,
+    #[command(flatten)]
     pub security: SecurityArgs,
     /// TOML file of settings
     #[arg(long, value_name = "FILE")]
@@ -102,6 +105,9 @@ pub struct Options {
     pub security: Security,
     pub tokens_file: Option<PathBuf>,
     pub ready_file: Option<PathBuf>,
+    pub store: Store,
+    /// URL by which others reach this coordinator, where that is not the listening address.
+    pub advertise: Option<String>,
     pub settings: Settings,
 }
 
@@ -113,6 +119,9 @@ pub struct CoordinatorConfig {
     pub metrics_listener: TcpListener,
     pub security: Secured,
     pub ready_file: Option<PathBuf>,
+    pub store: Store,
+    /// As in [`Options`].
+    pub advertise: Option<String>,
 }
 
 impl Settings {
@@ -137,10 +146,14 @@ impl CoordinatorArgs {
         let metrics_listen =
             layer.with_default("metrics_listen", self.metrics_listen, "127.0.0.1:0", SocketAddr::from_str)?;
         let data_dir = layer.required("data_dir", self.data_dir, |dir| std::path::absolute(dir))?;
+        let (store, advertise) = self.store.resolve(layer)?;
         let default_url = Url::from_file_path(data_dir.join("checkpoints"));
         let default_url = default_url.map_err(|()| anyhow!("data_dir {} has no URL", data_dir.display()))?;
-        let checkpoint_url =
-            layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?;
+        let checkpoint_url = match store.is_shared() {
+            // A folder of this coordinator alone is none of the others'.
+            true => layer.required("checkpoint_url", self.checkpoint_url, store_url)?,
+            false => layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?,
+        };
         let checkpoint_schedule = layer.with_default(
             "checkpoint_interval",
             self.checkpoint_interval,
@@ -189,7 +202,8 @@ impl CoordinatorArgs {
             fetch_deadline,
             report_delta,
         };
-        let options = Options { listen, metrics_listen, security, tokens_file, ready_file, settings };
+        let options =
+            Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };
         Ok((options, layers.finish()?))
     }
 }
@@ -197,12 +211,13 @@ impl CoordinatorArgs {
 impl Options {
     /// Takes both addresses. Others than loopback only with TLS or `insecure_listen`; metrics are never over TLS.
     pub async fn bind(self) -> anyhow::Result<CoordinatorConfig> {
-        let Options { listen, metrics_listen, security, tokens_file, ready_file, settings } = self;
+        let Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings } =
+            self;
         let security = security.enforce(tokens_file.as_deref())?;
         let listener = listen.bind(security.may_leave_host()).await.context("listen")?;
         let metrics_listener =
             bind_loopback_checked(metrics_listen, security.insecure).await.context("metrics_listen")?;
-        Ok(CoordinatorConfig { settings, listener, metrics_listener, security, ready_file })
+        Ok(CoordinatorConfig { settings, listener, metrics_listener, security, ready_file, store, advertise })
     }
 }
 

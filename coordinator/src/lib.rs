@@ -23,7 +23,10 @@ mod run;
 mod schedule;
 mod service;
 pub mod split;
+#[cfg(feature = "etcd")]
+mod standing;
 mod status;
+mod store;
 mod watch;
 
 #[cfg(test)]
@@ -32,3 +35,4 @@ mod tests;
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
 pub use run::{run, run_over, run_with};
+pub use store::{Store, StoreArgs};

@@ -27,8 +27,10 @@ use crate::blocking::Stop;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{EPOCH, describe_metrics};
+#[cfg(feature = "etcd")]
+use crate::store::Store;
 
-const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
+pub const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Runs until `shutdown` is cancelled, or until the ledger can't be trusted any more, which is an error.
 pub async fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> anyhow::Result<()> {
@@ -42,7 +44,11 @@ pub async fn run_with(
     connections: Connections,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let CoordinatorConfig { settings, listener, metrics_listener, security, ready_file } = config;
+    #[cfg(feature = "etcd")]
+    if let Store::Etcd(etcd) = config.store.clone() {
+        return crate::standing::run(config, etcd, connections, shutdown).await;
+    }
+    let CoordinatorConfig { settings, listener, metrics_listener, security, ready_file, .. } = config;
     let recorder = install_recorder()?;
     describe_metrics();
     record_build_info(env!("CARGO_PKG_VERSION"));
@@ -122,7 +128,7 @@ where
     ended(&stop)
 }
 
-fn keep_going(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
+pub fn keep_going(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
     tasks.spawn(coordinator.clone().keep_reconciled(shutdown.clone()));
     tasks.spawn(coordinator.clone().keep_checkpointing(shutdown.clone()));
 }
@@ -140,12 +146,13 @@ fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> 
     Arc::new(move || watched.upgrade().map(|coordinator| text(&coordinator)).unwrap_or_default())
 }
 
+/// What was bound to what is nobody else's to read.
+pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
+    let folder_error = || format!("data folder {}", folder.display());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(folder_error)
+}
+
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {
-    // What was bound to what is nobody else's to read.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .with_context(|| format!("data folder {}", folder.display()))?;
+    create_data_dir(folder)?;
     Ok(Ledger::open(&folder.join("ledger.redb"))?)
 }

@@ -53,7 +53,15 @@ impl Running {
         let listener = Listener::Tcp(listener);
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let security = node::security::Secured::default();
-        let config = CoordinatorConfig { settings, listener, metrics_listener, security, ready_file: None };
+        let config = CoordinatorConfig {
+            settings,
+            listener,
+            metrics_listener,
+            security,
+            ready_file: None,
+            store: coordinator::Store::File,
+            advertise: None,
+        };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(coordinator::run(config, shutdown.clone()));
         Self { url, shutdown, task }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proto::{Commitment, JobId, RowRange};
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -16,8 +16,9 @@ use crate::{
     chain,
     event::{BoundRow, Event},
     jobs,
-    store::{Change, Fail},
+    store::{Fail, Outcome},
     tables::{BINDINGS, CURSORS, JOBS},
+    writing::Writing,
 };
 
 /// Refused bindings of each job's branch since the ledger was opened.
@@ -99,8 +100,8 @@ impl Ledger {
                 let outcomes = outcomes.collect::<Result<Vec<Result<Bound>>, Fail>>()?;
                 let is_new = |outcome: &Result<Bound>| matches!(outcome, Ok(bound) if bound.newly > 0);
                 Ok(match outcomes.iter().any(is_new) {
-                    true => Change::Commit(outcomes),
-                    false => Change::Nothing(outcomes),
+                    true => Outcome::Commit(outcomes),
+                    false => Outcome::Nothing(outcomes),
                 })
             })
         })
@@ -144,7 +145,7 @@ pub struct Request {
 type Unbound = (u64, BoundRow);
 
 /// Changes nothing unless all of the request may be bound.
-fn bind_one(transaction: &WriteTransaction, request: &Request) -> Result<Bound, Fail> {
+fn bind_one(transaction: &Writing<'_>, request: &Request) -> Result<Bound, Fail> {
     // Read again: another call may have bound some of the rows meanwhile.
     let record = jobs::existing(&transaction.open_table(JOBS)?, &request.job)?;
     let mut bindings = transaction.open_table(BINDINGS)?;

@@ -11,7 +11,7 @@ use crate::{
     chain,
     event::Event,
     jobs, shards,
-    store::{Change, Fail},
+    store::{Fail, Outcome},
     tables::{self, BINDINGS, BRANCHES, CURSORS, JOBS, PLANS, SHARDS},
 };
 
@@ -53,7 +53,7 @@ impl Ledger {
                 let is_next = expected_branch.checked_add(1) == Some(record.branch);
                 if is_next && cursor.rows_bound == 0 && opened_so == Some((parent, *from_row)) {
                     let shards = shards::all_of(&table, job)?;
-                    return Ok(Change::Nothing(Opened { job: record, shards, newly: false }));
+                    return Ok(Outcome::Nothing(Opened { job: record, shards, newly: false }));
                 }
                 return Err(superseded(&record, *expected_branch).into());
             }
@@ -77,7 +77,7 @@ impl Ledger {
             let (from_row, shards_then) = (*from_row, shards.clone());
             let event = Event::BranchOpened { branch, parent, from_row, shards: shards_then };
             chain::append(transaction, job, &event)?;
-            Ok(Change::Commit(Opened { job: record, shards, newly: true }))
+            Ok(Outcome::Commit(Opened { job: record, shards, newly: true }))
         })
     }
 

@@ -2,7 +2,7 @@
 //! the newest hash elsewhere can tell a ledger that was cut, altered or rolled back.
 
 use proto::JobId;
-use redb::{ReadableTable, WriteTransaction};
+use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     jobs,
     store::Fail,
     tables::{self, ENTRIES, HEADS, JOBS},
+    writing::Writing,
 };
 
 /// Where a chain stands.
@@ -57,7 +58,7 @@ impl Head {
 }
 
 /// Adds an event to the job's chain, in the transaction that makes it happen.
-pub fn append(transaction: &WriteTransaction, job: &JobId, event: &Event) -> Result<(), Fail> {
+pub fn append(transaction: &Writing<'_>, job: &JobId, event: &Event) -> Result<(), Fail> {
     let mut heads = transaction.open_table(HEADS)?;
     let head = Head::of(&heads, job.as_str())?;
     let event = tables::encode(event)?;

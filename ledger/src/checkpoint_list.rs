@@ -8,7 +8,7 @@ use crate::{
     CheckpointRecord, Ledger, LedgerError, Result, chain,
     event::Event,
     jobs, object,
-    store::Change,
+    store::Outcome,
     tables::{self, CHECKPOINTS, JOBS},
     tiling,
 };
@@ -31,7 +31,7 @@ impl Ledger {
             let existing = table.get(key)?.map(|bytes| tables::decode::<CheckpointRecord>(bytes.value()));
             if let Some(existing) = existing {
                 return match existing? == *record {
-                    true => Ok(Change::Nothing(())),
+                    true => Ok(Outcome::Nothing(())),
                     false => Err(taken(record).into()),
                 };
             }
@@ -39,7 +39,7 @@ impl Ledger {
             table.insert(key, stored.as_slice())?;
             let event = Event::CheckpointAdded { id: record.id, sha256: Sha256::digest(&stored).into() };
             chain::append(transaction, &record.job, &event)?;
-            Ok(Change::Commit(()))
+            Ok(Outcome::Commit(()))
         })
     }
 
@@ -60,12 +60,12 @@ impl Ledger {
     pub fn remove_checkpoint(&self, job: &JobId, id: u64) -> Result<()> {
         self.store.write("remove_checkpoint", |transaction| {
             jobs::existing(&transaction.open_table(JOBS)?, job)?;
-            let removed = transaction.open_table(CHECKPOINTS)?.remove((job.as_str(), id))?.is_some();
+            let removed = transaction.open_table(CHECKPOINTS)?.remove((job.as_str(), id))?;
             if !removed {
-                return Ok(Change::Nothing(()));
+                return Ok(Outcome::Nothing(()));
             }
             chain::append(transaction, job, &Event::CheckpointRemoved { id })?;
-            Ok(Change::Commit(()))
+            Ok(Outcome::Commit(()))
         })
     }
 }

@@ -54,6 +54,15 @@ pub enum LedgerError {
     )]
     Stopped { path: PathBuf, reason: String },
 
+    /// Nothing was done: another coordinator leads, or will.
+    #[error("this coordinator does not lead the ledger {}", path.display())]
+    NotLeader { path: PathBuf },
+    /// Nothing was done, or it was and a call anew finds it so.
+    #[error("ledger {} can't be reached: {reason}", path.display())]
+    Unreachable { path: PathBuf, reason: String },
+    #[error("{} is not this cluster's store: {reason}", path.display())]
+    OtherStore { path: PathBuf, reason: String },
+
     #[error("checkpoint {object}: {reason}")]
     Checkpoint { object: String, reason: String },
     #[error("checkpoint store, {object}: {reason}")]
@@ -89,11 +98,15 @@ impl From<LedgerError> for ServiceError {
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::Invalid { field, value, allowed } => Self::invalid(field, value, allowed),
             LedgerError::Checkpoint { object, reason } => Self::Checkpoint { object, reason },
+            // Who leads is not the ledger's to say.
+            LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },
+            error @ LedgerError::Unreachable { .. } => Self::Unavailable { what: error.to_string() },
             // An object may always be written or read again: it is no release.
             error @ LedgerError::ObjectStore { .. } => Self::Unavailable { what: error.to_string() },
             error @ (LedgerError::Locked { .. }
             | LedgerError::Damaged { .. }
             | LedgerError::Format { .. }
+            | LedgerError::OtherStore { .. }
             | LedgerError::Io { .. }
             | LedgerError::Stopped { .. }) => Self::Store { reason: error.to_string() },
         }

@@ -1,16 +1,16 @@
 //! Jobs: created once, under one definition, then finished and destroyed.
 
 use proto::{JobId, Lineage};
-use redb::{ReadableTable, Table};
-
+use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
 use crate::{
     Created, JobRecord, JobState, Ledger, LedgerError, Result, ShardRecord, chain,
     event::Event,
-    store::{Change, Fail},
+    store::{Fail, Outcome},
     tables::{self, JOBS, META, META_EPOCH, PLANS, SHARDS},
     tiling,
+    writing::WriteTable,
 };
 
 impl Ledger {
@@ -20,7 +20,7 @@ impl Ledger {
             let mut meta = transaction.open_table(META)?;
             let epoch = meta.get(META_EPOCH)?.map_or(0, |value| value.value()) + 1;
             meta.insert(META_EPOCH, epoch)?;
-            Ok(Change::Commit(epoch))
+            Ok(Outcome::Commit(epoch))
         })
     }
 
@@ -37,7 +37,7 @@ impl Ledger {
             let mut jobs = transaction.open_table(JOBS)?;
             if let Some(existing) = find(&jobs, &job.job)? {
                 same_definition(&existing, job)?;
-                return Ok(Change::Nothing(Created::Same));
+                return Ok(Outcome::Nothing(Created::Same));
             }
             put(&mut jobs, job)?;
             transaction.open_table(PLANS)?.insert(job.job.as_str(), job.plan_toml.as_str())?;
@@ -47,7 +47,7 @@ impl Ledger {
             }
             let plan_sha256 = Sha256::digest(&job.plan_toml).into();
             chain::append(transaction, &job.job, &created(job, plan_sha256, shards))?;
-            Ok(Change::Commit(Created::New))
+            Ok(Outcome::Commit(Created::New))
         })
     }
 
@@ -79,7 +79,7 @@ impl Ledger {
             let mut record = existing(&jobs, job)?;
             record.plan_toml = plan_of(&transaction.open_table(PLANS)?, job)?;
             if record.state == state {
-                return Ok(Change::Nothing(record));
+                return Ok(Outcome::Nothing(record));
             }
             let allowed = match record.state {
                 JobState::Running => "finish or destroy it",
@@ -93,7 +93,7 @@ impl Ledger {
             record.state = state;
             put(&mut jobs, &record)?;
             chain::append(transaction, job, &Event::StateChanged { state })?;
-            Ok(Change::Commit(record))
+            Ok(Outcome::Commit(record))
         })
     }
 }
@@ -136,7 +136,7 @@ pub fn existing(
 }
 
 /// Stores everything but the plan, which never changes.
-pub fn put(jobs: &mut Table<&'static str, &'static [u8]>, record: &JobRecord) -> Result<(), Fail> {
+pub fn put(jobs: &mut WriteTable<'_, &'static str, &'static [u8]>, record: &JobRecord) -> Result<(), Fail> {
     let without_plan = JobRecord { plan_toml: String::new(), ..record.clone() };
     jobs.insert(record.job.as_str(), tables::encode(&without_plan)?.as_slice())?;
     Ok(())

@@ -9,16 +9,24 @@
 mod bindings;
 mod branches;
 mod chain;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
+mod change;
 mod checkpoint_list;
 mod checkpoint_store;
 mod container;
 mod cursor;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod event;
 mod fail_points;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
+mod field;
 mod files;
 mod hex_digest;
 mod jobs;
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
+mod keeper;
 mod migrate;
 mod object;
 mod open;
@@ -37,6 +45,7 @@ mod tables;
 mod tiling;
 mod verify;
 mod write_shard;
+mod writing;
 
 use std::{path::Path, sync::Arc};
 

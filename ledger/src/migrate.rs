@@ -18,6 +18,7 @@ use crate::{
     jobs, shards,
     store::{Fail, begin_durable},
     tables::{self, BINDINGS, CHECKPOINTS, CURSORS, JOBS, META, META_FORMAT, PLANS, SHARDS},
+    writing::Writing,
 };
 
 /// Format 1: job, branch, row -> commitment.
@@ -87,14 +88,14 @@ fn move_all(transaction: &WriteTransaction) -> Result<(), Fail> {
             .collect::<Result<_, redb::StorageError>>()?
     };
     for name in names {
-        move_job(transaction, &name)?;
+        move_job(&Writing::new(transaction, false), &name)?;
     }
     transaction.delete_table(OLD_BINDINGS)?;
     transaction.open_table(META)?.insert(META_FORMAT, tables::FORMAT)?;
     Ok(())
 }
 
-fn move_job(transaction: &WriteTransaction, name: &str) -> Result<(), Fail> {
+fn move_job(transaction: &Writing<'_>, name: &str) -> Result<(), Fail> {
     let (record, plan) = {
         let mut table = transaction.open_table(JOBS)?;
         let record: JobRecord = {
@@ -124,10 +125,12 @@ fn move_job(transaction: &WriteTransaction, name: &str) -> Result<(), Fail> {
 }
 
 /// What was bound before there were kinds counts as declared: it can't be replayed by another process.
-fn move_bindings(transaction: &WriteTransaction, record: &JobRecord) -> Result<(), Fail> {
+fn move_bindings(transaction: &Writing<'_>, record: &JobRecord) -> Result<(), Fail> {
     let name = record.job.as_str();
     let mut old = Vec::new();
-    for entry in transaction.open_table(OLD_BINDINGS)?.range((name, 0, 0)..=(name, u64::MAX, u64::MAX))? {
+    for entry in
+        transaction.redb().open_table(OLD_BINDINGS)?.range((name, 0, 0)..=(name, u64::MAX, u64::MAX))?
+    {
         let (key, digest) = entry?;
         let (_, branch, row) = key.value();
         if branch != 0 {

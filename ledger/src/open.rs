@@ -16,7 +16,9 @@ use std::{
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{
-    LedgerError, files, migrate,
+    LedgerError, files,
+    keeper::File as FileKeeper,
+    migrate,
     store::{Store, begin_durable, panic_text},
     tables, verify,
 };
@@ -54,7 +56,7 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
         })?;
         tracing::info!(path = %path.display(), from = format, to = tables::FORMAT, "the ledger's format was raised");
     }
-    Ok(Store::new(db, path.to_owned()))
+    Ok(Store::new(db, FileKeeper, path.to_owned()))
 }
 
 /// A new ledger appears under its name only when it is complete, so that an empty file is never taken for a new one.
@@ -80,7 +82,7 @@ fn begin(path: &Path) -> io::Result<()> {
     }
 }
 
-fn begin_tables(db: &Database) -> Result<(), redb::Error> {
+pub fn begin_tables(db: &Database) -> Result<(), redb::Error> {
     let transaction = begin_durable(db)?;
     {
         tables::create_all(&transaction)?;
@@ -107,7 +109,7 @@ pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerEr
     if format < tables::FORMAT {
         migrate::migrate(&db, path)?;
     }
-    Ok(Store::new(db, path.to_owned()))
+    Ok(Store::new(db, FileKeeper, path.to_owned()))
 }
 
 /// Checks the store's checksums, then every chain and our records against it; gives the format. An older format is

@@ -9,7 +9,7 @@ use crate::{
     JobState, Ledger, LedgerError, Result, ShardRecord, chain,
     event::Event,
     jobs,
-    store::{Change, Fail},
+    store::{Fail, Outcome},
     tables::{self, JOBS, SHARDS},
     tiling,
 };
@@ -43,11 +43,11 @@ impl Ledger {
                 table.insert((job.as_str(), *shard), tables::encode(record)?.as_slice())?;
             }
             if changes.is_empty() {
-                return Ok(Change::Nothing(shards));
+                return Ok(Outcome::Nothing(shards));
             }
             let leased = shards.iter().filter(|record| named.contains(&record.shard)).cloned().collect();
             chain::append(transaction, job, &Event::Leased { shards: leased })?;
-            Ok(Change::Commit(shards))
+            Ok(Outcome::Commit(shards))
         })
     }
 
@@ -77,7 +77,7 @@ impl Ledger {
             jobs::put(&mut jobs, &record)?;
             let event = Event::Resharded { layout_epoch: record.layout_epoch, shards: new.clone() };
             chain::append(transaction, job, &event)?;
-            Ok(Change::Commit(new))
+            Ok(Outcome::Commit(new))
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Transactions on the redb file. One rule here for all callers: a change is reported as done when it is on disk, and
-//! when that can't be known the store stops until the process is restarted.
+//! Transactions on the ledger's tables. One rule here for all callers: a change is reported as done when its keeper has
+//! made it durable, and when that can't be known the store stops until it is opened anew.
 
 use std::{
     any::Any,
@@ -10,10 +10,16 @@ use std::{
 
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
 
-use crate::{LedgerError, fail_points::fail_point};
+use crate::{
+    LedgerError,
+    fail_points::fail_point,
+    keeper::{Keeper, Unkept},
+    writing::Writing,
+};
 
 pub struct Store {
     db: Database,
+    keeper: Box<dyn Keeper>,
     path: PathBuf,
     /// Set when a commit failed or the store panicked: what is on disk is not known.
     stopped: AtomicBool,
@@ -47,7 +53,7 @@ impl From<redb::TableError> for Fail {
 }
 
 /// What a write transaction's body wants.
-pub enum Change<T> {
+pub enum Outcome<T> {
     Commit(T),
     /// Nothing was changed: there is nothing to wait for.
     Nothing(T),
@@ -59,8 +65,9 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 impl Store {
-    pub fn new(db: Database, path: PathBuf) -> Self {
-        Self { db, path, stopped: AtomicBool::new(false) }
+    /// `path`: what errors call it.
+    pub fn new(db: Database, keeper: impl Keeper + 'static, path: PathBuf) -> Self {
+        Self { db, keeper: Box::new(keeper), path, stopped: AtomicBool::new(false) }
     }
 
     pub fn read<T>(&self, body: impl FnOnce(&ReadTransaction) -> Result<T, Fail>) -> Result<T, LedgerError> {
@@ -74,19 +81,21 @@ impl Store {
     pub fn write<T>(
         &self,
         #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
-        body: impl FnOnce(&WriteTransaction) -> Result<Change<T>, Fail>,
+        body: impl FnOnce(&Writing<'_>) -> Result<Outcome<T>, Fail>,
     ) -> Result<T, LedgerError> {
         self.guarded(|| {
             fail_point!("ledger::{what}::begin", self.stop("a fail point".to_owned()));
             let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
-            match body(&transaction) {
-                Ok(Change::Commit(value)) => {
+            let writing = Writing::new(&transaction, self.keeper.wants_changes());
+            match body(&writing) {
+                Ok(Outcome::Commit(value)) => {
+                    let changes = writing.into_changes();
                     fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
-                    transaction.commit().map_err(|error| self.stop(format!("a commit failed: {error}")))?;
+                    self.keeper.keep(transaction, &changes).map_err(|unkept| self.unkept(unkept))?;
                     fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
                     Ok(value)
                 }
-                Ok(Change::Nothing(value)) => {
+                Ok(Outcome::Nothing(value)) => {
                     transaction.abort().map_err(|error| self.failed(Fail::Store(error.into())))?;
                     Ok(value)
                 }
@@ -98,12 +107,24 @@ impl Store {
 
     /// Runs a transaction unless the store has stopped; a panic inside it stops the store.
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+        self.keeper.may_speak()?;
         if self.stopped.load(Ordering::Acquire) {
             let reason = "an earlier change failed in a way that leaves its outcome open".to_owned();
             return Err(LedgerError::Stopped { path: self.path.clone(), reason });
         }
         catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(self.stop(format!("the store panicked: {}", panic_text(&*panic)))))
+    }
+
+    fn unkept(&self, unkept: Unkept) -> LedgerError {
+        match unkept {
+            Unkept::Refused(error) => error,
+            Unkept::Unknown(reason) => self.stop(reason),
+            Unkept::Lost(reason) => {
+                let _ = self.stop(reason.clone());
+                LedgerError::Unreachable { path: self.path.clone(), reason }
+            }
+        }
     }
 
     fn stop(&self, reason: String) -> LedgerError {

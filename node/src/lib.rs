@@ -12,6 +12,7 @@ pub mod connection;
 pub mod cpu_pool;
 pub mod dial;
 pub mod entropy;
+pub mod follow;
 pub mod guard;
 pub mod hardening;
 pub mod incoming;

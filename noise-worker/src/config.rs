@@ -19,7 +19,7 @@ const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Serve shards of noise to training jobs
 #[derive(Args, Clone, Debug)]
 pub struct WorkerArgs {
-    /// Where the coordinator is
+    /// Where the coordinator is; where several stand by each other all of them, with commas between
     #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
     pub coordinator: String,
     /// This worker's name, unique in its cluster; made up where not given

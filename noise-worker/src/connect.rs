@@ -1,36 +1,62 @@
-//! The connection to the coordinator.
+//! The connection to the coordinators.
 
 use std::time::Duration;
 
-use anyhow::Context;
 use http::Uri;
-use node::dial::{CallInterceptor, is_unix};
+use node::dial::{CallInterceptor, DialError, Dialing, is_unix};
+use node::follow::{Following, each_of};
+use node::tls::Expected;
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
-pub type Client = WorkersClient<InterceptedService<Channel, CallInterceptor>>;
+pub type Client = WorkersClient<InterceptedService<Following, CallInterceptor>>;
 
-/// Connects when first used, and again when the connection is lost; `dial` makes connections.
-pub fn coordinator(
-    url: &str,
-    interceptor: CallInterceptor,
-    dial: impl FnOnce(Endpoint) -> anyhow::Result<Channel>,
-) -> anyhow::Result<Client> {
-    let endpoint = Endpoint::from_shared(url.to_owned())
-        .with_context(|| format!("coordinator is {url:?}; allowed: http(s)://host:port or unix:///path"))?;
+/// Where another coordinator can take over, one that has stopped is not waited for.
+const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
+
+/// To the one that leads of `urls`, which have commas between. Connects when first used, and again when the connection
+/// is lost.
+pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
+    let (interceptor, is_one) = (dialing.interceptor(Expected::Coordinator), each_of(urls).count() == 1);
+    let following = Following::new(urls, move |url| {
+        let endpoint = endpoint_of(url)?;
+        let endpoint = match is_one {
+            true => endpoint,
+            false => {
+                endpoint.http2_keep_alive_interval(KEEPALIVE_OF_MANY).keep_alive_timeout(KEEPALIVE_OF_MANY)
+            }
+        };
+        dialing.connect(url, endpoint, Expected::Coordinator)
+    })?;
+    Ok(client(following, interceptor))
+}
+
+/// To one coordinator; `dial` makes the connection.
+pub fn over(url: &str, dial: impl FnOnce(Endpoint) -> Channel) -> anyhow::Result<Client> {
+    let following = Following::fixed(url, dial(endpoint_of(url)?));
+    Ok(client(following, Dialing::default().interceptor(Expected::Coordinator)))
+}
+
+fn client(following: Following, interceptor: CallInterceptor) -> Client {
+    let client = WorkersClient::with_interceptor(following, interceptor);
+    client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+fn endpoint_of(url: &str) -> Result<Endpoint, DialError> {
+    let allowed = "http(s)://host:port or unix:///path";
+    let endpoint = Endpoint::from_shared(url.to_owned());
+    let endpoint = endpoint.map_err(|_| DialError { endpoint: url.to_owned(), allowed })?;
     let endpoint = match is_unix(url) {
         true => endpoint.origin(Uri::from_static("http://localhost")),
         false => endpoint,
     };
-    let endpoint = endpoint
+    Ok(endpoint
         .connect_timeout(Duration::from_secs(2))
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
-        .keep_alive_while_idle(true);
-    let client = WorkersClient::with_interceptor(dial(endpoint)?, interceptor);
-    Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
+        .keep_alive_while_idle(true))
 }

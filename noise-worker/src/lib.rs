@@ -50,7 +50,6 @@ use node::{
     readiness::Readiness,
     ready_file::ReadyFile,
     security::Secured,
-    tls::Expected,
 };
 use noise_kernel::JobKey;
 use proto::{Incarnation, model::LocalAccess};
@@ -166,10 +165,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let endpoint = args.advertise.clone().unwrap_or(address);
     let member = Member { worker, incarnation: incarnation()?, endpoint, local };
     let dialing = Dialing { bearer, ..security.into() };
-    let client =
-        connect::coordinator(&args.coordinator, dialing.interceptor(Expected::Coordinator), |endpoint| {
-            Ok(dialing.connect(&args.coordinator, endpoint, Expected::Coordinator)?)
-        })?;
+    let client = connect::coordinators(&args.coordinator, dialing)?;
     // New requests are refused from the moment that shutdown begins; membership tells the coordinator.
     let refusing = tokio::spawn({
         let (service, shutdown) = (service.clone(), shutdown.clone());
@@ -222,8 +218,7 @@ where
     let server =
         tokio::spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
     let member = Member { worker: args.worker_id()?, incarnation: incarnation()?, endpoint, local: None };
-    let interceptor = Dialing::default().interceptor(Expected::Coordinator);
-    let client = connect::coordinator(&args.coordinator, interceptor, |endpoint| Ok(dial(endpoint)))?;
+    let client = connect::over(&args.coordinator, dial)?;
     let readiness = Readiness::not_ready("not registered yet");
     let membership = membership::run(client, member, leases.clone(), readiness, shutdown).await;
     service.drain();

@@ -76,6 +76,12 @@ pub enum ServiceError {
     Checkpoint { object: String, reason: String },
     #[error("this worker is draining; ask for the routing again")]
     Draining,
+    /// Nothing was done. `leader`: its URL; empty where none is known yet.
+    #[error("this coordinator stands by; {}", match leader.as_str() {
+        "" => "no leader is known yet, ask again".to_owned(),
+        leader => format!("ask the leader, {leader}"),
+    })]
+    NotLeader { leader: String },
     /// Whoever asks shows nothing that counts. Says no more: the reason is in the server's log.
     #[error("the caller is not authenticated")]
     Unauthenticated,
@@ -132,9 +138,12 @@ impl ServiceError {
             | StaleEpoch { .. }
             | MustRegister { .. }
             | JobState { .. } => Code::FailedPrecondition,
-            NotOwner { .. } | Restoring { .. } | RangeUnavailable { .. } | Draining | Unavailable { .. } => {
-                Code::Unavailable
-            }
+            NotOwner { .. }
+            | Restoring { .. }
+            | RangeUnavailable { .. }
+            | Draining
+            | NotLeader { .. }
+            | Unavailable { .. } => Code::Unavailable,
             ResourceExhausted { .. } => Code::ResourceExhausted,
             Checkpoint { .. } | LedgerBehind { .. } => Code::DataLoss,
             Store { .. } | Internal { .. } => Code::Internal,
@@ -153,6 +162,7 @@ impl ServiceError {
             | Restoring { .. }
             | RangeUnavailable { .. }
             | Draining
+            | NotLeader { .. }
             | ResourceExhausted { .. }
             | MustRegister { .. }
             | Unavailable { .. } => true,
@@ -235,6 +245,7 @@ mod tests {
                 waited_ms: 250,
             },
             ServiceError::Draining,
+            ServiceError::NotLeader { leader: "http://127.0.0.1:7300".into() },
             ServiceError::Unauthenticated,
             ServiceError::PermissionDenied,
             ServiceError::Fenced { job: "j".into(), shard: 3, presented: 1, current: 2 },

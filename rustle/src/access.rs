@@ -13,7 +13,7 @@ const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorArg {
-    /// Where the coordinator is
+    /// Where the coordinator is; where several stand by each other all of them, with commas between
     #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
     pub coordinator: String,
     #[command(flatten)]

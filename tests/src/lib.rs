@@ -1,5 +1,6 @@
 //! Harness of the end-to-end tests: real processes on ports they choose, real gRPC, and the oracle to compare with.
 
+pub mod etcd;
 mod http;
 pub mod leaks;
 mod plans;

@@ -4,16 +4,22 @@ mod admitted;
 mod jobs;
 mod noise;
 mod server;
+#[cfg(feature = "etcd")]
+mod standby;
 mod workers;
 
 use metrics::counter;
 use node::auth::Refusal;
+use node::follow::LEADER_HEADER;
 use proto::{Result, ServiceError};
+use tonic::metadata::MetadataValue;
 use tonic::{Response, Status};
 
 use crate::metric_definitions::ERRORS;
 
 pub use server::{serve, serve_over};
+#[cfg(feature = "etcd")]
+pub use standby::{Door, Leader, serve_standby};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)
@@ -36,5 +42,12 @@ fn worded(refusal: Refusal) -> Status {
 
 fn refused(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);
-    error.into()
+    let leader = match &error {
+        ServiceError::NotLeader { leader } => Some(leader.parse().unwrap_or(MetadataValue::from_static(""))),
+        _ => None,
+    };
+    let mut status = Status::from(error);
+    // For clients that follow, who need not know our errors.
+    leader.map(|leader| status.metadata_mut().insert(LEADER_HEADER, leader));
+    status
 }

@@ -97,7 +97,7 @@ where
 }
 
 /// The methods that metrics name; any other is "other".
-fn methods() -> Vec<String> {
+pub fn methods() -> Vec<String> {
     let of = |service: &str, methods: &[&str]| -> Vec<String> {
         methods.iter().map(|method| format!("/{service}/{method}")).collect()
     };

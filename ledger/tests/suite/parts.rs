@@ -1,0 +1,44 @@
+//! What the tests of a ledger are made of.
+
+use ledger::{JobRecord, JobState, ShardRecord};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+
+pub(crate) const ITERATIONS: u64 = 100;
+
+pub(crate) fn id(name: &str) -> JobId {
+    JobId::new(name).unwrap()
+}
+
+pub(crate) fn rows(start: u64, end: u64) -> RowRange {
+    RowRange::new(start, end).unwrap()
+}
+
+pub(crate) fn range(start: u64, end: u64) -> CoordinateRange {
+    CoordinateRange::new(start, end).unwrap()
+}
+
+pub(crate) fn commitment(text: &str) -> Commitment {
+    Commitment::of_text(text)
+}
+
+pub(crate) fn job(name: &str) -> JobRecord {
+    JobRecord {
+        job: id(name),
+        plan_toml: "mechanism = \"blt\"\n".to_owned(),
+        plan_digest: [1; 32],
+        dimension: 2000,
+        iterations: ITERATIONS,
+        mechanism: "blt".to_owned(),
+        key_commitment: [2; 32],
+        branch: 0,
+        lineage: Lineage::default(),
+        shards: 2,
+        layout_epoch: 0,
+        state: JobState::Running,
+    }
+}
+
+pub(crate) fn two_shards() -> Vec<ShardRecord> {
+    let shard = |shard, start, end| ShardRecord { shard, range: range(start, end), epoch: 0, owner: None };
+    vec![shard(0, 0, 1024), shard(1, 1024, 2000)]
+}

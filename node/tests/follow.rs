@@ -1,0 +1,87 @@
+//! Calls that go to the coordinator that leads, over real servers: the health service stands for all of them.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use http::{HeaderValue, Response};
+use node::dial::DialError;
+use node::follow::{Following, LEADER_HEADER};
+use tonic::body::Body;
+use tonic::transport::{Endpoint, Server, server::TcpIncoming};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tower::util::MapResponseLayer;
+
+/// A coordinator that answers, and names who leads where it does not itself; counts its answers.
+async fn start(leader: Option<&str>) -> (String, Arc<AtomicU64>) {
+    let (_, health) = tonic_health::server::health_reporter();
+    let answers = Arc::new(AtomicU64::new(0));
+    let (count, leader) = (answers.clone(), leader.map(|url| HeaderValue::from_str(url).unwrap()));
+    let name = move |mut response: Response<Body>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        leader.iter().for_each(|url| _ = response.headers_mut().insert(LEADER_HEADER, url.clone()));
+        response
+    };
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", incoming.local_addr().unwrap());
+    let server = Server::builder().layer(MapResponseLayer::new(name)).add_service(health);
+    tokio::spawn(server.serve_with_incoming(incoming));
+    (url, answers)
+}
+
+fn following(urls: &[&str]) -> HealthClient<Following> {
+    let dial = |url: &str| {
+        let endpoint = Endpoint::from_shared(url.to_owned());
+        let refused = |_| DialError { endpoint: url.to_owned(), allowed: "a URL" };
+        endpoint.map(|endpoint| endpoint.connect_lazy()).map_err(refused)
+    };
+    HealthClient::new(Following::new(&urls.join(","), dial).unwrap())
+}
+
+async fn check(client: &mut HealthClient<Following>) -> Result<(), tonic::Status> {
+    client.check(HealthCheckRequest { service: String::new() }).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_call_goes_on_to_the_leader_that_is_named() {
+    let (leader, led) = start(None).await;
+    let (standby, asked) = start(Some(&leader)).await;
+    // Also where the leader is not among those that are known.
+    let (other, _) = start(Some(&leader)).await;
+    let mut client = following(&[&standby, &other]);
+    for calls in 1..4 {
+        check(&mut client).await.unwrap();
+        assert_eq!((asked.load(Ordering::SeqCst), led.load(Ordering::SeqCst)), (1, calls));
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_leads_the_next_one_is_asked_next() {
+    let (one, asked_one) = start(Some("")).await;
+    let (other, asked_other) = start(Some("")).await;
+    let mut client = following(&[&one, &other]);
+    for _ in 0..4 {
+        check(&mut client).await.unwrap();
+    }
+    assert_eq!((asked_one.load(Ordering::SeqCst), asked_other.load(Ordering::SeqCst)), (2, 2));
+}
+
+#[tokio::test]
+async fn after_a_connection_that_failed_the_next_one_is_asked() {
+    let (leader, led) = start(None).await;
+    let mut client = following(&["http://127.0.0.1:1", &leader]);
+    check(&mut client).await.unwrap_err();
+    check(&mut client).await.unwrap();
+    assert_eq!(led.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn every_url_is_checked() {
+    let refused = Following::new("http://127.0.0.1:1, not a url", |url| match url.starts_with("http://") {
+        true => Ok(Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy()),
+        false => Err(DialError { endpoint: url.to_owned(), allowed: "a URL" }),
+    });
+    assert!(refused.unwrap_err().to_string().contains("not a url"));
+}

@@ -1,0 +1,188 @@
+//! Real etcd processes (Debian's `etcd-server`) on ports of this host. A module of every test that needs them.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const START: Duration = Duration::from_secs(30);
+
+/// One cluster in a folder of its own. Killed when dropped.
+pub struct Etcd {
+    folder: tempfile::TempDir,
+    members: Vec<Member>,
+}
+
+struct Member {
+    client: u16,
+    peer: u16,
+    process: Option<Child>,
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+impl Etcd {
+    pub fn start(members: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let members = (0..members).map(|_| Member { client: free_port(), peer: free_port(), process: None });
+        let mut etcd = Self { folder, members: members.collect() };
+        (0..etcd.members.len()).for_each(|index| etcd.spawn(index));
+        etcd.wait_healthy();
+        etcd
+    }
+
+    /// `host:port` of a member.
+    pub fn address(&self, index: usize) -> String {
+        format!("127.0.0.1:{}", self.members[index].client)
+    }
+
+    /// For `--store`.
+    pub fn url(&self, prefix: &str) -> String {
+        let members: Vec<_> = (0..self.members.len()).map(|index| self.address(index)).collect();
+        format!("etcd://{}/{prefix}", members.join(","))
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, index: usize) {
+        if let Some(mut process) = self.members[index].process.take() {
+            process.kill().and_then(|()| process.wait()).expect("etcd is killed");
+        }
+    }
+
+    /// On its own data again.
+    pub fn restart(&mut self, index: usize) {
+        self.spawn(index);
+        self.wait_healthy();
+    }
+
+    fn spawn(&mut self, index: usize) {
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let cluster: Vec<_> =
+            self.members.iter().enumerate().map(|(i, member)| format!("m{i}={}", url(member.peer))).collect();
+        let Member { client, peer, .. } = self.members[index];
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join(format!("m{index}.log")))
+            .expect("a log");
+        // Ends with the thread that started it, however that ends.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "etcd", "--name", &format!("m{index}"), "--data-dir"])
+            .arg(self.folder.path().join(format!("m{index}")))
+            .args(["--listen-client-urls", &url(client), "--advertise-client-urls", &url(client)])
+            .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
+            .args(["--initial-cluster", &cluster.join(",")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("etcd starts: install etcd-server (tests/setup/etcd.sh)");
+        self.members[index].process = Some(process);
+    }
+
+    /// Every member that runs has a leader.
+    fn wait_healthy(&self) {
+        let deadline = Instant::now() + START;
+        for member in self.members.iter().filter(|member| member.process.is_some()) {
+            while !is_healthy(member.client) {
+                assert!(Instant::now() < deadline, "etcd is not healthy after {START:?}");
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        (0..self.members.len()).for_each(|index| self.kill(index));
+    }
+}
+
+fn is_healthy(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains("\"health\":\"true\""))
+}
+
+/// Forwards connections to one address until it is cut: then nothing passes, and nothing is closed.
+pub struct Cable {
+    address: SocketAddr,
+    cuts: Arc<Cuts>,
+}
+
+#[derive(Default)]
+struct Cuts {
+    there: AtomicBool,
+    back: AtomicBool,
+}
+
+impl Cable {
+    pub fn to(target: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (address, cuts) = (listener.local_addr().expect("its address"), Arc::new(Cuts::default()));
+        let of_all = cuts.clone();
+        thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                if let Ok(far) = TcpStream::connect(&target) {
+                    let (there, back) = (of_all.clone(), of_all.clone());
+                    carry(&near, &far, move || there.there.load(Ordering::SeqCst));
+                    carry(&far, &near, move || back.back.load(Ordering::SeqCst));
+                }
+            }
+        });
+        Self { address, cuts }
+    }
+
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// In both directions.
+    pub fn cut(&self) {
+        self.cuts.there.store(true, Ordering::SeqCst);
+        self.cut_answers();
+    }
+
+    /// What is asked still arrives.
+    pub fn cut_answers(&self) {
+        self.cuts.back.store(true, Ordering::SeqCst);
+    }
+
+    pub fn mend(&self) {
+        self.cuts.there.store(false, Ordering::SeqCst);
+        self.cuts.back.store(false, Ordering::SeqCst);
+    }
+}
+
+/// What comes while it is cut is held back, as a partition that heals delivers it late.
+fn carry(from: &TcpStream, to: &TcpStream, is_cut: impl Fn() -> bool + Send + 'static) {
+    let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
+    thread::spawn(move || {
+        let mut bytes = [0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            while is_cut() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    });
+}
