@@ -46,7 +46,7 @@ impl Default for Tuning {
 }
 
 /// Every call carries the caller's trace.
-pub type Traced = InterceptedService<Channel, CallInterceptor>;
+pub(crate) type Traced = InterceptedService<Channel, CallInterceptor>;
 /// As [`Traced`], and the caller's token, to the coordinator that leads.
 pub type Led = InterceptedService<Following, CallInterceptor>;
 

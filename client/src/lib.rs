@@ -19,7 +19,7 @@ mod source;
 mod stream;
 
 pub use client::{Client, FetchRequest};
-pub use connections::{Connections, Traced, Tuning, from_status};
+pub use connections::{Connections, Led, Tuning, from_status};
 pub use jobs::Jobs;
 pub use merge::{Assembly, MergeError};
 pub use parts::Part;
