@@ -16,6 +16,7 @@ PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi clean
+.PHONY: mpi-program test-slurm
 .PHONY: test-frameworks
 .PHONY: chaos failover fuzz asan mutants
 
@@ -42,11 +43,11 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-neon test-etcd
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-slurm test-python test-package test-neon test-etcd
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
-	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi))'
+	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi) | binary(slurm))'
 	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
 	@$(STAGE) doctest cargo test --release --workspace --locked --doc --quiet
 
@@ -63,12 +64,18 @@ test-deploy: build ## a real Prometheus and a real browser on a cluster under lo
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	@$(STAGE) deploy cargo nextest run --release --workspace --locked -E 'binary(deploy)'
 
-test-mpi: build ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
+mpi-program: build
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
-	@$(STAGE) mpi-clippy cargo clippy --package noise-worker --features mpi --all-targets --locked -- -D warnings
 	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI)
+
+test-mpi: mpi-program ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
+	@$(STAGE) mpi-clippy cargo clippy --package noise-worker --features mpi --all-targets --locked -- -D warnings
 	@$(STAGE) mpi-unit cargo nextest run --release --package noise-worker --features mpi --lib --locked -E 'test(mpi::)'
 	@$(STAGE) mpi cargo nextest run --release --workspace --locked -E 'binary(mpi)'
+
+test-slurm: mpi-program ## the batch scripts under a real Slurm: requeued, preempted and killed, by other numbers of ranks
+	@$(STAGE) slurm-setup tests/setup/slurm.sh
+	@$(STAGE) slurm cargo nextest run --release --workspace --locked -E 'binary(slurm)' --success-output immediate
 
 # Of the whole workspace, as `build` is, so that what needs no etcd is not built again.
 WITH_ETCD := --release --workspace --locked --features rustle/etcd,tests/etcd,ledger/etcd
@@ -87,7 +94,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
-	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi))'
+	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi) | binary(slurm))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 flood: export COUNT ?= 1000

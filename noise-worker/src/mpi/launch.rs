@@ -2,7 +2,7 @@
 
 use std::{mem::ManuallyDrop, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use mpi::{
     Rank, Threading,
     environment::Universe,
@@ -15,6 +15,7 @@ use proto::CoordinateRange;
 use super::{
     hello::{self, Hello, Role},
     limit::{Limit, end_launch, end_launch_on_panic},
+    step_size,
     window::Window,
 };
 
@@ -45,6 +46,10 @@ impl Started {
             "this MPI library allows {threading:?} threading; needed: {:?}",
             Threading::Funneled
         );
+        let apart = step_size::apart(universe.world().size() as usize, |name| std::env::var(name).ok());
+        if let Some(why) = apart {
+            bail!("{why}");
+        }
         Ok(Self { universe: ManuallyDrop::new(universe), limit })
     }
 
