@@ -41,6 +41,11 @@ program() {
     echo "$path"
 }
 
+# tasks_of JOB: as Slurm has them now. SLURM_NTASKS is what sbatch was told, whatever a job was changed to since.
+tasks_of() {
+    scontrol show job "$1" | sed -n 's/.*NumTasks=\([0-9]*\).*/\1/p' | head -n 1
+}
+
 # Ranks that find each other by PMIx, all of which end when one fails.
 srun_mpi=(srun "--mpi=${RUSTLE_SRUN_MPI:-pmix}" --kill-on-bad-exit=1)
 

@@ -16,7 +16,7 @@ mkdir -p "$RUSTLE_RUN/fetched"
 row=$(ls "$RUSTLE_RUN/fetched" | wc -l)
 until [ -n "$stop" ] || [ -e "$RUSTLE_RUN/enough" ]; do
     "$RUSTLE_PROGRAM" fetch --steps "$row..$((row + 1))" --range "0..$RUSTLE_DIMENSION" --commitment "step $row" \
-        --out "$RUSTLE_RUN/row.npy" || exit 1
+        --out "$RUSTLE_RUN/row.npy" >/dev/null || exit 1
     mv "$RUSTLE_RUN/row.npy" "$RUSTLE_RUN/fetched/$row.npy"
     row=$((row + 1))
 done"#;
