@@ -4,6 +4,7 @@
 use std::{
     fmt::Write,
     fs::{self, File},
+    io::Read,
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -77,7 +78,10 @@ impl Slurm {
     }
 
     fn write_files(&self) {
-        fs::write(self.path("munge.key"), [7; 128]).unwrap();
+        // Who has it is root on both nodes.
+        let mut key = [0; 128];
+        File::open("/dev/urandom").unwrap().read_exact(&mut key).unwrap();
+        fs::write(self.path("munge.key"), key).unwrap();
         fs::set_permissions(self.path("munge.key"), fs::Permissions::from_mode(0o400)).unwrap();
         fs::create_dir(self.path("state")).unwrap();
         let conf = configuration(self.folder.path());

@@ -44,7 +44,7 @@ fn rows_over_grpc_are_the_oracles_through_a_requeue_with_more_workers() {
     first.wait_for("rows are fetched again", || fetched(&run) >= before + 3);
     fs::write(run.path("enough"), "").unwrap();
     first.ends("COMPLETED");
-    assert!(first.output().contains("worker-2"), "{}", first.output());
+    assert!(first.output().contains("shard=2 "), "{}", first.output());
 
     let rows = expected(&job("default"), &plan, 0..fetched(&run) as u64, 0..DIMENSION);
     for (row, values) in rows.iter().enumerate() {
