@@ -40,6 +40,7 @@ impl Started {
     pub fn start(limit: Limit) -> anyhow::Result<Self> {
         let started = limit.guard("start MPI", || mpi::initialize_with_threading(Threading::Funneled));
         let (universe, threading) = started.context("MPI is started already")?;
+        let universe = ManuallyDrop::new(universe);
         end_launch_on_panic(universe.world().rank());
         ensure!(
             threading >= Threading::Funneled,
@@ -50,7 +51,7 @@ impl Started {
         if let Some(why) = apart {
             bail!("{why}");
         }
-        Ok(Self { universe: ManuallyDrop::new(universe), limit })
+        Ok(Self { universe, limit })
     }
 
     /// This process's rank among all.

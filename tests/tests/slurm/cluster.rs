@@ -222,6 +222,7 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=bf_interval=1,sched_interval=1
 SlurmdParameters=config_overrides
 ReturnToService=2
+KillWait=3
 NodeName=n0 NodeAddr=127.0.0.1 Port={first} CPUs=8 State=UNKNOWN
 NodeName=n1 NodeAddr=127.0.0.1 Port={second} CPUs=8 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
@@ -293,6 +294,8 @@ impl Submitted<'_> {
             let words: Vec<&str> = ["update", &id].into_iter().chain(change.split(' ')).collect();
             self.slurm.run("scontrol", &words);
         }
+        // Nodes refuse what is signed within the second in which they ended the run before.
+        std::thread::sleep(Duration::from_secs(2));
         for component in 0..=changed.iter().map(|(component, _)| *component).max().unwrap_or(0) {
             let id = format!("JobId={}", first + component);
             self.slurm.run("scontrol", &["update", &id, "StartTime=now"]);

@@ -43,7 +43,6 @@ fn what_is_missing_or_too_much_is_named_and_ends_the_job() {
         // A rank that is gone before it has met the others.
         (both, training, is(&[]), "false", "Exited with exit code 1"),
         (both, "service.sbatch", is(&[]), "true", "rustle certs new --workers 1 --job default"),
-        ("--ntasks=1", "service.sbatch", is(&[]), "true", "needed: trainers : workers"),
     ];
     let submit =
         |(options, script, variables, program, _): &(&str, &str, Vec<(&str, String)>, &str, &str)| {
