@@ -5,7 +5,6 @@ use std::{
     fmt::Write,
     fs::{self, File},
     io::Read,
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -14,14 +13,10 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::site::{APART, NODE, NODES, configuration, impossible};
+
 /// What takes longer hangs. Below the two minutes that ranks wait for each other.
 const LONGEST: Duration = Duration::from_secs(100);
-
-const NODES: [&str; 2] = ["n0", "n1"];
-
-/// A node's processes see no others, so that all of them end with the first; and Open MPI takes nodes of one name for one.
-const NODE: &str = "mount -t tmpfs none /dev/shm && hostname \"$0\" && exec \"$@\"";
-const APART: [&str; 6] = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 pub struct Slurm {
     folder: TempDir,
@@ -180,56 +175,6 @@ fn said(output: Output, name: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn impossible() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("it takes root".to_owned());
-    }
-    let programs = ["munged", "slurmctld", "slurmd", "sbatch", "setpriv", "unshare"];
-    let is_there =
-        |name: &&str| Command::new("which").arg(name).output().is_ok_and(|found| found.status.success());
-    if let Some(missing) = programs.iter().find(|name| !is_there(name)) {
-        return Some(format!("{missing} is missing (tests/setup/slurm.sh)"));
-    }
-    let tried =
-        Command::new(APART[0]).args(&APART[1..]).args(["sh", "-c", NODE, "n0", "true"]).output().unwrap();
-    (!tried.status.success()).then(|| String::from_utf8_lossy(&tried.stderr).into_owned())
-}
-
-/// Two nodes that claim more processors than there may be.
-fn configuration(folder: &Path) -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let (host, folder) = (host.trim(), folder.display());
-    let free = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [controller, first, second] = free.map(|listener| listener.local_addr().unwrap().port());
-    format!(
-        "ClusterName=rustle
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={controller}
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=60
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.%n.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SchedulerParameters=bf_interval=1,sched_interval=1
-SlurmdParameters=config_overrides
-ReturnToService=2
-KillWait=3
-NodeName=n0 NodeAddr=127.0.0.1 Port={first} CPUs=8 State=UNKNOWN
-NodeName=n1 NodeAddr=127.0.0.1 Port={second} CPUs=8 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
-"
-    )
-}
-
 /// A job that Slurm has.
 pub struct Submitted<'a> {
     slurm: &'a Slurm,
@@ -243,7 +188,16 @@ impl Submitted<'_> {
     }
 
     fn shown(&self, field: &str) -> String {
-        let all = self.slurm.run("scontrol", &["show", "job", "--oneliner", &self.id]);
+        self.shown_of(0, field)
+    }
+
+    /// A component's number: those of a heterogeneous job follow on each other.
+    fn component(&self, component: u32) -> String {
+        (self.id.parse::<u32>().unwrap() + component).to_string()
+    }
+
+    fn shown_of(&self, component: u32, field: &str) -> String {
+        let all = self.slurm.run("scontrol", &["show", "job", "--oneliner", &self.component(component)]);
         let value = all.split_whitespace().find_map(|word| word.strip_prefix(field)?.strip_prefix('='));
         value.unwrap_or_else(|| panic!("no {field}: {all}")).to_owned()
     }
@@ -285,19 +239,20 @@ impl Submitted<'_> {
     /// a heterogeneous job, counted from 0, and what is new of them.
     #[track_caller]
     pub fn starts_again(&self, restarts: u32, changed: &[(u32, &str)]) {
-        let is_queued =
-            || self.shown("JobState") == "PENDING" && self.shown("Restarts") == restarts.to_string();
-        self.wait_for("the job is queued again", is_queued);
-        let first: u32 = self.id.parse().unwrap();
+        let components = 0..=changed.iter().map(|(component, _)| *component).max().unwrap_or(0);
+        self.wait_for("the job is queued again", || {
+            let is_queued = |component| self.shown_of(component, "JobState") == "PENDING";
+            self.shown("Restarts") == restarts.to_string() && components.clone().all(is_queued)
+        });
         for (component, change) in changed {
-            let id = format!("JobId={}", first + component);
+            let id = format!("JobId={}", self.component(*component));
             let words: Vec<&str> = ["update", &id].into_iter().chain(change.split(' ')).collect();
             self.slurm.run("scontrol", &words);
         }
         // Nodes refuse what is signed within the second in which they ended the run before.
         std::thread::sleep(Duration::from_secs(2));
-        for component in 0..=changed.iter().map(|(component, _)| *component).max().unwrap_or(0) {
-            let id = format!("JobId={}", first + component);
+        for component in components {
+            let id = format!("JobId={}", self.component(component));
             self.slurm.run("scontrol", &["update", &id, "StartTime=now"]);
         }
     }

@@ -7,4 +7,5 @@ mod launch;
 mod refused;
 mod run;
 mod service;
+mod site;
 mod training;

@@ -1,7 +1,8 @@
 //! Jobs that can't go well: a clear error, soon, and never a hang.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
+use tempfile::TempDir;
 use tests::{plans, program};
 
 use crate::{
@@ -22,11 +23,16 @@ fn a_script_that_slurm_does_not_run_says_so() {
 #[test]
 fn what_is_missing_or_too_much_is_named_and_ends_the_job() {
     let Some(slurm) = Slurm::start() else { return };
-    let run = Run::new(&plans()[3], 1_000);
-    let is = |more: &[(&'static str, &str)]| run.variables(more);
+    // A run each: two launches on one ledger would refuse each other.
+    let mut runs = Vec::new();
+    let mut is = |more: &[(&'static str, &str)]| {
+        runs.push(Run::new(&plans()[3], 1_000));
+        runs[runs.len() - 1].variables(more)
+    };
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let rustle = program().display().to_string();
-    let apart = without_slurm(&run);
+    let folder = TempDir::new().unwrap();
+    let apart = without_slurm(&folder.path().join("worker.sh"));
     let (launch, training, both) = ("launch.sbatch", "training.sbatch", "--ntasks=1 : --ntasks=1");
     let jobs = [
         ("--ntasks=1", launch, vec![], "", "RUSTLE_RUN is not set"),
@@ -56,12 +62,11 @@ fn what_is_missing_or_too_much_is_named_and_ends_the_job() {
 }
 
 /// A worker whose MPI library knows nothing of Slurm.
-fn without_slurm(run: &Run) -> String {
+fn without_slurm(path: &Path) -> String {
     let worker = mpi_folder().join("noise-worker").display().to_string();
-    let path = run.path("worker.sh");
     let hidden =
         "-u SLURM_JOBID -u SLURM_JOB_ID -u SLURM_NODELIST -u SLURM_PROCID -u SLURM_STEP_ID -u SLURM_STEPID";
-    fs::write(&path, format!("#!/bin/sh\nexec env {hidden} {worker} \"$@\"\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(path, format!("#!/bin/sh\nexec env {hidden} {worker} \"$@\"\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     path.display().to_string()
 }
