@@ -21,27 +21,32 @@ def load(writers, seed=0):
     # Sorted by kind with much disorder, so that a writer has some of few kinds.
     train = train[np.argsort(kinds[train] + drawn.normal(0, 1.5, len(train)))]
     hands = np.exp(drawn.normal(0, 0.2, writers))
-    parts = [part for part in np.array_split(train, writers)]
     split = []
-    for part, hand in zip(parts, hands):
+    for part, hand in zip(np.array_split(train, writers), hands):
         own = images[part] * hand
         own[:, -1] = 1
         split.append((own, kinds[part]))
     return split, (images[1500:], kinds[1500:])
 
 
-def each_gradient(model, images, kinds):
-    """The cross entropy's gradient of each image: shape (images, 65, 10)."""
+def _errors(model, images, kinds):
+    """What the model gives each kind, less what is true: shape (images, 10)."""
     scores = images @ model
     odds = np.exp(scores - scores.max(1, keepdims=True))
     odds /= odds.sum(1, keepdims=True)
     odds[np.arange(len(kinds)), kinds] -= 1
-    return images[:, :, None] * odds[:, None, :]
+    return odds
+
+
+def each_gradient(model, images, kinds):
+    """The cross entropy's gradient of each image: shape (images, 65, 10)."""
+    return images[:, :, None] * _errors(model, images, kinds)[:, None, :]
 
 
 def gradient(model, batch):
     """Of a batch's mean cross entropy."""
-    return each_gradient(model, *batch).mean(0)
+    images, kinds = batch
+    return images.T @ _errors(model, images, kinds) / len(images)
 
 
 def accuracy(model, test):

@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--cohorts", type=int, default=20, help="rounds of an epoch")
     parser.add_argument("--clip-norm", type=float, default=0.5)
-    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.2, 0.5])
+    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.1, 0.3])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("federated"))
     arguments = parser.parse_args()

@@ -77,14 +77,14 @@ class Training:
         combine: Literal["mean", "sum"] = "mean",
         commitment: Literal["declared", "exact"] = "declared",
     ):
-        kind = batches.scheme["kind"]
-        if kind not in ("els", "uls"):
+        kind, sizes = batches.scheme["kind"], batches.population
+        if kind not in ("els", "uls") or isinstance(sizes, int):
             raise errors.make("batches", f"batches are of scheme {kind}; allowed: els, uls")
         if combine not in ("mean", "sum") or (combine == "sum" and kind == "els"):
             text = f"combine is {combine!r}; allowed: mean, and sum for uls"
             raise errors.make("invalid_argument", text)
         self.session, self.batches, self.plan = session, batches, session.plan
-        self.combine, self.commitment = combine, commitment
+        self.combine, self.commitment, self._sizes = combine, commitment, sizes
         self._assumed = _assumptions.of(self.plan, batches)
         if kind == "els" and self.plan.mechanism != "identity":
             text = f"the plan's noise is {self.plan.mechanism}; allowed for els: identity, as its account knows no other"
@@ -98,10 +98,10 @@ class Training:
     @property
     def expected_size(self) -> float:
         """B = p·|D_sub| records of ELS, M = q·N users of ULS: what sums are divided by."""
-        sizes, scheme = self.batches.population, self.batches.scheme
+        scheme = self.batches.scheme
         if self.example_level:
-            return scheme["sampling_probability"] * sum(min(n, scheme["group_size"]) for n in sizes)
-        return _assumptions.expected_size(self.batches, len(sizes))
+            return scheme["sampling_probability"] * sum(min(n, scheme["group_size"]) for n in self._sizes)
+        return _assumptions.expected_size(self.batches, len(self._sizes))
 
     def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
         for round in range(self.session.next_step, self.plan.iterations):
@@ -147,7 +147,7 @@ class Training:
             for first in range(0, records, chunk):
                 yield np.arange(first, min(first + chunk, records))
             return
-        owners = self.batches.owners(round)
+        owners = np.asarray(self.batches.owners(round))
         for owner in np.unique(owners):
             yield np.flatnonzero(owners == owner)
 

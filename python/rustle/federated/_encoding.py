@@ -191,13 +191,12 @@ def _spread(padded: int) -> float:
 
 def _hadamard(vector: np.ndarray) -> np.ndarray:
     """H/√d times a vector of d = 2^k float64; its own inverse. O(d log d)."""
-    d, width = len(vector), 1
     values = vector.astype(np.float64)
-    while width < d:
-        pairs = values.reshape(-1, 2, width)
-        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
-        width *= 2
-    return values / math.sqrt(d)
+    for _ in range(len(vector).bit_length() - 1):
+        # Along the last bit of the index, which comes to be the first: after all of them each is in its place.
+        even, odd = values[0::2], values[1::2]
+        values = np.concatenate([even + odd, even - odd])
+    return values / math.sqrt(len(vector))
 
 
 def _refuse(what: str, value: object, allowed: object) -> None:

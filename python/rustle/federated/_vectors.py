@@ -22,7 +22,7 @@ class Vectors:
 
     def __init__(self, like: Arrays, session: Any, extra: tuple[str, ...] = ()):
         self._one = not isinstance(like, Mapping)
-        arrays = {_WHOLE: np.asarray(like)} if self._one else like
+        arrays = dict(like) if isinstance(like, Mapping) else {_WHOLE: np.asarray(like)}
         shapes = [(name, np.shape(array)) for name, array in arrays.items()]
         shapes += [(name, ()) for name in extra]
         named = session.plan.parameters

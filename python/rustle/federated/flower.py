@@ -15,6 +15,7 @@ count the same, whatever number of examples they name; the server's optimizer mo
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable
 from logging import INFO, WARNING
 from typing import Any
@@ -56,7 +57,7 @@ class Strategy(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Asks nodes that may take part in the session's next round, chosen at random; they count as having done so."""
-        here = list(grid.get_node_ids())
+        here = self._nodes(grid)
         eligible = self.participation.eligible(here, self.server.round)
         wanted = max(int(len(here) * self.fraction_train), self.min_train_nodes)
         if len(eligible) < self.min_train_nodes:
@@ -89,6 +90,14 @@ class Strategy(FedAvg):
             return None, None
         self.server.step(updates)
         return arrays(self.server), None
+
+    def _nodes(self, grid: Grid) -> list[int]:
+        """Who is connected, once there are enough: waits for that, as FedAvg does."""
+        enough = max(self.min_available_nodes, self.min_train_nodes)
+        while len(here := list(grid.get_node_ids())) < enough:
+            log(INFO, "configure_train: %d nodes are connected; waiting for %d", len(here), enough)
+            time.sleep(1)
+        return here
 
     def _arrays(self, given: ArrayRecord) -> ArrayRecord:
         """The server's model goes out; what Flower has must be the same, or a change would not be what is clipped."""
