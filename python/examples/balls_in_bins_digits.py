@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batches", type=int, default=10, help="steps of an epoch")
     parser.add_argument("--samples", type=int, default=50_000, help="of each Monte Carlo figure")
-    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.2, 0.5])
+    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.2, 0.5, 1.0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("bins"))
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
 """Federated averaging over many writers of digits: correlated noise against independent noise at the same ε.
 
-    python federated_digits.py --epsilon 8 --seeds 3 --folder federated
+    python federated_digits.py --epsilon 2 --seeds 3 --folder federated
 
 Each round a cohort of writers trains on its own digits; the server sees their clipped changes' noisy mean (DP-FTRL
 FedAvg). The unit of privacy is a writer. Each run ends with its accuracy on held-out digits and ε; FOLDER/…/report.md
@@ -67,12 +67,12 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--epsilon", type=float, default=8.0)
+    parser.add_argument("--epsilon", type=float, default=2.0)
     parser.add_argument("--writers", type=int, default=500)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--cohorts", type=int, default=20, help="rounds of an epoch")
     parser.add_argument("--clip-norm", type=float, default=0.5)
-    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.1, 0.3])
+    parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.1, 0.3, 1.0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("federated"))
     arguments = parser.parse_args()

@@ -8,7 +8,7 @@ from conftest import COUNT, killed_at, prepared, rows
 
 import rustle
 from rustle import errors, federated
-from rustle.federated import AdaptiveServer, Participation, Server, Sgd
+from rustle.federated import AdaptiveServer, Server, Sgd
 
 ROUNDS, CLIENTS = 12, 10
 SHAPES = {"w": (20, 10), "b": (10,)}
@@ -105,17 +105,6 @@ def test_arrays_by_name_keep_their_types_and_the_plans_order(twin):
     got = server.parameters
     assert list(got) == list(SHAPES) and got["w"].dtype == np.float32
     assert np.allclose(got["b"], noise[0][:10]) and np.allclose(got["w"].reshape(-1), noise[0][10:])
-
-
-def test_a_local_update_is_that_of_sgd():
-    data = np.arange(6.0).reshape(3, 2)
-    change = federated.local_update(np.ones(2), data, lambda here, x: here - x, 0.5)
-    here = np.ones(2)
-    for x in data:
-        here = here - 0.5 * (here - x)
-    assert np.allclose(change, here - 1)
-    assert np.linalg.norm(federated.clip(np.full(4, 1e200), 2.0)) == pytest.approx(2.0)
-    assert np.array_equal(federated.clip(np.zeros(3), 2.0), np.zeros(3))
 
 
 def adaptive(session, **changes):
@@ -270,25 +259,6 @@ def test_killed_at_any_round_it_ends_with_the_same_bits(tmp_path):
         assert killed_at(KILLED, [folder], ROUNDS + 1)[-1] == whole, trial
 
 
-def test_participation_keeps_the_plans():
-    seen = Participation(min_sep=3, max_participations=2)
-    seen.record(["a", "b"], 0)
-    assert seen.eligible(["a", "b", "c"], 2) == ["c"] and seen.eligible(["a", "b", "c"], 3) == ["a", "b", "c"]
-    with pytest.raises(errors.InvalidArgument, match="3 rounds apart"):
-        seen.record(["c", "a"], 2)
-    seen.record(["c"], 2)
-    seen.record(["a"], 4)
-    other = Participation(3, 2)
-    other.load_state_dict(seen.state_dict())
-    assert other.eligible(["a", "b", "c"], 100) == ["b", "c"]
-    with pytest.raises(errors.InvalidArgument, match="twice"):
-        other.record(["c", "c"], 100)
-    batches = rustle.Batches(rustle.schemes.fixed_order(4), 30, ROUNDS, bytes(32))
-    kept = Participation.of(planned())
-    for round, clients in enumerate(batches):
-        kept.record(clients.tolist(), round)
-
-
 def test_what_is_refused_changes_nothing(twin, tmp_path):
     session, _ = twin(planned())
     for change in (dict(clients_per_round=0), dict(commitment="none")):
@@ -323,15 +293,3 @@ def test_what_is_refused_changes_nothing(twin, tmp_path):
             adaptive(quiet, **change)
     with pytest.raises(errors.InvalidArgument, match="below"):
         adaptive(quiet).apply(np.zeros(DIMENSION), below=3, clients=2)
-
-
-def test_trees_start_afresh_by_a_plan():
-    plan = planned("tree")
-    again = plan.with_restarts([4, 8], True)
-    assert plan.restarts == [] and again.restarts == [4, 8] and again.digest != plan.digest
-    assert rustle.calibrate(again, epsilon=4, delta=1e-5).privacy(1e-5)["epsilon"] == pytest.approx(4)
-    for bad in ([0], [4, 4], [ROUNDS]):
-        with pytest.raises(errors.PlanError):
-            plan.with_restarts(bad)
-    with pytest.raises(errors.InvalidArgument, match="tree"):
-        planned().with_restarts([4])
