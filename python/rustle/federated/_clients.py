@@ -17,7 +17,7 @@ def local_update(
 ) -> np.ndarray:
     """The change y − y⁽⁰⁾ that one step of SGD a batch makes; not clipped yet.
 
-    ``parameters``: the server's model, any shape; it stays as it is. ``gradient(parameters, batch)``: of the same shape.
+    ``parameters``: the server's model, any shape; it stays as it is. ``gradient(parameters, batch)``: of that shape.
     """
     start = np.asarray(parameters, np.float64)
     here = start.copy()

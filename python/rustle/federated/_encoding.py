@@ -27,7 +27,7 @@ _STEPS = 1 << 40
 class Encoding:
     """How a round's updates are encoded; the same for server and clients.
 
-    ``dimension``: d, of an update. ``clip_norm``: C. ``scale``: s, grid steps of one unit; the larger, the less rounding
+    ``dimension``: of an update. ``clip_norm``: C. ``scale``: s, grid steps of one unit; the larger, the less rounding
     costs. ``clients``: m, the most that one sum has. ``modulus``: M, for protocols that want a certain one; the
     smallest that never wraps around, 2·C_∞·m + 1, where left away.
     """
@@ -81,7 +81,7 @@ class Encoding:
 
     @property
     def inflated_clip_norm(self) -> float:
-        """What an encoded update's norm is at most, in the update's own units: the clip norm that a plan must have."""
+        """The most that an encoded update's norm is, in the update's own units: the clip norm that a plan must have."""
         return inflated_clip_norm(self.clip_norm, self.scale, self.padded_dimension)
 
     @property
@@ -156,8 +156,10 @@ class Encoding:
         return _hadamard(signs * padded)
 
     def _rounded(self, vector: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Stochastic rounding again and again until the norm is within the inflated one: each try is with probability
-        0.39 at least (α = e^{−1/2})."""
+        """Stochastic rounding, repeated until the norm is within the inflated one.
+
+        Each try is accepted with probability 0.39 at least: 1 − α, α = e^{−1/2}.
+        """
         most = (self.scale * self.inflated_clip_norm) ** 2
         low = np.floor(vector)
         while True:
