@@ -1,5 +1,9 @@
 """Flower: its own server loop, messages and client apps, with a server's noise."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from conftest import prepared, rows
@@ -205,3 +209,50 @@ def test_adaptive_clipping_under_flower(tmp_path):
         adaptive = AdaptiveServer(session, FIRST, clients_per_round=PER_ROUND, clip_norm=0.1, bit_noise=50.0)
         run(Strategy(adaptive, min_train_nodes=PER_ROUND, fraction_train=0.1), client_app(lambda *_: 0.2))
         assert adaptive.clip_norm != 0.1 and adaptive.round == ROUNDS
+
+
+SIMULATES = """
+import sys, numpy as np, rustle
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.simulation import run_simulation
+from rustle.federated import Server, Sgd
+from rustle.federated.flower import Strategy, arrays
+folder = sys.argv[1]
+client, app = ClientApp(), ServerApp()
+
+@client.train()
+def train(message, context):
+    given = message.content.array_records["arrays"]
+    moved = {name: Array((array.numpy() + 0.01).astype(np.float32)) for name, array in given.items()}
+    metrics = MetricRecord({"num-examples": 3})
+    return Message(RecordDict({"arrays": ArrayRecord(moved), "metrics": metrics}), reply_to=message)
+
+@app.main()
+def main(grid, context):
+    with rustle.connect("inproc://" + folder) as session:
+        first = {"w": np.zeros((4, 5), np.float32), "b": np.ones(5, np.float32)}
+        server = Server(session, first, clients_per_round=3, optimizer=Sgd(1.0, 0.0))
+        strategy = Strategy(server, min_train_nodes=3, min_available_nodes=9, fraction_train=0.1)
+        strategy.start(grid=grid, initial_arrays=arrays(server), num_rounds=4)
+        np.savez(folder + "/model.npz", **server.parameters)
+
+config = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 2, "include_dashboard": False}}
+run_simulation(app, client, num_supernodes=9, backend_config=config)
+"""
+
+
+def test_flowers_simulation_runs_it(tmp_path, plan):
+    pytest.importorskip("ray")
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'twin', plan)}") as session:
+        noise = rows(session, ROUNDS)[:4]
+    folder = prepared(tmp_path / "run", plan)
+    quiet = {**os.environ, "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", SIMULATES, folder], capture_output=True, text=True, env=quiet
+    )
+    assert done.returncode == 0, done.stderr
+    model = np.load(folder / "model.npz")
+    expected = np.r_[np.zeros(20), np.ones(5)] + 4 * 0.01 + noise.sum(0) / 3
+    assert np.allclose(np.r_[model["w"].reshape(-1), model["b"]], expected, atol=1e-4)
