@@ -73,7 +73,7 @@ def test_the_mean_is_unbiased():
     for step in range(count):
         signs = encoding.signs(SEED + step.to_bytes(4, "little"))
         total += encoding.decode(encoding.encode(update, signs, random), 1, signs)
-    # The signs are drawn anew, so that what the condition cuts off has no direction of its own but the update's.
+    # Rounding is hardly ever repeated here: what the condition cuts off is far below what is measured.
     error = total / count - update
     assert np.abs(error).max() < 5 * 0.5 / 4.0 / math.sqrt(count)
 

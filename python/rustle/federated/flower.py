@@ -1,4 +1,4 @@
-"""Flower: a strategy whose server step is DP-FTRL FedAvg, for the message API (flwr 1.20 and later).
+"""Flower: a strategy whose server step is DP-FTRL FedAvg, for the message API (tested with flwr 1.41).
 
 ::
 
@@ -42,9 +42,9 @@ def arrays(server: Server) -> ArrayRecord:
 class Strategy(FedAvg):
     """Flower's FedAvg with a :class:`Server` or :class:`AdaptiveServer` in the place of its mean.
 
-    Nodes are asked again as the plan's participation allows; it holds as far as a node keeps its id, which it does where
-    SuperNodes authenticate. Metrics that clients send are no part of any ε: those of training are left out, those of
-    evaluation come where ``fraction_evaluate`` is set. ``FedAvg``'s other arguments are its own.
+    Nodes are asked again as the plan's participation allows, which holds as far as nodes keep their ids. Metrics that
+    clients send are no part of any ε: those of training are left out, those of evaluation come where
+    ``fraction_evaluate`` is set. ``FedAvg``'s other arguments are its own.
     """
 
     def __init__(self, server: Server, *, fraction_evaluate: float = 0.0, **arguments: Any):
