@@ -7,7 +7,7 @@ import pytest
 from conftest import COUNT, killed_at, prepared, rows
 
 import rustle
-from rustle import errors, federated
+from rustle import errors
 from rustle.federated import AdaptiveServer, Server, Sgd
 
 ROUNDS, CLIENTS = 12, 10
