@@ -43,7 +43,7 @@ program() {
 
 # tasks_of JOB: as Slurm has them now. SLURM_NTASKS is what sbatch was told, whatever a job was changed to since.
 tasks_of() {
-    scontrol show job "$1" | sed -n 's/.*NumTasks=\([0-9]*\).*/\1/p' | head -n 1
+    scontrol show job "$1" | sed -n '0,/NumTasks=/s/.*NumTasks=\([0-9]*\).*/\1/p'
 }
 
 # Ranks that find each other by PMIx, all of which end when one fails.
@@ -62,13 +62,16 @@ trap 'stopping=${stopping:-slurm}' TERM
 # step SRUN...: to its end. SIGUSR1, which Slurm sends to this script ahead of the time limit (--signal=B:USR1@SECONDS), goes
 # on to all tasks, which end after what is under way. SIGTERM comes to tasks by Slurm itself, so that here it is waited out.
 step() {
+    local status=0
     "$@" &
     tasks=$!
     [[ $stopping != limit ]] || kill -USR1 "$tasks" || true
     while kill -0 "$tasks" 2>/dev/null; do
         wait "$tasks" || true
     done
-    wait "$tasks"
+    wait "$tasks" || status=$?
+    tasks=
+    return "$status"
 }
 
 # Slurm ends this run of the job, and starts it again when there is room.
