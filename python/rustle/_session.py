@@ -225,7 +225,16 @@ def connect(url: str) -> Session:
     ``shm://HOST:PORT``, ``shm:///SOCKET``
         The same, rows coming by memory that is lent to workers of this host; other workers send theirs.
 
+    ``mpi://?window=BYTES&time_limit=SECONDS``
+        The noise ranks of this process's own ``mpirun`` (docs/mpi.md); all training ranks connect together. ``window``:
+        memory lent to noise ranks of this node, four bytes a coordinate, that rows are placed in; without it they are
+        sent.
+
     Clusters take ``job``, ``timeout`` (seconds a fetch waits, 60), ``tls_dir``, ``token_file`` and ``insecure``. The job
     must exist there: ``rustle job create``. The same plan, key and job name give the same bits by all of them.
     """
+    if url.startswith("mpi://"):
+        from ._mpi import session_of
+
+        return Session(session_of(url))
     return Session(_native.connect(url))
