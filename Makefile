@@ -14,9 +14,9 @@ export RUSTLE_MPI ?= $(CARGO_TARGET_DIR)/mpi
 STAGE := tests/setup/stage.sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
+.PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-docs test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi clean
-.PHONY: test-frameworks
+.PHONY: test-frameworks docs test-docs
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -42,7 +42,7 @@ build: ## release build of everything
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-neon test-etcd
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-docs test-neon test-etcd
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
@@ -55,6 +55,13 @@ test-python: build ## what an independent implementation says of the noise, the 
 
 test-package: build ## the Python package: its wheel, built and installed into a fresh environment, passes its tests
 	@$(STAGE) package tests/setup/package.sh $(CARGO_TARGET_DIR)
+
+docs: build ## the documentation as a site, in target/docs/site
+	@tests/setup/docs.sh $(CARGO_TARGET_DIR)/docs build
+
+test-docs: build ## the same, opened in a real browser; every command of the tutorial and of the pages with plots
+	@$(STAGE) docs-setup tests/setup/deploy.sh
+	@$(STAGE) docs tests/setup/docs.sh $(CARGO_TARGET_DIR)/docs test
 
 test-frameworks: build ## the same with PyTorch, Opacus and JAX: 6 GB of packages; COUNT=50 kills each job so often
 	@$(STAGE) frameworks tests/setup/package.sh $(CARGO_TARGET_DIR) frameworks

@@ -53,12 +53,16 @@ def main(target: Path) -> None:
     grpc.write(ROOT / "proto/proto/rustle/v1", pages / "reference/grpc")
     shutil.copytree(ROOT / "docs/site/python", pages / "reference/python")
     examples.write(ROOT / "python/examples", pages / "python/examples")
+    python = {
+        "paths": [str(ROOT / "python")],
+        "options": {"extensions": [str(ROOT / "docs/site/docstrings.py")]},
+    }
     config = {
         "INHERIT": str(ROOT / "docs/site/mkdocs.yml"),
         "docs_dir": str(pages),
         "site_dir": str(site),
         "nav": nav(pages),
-        "plugins": {"mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT / "python")]}}}},
+        "plugins": {"mkdocstrings": {"handlers": {"python": python}}},
     }
     file = target / "mkdocs.yml"
     file.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False))

@@ -68,7 +68,8 @@ class Session:
         return buffer
 
     def prefetch(self, rows: int) -> None:
-        """Keeps ``rows`` rows made ahead in this process. A cluster's workers do so by themselves."""
+        """Keeps ``rows`` rows made ahead in this process. A cluster's workers do so by themselves, as many as they are
+        started with; no row leaves them before its step, since it would have to be bound, and so be paid for, first."""
         if rows < 0:
             raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
         self._native.prefetch(rows)

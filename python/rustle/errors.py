@@ -94,6 +94,10 @@ class AccessDenied(RustleError, PermissionError):
     """Who calls is not known, or may not do this; or a key file that others may read."""
 
 
+class Untrusted(AccessDenied):
+    """One side's certificate is not of the authority that the other trusts, or its time is over."""
+
+
 class Unavailable(RustleError, ConnectionError):
     """No worker or coordinator answers now. Safe to retry."""
 
@@ -141,11 +145,24 @@ _CLASSES: dict[str, type[RustleError]] = {
     "store": StoreError,
     "unauthenticated": AccessDenied,
     "unavailable": Unavailable,
+    "untrusted": Untrusted,
+}
+
+# What rustls says of a certificate: the client of a cluster tries again after any failed connection, but whoever reads the
+# error has to look at certificates, not at the network.
+_OF_CERTIFICATES = {
+    "invalid peer certificate": "the coordinator's certificate is not one that ca.pem vouches for",
+    "received fatal alert": "the coordinator does not take this certificate",
 }
 
 
 def make(kind: str, message: str, retry_safe: bool = False, fields: str = "") -> RustleError:
     """The error of a kind. ``fields``: a JSON object, or nothing."""
+    if kind == "unavailable":
+        for said, words in _OF_CERTIFICATES.items():
+            if said in message:
+                kind, message = "untrusted", f"{words} ({message})"
+                break
     error = _CLASSES.get(kind, RustleError)(message)
     error.kind, error.retry_safe = kind, retry_safe
     error.fields = {k: v for k, v in json.loads(fields).items() if k != "kind"} if fields else {}
