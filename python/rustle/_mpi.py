@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, TypeVar
 from urllib.parse import parse_qsl
 
@@ -59,8 +60,8 @@ class Engine:
     def row(self, branch: int, row: int, start: int, end: int, commitment: bytes) -> np.ndarray:
         """Valid until the next call: in lent memory where the range fits there."""
         if row >= self.iterations:
-            text = f"row {row} is beyond the plan's {self.iterations} iterations"
-            raise errors.make("row_beyond_iterations", text)
+            beyond = {"kind": "row_beyond_iterations", "row": row, "iterations": self.iterations}
+            raise _native.refusal(json.dumps(beyond))
         size = end - start
         lent = size <= self._noise.window.size
         if not lent and self._scratch.size < size:

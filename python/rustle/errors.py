@@ -151,7 +151,7 @@ _CLASSES: dict[str, type[RustleError]] = {
 # What rustls says of a certificate: the client of a cluster tries again after any failed connection, but whoever reads the
 # error has to look at certificates, not at the network.
 _OF_CERTIFICATES = {
-    "invalid peer certificate": "the coordinator's certificate is not one that ca.pem vouches for",
+    "invalid peer certificate": "who answers there is no coordinator of the authority in ca.pem",
     "received fatal alert": "the coordinator does not take this certificate",
 }
 

@@ -39,7 +39,9 @@ def test_certificates_decide_who_gets_rows(secured, session, folder, tmp_path):
         remote.resume(cursor)
         assert remote.fetch_into(3, np.empty(DIMENSION, np.float32)).std() > 0
 
-    certificates("new", "--out", tmp_path / "other", "--workers", "1", "--job", "default")
+    # `up` calls its trust domain so.
+    domain = ["--trust-domain", "local"]
+    certificates("new", "--out", tmp_path / "other", "--workers", "1", "--job", "default", *domain)
     with pytest.raises(errors.Untrusted, match="ca.pem"):
         connect(tmp_path / "other/job-default")
     # Trusts the cluster, and shows a certificate that the cluster does not know.

@@ -1,10 +1,9 @@
-"""A real Chromium without a network, spoken to over a pipe by its DevTools protocol: JSON messages, each ended by a zero byte."""
+"""A real Chromium that reaches this host alone, spoken to over a pipe by its DevTools protocol: JSON messages, each ended by a zero byte."""
 
 import base64
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +16,26 @@ class Browser:
         self._in, to_write = os.pipe()
         # Without a sandbox: tests may run as root. The pages are ours.
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
-        words += ["--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder}"]
+        words += ["--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={folder}"]
         script = f'exec chromium "$@" 3<&{to_read} 4>&{to_write}'
         command = ["bash", "-c", script, "chromium", *words, "about:blank"]
         self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL)
         [os.close(end) for end in (to_read, to_write)]
-        self._number, self._buffer, self.requests = 0, b"", []
+        self._number, self._buffer, self._loaded, self.requests = 0, b"", set(), []
         self._session: str | None = None
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network"):
             self._call(f"{domain}.enable")
+        self._call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def open(self, url: str, width: int, height: int) -> None:
         """Returns once the page has loaded."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self._call("Emulation.setDeviceMetricsOverride", **size)
-        self._call("Page.navigate", url=url)
-        there = f"location.href == {json.dumps(url)} && document.readyState == 'complete'"
-        while not self.run(there):
-            time.sleep(0.02)
+        loader = self._call("Page.navigate", url=url)["loaderId"]
+        while loader not in self._loaded:
+            self._read()
 
     def run(self, script: str) -> Any:
         """The value of an expression, or of the promise that it is."""
@@ -73,6 +72,9 @@ class Browser:
             self._buffer += more
         text, _, self._buffer = self._buffer.partition(b"\0")
         message = json.loads(text)
-        if message.get("method") == "Network.requestWillBeSent":
-            self.requests.append(message["params"]["request"]["url"])
+        match message.get("method"), message.get("params"):
+            case "Network.requestWillBeSent", {"request": {"url": url}}:
+                self.requests.append(url)
+            case "Page.lifecycleEvent", {"name": "load", "loaderId": loader}:
+                self._loaded.add(loader)
         return message

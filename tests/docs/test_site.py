@@ -119,6 +119,7 @@ def browser(tmp_path_factory):
 def test_pages_are_whole_without_a_network(browser, served, page, width):
     browser.requests.clear()
     browser.open(f"{served}/{page}", width, 900)
+    assert browser.run("document.title").endswith("Rustle")
     assert browser.run("document.querySelector('h1').offsetHeight") > 0
     assert browser.run("document.documentElement.scrollWidth") <= width
     broken = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"

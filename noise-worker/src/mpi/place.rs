@@ -18,11 +18,6 @@ impl Keeper {
         self.job.branch
     }
 
-    /// The first row of the current branch's own.
-    pub fn from_row(&self) -> u64 {
-        self.job.lineage.from_row()
-    }
-
     /// The place before `row`, below 256 bytes. Changes nothing.
     pub fn cursor(&self, row: u64) -> Result<Vec<u8>> {
         Ok(self.ledger.cursor(&self.job.job, self.layout_digest()?, Some(row))?.to_bytes())
