@@ -14,8 +14,8 @@ def write(source: Path, folder: Path) -> None:
         program = source / name
         for file in (program, program.with_suffix(".ipynb")):
             shutil.copy(file, folder)
-        page = [text if kind == "markdown" else f"```python\n{text}\n```" for kind, text in notebooks.cells(program.read_text())]
-        # The first line alone is the title.
-        page[0] = page[0].replace("\n", "\n\n", 1) if "\n\n" not in page[0] else page[0]
+        page = []
+        for kind, text in notebooks.cells(program.read_text()):
+            page.append(text if kind == "markdown" else f"```python\n{text}\n```")
         page.append(f"The [program]({name}) and the [notebook]({program.stem}.ipynb).")
         (folder / f"{program.stem}.md").write_text("\n\n".join(page) + "\n")

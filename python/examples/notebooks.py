@@ -1,7 +1,8 @@
 """Makes the notebooks of the examples from their programs: notebooks.py [NAME.py …]
 
-A program is cut at lines that begin with `# %%`. Its docstring and cells marked `[markdown]` are text, `[notebook]` is code that
-stands in the notebook alone, behind `# `; `[program]` is what the notebook leaves away. A test holds both in step.
+A program is cut at lines that begin with `# %%`. Its docstring and cells marked `[markdown]` are text,
+`[notebook]` is code that stands in the notebook alone, behind `# `; `[program]` is what the notebook leaves away. A test
+holds both in step.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Runs what a page of the documentation shows: its programs are written down, its commands typed, in order, in one shell."""
+"""Runs what a page of the documentation shows: its programs are written down, its commands typed in one shell."""
 
 import os
 import re

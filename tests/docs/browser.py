@@ -1,4 +1,7 @@
-"""A real Chromium that reaches this host alone, spoken to over a pipe by its DevTools protocol: JSON messages, each ended by a zero byte."""
+"""A real Chromium that reaches this host alone, spoken to over a pipe by its DevTools protocol.
+
+Messages are JSON, each ended by a zero byte.
+"""
 
 import base64
 import json
@@ -16,7 +19,8 @@ class Browser:
         self._in, to_write = os.pipe()
         # Without a sandbox: tests may run as root. The pages are ours.
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
-        words += ["--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={folder}"]
+        words += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        words += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
         script = f'exec chromium "$@" 3<&{to_read} 4>&{to_write}'
         command = ["bash", "-c", script, "chromium", *words, "about:blank"]
         self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""A training rank that uses the package as any job does: the same life by `mpi://` and by an engine in the process itself.
+"""A training rank that uses the package as any job does: by `mpi://`, and by an engine in the process itself.
 
     session.py WHAT FOLDER      FOLDER has plan.toml and job.key
 
