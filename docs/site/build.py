@@ -37,7 +37,11 @@ ORDER = {
         "docs/shared-memory.md",
         "docs/mpi.md",
     ],
-    "Reference": ["reference/python/*.md", "reference/cli/*.md", "reference/grpc/*.md"],
+    "Reference": {
+        "Python": ["reference/python/rustle.md", "reference/python/*.md"],
+        "Command line": ["reference/cli/rustle.md", "reference/cli/*.md"],
+        "gRPC": ["reference/grpc/*.md"],
+    },
     "Measured": ["docs/benchmarks.md", "docs/reproductions/README.md", "docs/reproductions/*.md"],
     "More": ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md"],
 }
@@ -85,18 +89,19 @@ def own(pages: Path) -> None:
 def nav(pages: Path) -> list:
     """Every page once, in the order of `ORDER`."""
     seen: set[str] = set()
-    order = []
-    for section, patterns in ORDER.items():
-        entries = []
-        for pattern in patterns:
-            for path in sorted(pages.glob(pattern)):
-                name = path.relative_to(pages).as_posix()
-                if name not in seen:
-                    seen.add(name)
-                    entries.append({NAMES[name]: name} if name in NAMES else name)
-        if entries:
-            order.append({section: entries})
-    return order
+
+    def entries(patterns: list | dict) -> list:
+        if isinstance(patterns, dict):
+            return [{section: found} for section, within in patterns.items() if (found := entries(within))]
+        found = []
+        for path in (path for pattern in patterns for path in sorted(pages.glob(pattern))):
+            name = path.relative_to(pages).as_posix()
+            if name not in seen:
+                seen.add(name)
+                found.append({NAMES[name]: name} if name in NAMES else name)
+        return found
+
+    return entries(ORDER)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@
     gradient += pending.values
     noise.close()
 
-:func:`rustle.connect` by ``mpi://`` makes a session of it. The protocol is that of docs/mpi.md; `noise-worker mpi --train` speaks it in Rust.
+:func:`rustle.connect` by ``mpi://`` makes a session of it. The protocol is that of docs/mpi.md; `noise-worker mpi --train`
+speaks it in Rust.
 """
 
 from __future__ import annotations
