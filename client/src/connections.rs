@@ -244,24 +244,9 @@ fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint, DialError> {
 /// Use only for requests that may be repeated.
 pub fn from_status(status: Status) -> ServiceError {
     match status.source() {
-        Some(_) => ServiceError::Unavailable { what: chain(&status) },
+        Some(source) => ServiceError::Unavailable { what: format!("{}: {source}", status.message()) },
         None => ServiceError::from(status),
     }
-}
-
-/// What went wrong, down to its first cause: a refused certificate lies under several layers that say "transport error".
-fn chain(status: &Status) -> String {
-    let mut words = vec![status.message().to_owned()];
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // Layers that repeat what lies below add nothing.
-        if words.last().is_none_or(|last| !last.contains(&text)) {
-            words.push(text);
-        }
-        cause = error.source();
-    }
-    words.join(": ")
 }
 
 #[cfg(test)]

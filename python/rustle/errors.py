@@ -95,7 +95,7 @@ class AccessDenied(RustleError, PermissionError):
 
 
 class Untrusted(AccessDenied):
-    """One side's certificate is not of the authority that the other trusts, or its time is over."""
+    """Who answers is no coordinator of the authority in ca.pem, or its certificate's time is over."""
 
 
 class Unavailable(RustleError, ConnectionError):
@@ -148,21 +148,16 @@ _CLASSES: dict[str, type[RustleError]] = {
     "untrusted": Untrusted,
 }
 
-# What rustls says of a certificate: the client of a cluster tries again after any failed connection, but whoever reads the
+# What rustls says of a certificate. The client of a cluster tries again after any failed connection, but whoever reads the
 # error has to look at certificates, not at the network.
-_OF_CERTIFICATES = {
-    "invalid peer certificate": "who answers there is no coordinator of the authority in ca.pem",
-    "received fatal alert": "the coordinator does not take this certificate",
-}
+_BAD_CERTIFICATE = "invalid peer certificate"
 
 
 def make(kind: str, message: str, retry_safe: bool = False, fields: str = "") -> RustleError:
     """The error of a kind. ``fields``: a JSON object, or nothing."""
-    if kind == "unavailable":
-        for said, words in _OF_CERTIFICATES.items():
-            if said in message:
-                kind, message = "untrusted", f"{words} ({message})"
-                break
+    if kind == "unavailable" and _BAD_CERTIFICATE in message:
+        kind = "untrusted"
+        message = f"who answers there is no coordinator of the authority in ca.pem ({message})"
     error = _CLASSES.get(kind, RustleError)(message)
     error.kind, error.retry_safe = kind, retry_safe
     error.fields = {k: v for k, v in json.loads(fields).items() if k != "kind"} if fields else {}
