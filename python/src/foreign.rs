@@ -77,7 +77,7 @@ impl Engine for Foreign {
             let commitment = PyBytes::new(py, &commitment.to_bytes());
             let arguments = (branch, row, range.start, range.end, commitment);
             let answer = self.call(py, "row", arguments)?;
-            let values: PyReadonlyArray1<'_, f32> = answer.extract().map_err(PyErr::from)?;
+            let values: PyReadonlyArray1<'_, f32> = answer.extract()?;
             let values = values.as_slice().map_err(|error| Refused::Here("internal", error.to_string()))?;
             if values.len() as u64 != range.len() {
                 return Err(Refused::Here("internal", format!("{} values of {range}", values.len())));

@@ -50,7 +50,8 @@ def test_certificates_decide_who_gets_rows(secured, session, folder, tmp_path):
     shutil.copy(authority / "ca.pem", tmp_path / "foreign/ca.pem")
     with pytest.raises(errors.Unavailable):
         connect(tmp_path / "foreign")
-    certificates("issue", "--authority", authority, "--role", "job/another", "--out", tmp_path / "another")
+    role = ["--role", "job/another", *domain]
+    certificates("issue", "--authority", authority, *role, "--out", tmp_path / "another")
     with pytest.raises(errors.AccessDenied, match="may not"):
         connect(tmp_path / "another")
     with pytest.raises(errors.AccessDenied, match="cannot be read"):

@@ -4,6 +4,7 @@ set -euo pipefail
 
 package=$1/rustle
 rm -rf "$package"
-mkdir -p "$package"
-cp python/rustle/*.py "$package"
+mkdir -p "$1"
+cp -r python/rustle "$1"
+rm -f "$package"/*.so
 cp "$CARGO_TARGET_DIR/release/lib_native.so" "$package/_native.abi3.so"
