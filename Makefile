@@ -13,8 +13,8 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 export RUSTLE_MPI ?= $(CARGO_TARGET_DIR)/mpi
 STAGE := tests/setup/stage.sh
 # The tests' one set of features, so that nothing is built twice. By default none of them is on; `lint` compiles that.
-ETCD := rustle/etcd,tests/etcd,ledger/etcd
-WORKSPACE := --release --workspace --locked --features $(ETCD)
+FEATURES := rustle/etcd,rustle/s3,tests/etcd,ledger/etcd,ledger/failpoints
+WORKSPACE := --release --workspace --locked --features $(FEATURES)
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
@@ -38,7 +38,7 @@ lint: ## clippy over everything, without features and with all of them, warnings
 	@$(STAGE) etcd-setup tests/setup/etcd.sh
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
 	@$(STAGE) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
-	@$(STAGE) clippy-features cargo clippy --workspace --all-targets --locked --features $(ETCD),noise-worker/mpi,rustle/s3,ledger/failpoints -- -D warnings
+	@$(STAGE) clippy-features cargo clippy --workspace --all-targets --locked --features $(FEATURES),noise-worker/mpi -- -D warnings
 
 deny: ## bans, licences and sources of all dependencies; needs no network
 	@$(STAGE) deny cargo-deny --offline --workspace --log-level warn check bans licenses sources
