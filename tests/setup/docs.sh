@@ -9,7 +9,7 @@ mkdir -p "$folder"
 if ! cmp -s "$requirements" "$folder/venv/requirements.txt"; then
     rm -rf "$folder/venv"
     python3 -m venv "$folder/venv"
-    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$requirements"
+    "$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --only-binary :all: --requirement "$requirements"
     cp "$requirements" "$folder/venv/requirements.txt"
 fi
 tests/setup/python_package.sh "$folder/package"
