@@ -19,8 +19,7 @@ PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi clean
-.PHONY: mpi-program test-slurm
-.PHONY: test-frameworks
+.PHONY: mpi-program test-slurm test-frameworks docs test-docs
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -51,7 +50,7 @@ build: ## release build of everything, tests included
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-etcd test-mpi test-slurm test-python test-package test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-etcd test-mpi test-slurm test-python test-package test-docs test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
@@ -65,6 +64,13 @@ test-python: build ## what an independent implementation says of the noise, the 
 test-package: build ## the Python package: its wheel, built and installed into a fresh environment, passes its tests
 	@$(STAGE) package tests/setup/package.sh $(CARGO_TARGET_DIR)
 
+docs: build ## the documentation as a site, in target/docs/site
+	@tests/setup/docs.sh $(CARGO_TARGET_DIR)/docs build
+
+test-docs: build ## the same, opened in a real browser; every command of the tutorial and of the pages with plots
+	@$(STAGE) docs-setup tests/setup/deploy.sh
+	@$(STAGE) docs tests/setup/docs.sh $(CARGO_TARGET_DIR)/docs test
+
 test-frameworks: build ## the same with PyTorch, Opacus and JAX: 6 GB of packages; COUNT=50 kills each job so often
 	@$(STAGE) frameworks tests/setup/package.sh $(CARGO_TARGET_DIR) frameworks
 
@@ -77,6 +83,7 @@ mpi-program: build
 	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI) $(WORKSPACE),noise-worker/mpi
 
 test-mpi: mpi-program ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
+	@$(STAGE) mpi-python tests/setup/python_package.sh $(RUSTLE_MPI)/package
 	@$(STAGE) mpi-unit cargo nextest run $(WORKSPACE),noise-worker/mpi --lib -E 'package(noise-worker) & test(mpi::)'
 	@$(STAGE) mpi cargo nextest run $(WORKSPACE) -E 'binary(mpi)'
 

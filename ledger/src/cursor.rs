@@ -45,6 +45,12 @@ impl CursorState {
     pub fn continues(&self, cursor: &JobCursor) -> bool {
         self.current_branch == cursor.branch && self.rows_beyond == 0
     }
+
+    /// The same; with `replay` also where the rows beyond come again under the same exact commitments.
+    pub fn goes_on(&self, cursor: &JobCursor, replay: bool) -> bool {
+        let replays = replay && self.replayable && self.current_branch == cursor.branch;
+        self.continues(cursor) || replays || self.resumed_already
+    }
 }
 
 impl JobCursor {

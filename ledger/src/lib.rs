@@ -35,6 +35,7 @@ mod played;
 mod queue;
 mod read_shard;
 pub mod record;
+mod report;
 #[cfg(feature = "s3")]
 mod s3;
 mod sealing;

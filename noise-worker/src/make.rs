@@ -41,7 +41,11 @@ async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError
     let ahead = limits.ahead_rows(len);
     let at_once = slot.as_ref().map_or(1, Generator::suggested_rows_at_once) as u64;
     let Some(batch) = shard.next_batch(ahead, recipe.iterations, at_once) else { return Ok(false) };
-    let generator = slot.take().ok_or_else(|| ServiceError::internal("a shard without its generator"))?;
+    let generator = match slot.take() {
+        Some(generator) => generator,
+        None if shard.cancelled.is_cancelled() => return Ok(false),
+        None => return Err(ServiceError::internal("a shard without its generator")),
+    };
     // The last batch needs no memory for another.
     let (Batch::Keep(rows) | Batch::Skip(rows)) = batch;
     let spare = if generator.remaining() > rows { batch_rows(ahead, at_once) } else { 0 };

@@ -23,6 +23,12 @@ from rustle import schemes
 DELTA = 1e-5
 
 
+# %% [markdown]
+# ## The digits
+#
+# 1797 images of 8 × 8 pixels, which scikit-learn carries; 1500 to train with, the rest to see what was learned.
+
+# %%
 def data():
     """Training and test digits, 64 numbers each from −1 to 1."""
     images, labels = load_digits(return_X_y=True)
@@ -33,6 +39,13 @@ def data():
     return TensorDataset(images[train], labels[train]), images[test], labels[test]
 
 
+# %% [markdown]
+# ## The plan
+#
+# What the noise is made to: how many steps, how often and how far apart a digit takes part, and the (ε, δ) to keep.
+# `band-mf` is correlated over the steps of an epoch, `identity` is the independent noise that DP-SGD adds.
+
+# %%
 def plan(mechanism, arguments, model):
     """Every digit is in one batch of an epoch, and comes back after as many steps as an epoch has."""
     found = rustle.plan(
@@ -47,6 +60,12 @@ def plan(mechanism, arguments, model):
     return found.replace(dimension=sum(p.numel() for p in model.parameters()))
 
 
+# %% [markdown]
+# ## Training
+#
+# Opacus clips; `make_private` takes the plan and the batches that it supposes. The rest is any training loop.
+
+# %%
 def train(mechanism, seed, learning_rate, arguments):
     torch.manual_seed(seed)
     train_data, test_images, test_labels = data()
@@ -81,7 +100,13 @@ def train(mechanism, seed, learning_rate, arguments):
     return accuracy, epsilon
 
 
-def main():
+# %% [markdown]
+# ## Correlated against independent noise
+#
+# Both at the same ε, over the same seeds, each with the better of the same learning rates.
+
+# %%
+def words():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -91,7 +116,10 @@ def main():
     parser.add_argument("--learning-rates", type=float, nargs="+", default=[0.05, 0.2])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("digits"))
-    arguments = parser.parse_args()
+    return parser
+
+
+def compare(arguments):
     found = {}
     for mechanism in ("band-mf", "identity"):
         runs = {
@@ -107,8 +135,22 @@ def main():
             "learning_rate": rate,
         }
     gain = found["band-mf"]["accuracy"] - found["identity"]["accuracy"]
-    print(json.dumps({**found, "delta": DELTA, "gain": gain}))
+    return {**found, "delta": DELTA, "gain": gain}
 
 
+# %% [notebook]
+# arguments = words().parse_args(["--seeds", "2"])
+# found = compare(arguments)
+# found
+
+# %% [markdown]
+# `gain` is the difference of the two accuracies. One run's statement of what it promises:
+
+# %% [notebook]
+# from IPython.display import Markdown
+#
+# Markdown(next(arguments.folder.glob("band-mf-*/report.md")).read_text())
+
+# %% [program]
 if __name__ == "__main__":
-    main()
+    print(json.dumps(compare(words().parse_args())))

@@ -112,6 +112,12 @@ class Rounds:
     def __next__(self) -> _Batch: ...
 
 def connect(url: str) -> Session: ...
+def session_over(engine: Any) -> Session:
+    """A session over an engine in Python; :mod:`rustle._mpi` has one."""
+
+def refusal(json: str) -> Exception | None:
+    """The exception of an error as services spell it."""
+
 def layout_digest(parameters: list[tuple[str, list[int]]]) -> str: ...
 def suggest(
     run: dict[str, Any],

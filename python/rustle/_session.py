@@ -68,7 +68,8 @@ class Session:
         return buffer
 
     def prefetch(self, rows: int) -> None:
-        """Keeps ``rows`` rows made ahead in this process. A cluster's workers do so by themselves."""
+        """Keeps ``rows`` rows made ahead in this process. A cluster's workers do so by themselves, as many as they are
+        started with; no row leaves them before its step, since it would have to be bound, and so be paid for, first."""
         if rows < 0:
             raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
         self._native.prefetch(rows)
@@ -225,7 +226,16 @@ def connect(url: str) -> Session:
     ``shm://HOST:PORT``, ``shm:///SOCKET``
         The same, rows coming by memory that is lent to workers of this host; other workers send theirs.
 
+    ``mpi://?window=BYTES&time_limit=SECONDS``
+        The noise ranks of this process's own ``mpirun`` (docs/mpi.md); all training ranks connect together. ``window``:
+        memory lent to noise ranks of this node, four bytes a coordinate, that rows are placed in; without it they are
+        sent.
+
     Clusters take ``job``, ``timeout`` (seconds a fetch waits, 60), ``tls_dir``, ``token_file`` and ``insecure``. The job
     must exist there: ``rustle job create``. The same plan, key and job name give the same bits by all of them.
     """
+    if url.startswith("mpi://"):
+        from ._mpi import session_of
+
+        return Session(session_of(url))
     return Session(_native.connect(url))

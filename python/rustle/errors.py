@@ -94,6 +94,10 @@ class AccessDenied(RustleError, PermissionError):
     """Who calls is not known, or may not do this; or a key file that others may read."""
 
 
+class Untrusted(AccessDenied):
+    """Who answers is no coordinator of the authority in ca.pem, or its certificate's time is over."""
+
+
 class Unavailable(RustleError, ConnectionError):
     """No worker or coordinator answers now. Safe to retry."""
 
@@ -141,11 +145,19 @@ _CLASSES: dict[str, type[RustleError]] = {
     "store": StoreError,
     "unauthenticated": AccessDenied,
     "unavailable": Unavailable,
+    "untrusted": Untrusted,
 }
+
+# What rustls says of a certificate. The client of a cluster tries again after any failed connection, but whoever reads the
+# error has to look at certificates, not at the network.
+_BAD_CERTIFICATE = "invalid peer certificate"
 
 
 def make(kind: str, message: str, retry_safe: bool = False, fields: str = "") -> RustleError:
     """The error of a kind. ``fields``: a JSON object, or nothing."""
+    if kind == "unavailable" and _BAD_CERTIFICATE in message:
+        kind = "untrusted"
+        message = f"who answers there is no coordinator of the authority in ca.pem ({message})"
     error = _CLASSES.get(kind, RustleError)(message)
     error.kind, error.retry_safe = kind, retry_safe
     error.fields = {k: v for k, v in json.loads(fields).items() if k != "kind"} if fields else {}

@@ -12,7 +12,8 @@
     gradient += pending.values
     noise.close()
 
-The protocol is that of docs/mpi.md; `noise-worker mpi --train` speaks it in Rust.
+:func:`rustle.connect` by ``mpi://`` makes a session of it. The protocol is that of docs/mpi.md; `noise-worker mpi --train`
+speaks it in Rust.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import struct
 import sys
 import time
 import traceback
+from typing import NamedTuple
 
 import numpy as np
 from mpi4py import MPI
 
-VERSION = 1
+VERSION = 2
 STREAM_VERSION = 2
 
 _HELLO = struct.Struct("<8sIIIIQ32s32s32sQQQQ32x")
@@ -37,7 +39,9 @@ _NOISE, _TRAINING = 1, 2
 _MESSAGE = struct.Struct("<IHHIIQQQQQ33s5xH416s")
 _MESSAGE_MAGIC = 0x4D505352
 _GET, _READY, _REFUSED, _DONE = 1, 2, 3, 7
-_IN_WINDOW = 1
+_PLACE, _CURSOR, _RESUME, _REWIND, _REPORT = 13, 14, 15, 16, 17
+_IN_WINDOW, _MARKED = 1, 2
+_ANY_BRANCH = (1 << 64) - 1
 _CONTROL = 1
 _SLOTS = 8192
 _DATA_BYTES = 1 << 30
@@ -46,11 +50,12 @@ _PAGE = 4096
 
 
 class Refused(RuntimeError):
-    """A noise rank refused. `kind` is the error's stable name, as over gRPC: "already_bound", "row_beyond_iterations"."""
+    """A noise rank refused. `kind` is the error's stable name, as over gRPC: "already_bound", "row_beyond_iterations";
+    `fields` its numbers and names, as JSON; `words` the text, which may be cut."""
 
-    def __init__(self, kind: str, words: str):
+    def __init__(self, kind: str, fields: str, words: str):
         super().__init__(f"{words} ({kind})")
-        self.kind = kind
+        self.kind, self.fields, self.words = kind, fields, words
 
 
 class TimeLimit(RuntimeError):
@@ -106,6 +111,7 @@ class Noise:
         self._wait(comm.Iallgather([hello, MPI.UINT8_T], [said, MPI.UINT8_T]), "the ranks of the launch")
         hellos = [_HELLO.unpack_from(said, rank * _HELLO.size) for rank in range(comm.size)]
         root = self._check(comm, hellos, plan_digest, dimension)
+        self._root = hellos.index(root)
         self.dimension, self.iterations = root[5], root[9]
         noise = [rank for rank, hello in enumerate(hellos) if hello[2] == _NOISE]
         self._shards = list(zip(noise, _ranges(self.dimension, len(noise))))
@@ -157,10 +163,10 @@ class Noise:
             pass
         return pending.values
 
-    def fetching(self, row, start, end, commitment, *, out=None, place=None) -> Pending:
+    def fetching(self, row, start, end, commitment, *, out=None, place=None, branch=None) -> Pending:
         """Asks, and takes what comes when the `with` block ends: compute inside. `out` must not be touched meanwhile.
 
-        `place`: values from the window's start, instead of `out`.
+        `place`: values from the window's start, instead of `out`. `branch`: refused where the job is on another.
         """
         if not 0 <= start < end <= self.dimension:
             raise ValueError(f"range is {start}..{end}; allowed: within 0..{self.dimension}, not empty")
@@ -177,7 +183,49 @@ class Noise:
         fits = out.dtype == np.float32 and out.shape == (end - start,) and out.flags.c_contiguous
         if not fits or not out.flags.writeable:
             raise ValueError(f"out is {out.dtype} of shape {out.shape}; allowed: contiguous float32 of ({end - start},)")
-        return Pending(self, row, start, end, commitment, out, place)
+        return Pending(self, row, start, end, commitment, out, place, _ANY_BRANCH if branch is None else branch)
+
+    def place(self) -> tuple[str, int, int]:
+        """The job's name, its branch, and one more than the highest row bound on it."""
+        answer, _ = self._ask(_PLACE)
+        return answer.text.decode(), answer.id, answer.row
+
+    def cursor(self, row: int) -> bytes:
+        """The job's place before `row`, below 256 bytes. Changes nothing."""
+        return self._ask(_CURSOR, row=row)[0].text
+
+    def resume(self, cursor: bytes, replay: bool = False) -> tuple[int, int, bool]:
+        """Goes on at a cursor: the branch, the next row, and whether that took a new branch. `replay`: rows behind the
+        cursor come again, where all of them are bound to exact commitments. Every noise rank has turned when it
+        returns."""
+        if len(cursor) > 255:
+            raise ValueError(f"cursor has {len(cursor)} bytes; allowed: below 256")
+        answer, _ = self._ask(_RESUME, text=cursor, flags=_MARKED if replay else 0)
+        return answer.id, answer.row, bool(answer.flags & _MARKED)
+
+    def rewind(self, row: int) -> tuple[int, int]:
+        """Fresh noise from `row` on, on a new branch: the branch and the row."""
+        answer, _ = self._ask(_REWIND, row=row)
+        return answer.id, answer.row
+
+    def report(self) -> str:
+        """What was released, as one JSON object."""
+        return self._ask(_REPORT)[1].decode()
+
+    def _ask(self, kind, *, row=0, text=b"", flags=0) -> tuple[_Message, bytes]:
+        """Of the first noise rank; its answer and the data that follows it."""
+        slot, reply = self._next_slot(), bytearray(_MESSAGE.size)
+        tag = 16 + 2 * slot
+        replied = self._comm.Irecv([reply, MPI.UINT8_T], self._root, tag)
+        ask = _message(kind, slot, flags, row, text=text)
+        self._wait(self._comm.Isend([ask, MPI.UINT8_T], self._root, _CONTROL), "the first noise rank")
+        self._wait(replied, "the first noise rank, to answer,")
+        answer = _answer(reply)
+        data = bytearray(answer.end if kind == _REPORT else 0)
+        if data:
+            coming = self._comm.Irecv([data, MPI.UINT8_T], self._root, tag + 1)
+            self._wait(coming, "the first noise rank, to send,", moving=True)
+        return answer, bytes(data)
 
     def rest(self):
         """Says that this rank asks for nothing more."""
@@ -213,7 +261,7 @@ class Noise:
 class Pending:
     """A range of a row on its way. `values` is its array once the `with` block has ended."""
 
-    def __init__(self, noise, row, start, end, commitment, out, place):
+    def __init__(self, noise, row, start, end, commitment, out, place, branch):
         self._noise, self.values, self._parts = noise, out, []
         bytes_out = memoryview(out).cast("B")
         comm = noise._comm
@@ -231,7 +279,7 @@ class Pending:
                 for at in range(0, len(mine), _DATA_BYTES):
                     requests.append(comm.Irecv([mine[at : at + _DATA_BYTES], MPI.UINT8_T], rank, tag + 1))
             at = 4 * (place + low - start) if placed else 0
-            get = _message(_GET, slot, _IN_WINDOW if placed else 0, row, low, high, at, commitment)
+            get = _message(_GET, slot, _IN_WINDOW if placed else 0, row, low, high, at, branch, commitment)
             asked = comm.Isend([get, MPI.UINT8_T], rank, _CONTROL)
             self._parts.append((asked, get, reply, requests))
 
@@ -243,19 +291,17 @@ class Pending:
         for asked, _get, reply, (replied, *data) in self._parts:
             noise._wait(asked, "a noise rank")
             noise._wait(replied, "a noise rank, to answer,")
-            magic, version, said, *_, length, text = _MESSAGE.unpack(reply)
-            if magic != _MESSAGE_MAGIC or version != VERSION:
-                raise RuntimeError(f"an answer of another protocol: magic {magic:#x}, version {version}")
-            if said == _READY:
+            try:
+                _answer(reply)
+            except Refused as error_of_one:
+                # No data comes after a refusal.
                 for request in data:
-                    noise._wait(request, "a noise rank, to send,", moving=True)
+                    request.Cancel()
+                    request.Wait()
+                refused = refused or error_of_one
                 continue
-            # No data comes after a refusal.
             for request in data:
-                request.Cancel()
-                request.Wait()
-            name, _, words = text[:length].decode("utf-8", "replace").partition("\n")
-            refused = refused or Refused(name, words)
+                noise._wait(request, "a noise rank, to send,", moving=True)
         self._parts = []
         if noise._window is not None:
             noise._window.Sync()
@@ -263,10 +309,33 @@ class Pending:
             raise refused
 
 
-def _message(kind, slot=0, flags=0, row=0, start=0, end=0, place=0, commitment=bytes(33)) -> bytes:
+def _message(
+    kind, slot=0, flags=0, row=0, start=0, end=0, place=0, id=0, commitment=bytes(33), text=b""
+) -> bytes:
     return _MESSAGE.pack(
-        _MESSAGE_MAGIC, VERSION, kind, slot, flags, row, start, end, place, 0, commitment, 0, b""
+        _MESSAGE_MAGIC, VERSION, kind, slot, flags, row, start, end, place, id, commitment, len(text), text
     )
+
+
+class _Message(NamedTuple):
+    """An answer, as far as a training rank looks at it."""
+
+    flags: int
+    row: int
+    end: int
+    id: int
+    text: bytes
+
+
+def _answer(reply: bytearray) -> _Message:
+    """Raises `Refused` where it says so."""
+    magic, version, said, _slot, flags, row, _start, end, _place, id, _, length, text = _MESSAGE.unpack(reply)
+    if magic != _MESSAGE_MAGIC or version != VERSION:
+        raise RuntimeError(f"an answer of another protocol: magic {magic:#x}, version {version}")
+    if said != _READY:
+        kind, fields, words = [*text[:length].decode("utf-8", "replace").split("\n", 2), "", ""][:3]
+        raise Refused(kind, fields, words)
+    return _Message(flags, row, end, id, text[:length])
 
 
 def _ranges(dimension: int, count: int) -> list[tuple[int, int]]:

@@ -20,8 +20,8 @@ use crate::remote::{self, Remote};
 use crate::session::Session;
 use crate::wait::signals;
 
-const SCHEMES: &str = "inproc://FOLDER, grpc://HOST:PORT, grpcs://HOST:PORT, unix:///SOCKET, shm://HOST:PORT or \
-                       shm:///SOCKET";
+const SCHEMES: &str = "inproc://FOLDER, grpc://HOST:PORT, grpcs://HOST:PORT, unix:///SOCKET, shm://HOST:PORT, \
+                       shm:///SOCKET or mpi://";
 
 const INSIDE: [&str; 5] = ["plan", "job", "dimension", "key_file", "threads"];
 const OUTSIDE: [&str; 5] = ["job", "tls_dir", "token_file", "insecure", "timeout"];

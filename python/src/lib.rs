@@ -7,6 +7,7 @@ mod account;
 mod connect;
 mod engine;
 mod error;
+mod foreign;
 mod local;
 mod making;
 mod plans;
@@ -26,6 +27,8 @@ mod _native {
     use crate::account::{event_epsilon, plan_event, statement};
     #[pymodule_export]
     use crate::connect::connect;
+    #[pymodule_export]
+    use crate::foreign::{refusal, session_over};
     #[pymodule_export]
     use crate::plans::{Plan, layout_digest};
     #[pymodule_export]

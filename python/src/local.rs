@@ -16,7 +16,6 @@ use plan::{Coefficients, Layout, Plan};
 use proto::model::OpenBranch;
 use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use serde_json::json;
 
 use crate::engine::{Engine, Job, Place, Resumed, Sink};
 use crate::error::{Refused, Result};
@@ -195,8 +194,7 @@ impl Engine for Local {
         let cursor = JobCursor::from_bytes(cursor)?;
         let job = &self.job.name;
         let state = self.ledger.check_cursor(job, self.layout_digest()?, &cursor)?;
-        let replays = replay && state.replayable && state.current_branch == cursor.branch;
-        let goes_on = state.continues(&cursor) || replays || state.resumed_already;
+        let goes_on = state.goes_on(&cursor, replay);
         let branch = if goes_on {
             state.current_branch
         } else {
@@ -223,25 +221,7 @@ impl Engine for Local {
     }
 
     fn report(&self, _stop: Stop) -> Result<String> {
-        let record = self.record()?;
-        let bound = self.ledger.binding_summary(&self.job.name, record.branch)?;
-        let branches = self.ledger.released(&self.job.name)?;
-        let branches = branches.iter().map(|branch| {
-            let released: Vec<_> = branch.released.iter().map(|rows| [rows.start, rows.end]).collect();
-            let (number, parent, from_row) = (branch.branch, branch.parent, branch.from_row);
-            json!({ "branch": number, "parent": parent, "from_row": from_row, "released": released })
-        });
-        Ok(json!({
-            "job": record.job,
-            "state": record.state,
-            "dimension": record.dimension,
-            "key_commitment": hex::encode(record.key_commitment),
-            "bindings_refused": bound.refused,
-            "plan_digest": hex::encode(record.plan_digest),
-            "plan_toml": record.plan_toml,
-            "released": { "branches": branches.collect::<Vec<_>>() },
-        })
-        .to_string())
+        Ok(self.ledger.report(&self.job.name)?.to_string())
     }
 }
 

@@ -66,10 +66,10 @@ def rows(session, steps):
 
 
 class Cluster:
-    """`rustle up` on Unix sockets, with regions taken, until it is stopped."""
+    """`rustle up`, on Unix sockets unless other links are named, with regions taken, until it is stopped."""
 
-    def __init__(self, folder, workers=2):
-        words = ["up", "--plan", folder / "plan.toml", "--workers", workers, "--unix", "--shared-memory"]
+    def __init__(self, folder, workers=2, links=("--unix",)):
+        words = ["up", "--plan", folder / "plan.toml", "--workers", workers, *links, "--shared-memory"]
         words += ["--key-file", folder / "job.key", "--data-dir", folder / "cluster", "--format", "json"]
         log = open(folder / "up.log", "wb")
         self.process = subprocess.Popen([str(BINARY), *map(str, words)], stdout=subprocess.PIPE, stderr=log)

@@ -33,5 +33,7 @@ fi
 # Beside the sources Python would take those for the package.
 tests=$PWD/python/tests
 config=$PWD/python/pyproject.toml
+# The models are small: threads that wait for each other cost more than they bring.
+export OMP_NUM_THREADS=1
 cd "$folder"
 exec "$environment/bin/pytest" --config-file "$config" --rootdir "$tests" --durations 5 "$tests"

@@ -81,8 +81,7 @@ impl Coordinator {
     pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.cursor_state(&job, &cursor).await?;
-        let replays = replay && state.replayable && state.current_branch == cursor.branch;
-        let (job, opened_branch) = if state.continues(&cursor) || replays || state.resumed_already {
+        let (job, opened_branch) = if state.goes_on(&cursor, replay) {
             (self.job_message(&job)?, false)
         } else {
             let (from_row, parent) = (cursor.next_row, Some(cursor.branch));

@@ -19,8 +19,8 @@ use super::{args::MpiArgs, hello::Hello};
 const KEPT: usize = 2;
 
 pub struct Keeper {
-    ledger: Ledger,
-    job: JobRecord,
+    pub(super) ledger: Ledger,
+    pub(super) job: JobRecord,
     /// Above that of every coordinator before on this ledger.
     epoch: u64,
     store: Option<CheckpointStore>,
@@ -133,9 +133,9 @@ impl Keeper {
     }
 
     /// Durable when it returns; no byte of the row leaves any rank before.
-    pub fn bind(&self, row: u64, commitment: Commitment) -> Result<(), LedgerError> {
+    pub fn bind(&self, row: u64, branch: u64, commitment: Commitment) -> Result<(), LedgerError> {
         let rows = RowRange { start: row, end: row.saturating_add(1) };
-        self.ledger.bind(&self.job.job, self.job.branch, rows, &[commitment]).map(|_| ())
+        self.ledger.bind(&self.job.job, branch, rows, &[commitment]).map(|_| ())
     }
 
     /// The number of a checkpoint to write, never used before.

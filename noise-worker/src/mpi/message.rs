@@ -4,12 +4,18 @@ use proto::{Commitment, CoordinateRange, ServiceError};
 
 pub const BYTES: usize = 512;
 const MAGIC: u32 = 0x4D50_5352;
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Every message to a noise rank.
 pub const CONTROL: mpi::Tag = 1;
 /// Requests that one training rank may have under way.
 pub const SLOTS: u32 = 8192;
+
+/// Of the shard that a noise rank is granted on a new branch.
+pub const GRANT: mpi::Tag = 2;
+
+/// A get of whatever branch the job is on.
+pub const ANY_BRANCH: u64 = u64::MAX;
 
 /// Of the answer to the request in `slot`.
 pub fn reply_tag(slot: u32) -> mpi::Tag {
@@ -30,13 +36,13 @@ const TEXT: usize = 96;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
-    /// Training rank to noise rank: a range of a row under a commitment.
+    /// Training rank to noise rank: a range of a row of branch `id` under a commitment.
     Get = 1,
     /// Noise rank to training rank: the data follows, or lies in the window.
     Ready = 2,
     /// Noise rank to training rank: why not, as text.
     Refused = 3,
-    /// Noise rank to the first noise rank: bind this row.
+    /// Noise rank to the first noise rank: bind this row on branch `id`.
     Bind = 4,
     /// The first noise rank to all others: the row is durably bound.
     Bound = 5,
@@ -54,13 +60,30 @@ pub enum Kind {
     Leave = 11,
     /// The first noise rank to all others: the end.
     Close = 12,
+    /// Training rank to the first noise rank: the job's name (the answer's text), branch (`id`) and next row.
+    Place = 13,
+    /// The same: a cursor before `row`, in the answer's text.
+    Cursor = 14,
+    /// The same: go on at the cursor in the text. `marked`: rows behind it come again. The answer is marked where a
+    /// branch was opened.
+    Resume = 15,
+    /// The same: fresh noise from `row` on.
+    Rewind = 16,
+    /// The same: what was released; `end` bytes of JSON follow the answer.
+    Report = 17,
+    /// The first noise rank to all others: the job is on a new branch; a grant of `end` bytes follows.
+    Branch = 18,
+    /// Noise rank to the first: it serves that branch now.
+    Turned = 19,
 }
 
 impl Kind {
     fn of(number: u16) -> Option<Self> {
         use Kind::*;
-        let kinds =
-            [Get, Ready, Refused, Bind, Bound, NotBound, Done, Checkpoint, Piece, NoPiece, Leave, Close];
+        let kinds = [
+            Get, Ready, Refused, Bind, Bound, NotBound, Done, Checkpoint, Piece, NoPiece, Leave, Close,
+            Place, Cursor, Resume, Rewind, Report, Branch, Turned,
+        ];
         kinds.into_iter().find(|kind| *kind as u16 == number)
     }
 }
@@ -73,31 +96,45 @@ pub struct Message {
     pub slot: u32,
     /// The data goes to the asker's part of the window, at `place`.
     pub in_window: bool,
+    /// What the kind says.
+    pub marked: bool,
     pub row: u64,
     pub start: u64,
     pub end: u64,
     pub place: u64,
+    /// Of a checkpoint, or a branch.
     pub id: u64,
     /// A commitment, or the SHA-256 of a piece.
     pub digest: [u8; Commitment::BYTES],
-    /// Cut to what fits.
-    pub text: String,
+    /// UTF-8, or a cursor; cut to what fits.
+    pub text: Vec<u8>,
 }
 
 impl Message {
     pub fn new(kind: Kind) -> Self {
         let digest = [0; Commitment::BYTES];
         let (slot, row, start, end, place, id) = (0, 0, 0, 0, 0, 0);
-        Self { kind, slot, in_window: false, row, start, end, place, id, digest, text: String::new() }
+        let (in_window, marked, text) = (false, false, Vec::new());
+        Self { kind, slot, in_window, marked, row, start, end, place, id, digest, text }
     }
 
     pub fn about(kind: Kind, row: u64, commitment: Commitment) -> Self {
         Self { row, digest: commitment.to_bytes(), ..Self::new(kind) }
     }
 
-    /// With an error's name and words.
+    /// With an error's name, its fields as one line of JSON, and its words, which alone may be cut.
     pub fn saying(self, error: &ServiceError) -> Self {
-        Self { text: format!("{}\n{error}", error.kind()), ..self }
+        let fields = serde_json::to_string(error).unwrap_or_default();
+        Self { text: format!("{}\n{fields}\n{error}", error.kind()).into_bytes(), ..self }
+    }
+
+    /// The error that a refusal says.
+    pub fn error(&self) -> ServiceError {
+        let text = String::from_utf8_lossy(&self.text);
+        let mut lines = text.splitn(3, '\n');
+        let [kind, fields, words] = std::array::from_fn(|_| lines.next().unwrap_or_default());
+        let reason = || format!("a noise rank refused ({kind}): {words}");
+        serde_json::from_str(fields).unwrap_or_else(|_| ServiceError::Internal { reason: reason() })
     }
 
     pub fn range(&self) -> Result<CoordinateRange, ServiceError> {
@@ -114,14 +151,13 @@ impl Message {
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend((self.kind as u16).to_le_bytes());
         bytes.extend(self.slot.to_le_bytes());
-        bytes.extend(u32::from(self.in_window).to_le_bytes());
+        bytes.extend((u32::from(self.in_window) | u32::from(self.marked) << 1).to_le_bytes());
         for number in [self.row, self.start, self.end, self.place, self.id] {
             bytes.extend(number.to_le_bytes());
         }
         bytes.extend(self.digest);
         bytes.resize(TEXT - 2, 0);
-        let length = (0..=self.text.len().min(BYTES - TEXT)).rev().find(|at| self.text.is_char_boundary(*at));
-        let text = &self.text.as_bytes()[..length.unwrap_or(0)];
+        let text = &self.text[..self.text.len().min(BYTES - TEXT)];
         bytes.extend((text.len() as u16).to_le_bytes());
         bytes.extend(text);
         bytes.resize(BYTES, 0);
@@ -141,13 +177,13 @@ impl Message {
             let (expected, actual) = (VERSION.into(), version.into());
             return Err(ServiceError::ProtocolVersionMismatch { expected, actual });
         }
-        let kind = Kind::of(kind).ok_or_else(|| ServiceError::invalid("message kind", kind, "1 to 12"))?;
+        let kind = Kind::of(kind).ok_or_else(|| ServiceError::invalid("message kind", kind, "1 to 19"))?;
         let text = bytes
             .get(TEXT..TEXT + length as usize)
             .ok_or_else(|| ServiceError::invalid("text length", length, format!("0 to {}", BYTES - TEXT)))?;
-        let text = String::from_utf8_lossy(text).into_owned();
-        let in_window = flags & 1 != 0;
-        Ok(Self { kind, slot, in_window, row, start, end, place, id, digest: array(bytes, 56), text })
+        let (text, digest) = (text.to_vec(), array(bytes, 56));
+        let (in_window, marked) = (flags & 1 != 0, flags & 2 != 0);
+        Ok(Self { kind, slot, in_window, marked, row, start, end, place, id, digest, text })
     }
 }
 
@@ -170,6 +206,7 @@ mod tests {
         let get = Message {
             slot: 77,
             in_window: true,
+            marked: true,
             start: 512,
             end: u64::MAX,
             place: 3 << 40,
@@ -179,15 +216,27 @@ mod tests {
         let bytes = get.encode();
         assert_eq!((bytes.len(), decode(&bytes).unwrap()), (BYTES, get.clone()));
         assert_eq!(get.commitment().unwrap(), commitment);
-        let refused = Message::new(Kind::Refused).saying(&ServiceError::Draining);
-        assert!(decode(&refused.encode()).unwrap().text.starts_with("draining\n"));
+        for kind in (1..=19).filter_map(Kind::of) {
+            assert_eq!(decode(&Message::new(kind).encode()).unwrap().kind, kind);
+        }
+        assert_eq!((1..=20).filter_map(Kind::of).count(), 19);
     }
 
     #[test]
-    fn a_long_text_is_cut_between_letters() {
-        let long = Message { text: "é".repeat(400), ..Message::new(Kind::Refused) };
-        let got = decode(&long.encode()).unwrap().text;
-        assert!(long.text.starts_with(&got) && got.len() == BYTES - TEXT, "{}", got.len());
+    fn errors_survive_the_wire() {
+        let refused = |error: &ServiceError| Message::new(Kind::Refused).saying(error).encode();
+        let bound = ServiceError::AlreadyBound { job: "j".repeat(64), branch: 1, row: u64::MAX };
+        for error in [ServiceError::Draining, bound] {
+            assert_eq!(decode(&refused(&error)).unwrap().error(), error);
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        let long = ServiceError::invalid("é".repeat(300), 1, "less");
+        let got = decode(&Message::new(Kind::Refused).saying(&long).encode()).unwrap();
+        assert_eq!(got.text.len(), BYTES - TEXT);
+        assert!(got.error().to_string().contains("invalid_argument"), "{}", got.error());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! neither names nor encryption nor recovery: a launch is one domain of trust, and a rank that fails ends it.
 
 mod args;
+mod asks;
 mod checkpoint;
 mod hello;
 mod keeper;
@@ -13,6 +14,7 @@ pub mod launch;
 pub mod limit;
 mod message;
 mod owner;
+mod place;
 mod rounds;
 pub mod serve;
 mod sink;
@@ -40,7 +42,7 @@ use self::{
     keeper::Keeper,
     launch::{Launch, Started},
     limit::end_launch,
-    owner::Owner,
+    owner::{Owner, Source},
     serve::Service,
     sink::Sink,
     step::Steps,
@@ -140,8 +142,10 @@ impl NoiseRank {
         runtime.block_on(marks.see(said.coordinator_epoch, vec![(grant.job.clone(), grant.branch())]))?;
         let settings = args.worker(launch.ranks_on_node())?;
         let pool = CpuPool::new(settings.pool_threads()).context("start the CPU pool")?;
-        let limits = Limits::new(pool, &settings);
-        let started = Owner::start(grant, &plan, &key, limits, marks, args.time_limit);
+        let limits = Arc::new(Limits::new(pool, &settings));
+        let (plan, epoch) = (Arc::new(plan), said.coordinator_epoch);
+        let source = Source { plan, key, limits, marks, epoch, patience: args.time_limit };
+        let started = Owner::start(grant, source);
         Ok(Self { owner: runtime.block_on(started)?, keeper, launch })
     }
 

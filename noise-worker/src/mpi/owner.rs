@@ -23,35 +23,48 @@ use crate::{
 pub struct Owner {
     shard: Arc<Shard>,
     recipe: Recipe,
-    limits: Arc<Limits>,
-    marks: Arc<Marks>,
+    source: Source,
     /// Goes on from one old row to the next without starting over.
     replay: Mutex<Replay>,
+}
+
+/// What a shard is restored with, whatever the branch.
+#[derive(Clone)]
+pub struct Source {
+    pub plan: Arc<Plan>,
+    pub key: JobKey,
+    pub limits: Arc<Limits>,
+    pub marks: Arc<Marks>,
+    /// Of this launch.
+    pub epoch: u64,
     /// How long a row may take.
-    patience: Duration,
+    pub patience: Duration,
 }
 
 impl Owner {
     /// Restores the shard from the newest checkpoint that is whole, else from the key, and begins to make rows. Call
     /// within a runtime.
-    pub async fn start(
-        grant: LeaseGrant,
-        plan: &Plan,
-        key: &JobKey,
-        limits: Limits,
-        marks: Arc<Marks>,
-        patience: Duration,
-    ) -> anyhow::Result<Arc<Self>> {
-        let limits = Arc::new(limits);
+    pub async fn start(grant: LeaseGrant, source: Source) -> anyhow::Result<Arc<Self>> {
+        let limits = &source.limits;
         let history = History::Auto { limit_bytes: limits.history_bytes };
-        let recipe = Recipe::checked(plan, key, &grant)?.made_by(limits.backend, history)?;
-        let (generator, window) = restore(&grant, &recipe, &limits).await.context("restore the shard")?;
+        let recipe = Recipe::checked(&source.plan, &source.key, &grant)?.made_by(limits.backend, history)?;
+        let (generator, window) = restore(&grant, &recipe, limits).await.context("restore the shard")?;
         let shard = Shard::new(grant);
         let history_bytes = generator.history_bytes() as u64;
         *shard.generator.lock().await = Some(generator);
         shard.ready(recipe.clone(), window, history_bytes);
         tokio::spawn(make_rows(shard.clone(), limits.clone()));
-        Ok(Arc::new(Self { shard, recipe, limits, marks, replay: Mutex::default(), patience }))
+        Ok(Arc::new(Self { shard, recipe, source, replay: Mutex::default() }))
+    }
+
+    /// The same shard on another branch. Nothing may be asked of this one any more: its state goes first, since two may
+    /// not fit.
+    pub async fn turned(&self, grant: LeaseGrant) -> anyhow::Result<Arc<Self>> {
+        self.shard.cancelled.cancel();
+        self.shard.generator.lock().await.take();
+        let branch = (grant.job.clone(), grant.branch());
+        self.source.marks.see(self.source.epoch, vec![branch]).await?;
+        Self::start(grant, self.source.clone()).await
     }
 
     pub fn grant(&self) -> &LeaseGrant {
@@ -59,7 +72,7 @@ impl Owner {
     }
 
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.source.limits
     }
 
     /// Rows made beyond the highest that was asked for.
@@ -72,8 +85,8 @@ impl Owner {
     pub async fn part(&self, row: u64, commitment: Commitment, range: CoordinateRange) -> Result<Bytes> {
         let grant = self.shard.grant();
         let released = Released { branch: grant.lineage.branch_of(row), row, commitment };
-        self.marks.clone().note(grant.job.clone(), grant.branch(), vec![released]).await?;
-        let made = self.shard.row(row, Instant::now() + self.patience).await?;
+        self.source.marks.clone().note(grant.job.clone(), grant.branch(), vec![released]).await?;
+        let made = self.shard.row(row, Instant::now() + self.source.patience).await?;
         self.shard.mark_released(row);
         match made {
             Some(made) => {
@@ -101,7 +114,7 @@ impl Owner {
         while start < range.end {
             let end = (start + piece_len(&self.recipe)).min(range.end);
             let piece = CoordinateRange { start, end };
-            values.extend(replay.row(&self.recipe, &self.limits, row, piece).await?);
+            values.extend(replay.row(&self.recipe, &self.source.limits, row, piece).await?);
             start = end;
         }
         Ok(crate::row::Row::new(values).bytes())
@@ -109,7 +122,7 @@ impl Owner {
 
     /// Writes the shard as it stands.
     pub async fn snapshot(&self, object: &str) -> Result<Snapshot> {
-        snapshot::take(&self.shard, &self.limits, object).await
+        snapshot::take(&self.shard, &self.source.limits, object).await
     }
 }
 

@@ -43,6 +43,16 @@ impl Rounds {
         self.rows_bound = self.rows_bound.max(row + 1);
     }
 
+    /// Whether no checkpoint is under way, here or anywhere.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_none() && self.own.is_none()
+    }
+
+    /// The job went back: rows come again from `row` on.
+    pub fn turned(&mut self, row: u64) {
+        (self.rows_bound, self.last_at) = (row, row);
+    }
+
     /// Whether the last checkpoint is written, or failed. The first call begins the end.
     pub fn is_over(&mut self) -> bool {
         self.ending = true;

@@ -15,6 +15,7 @@ use proto::{Commitment, CoordinateRange, Result, ServiceError};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::{
+    asks::{Asks, Turning},
     hello::Role,
     keeper::{Keeper, is_fatal},
     launch::Launch,
@@ -26,35 +27,39 @@ use super::{
 };
 
 pub struct Service<'a> {
-    launch: &'a Launch,
-    runtime: &'a Runtime,
-    owner: Arc<Owner>,
+    pub(super) launch: &'a Launch,
+    pub(super) runtime: &'a Runtime,
+    pub(super) owner: Arc<Owner>,
     /// On the first noise rank.
-    keeper: Option<Keeper>,
+    pub(super) keeper: Option<Keeper>,
     /// Rows that are durably bound, as far as this rank has heard.
-    bound: BTreeMap<u64, Commitment>,
+    pub(super) bound: BTreeMap<u64, Commitment>,
     /// Requests whose rows are not yet bound.
-    unbound: Vec<Asked>,
-    making: Vec<(Asked, JoinHandle<Result<Made>>)>,
-    sends: Vec<Sending>,
+    pub(super) unbound: Vec<Asked>,
+    pub(super) making: Vec<(Asked, JoinHandle<Result<Made>>)>,
+    pub(super) sends: Vec<Sending>,
     /// Training ranks that will ask for nothing more.
     done: HashSet<Rank>,
     /// Of the first noise rank: ranks that nobody asks any more.
     left: HashSet<Rank>,
     has_left: bool,
     closed: bool,
-    rounds: Rounds,
+    pub(super) rounds: Rounds,
+    /// What training ranks ask about the job; on the first noise rank.
+    pub(super) asks: Asks,
+    /// Another branch that this rank is to serve.
+    pub(super) turning: Option<Turning>,
 }
 
-struct Asked {
-    from: Rank,
-    get: Message,
+pub struct Asked {
+    pub from: Rank,
+    pub get: Message,
     range: CoordinateRange,
     commitment: Commitment,
 }
 
 /// What answers a request.
-enum Made {
+pub enum Made {
     Data(Bytes),
     /// In the window already.
     Placed,
@@ -83,6 +88,8 @@ impl<'a> Service<'a> {
             has_left: false,
             closed: false,
             rounds: Rounds::new(checkpoint_every),
+            asks: Asks::default(),
+            turning: None,
         }
     }
 
@@ -94,8 +101,15 @@ impl<'a> Service<'a> {
         self.rounds.begin();
         let mut pace = Pace::new(self.launch.limit);
         while !self.closed {
-            let happened =
-                [self.receive()?, self.hand_out()?, self.move_sends(), self.checkpoint()?, self.close()];
+            let happened = [
+                self.receive()?,
+                self.hand_out()?,
+                self.move_sends(),
+                self.turn()?,
+                self.ask()?,
+                self.checkpoint()?,
+                self.close(),
+            ];
             if happened.contains(&true) {
                 pace.reset();
             } else {
@@ -127,9 +141,14 @@ impl<'a> Service<'a> {
             (Role::Training, Done) => {
                 self.done.insert(from);
             }
+            (Role::Training, Place | Cursor | Resume | Rewind | Report) if self.keeper.is_some() => {
+                self.asks.take(from, message);
+            }
+            (Role::Noise, Branch) if from == self.launch.root => self.is_told(&message)?,
+            (Role::Noise, Turned) if self.keeper.is_some() => self.asks.turned(from),
             (Role::Noise, Bind) if self.keeper.is_some() => {
                 let commitment = message.commitment()?;
-                if let Err(error) = self.bind(message.row, commitment)? {
+                if let Err(error) = self.bind(message.row, message.id, commitment)? {
                     let refusal = Message::about(NotBound, message.row, commitment).saying(&error);
                     self.send(from, CONTROL, refusal);
                 }
@@ -157,7 +176,7 @@ impl<'a> Service<'a> {
         let (range, commitment) = match self.check(from, &get) {
             Ok(checked) => checked,
             Err(error) => {
-                self.refuse(from, &get, Message::new(Kind::Refused).saying(&error).text);
+                self.refuse(from, &get, &error);
                 return Ok(());
             }
         };
@@ -167,16 +186,18 @@ impl<'a> Service<'a> {
             Some(bound) if *bound == commitment => self.make(asked),
             Some(_) => {
                 let error = self.already_bound(row);
-                self.refuse(from, &asked.get, Message::new(Kind::Refused).saying(&error).text);
+                self.refuse(from, &asked.get, &error);
             }
             None => {
                 let same = |other: &Asked| other.get.row == row && other.commitment == commitment;
                 let is_asked_for = self.unbound.iter().any(same);
                 self.unbound.push(asked);
+                let branch = self.owner.grant().branch();
                 if self.keeper.is_none() && !is_asked_for {
-                    self.send(self.launch.root, CONTROL, Message::about(Kind::Bind, row, commitment));
+                    let bind = Message { id: branch, ..Message::about(Kind::Bind, row, commitment) };
+                    self.send(self.launch.root, CONTROL, bind);
                 } else if self.keeper.is_some()
-                    && let Err(error) = self.bind(row, commitment)?
+                    && let Err(error) = self.bind(row, branch, commitment)?
                 {
                     self.refuse_row(row, commitment, &Message::new(Kind::Refused).saying(&error).text);
                 }
@@ -193,6 +214,9 @@ impl<'a> Service<'a> {
 
     fn check(&self, from: Rank, get: &Message) -> Result<(CoordinateRange, Commitment)> {
         let (range, own) = (get.range()?, self.owner.grant().range);
+        if ![message::ANY_BRANCH, self.owner.grant().branch()].contains(&get.id) || self.turning.is_some() {
+            return Err(self.superseded(get.id));
+        }
         let (dimension, iterations) = (self.launch.dimension(), self.launch.iterations());
         if range.end > dimension {
             return Err(ServiceError::RangeBeyondDimension { start: range.start, end: range.end, dimension });
@@ -215,9 +239,9 @@ impl<'a> Service<'a> {
     }
 
     /// On the first noise rank: durable before anyone hears of it. Outer error: the ledger can bind no more.
-    fn bind(&mut self, row: u64, commitment: Commitment) -> anyhow::Result<Result<()>> {
+    fn bind(&mut self, row: u64, branch: u64, commitment: Commitment) -> anyhow::Result<Result<()>> {
         let Some(keeper) = &self.keeper else { bail!("a rank without the ledger was asked to bind") };
-        match keeper.bind(row, commitment) {
+        match keeper.bind(row, branch, commitment) {
             Ok(()) => {
                 self.tell_others(&Message::about(Kind::Bound, row, commitment));
                 self.rounds.bound(row);
@@ -239,23 +263,23 @@ impl<'a> Service<'a> {
                 true => self.make(asked),
                 false => {
                     let error = self.already_bound(row);
-                    self.refuse(asked.from, &asked.get, Message::new(Kind::Refused).saying(&error).text);
+                    self.refuse(asked.from, &asked.get, &error);
                 }
             }
         }
     }
 
-    fn refuse_row(&mut self, row: u64, commitment: Commitment, text: &str) {
+    fn refuse_row(&mut self, row: u64, commitment: Commitment, text: &[u8]) {
         let is_refused = |asked: &Asked| asked.get.row == row && asked.commitment == commitment;
         let (refused, later) = std::mem::take(&mut self.unbound).into_iter().partition(is_refused);
         self.unbound = later;
         for Asked { from, get, .. } in refused {
-            self.refuse(from, &get, text.to_owned());
+            self.send(from, reply_tag(get.slot), Message { kind: Kind::Refused, text: text.to_vec(), ..get });
         }
     }
 
-    fn refuse(&mut self, to: Rank, get: &Message, text: String) {
-        let refusal = Message { text, ..Message { kind: Kind::Refused, ..get.clone() } };
+    pub(super) fn refuse(&mut self, to: Rank, get: &Message, error: &ServiceError) {
+        let refusal = Message { kind: Kind::Refused, ..get.clone() }.saying(error);
         self.send(to, reply_tag(get.slot), refusal);
     }
 
@@ -283,7 +307,7 @@ impl<'a> Service<'a> {
         for (Asked { from, get, .. }, task) in ready {
             match self.runtime.block_on(task).context("a task that makes a row")? {
                 Ok(made) => self.answer(from, &get, made),
-                Err(error) => self.refuse(from, &get, Message::new(Kind::Refused).saying(&error).text),
+                Err(error) => self.refuse(from, &get, &error),
             }
             self.owner.delivered();
         }
@@ -291,7 +315,7 @@ impl<'a> Service<'a> {
     }
 
     /// Says that the data is there, and sends it from the row's own memory where it is not in the window.
-    fn answer(&mut self, to: Rank, get: &Message, made: Made) {
+    pub(super) fn answer(&mut self, to: Rank, get: &Message, made: Made) {
         if let (Made::Placed, Some(shared)) = (&made, &self.launch.window) {
             shared.window.sync();
         }
@@ -304,12 +328,12 @@ impl<'a> Service<'a> {
         }
     }
 
-    fn send(&mut self, to: Rank, tag: mpi::Tag, message: Message) {
+    pub(super) fn send(&mut self, to: Rank, tag: mpi::Tag, message: Message) {
         self.sends.push(Sending::begin(&self.launch.all, to, tag, message.encode().into()));
     }
 
     /// From the first noise rank to all others.
-    fn tell_others(&mut self, message: &Message) {
+    pub(super) fn tell_others(&mut self, message: &Message) {
         let launch = self.launch;
         for (rank, _) in launch.shards.iter().filter(|(rank, _)| *rank != launch.root) {
             self.send(*rank, CONTROL, message.clone());
@@ -348,7 +372,11 @@ impl<'a> Service<'a> {
     /// Leaves when nobody asks this rank for anything more, and closes when all have left: then no message is under way
     /// to anyone, and the last checkpoint is written.
     fn close(&mut self) -> bool {
-        let idle = self.unbound.is_empty() && self.making.is_empty() && self.sends.is_empty();
+        let idle = self.unbound.is_empty()
+            && self.making.is_empty()
+            && self.sends.is_empty()
+            && self.asks.is_empty()
+            && self.turning.is_none();
         let all_done = self.launch.training_ranks().iter().all(|rank| self.done.contains(rank));
         if !idle || !all_done {
             return false;

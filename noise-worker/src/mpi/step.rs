@@ -97,7 +97,7 @@ impl Steps<'_> {
         if let Some(keeper) = &self.keeper
             && !stop.is_cancelled()
         {
-            keeper.bind(row, self.commitment)?;
+            keeper.bind(row, keeper.branch(), self.commitment)?;
             verdict = [GO];
         }
         self.launch.broadcast("the first rank, to bind the next row", &mut verdict);

@@ -12,7 +12,7 @@ use super::{
     hello::Hello,
     launch::{Launch, Started},
     limit::Limit,
-    message::{self, CONTROL, DATA_BYTES, Kind, Message, SLOTS, data_tag, reply_tag},
+    message::{self, ANY_BRANCH, CONTROL, DATA_BYTES, Kind, Message, SLOTS, data_tag, reply_tag},
 };
 
 const ANSWER: &str = "a noise rank, to answer";
@@ -147,6 +147,7 @@ impl Training {
             let get = Message {
                 slot: self.next_slot,
                 in_window: placed,
+                id: ANY_BRANCH,
                 start: part.start,
                 end: part.end,
                 place: place.map_or(0, |place| place + 4 * (part.start - range.start)),
@@ -225,10 +226,7 @@ fn check(reply: &[u8]) -> Result<()> {
     let reply = reply.try_into().map_err(|_| ServiceError::internal("a reply of another length"))?;
     match Message::decode(reply)? {
         Message { kind: Kind::Ready, .. } => Ok(()),
-        Message { kind: Kind::Refused, text, .. } => {
-            let (kind, words) = text.split_once('\n').unwrap_or(("internal", &text));
-            Err(ServiceError::Internal { reason: format!("a noise rank refused ({kind}): {words}") })
-        }
+        refused @ Message { kind: Kind::Refused, .. } => Err(refused.error()),
         Message { kind, .. } => Err(ServiceError::internal(format!("a reply of kind {kind:?}"))),
     }
 }

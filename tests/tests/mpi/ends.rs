@@ -16,7 +16,7 @@ fn an_exception_ends_the_launch_and_the_next_start_knows_what_was_bound() {
     for row in [0, 4] {
         let other =
             mpirun(&[training(1, &format!("--steps {row}..5 --commitment x")), job.noise(2, "--serve")]);
-        other.failed_with(&["already_bound", &format!("row {row} of job default")]);
+        other.failed_with(&[&format!("row {row} of job default, branch 0, is bound to another commitment")]);
     }
     let rest = mpirun(&[job.noise(3, "--sha256")]).answer();
     assert_eq!(rest["first_row"], 5);

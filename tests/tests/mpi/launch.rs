@@ -86,6 +86,13 @@ pub fn python(ranks: usize, arguments: &str) -> App {
     App::new(ranks, &format!("{program} {} {arguments}", script.display()))
 }
 
+/// Training ranks that use the package: `session.py` beside this file.
+pub fn session(ranks: usize, what: &str, job: &Job, way: &str) -> App {
+    let program = folder().join("venv/bin/python").display().to_string();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/session.py");
+    App::new(ranks, &format!("{program} {} {what} {} {way}", script.display(), job.dir.path().display()))
+}
+
 /// One program of a launch, and how many ranks of it. Words without spaces.
 pub struct App {
     ranks: usize,
@@ -155,6 +162,7 @@ impl Running {
         }
         let root = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
         command.envs(root).env("TMPDIR", dir.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("PYTHONPATH", folder().join("package"));
         command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
         let child = command.process_group(0).spawn().expect("mpirun: run tests/setup/mpi.sh first");
         Self { child, dir }

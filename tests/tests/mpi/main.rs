@@ -8,3 +8,4 @@ mod launch;
 mod refused;
 mod resumed;
 mod same_bits;
+mod session;

@@ -1,0 +1,108 @@
+"""Builds the documentation as a site: build.py TARGET, with the program `rustle` named by RUSTLE_BIN.
+
+TARGET/pages gets the repository's own Markdown, in the folders where it lies, so that every link holds as it is written,
+and beside it the reference that is made from the code: `rustle --help`, the .proto files, the package's docstrings.
+TARGET/site is the result. Broken links and missing anchors are errors.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cli
+import examples
+import grpc
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md"]
+
+# Pages of docs/ by what they are read for; what is in no list comes last, under "More".
+ORDER = {
+    "Begin": ["README.md", "docs/tutorial.md", "docs/plans-in-pictures.md"],
+    "From Python": ["docs/python.md", "docs/howto/*.md", "docs/federated.md", "python/examples/*.md"],
+    "Theory": ["docs/planner.md", "docs/accounting.md", "docs/batches.md", "docs/noise-stream.md"],
+    "Running it": [
+        "docs/operations.md",
+        "deploy/README.md",
+        "docs/security.md",
+        "SECURITY.md",
+        "docs/metrics.md",
+        "docs/checkpoints.md",
+        "docs/reliability.md",
+        "docs/scaling.md",
+        "docs/serving.md",
+        "docs/shared-memory.md",
+        "docs/mpi.md",
+    ],
+    "Reference": {
+        "Python": ["reference/python/rustle.md", "reference/python/*.md"],
+        "Command line": ["reference/cli/rustle.md", "reference/cli/*.md"],
+        "gRPC": ["reference/grpc/*.md"],
+    },
+    "Measured": ["docs/benchmarks.md", "docs/reproductions/README.md", "docs/reproductions/*.md"],
+    "More": ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md"],
+}
+NAMES = {"README.md": "Rustle", "docs/reproductions/README.md": "Reproductions", "deploy/README.md": "Deployment"}
+
+
+def main(target: Path) -> None:
+    pages, site = target / "pages", target / "site"
+    shutil.rmtree(pages, ignore_errors=True)
+    own(pages)
+    program = Path(os.environ.get("RUSTLE_BIN", ROOT / "target/release/rustle"))
+    cli.write(program, pages / "reference/cli")
+    grpc.write(ROOT / "proto/proto/rustle/v1", pages / "reference/grpc")
+    shutil.copytree(ROOT / "docs/site/python", pages / "reference/python")
+    examples.write(ROOT / "python/examples", pages / "python/examples")
+    python = {
+        "paths": [str(ROOT / "python")],
+        "options": {"extensions": [str(ROOT / "docs/site/docstrings.py")]},
+    }
+    config = {
+        "INHERIT": str(ROOT / "docs/site/mkdocs.yml"),
+        "docs_dir": str(pages),
+        "site_dir": str(site),
+        "nav": nav(pages),
+        "plugins": {"mkdocstrings": {"handlers": {"python": python}}},
+    }
+    file = target / "mkdocs.yml"
+    file.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False))
+    # Not `--quiet`, under which warnings are no errors.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "--config-file", file]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit("\n".join(line for line in done.stdout.splitlines() if not line.startswith("INFO")))
+
+
+def own(pages: Path) -> None:
+    """What lies in the repository, without what makes the site."""
+    shutil.copytree(ROOT / "docs", pages / "docs", ignore=shutil.ignore_patterns("site"))
+    for name in PAGES:
+        (pages / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, pages / name)
+
+
+def nav(pages: Path) -> list:
+    """Every page once, in the order of `ORDER`."""
+    seen: set[str] = set()
+
+    def entries(patterns: list | dict) -> list:
+        if isinstance(patterns, dict):
+            return [{section: found} for section, within in patterns.items() if (found := entries(within))]
+        found = []
+        for path in (path for pattern in patterns for path in sorted(pages.glob(pattern))):
+            name = path.relative_to(pages).as_posix()
+            if name not in seen:
+                seen.add(name)
+                found.append({NAMES[name]: name} if name in NAMES else name)
+        return found
+
+    return entries(ORDER)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute())

@@ -1,0 +1,84 @@
+"""A real Chromium that reaches this host alone, spoken to over a pipe by its DevTools protocol.
+
+Messages are JSON, each ended by a zero byte.
+"""
+
+import base64
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+
+class Browser:
+    """One process, one tab. `requests`: every address that it asked for."""
+
+    def __init__(self, folder: Path):
+        to_read, self._out = os.pipe()
+        self._in, to_write = os.pipe()
+        # Without a sandbox: tests may run as root. The pages are ours.
+        words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        words += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        words += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
+        script = f'exec chromium "$@" 3<&{to_read} 4>&{to_write}'
+        command = ["bash", "-c", script, "chromium", *words, "about:blank"]
+        self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL)
+        [os.close(end) for end in (to_read, to_write)]
+        self._number, self._buffer, self._loaded, self.requests = 0, b"", set(), []
+        self._session: str | None = None
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Network"):
+            self._call(f"{domain}.enable")
+        self._call("Page.setLifecycleEventsEnabled", enabled=True)
+
+    def open(self, url: str, width: int, height: int) -> None:
+        """Returns once the page has loaded."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+        loader = self._call("Page.navigate", url=url)["loaderId"]
+        while loader not in self._loaded:
+            self._read()
+
+    def run(self, script: str) -> Any:
+        """The value of an expression, or of the promise that it is."""
+        words = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        answer = self._call("Runtime.evaluate", **words)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def picture(self) -> bytes:
+        """A PNG of what is seen."""
+        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        [os.close(end) for end in (self._in, self._out)]
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._read()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            more = os.read(self._in, 1 << 16)
+            assert more, "the browser ended: tests/setup/deploy.sh installs it"
+            self._buffer += more
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        message = json.loads(text)
+        match message.get("method"), message.get("params"):
+            case "Network.requestWillBeSent", {"request": {"url": url}}:
+                self.requests.append(url)
+            case "Page.lifecycleEvent", {"name": "load", "loaderId": loader}:
+                self._loaded.add(loader)
+        return message

@@ -1,0 +1,143 @@
+"""A training rank that uses the package as any job does: by `mpi://`, and by an engine in the process itself.
+
+    session.py WHAT FOLDER      FOLDER has plan.toml and job.key
+
+The package is the one that tests/setup/mpi_build.sh put together.
+"""
+
+import hashlib
+import json
+import pathlib
+import sys
+
+import numpy as np
+import rustle
+from mpi4py import MPI
+from rustle import errors
+
+DIMENSION = 3_700
+RANK = MPI.COMM_WORLD.rank
+
+
+def inproc(folder, name):
+    there = f"plan={folder}/plan.toml&key_file={folder}/job.key&dimension={DIMENSION}&threads=1"
+    return rustle.connect(f"inproc://{folder}/{name}?{there}")
+
+
+def sha256(*rows):
+    return hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
+
+
+def refused(call):
+    """The class, kind, fields and promise of what a call raises, and its words."""
+    try:
+        call()
+    except errors.RustleError as error:
+        return [type(error).__name__, error.kind, error.fields, error.retry_safe, str(error)]
+    return "nothing"
+
+
+def life(session):
+    """All that a session does, and what came of it."""
+    out, said = np.empty(DIMENSION, np.float32), []
+    say = said.append
+
+    def rows(first, last):
+        return sha256(*(session.fetch_into(step, out).copy() for step in range(first, last)))
+
+    sums = np.cos(np.arange(DIMENSION, dtype=np.float32))
+    say(rows(0, 3))
+    parts = [(0, 7), (7, 512), (512, 1851), (1851, DIMENSION)]
+    say(sha256(*(session.fetch_into(3, out[low:high], (low, high)) for low, high in parts)))
+    say(sha256(session.privatize_(sums.copy(), 4, divide_by=7)))
+    cursor = session.cursor()
+    exact = [sha256(session.privatize_(sums * step, step, commitment="exact")) for step in (5, 6)]
+    say(exact)
+    say(refused(lambda: session.privatize_(sums, 5, commitment="exact")))
+    say(refused(lambda: session.fetch_into(9, out)))
+    say(refused(lambda: session.cursor(99)))
+    say(refused(lambda: session.resume(cursor[:-1])))
+    say([session.resume(cursor, replay=True), session.branch, session.next_step])
+    say([sha256(session.privatize_(sums * step, step, commitment="exact")) for step in (5, 6)] == exact)
+    say([session.resume(cursor), session.branch, session.next_step])
+    say([rows(5, 9), session.branch])
+    session.restart(2)
+    say([session.branch, session.next_step, rows(2, 4)])
+    report = json.loads(session.report(delta=1e-5, format="json"))
+    say([report["released"]["rows"], report["guarantees"]])
+    say([str(session.plan), session.job, session.iterations, session.dimension])
+    session.resume(session.cursor())
+    for step in range(session.next_step, session.iterations):
+        session.fetch_into(step, out)
+    say(sha256(out))
+    say(refused(lambda: session.fetch_into(session.iterations, out)))
+    return said
+
+
+def same(folder):
+    """The same life by both; then the session is closed for good."""
+    window = 4 * DIMENSION if "window" in sys.argv else 0
+    session = rustle.connect(f"mpi://?window={window}&time_limit=60")
+    by_mpi, second = life(session), refused(lambda: rustle.connect("mpi://"))
+    session.close()
+    closed = refused(session.cursor)
+    with inproc(folder, "local") as local:
+        here = life(local)
+    return {"by_mpi": by_mpi, "here": here, "second": second[0], "closed": closed[0]}
+
+
+def ranks(folder):
+    """Each rank fetches its half of rows that rank 0's session binds, before and after it goes back."""
+    session = rustle.connect("mpi://?time_limit=60")
+    training = MPI.COMM_WORLD.Create_group(MPI.COMM_WORLD.group.Incl([0, 1]))
+    half = [(0, DIMENSION // 2), (DIMENSION // 2, DIMENSION)][training.rank]
+    out, digests = np.empty(half[1] - half[0], np.float32), []
+
+    def rows(first, last):
+        for step in range(first, last):
+            whole = training.gather(session.fetch_into(step, out, half).copy())
+            digests.append(sha256(*whole) if whole else None)
+
+    session.join(training.bcast(session.share()))
+    rows(0, 3)
+    if training.rank == 0:
+        before = session.share()
+        session.restart(1)
+        after = session.share()
+        session.join(before)
+    training.barrier()
+    stale = training.gather(refused(lambda: session.fetch_into(3, out, half))[0])
+    session.join(training.bcast(after if training.rank == 0 else None))
+    rows(1, 4)
+    session.close()
+    if training.rank:
+        return None
+    with inproc(folder, "local") as local:
+        noise = np.empty(DIMENSION, np.float32)
+        here = [sha256(local.fetch_into(step, noise)) for step in range(3)]
+        local.restart(1)
+        here += [sha256(local.fetch_into(step, noise)) for step in range(1, 4)]
+    return {"same": digests == here, "count": len(here), "stale": stale}
+
+
+def again(folder):
+    """A launch on a ledger that knows rows: it must be told where to go on."""
+    kept = pathlib.Path(folder, "cursor")
+    session = rustle.connect("mpi://?time_limit=60")
+    out = np.empty(DIMENSION, np.float32)
+    answer = {"next_step": session.next_step}
+    if kept.exists():
+        answer["refused"] = refused(lambda: session.fetch_into(session.next_step, out))[0]
+        answer["opened"] = session.resume(kept.read_bytes())
+        answer["branch"] = session.branch
+        session.fetch_into(session.next_step, out)
+    else:
+        [session.fetch_into(step, out) for step in range(4)]
+        kept.write_bytes(session.cursor(3))
+    return answer
+
+
+if __name__ == "__main__":
+    found = globals()[sys.argv[1]](sys.argv[2])
+    if RANK == 0:
+        print(json.dumps(found))
