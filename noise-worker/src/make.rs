@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     leases::Limits,
+    meter::bytes_a_row,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
     row::{Row, Spares},
     shard::{Batch, Shard, batch_rows},
@@ -45,8 +46,12 @@ async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError
     let spare = if generator.remaining() > rows { batch_rows(ahead, at_once) } else { 0 };
     let spares = shard.spares(spare as usize);
     let started = Instant::now();
-    let (generator, made) =
-        limits.pool.run(move || generate(generator, batch, &spares)).await.map_err(ServiceError::internal)?;
+    let is_kept = matches!(batch, Batch::Keep(_));
+    // Rows that are passed over may cost next to nothing: they measure nothing.
+    let making = is_kept.then(|| limits.meter.making(rows.saturating_mul(bytes_a_row(recipe, len))));
+    let ran = limits.pool.run(move || generate(generator, batch, &spares)).await;
+    drop(making);
+    let (generator, made) = ran.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());
     shard.rows_took(rows, started.elapsed());

@@ -192,6 +192,20 @@ pub struct Register {
     pub incarnation: Incarnation,
     /// All that the worker knows to have released.
     pub marks: Vec<JobMark>,
+    /// An earlier coordinator told it to drain.
+    pub draining: bool,
+    pub place: WorkerPlace,
+}
+
+/// What placement knows of a worker before it has made anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerPlace {
+    /// Boot id of its host; empty where the system doesn't tell.
+    pub host: String,
+    /// `key=value`.
+    pub labels: Vec<String>,
+    /// For state and one row of each shard, of all shards together; `None` for no limit.
+    pub memory_bytes: Option<u64>,
 }
 
 /// How far a job's rows were released, as a worker has it on its own disk.
@@ -254,6 +268,12 @@ impl TryFrom<pb::RegisterRequest> for Register {
             stream_version: request.stream_version,
             incarnation: request.incarnation.as_slice().try_into()?,
             marks: request.marks.into_iter().map(JobMark::try_from).collect::<Result<_>>()?,
+            draining: request.draining,
+            place: WorkerPlace {
+                host: request.host,
+                labels: request.labels,
+                memory_bytes: (request.memory_bytes > 0).then_some(request.memory_bytes),
+            },
         })
     }
 }

@@ -6,13 +6,17 @@ use ledger::{BindingSummary, CheckpointRecord, JobRecord, JobState, ShardRecord}
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
-use super::LeaseReport;
+use super::{Coming, LeaseReport, Retiring, Standby};
 use crate::pace::Cost;
 
 #[derive(Debug)]
 pub struct JobView {
     pub record: JobRecord,
     pub shards: Vec<ShardView>,
+    /// The shards that shall take the place of these, once they are ready.
+    pub coming: Option<Coming>,
+    /// Leases that were taken over and are served until their successors are.
+    pub retiring: Vec<Retiring>,
     /// State and output of one coordinate: what a shard weighs.
     pub bytes_per_coordinate: u64,
     pub bound: BindingSummary,
@@ -35,11 +39,13 @@ pub struct ShardView {
     pub holder: Option<Incarnation>,
     pub is_ready: bool,
     pub last_report: Option<LeaseReport>,
+    /// Who shall take it over, once it is ready there.
+    pub standby: Option<Standby>,
 }
 
 impl ShardView {
     pub fn new(record: ShardRecord) -> Self {
-        Self { record, holder: None, is_ready: false, last_report: None }
+        Self { record, holder: None, is_ready: false, last_report: None, standby: None }
     }
 }
 
@@ -48,6 +54,8 @@ impl JobView {
         Self {
             record,
             shards: shards.into_iter().map(ShardView::new).collect(),
+            coming: None,
+            retiring: Vec::new(),
             bytes_per_coordinate,
             bound: BindingSummary::default(),
             checkpoints: Vec::new(),
@@ -70,6 +78,22 @@ impl JobView {
 
     pub fn shard_bytes(&self, range: CoordinateRange) -> u64 {
         range.len().saturating_mul(self.bytes_per_coordinate)
+    }
+
+    /// A shard served by its owner, or still by the owner before.
+    pub fn is_covered(&self, shard: &ShardView) -> bool {
+        shard.is_ready || self.retiring.iter().any(|lease| lease.covers_part_of(shard.record.range))
+    }
+
+    /// A shard whose checkpoint is being written is not to lose its lease.
+    pub fn is_being_checkpointed(&self) -> bool {
+        self.checkpointing.try_lock().is_err()
+    }
+
+    pub fn forget_handovers(&mut self) {
+        self.coming = None;
+        self.retiring.clear();
+        self.shards.iter_mut().for_each(|shard| shard.standby = None);
     }
 
     pub fn wrong_state(&self, allowed: &str) -> ServiceError {
@@ -104,7 +128,7 @@ impl JobView {
             mechanism: record.mechanism.clone(),
             plan_digest: record.plan_digest.to_vec(),
             shards: record.shards,
-            shards_ready: self.shards.iter().filter(|shard| shard.is_ready).count() as u32,
+            shards_ready: self.shards.iter().filter(|shard| self.is_covered(shard)).count() as u32,
             rows_bound: self.bound.rows_bound,
             next_row: self.bound.next_row,
             lineage: (&record.lineage).into(),

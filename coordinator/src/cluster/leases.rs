@@ -2,7 +2,7 @@
 
 use ledger::{CheckpointRecord, JobRecord, pieces_for};
 use proto::model::{CheckpointPiece, LeaseGrant};
-use proto::{Incarnation, ServiceError, WorkerId};
+use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -52,7 +52,13 @@ impl Cluster {
             let held = view.shards.iter().filter(|shard| {
                 shard.record.owner.as_ref() == Some(worker) && shard.holder == Some(incarnation)
             });
-            grants.extend(held.map(|shard| grant(view, shard, store_url)));
+            let next_row = view.bound.next_row;
+            let leases = held.map(|shard| (shard.record.shard, shard.record.range, shard.record.epoch));
+            grants.extend(leases.map(|lease| grant(view, lease, next_row, store_url)));
+            let retiring =
+                view.retiring.iter().filter(|it| it.worker == *worker && it.process == incarnation);
+            let leases = retiring.map(|it| (it.shard, it.range, it.epoch));
+            grants.extend(leases.map(|lease| grant(view, lease, next_row, store_url)));
         }
         grants
     }
@@ -126,21 +132,27 @@ fn first_bytes(commitment: &[u8]) -> String {
     }
 }
 
-fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGrant {
+/// A lease, or the preparation of one, of (shard, range, epoch).
+pub fn grant(
+    view: &JobView,
+    (shard, range, epoch): (u32, CoordinateRange, u64),
+    next_row: u64,
+    store_url: &str,
+) -> LeaseGrant {
     let record = &view.record;
     let usable = view.checkpoints.iter().filter(|checkpoint| is_usable(checkpoint, record));
     LeaseGrant {
         job: record.job.clone(),
         lineage: record.lineage.clone(),
-        shard: shard.record.shard,
-        range: shard.record.range,
-        epoch: shard.record.epoch,
+        shard,
+        range,
+        epoch,
         dimension: record.dimension,
         plan_digest: record.plan_digest,
         key_commitment: record.key_commitment,
-        next_row: view.bound.next_row,
+        next_row,
         store_url: store_url.to_owned(),
-        pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, shard.record.range)).collect(),
+        pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, range)).collect(),
     }
 }
 

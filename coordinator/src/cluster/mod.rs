@@ -2,12 +2,14 @@
 //! outlive the process; this is changed only after the ledger was.
 
 mod exclusions;
+mod handover;
 mod intended;
 mod job_view;
 mod leases;
 mod marks;
 mod membership;
 mod reports;
+mod speeds;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +20,12 @@ use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
 pub use exclusions::{Exclusions, Reason};
-pub use intended::OwnerChanges;
+pub use handover::{Coming, ComingShard, Preparation, Retiring, Standby};
+pub use intended::{LayoutChange, OwnerChanges};
 pub use job_view::{JobView, ShardView};
 pub use membership::{Member, Membership};
 pub use reports::{LeaseReport, ReportedState};
+pub use speeds::Speeds;
 
 #[derive(Debug)]
 pub struct Cluster {
@@ -30,6 +34,9 @@ pub struct Cluster {
     jobs: BTreeMap<JobId, JobView>,
     /// The highest that a worker has told of each job.
     marks: BTreeMap<JobId, JobMark>,
+    /// Number of the next preparation; no two have the same.
+    next_preparation: u64,
+    pub speeds: Speeds,
 }
 
 impl Cluster {
@@ -39,6 +46,8 @@ impl Cluster {
             exclusions: Exclusions::default(),
             jobs: BTreeMap::new(),
             marks: BTreeMap::new(),
+            next_preparation: 1,
+            speeds: Speeds::default(),
         }
     }
 
@@ -70,6 +79,7 @@ impl Cluster {
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let gone = self.members.expire(now);
         gone.iter().for_each(|worker| self.exclusions.forget_worker(worker));
+        self.drop_retired(now);
         gone
     }
 
@@ -87,6 +97,7 @@ impl Cluster {
         let view = self.job_mut(&record.job)?;
         view.record = record;
         view.shards = shards.into_iter().map(ShardView::new).collect();
+        view.forget_handovers();
         Ok(())
     }
 }

@@ -120,7 +120,10 @@ fn methods() -> Vec<String> {
     [
         of(jobs_server::SERVICE_NAME, &jobs),
         of(noise_server::SERVICE_NAME, &["GetRouting", "Bind", "Fetch"]),
-        of(workers_server::SERVICE_NAME, &["Register", "Heartbeat", "Deregister", "GetJobPlan"]),
+        of(
+            workers_server::SERVICE_NAME,
+            &["Register", "Heartbeat", "Deregister", "GetJobPlan", "DrainWorker"],
+        ),
     ]
     .concat()
 }

@@ -5,7 +5,7 @@ use plan::Plan;
 use proto::model::CreateJob;
 use proto::{JobId, Lineage, Result, RowRange, ServiceError, pb};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::cluster::JobView;
 use crate::coordinator::{Coordinator, bytes_per_coordinate};
@@ -107,36 +107,6 @@ impl Coordinator {
         let _change = self.changes.lock().await;
         let name = job.clone();
         self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
-    }
-
-    pub async fn reshard_job(&self, job: JobId, shards: u32) -> Result<pb::Job> {
-        let ranges = {
-            let cluster = self.cluster();
-            let view = cluster.job(&job)?;
-            if view.record.state != JobState::Running {
-                return Err(view.wrong_state("running, to be resharded"));
-            }
-            split::ranges(view.record.dimension, shards)?
-        };
-        // Without it the new shards are made again from the key: slower, and the same.
-        if let Err(error) = self.checkpoint(&job).await {
-            warn!(%job, %error, "resharding without a fresh checkpoint");
-        }
-        {
-            let _change = self.changes.lock().await;
-            let name = job.clone();
-            let (record, shards) = self
-                .with_ledger(move |ledger| {
-                    let shards = ledger.replace_shards(&name, &ranges)?;
-                    Ok((ledger.job(&name)?, shards))
-                })
-                .await?;
-            let record = record.ok_or_else(|| crate::cluster::no_job(&job))?;
-            self.cluster().replace(record, shards)?;
-        }
-        info!(%job, shards, "job resharded");
-        self.nudge.notify_one();
-        self.job_message(&job)
     }
 
     pub fn plan_of(&self, job: &JobId) -> Result<pb::JobPlan> {

@@ -46,6 +46,7 @@ pub const RULES: &[Rule] = &[
     rule("/rustle.v1.Workers/Heartbeat", &[Worker], About::Worker),
     rule("/rustle.v1.Workers/Deregister", &[Worker], About::Worker),
     rule("/rustle.v1.Workers/GetJobPlan", &[Worker], About::Nothing),
+    rule("/rustle.v1.Workers/DrainWorker", &[Operator], About::Nothing),
     // A release token is asked for besides, which only a trainer gets: an operator can reach a worker, not read rows.
     rule("/rustle.v1.Shards/FetchSlice", &[Coordinator, Trainer, Operator], About::Job),
     rule("/rustle.v1.Shards/Snapshot", &[Coordinator], About::Nothing),
