@@ -4,6 +4,7 @@ mod accounting;
 mod arguments;
 mod cases;
 mod checkpoint;
+mod elastic;
 mod job;
 mod kernels;
 mod limits;
@@ -36,6 +37,8 @@ enum Cli {
     Serve(serve::Args),
     /// What checkpoints cost a job, and what restoring takes
     Checkpoint(checkpoint::Args),
+    /// How late rows are while workers come, leave and are lost, and while shards are split and merged
+    Elastic(elastic::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
     /// Our accounts beside dp-accounting's: ε of sampled rounds, of trees and of balls-in-bins, and the time they take
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Cli::Scale(args) => scale::run(&args),
         Cli::Serve(args) => serve::run(args),
         Cli::Checkpoint(args) => checkpoint::run(&args),
+        Cli::Elastic(args) => elastic::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Accounting(args) => accounting::run(&args),
         Cli::Reproduce(args) => reproduce::run(&args),

@@ -61,6 +61,7 @@ impl Coordinator {
             record_gauges(&cluster, now);
             cluster.measure(now, self.settings.relieve_after);
             let mut intended = cluster.intended(now);
+            cluster.note_unplaced(&intended.unplaced);
             cluster.prepare(std::mem::take(&mut intended.preparations));
             (intended, cluster.ready_layouts(now))
         };

@@ -58,7 +58,7 @@ impl Meter {
     /// Bytes a second, the latest counting most.
     pub fn rate(&self) -> f64 {
         let mut measured = self.measured();
-        // What is under way counts as it goes on: a batch that hangs must show before it ends.
+        // What is under way counts up to now, so that no time counts for two measures.
         if let Some(since) = measured.since.as_mut() {
             let passed = since.elapsed();
             *since += passed;

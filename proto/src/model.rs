@@ -231,6 +231,26 @@ impl From<JobMark> for pb::JobMark {
     }
 }
 
+/// Which workers should be near a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementHint {
+    pub range: CoordinateRange,
+    /// A worker's name, a label of workers, or the boot id of a host.
+    pub near: String,
+}
+
+impl TryFrom<pb::PlacementHint> for PlacementHint {
+    type Error = ServiceError;
+    fn try_from(hint: pb::PlacementHint) -> Result<Self> {
+        let pb::PlacementHint { range, near } = hint;
+        if !(1..=128).contains(&near.len()) {
+            let allowed = "1 to 128 bytes: a worker's name, a label (key=value) or a host's boot id";
+            return Err(ServiceError::invalid("hints.near", format!("{} bytes", near.len()), allowed));
+        }
+        Ok(Self { range: range.try_into()?, near })
+    }
+}
+
 /// Asks for fresh Z from a row on.
 #[derive(Clone, Debug)]
 pub struct OpenBranch {

@@ -4,6 +4,8 @@
 //! Nothing of this is durable. A coordinator that starts anew plans anew; what the ledger says of owners and epochs is
 //! true at every moment, whoever is still served from.
 
+use std::collections::BTreeSet;
+
 use proto::model::LeaseGrant;
 use proto::{CoordinateRange, Incarnation, JobId, ServiceError, WorkerId};
 use tokio::time::Instant;
@@ -37,6 +39,8 @@ pub struct ComingShard {
     pub shard: u32,
     pub range: CoordinateRange,
     pub standby: Option<Standby>,
+    /// No worker may take it, or none has memory for it.
+    pub is_unplaced: bool,
 }
 
 /// A lease as it was before the ledger gave its coordinates to others.
@@ -87,6 +91,25 @@ impl Cluster {
             }
             let new = |(worker, process)| Standby { worker, process, number, is_ready: false, next_row: 0 };
             *standby = by.map(new);
+        }
+    }
+
+    /// Says of each shard whether placement found no worker for it.
+    pub fn note_unplaced(&mut self, unplaced: &BTreeSet<(JobId, u32, bool)>) {
+        for view in self.jobs.values_mut() {
+            let job = &view.record.job;
+            let coming = view.coming.iter_mut().flat_map(|coming| &mut coming.shards);
+            let coming = coming.map(|it| (it.shard, true, it.range, &mut it.is_unplaced));
+            let present = view.shards.iter_mut();
+            let present = present.map(|it| (it.record.shard, false, it.record.range, &mut it.is_unplaced));
+            for (shard, is_coming, range, is_unplaced) in present.chain(coming) {
+                let is_new = unplaced.contains(&(job.clone(), shard, is_coming));
+                if is_new && !std::mem::replace(is_unplaced, is_new) {
+                    let needed = range.len().saturating_mul(view.bytes_per_coordinate);
+                    warn!(%job, shard, is_coming, needed, "no worker may take this shard, or has so many bytes left");
+                }
+                *is_unplaced = is_new;
+            }
         }
     }
 

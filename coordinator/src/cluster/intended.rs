@@ -1,8 +1,10 @@
 //! Who should own what now, against who does.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ledger::{JobRecord, ShardRecord};
+use proto::model::WorkerPlace;
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
@@ -47,6 +49,8 @@ pub struct Intended {
     pub changes: Vec<OwnerChanges>,
     /// First: what is served now goes on until they are ready.
     pub preparations: Vec<Preparation>,
+    /// Shards that no worker may take or has memory for: job, shard, whether it is of a layout to come.
+    pub unplaced: BTreeSet<(JobId, u32, bool)>,
 }
 
 /// A worker that shards may be placed on.
@@ -56,6 +60,14 @@ struct Candidate {
     process: Option<Incarnation>,
     takes_shards: bool,
     as_placed: Worker,
+    place: WorkerPlace,
+}
+
+impl Candidate {
+    fn is_at(&self, near: &str) -> bool {
+        let place = &self.place;
+        self.worker.as_str() == near || place.host == near || place.labels.iter().any(|label| label == near)
+    }
 }
 
 /// A shard of the present layout, or of the one to come.
@@ -98,9 +110,11 @@ impl Cluster {
             places.extend(coming.map(|shard| Place::Coming(view, shard)));
         }
         let shards: Vec<Shard> = places.iter().map(|place| self.to_place(now, *place, &candidates)).collect();
+        let near: Vec<Option<&str>> =
+            places.iter().map(|place| place.view().wished_near(place.range())).collect();
         let rules = Rules {
             may_take: |at: usize, worker: usize| self.may_take(now, places[at].view(), &candidates[worker]),
-            is_far: |_: usize, _: usize| false,
+            is_far: |at: usize, worker: usize| near[at].is_some_and(|near| !candidates[worker].is_at(near)),
         };
         let workers: Vec<Worker> = candidates.iter().map(|candidate| candidate.as_placed).collect();
         let owners = placement::assign(&workers, &shards, &rules);
@@ -137,12 +151,14 @@ impl Cluster {
             process: Some(member.incarnation),
             takes_shards: member.takes_shards() && !self.speeds.is_avoided(worker, now),
             as_placed: Worker { speed: self.speeds.speed(worker), memory: member.place.memory_bytes },
+            place: member.place.clone(),
         });
         let awaited = self.members.awaited().map(|worker| Candidate {
             worker: worker.clone(),
             process: None,
             takes_shards: false,
             as_placed: Worker::default(),
+            place: WorkerPlace::default(),
         });
         let mut candidates: Vec<Candidate> = live.chain(awaited).collect();
         candidates.sort_by(|a, b| a.worker.cmp(&b.worker));
@@ -322,10 +338,16 @@ impl Intended {
         let (view, shard) = match place {
             Place::Present(view, shard) => (view, shard),
             Place::Coming(_, shard) => {
+                if process.is_none() {
+                    self.unplaced.insert((job.clone(), shard.shard, true));
+                }
                 return self.prepare(job, shard.shard, true, process);
             }
         };
         let number = shard.record.shard;
+        if candidate.is_none() && !cluster.is_served(now, shard) {
+            self.unplaced.insert((job.clone(), number, false));
+        }
         let Some(change) = cluster.change_of(now, view, shard, candidate) else {
             if shard.standby.is_some() {
                 self.prepare(job, number, false, None);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ledger::{BindingSummary, CheckpointRecord, JobRecord, JobState, ShardRecord};
+use proto::model::PlacementHint;
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
@@ -17,6 +18,8 @@ pub struct JobView {
     pub coming: Option<Coming>,
     /// Leases that were taken over and are served until their successors are.
     pub retiring: Vec<Retiring>,
+    /// Which workers should be near which coordinates.
+    pub hints: Vec<PlacementHint>,
     /// State and output of one coordinate: what a shard weighs.
     pub bytes_per_coordinate: u64,
     pub bound: BindingSummary,
@@ -41,11 +44,13 @@ pub struct ShardView {
     pub last_report: Option<LeaseReport>,
     /// Who shall take it over, once it is ready there.
     pub standby: Option<Standby>,
+    /// No worker may take it, or none has memory for it.
+    pub is_unplaced: bool,
 }
 
 impl ShardView {
     pub fn new(record: ShardRecord) -> Self {
-        Self { record, holder: None, is_ready: false, last_report: None, standby: None }
+        Self { record, holder: None, is_ready: false, last_report: None, standby: None, is_unplaced: false }
     }
 }
 
@@ -56,6 +61,7 @@ impl JobView {
             shards: shards.into_iter().map(ShardView::new).collect(),
             coming: None,
             retiring: Vec::new(),
+            hints: Vec::new(),
             bytes_per_coordinate,
             bound: BindingSummary::default(),
             checkpoints: Vec::new(),
@@ -94,6 +100,12 @@ impl JobView {
         self.coming = None;
         self.retiring.clear();
         self.shards.iter_mut().for_each(|shard| shard.standby = None);
+    }
+
+    /// What its users want a range to be near: the wish that covers most of it.
+    pub fn wished_near(&self, range: CoordinateRange) -> Option<&str> {
+        let covered = |hint: &&PlacementHint| hint.range.intersection(&range).map_or(0, |part| part.len());
+        self.hints.iter().filter(|hint| covered(hint) > 0).max_by_key(covered).map(|hint| hint.near.as_str())
     }
 
     pub fn wrong_state(&self, allowed: &str) -> ServiceError {

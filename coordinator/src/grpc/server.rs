@@ -108,6 +108,7 @@ fn methods() -> Vec<String> {
         "FinishJob",
         "DestroyJob",
         "ReshardJob",
+        "SetPlacementHints",
         "CheckpointJob",
         "GetReport",
         "OpenBranch",

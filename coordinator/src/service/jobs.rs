@@ -2,8 +2,8 @@
 
 use ledger::{Created, JobRecord, JobState, ShardRecord};
 use plan::Plan;
-use proto::model::CreateJob;
-use proto::{JobId, Lineage, Result, RowRange, ServiceError, pb};
+use proto::model::{CreateJob, PlacementHint};
+use proto::{CoordinateRange, JobId, Lineage, Result, RowRange, ServiceError, pb};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -107,6 +107,24 @@ impl Coordinator {
         let _change = self.changes.lock().await;
         let name = job.clone();
         self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
+    }
+
+    pub fn set_placement_hints(&self, job: &JobId, hints: Vec<PlacementHint>) -> Result<pb::Job> {
+        const MOST: usize = 4096;
+        let mut cluster = self.cluster();
+        let view = cluster.job_mut(job)?;
+        if hints.len() > MOST {
+            return Err(ServiceError::invalid("hints", hints.len(), format!("at most {MOST}")));
+        }
+        if let Some(beyond) = hints.iter().find(|hint| hint.range.end > view.record.dimension) {
+            let (CoordinateRange { start, end }, dimension) = (beyond.range, view.record.dimension);
+            return Err(ServiceError::RangeBeyondDimension { start, end, dimension });
+        }
+        view.hints = hints;
+        let message = view.to_message();
+        drop(cluster);
+        self.nudge.notify_one();
+        Ok(message)
     }
 
     pub fn plan_of(&self, job: &JobId) -> Result<pb::JobPlan> {

@@ -226,3 +226,125 @@ async fn a_coordinator_that_starts_anew_in_mid_handover_knows_the_owner() {
     assert_eq!(coordinator.endpoints(), [Some("http://b:1".to_owned())]);
     assert!(coordinator.say("a", 1, &[], &[]).is_draining, "it was told to, by the one before");
 }
+
+fn registration_at(name: &str, process: u8, label: &str, memory_bytes: Option<u64>) -> Register {
+    let place = WorkerPlace { host: "h".into(), labels: vec![label.into()], memory_bytes };
+    Register { place, ..registration(name, process) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_without_room_is_not_placed_and_said_to_be_so() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    // Two shards of 2048 coordinates, whose rows weigh 8 KiB each.
+    coordinator.register(registration_at("a", 1, "x=1", Some(9_000))).unwrap();
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    assert_eq!(coordinator.reconcile().await.unwrap(), 1);
+    let told = coordinator.say("a", 1, &[], &[]);
+    assert_eq!(told.leases.len(), 1);
+    let unplaced = |coordinator: &Coordinator| -> Vec<bool> {
+        let status = coordinator.status();
+        let shards = status["jobs"][0]["shards"].as_array().unwrap().clone();
+        shards.iter().map(|shard| shard["unplaced"].as_bool().unwrap()).collect()
+    };
+    assert_eq!(unplaced(&coordinator), [false, true]);
+    // Another layout has no room beside the one that is served.
+    coordinator.register(registration_at("b", 2, "x=2", Some(9_000))).unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(unplaced(&coordinator), [false, false]);
+    all_well(&coordinator, "a", 1, &told);
+    let told = coordinator.say("b", 2, &[], &[]);
+    all_well(&coordinator, "b", 2, &told);
+    let beat = async {
+        for _ in 0..60 {
+            coordinator.reconcile().await.unwrap();
+            for (name, process) in [("a", 1), ("b", 2)] {
+                let told = coordinator.say(name, process, &[], &[]);
+                all_well(&coordinator, name, process, &told);
+            }
+            tokio::time::sleep(TTL / 8).await;
+        }
+    };
+    let (refused, ()) = tokio::join!(coordinator.reshard_job(job(), 1), beat);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("16384 bytes"), "{error}");
+    assert_eq!(coordinator.job_message(&job()).unwrap().shards_ready, 2, "what is served stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_go_near_who_uses_them() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration_at("a", 1, "rack=1", None)).unwrap();
+    coordinator.register(registration_at("b", 2, "rack=2", None)).unwrap();
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    let hint = |start, end, near: &str| proto::model::PlacementHint {
+        range: CoordinateRange { start, end },
+        near: near.to_owned(),
+    };
+    let owners = |coordinator: &Coordinator| -> Vec<String> {
+        let owner = |record: &ShardRecord| record.owner.as_ref().unwrap().to_string();
+        coordinator.shard_records().iter().map(owner).collect()
+    };
+    let wishes = vec![hint(0, 2048, "rack=2"), hint(2048, 4096, "a")];
+    coordinator.set_placement_hints(&job(), wishes).unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(owners(&coordinator), ["b", "a"]);
+    // Wished otherwise in mid-run they are exchanged, each once it is ready.
+    let told = [coordinator.say("a", 1, &[], &[]), coordinator.say("b", 2, &[], &[])];
+    all_well(&coordinator, "a", 1, &told[0]);
+    all_well(&coordinator, "b", 2, &told[1]);
+    coordinator.set_placement_hints(&job(), vec![hint(0, 2048, "rack=1"), hint(2048, 4096, "b")]).unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(owners(&coordinator), ["b", "a"]);
+    let told = [coordinator.say("a", 1, &[], &[]), coordinator.say("b", 2, &[], &[])];
+    assert!(told.iter().all(|told| told.standbys.len() == 1));
+    let beyond = coordinator.set_placement_hints(&job(), vec![hint(0, 4097, "b")]);
+    assert!(matches!(beyond, Err(ServiceError::RangeBeyondDimension { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_worker_and_one_that_stands_still_are_relieved() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    for (name, process) in [("a", 1), ("b", 2)] {
+        coordinator.register(registration(name, process)).unwrap();
+    }
+    coordinator.create_job(create(4096, 2)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let beat = async |rate: f64, stalled: Duration| {
+        for (name, process, rate) in [("a", 1, 1e9), ("b", 2, rate)] {
+            let told = coordinator.say(name, process, &[], &[]);
+            let stalled = if name == "b" { stalled } else { Duration::ZERO };
+            let leases = told.leases.iter().map(|it| LeaseReport { stalled, ..ready_from(it, 8) }).collect();
+            let standbys = told.standbys.iter().map(|it| ready_from(it, 8)).collect();
+            let said = Said { leases, standbys, rate, ..Said::default() };
+            coordinator.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap();
+        }
+        coordinator.reconcile().await.unwrap();
+        advance(TTL / 2).await;
+    };
+    let of_b = || coordinator.shard_records().iter().filter(|it| it.owner == Some(worker("b"))).count();
+    for _ in 0..9 {
+        beat(0.9e9, Duration::ZERO).await;
+        assert_eq!(of_b(), 1);
+    }
+    for _ in 0..9 {
+        beat(0.2e9, Duration::ZERO).await;
+        assert_eq!(of_b(), 1, "not yet");
+    }
+    for _ in 0..6 {
+        beat(0.2e9, Duration::ZERO).await;
+    }
+    assert_eq!(of_b(), 0, "slow for ten seconds");
+    for _ in 0..15 {
+        beat(1e9, Duration::ZERO).await;
+    }
+    assert_eq!(of_b(), 1, "well for ten seconds");
+    beat(1e9, Duration::from_secs(9)).await;
+    assert_eq!(of_b(), 1);
+    for _ in 0..4 {
+        beat(1e9, Duration::from_secs(11)).await;
+    }
+    assert_eq!(of_b(), 0, "it makes nothing that is waited for");
+}

@@ -31,6 +31,7 @@ pub const RULES: &[Rule] = &[
     rule("/rustle.v1.Jobs/FinishJob", &[Trainer, Operator], About::Job),
     rule("/rustle.v1.Jobs/DestroyJob", &[Operator], About::Job),
     rule("/rustle.v1.Jobs/ReshardJob", &[Operator], About::Job),
+    rule("/rustle.v1.Jobs/SetPlacementHints", &[Trainer, Operator], About::Job),
     rule("/rustle.v1.Jobs/CheckpointJob", &[Trainer, Operator], About::Job),
     rule("/rustle.v1.Jobs/GetReport", &[Trainer, Operator, Auditor], About::Job),
     rule("/rustle.v1.Jobs/OpenBranch", &[Trainer, Operator], About::Job),
