@@ -159,7 +159,7 @@ async fn session(
             return Ended::MayLeave;
         }
         // Whoever replaces workers one by one waits for each to have its shards again.
-        match leases.restoring() {
+        match shared.leases.restoring() {
             0 => readiness.set_ready(),
             shards => readiness.set_not_ready(format!("restoring {shards} shards")),
         }
