@@ -89,8 +89,7 @@ impl Worker {
             protocol_version: proto::PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,
             incarnation: self.incarnation.clone(),
-            local: None,
-            marks: Vec::new(),
+            ..pb::RegisterRequest::default()
         };
         self.client.register(request).await.map(|_| ())
     }
@@ -110,7 +109,7 @@ impl Worker {
                 worker: self.name.clone(),
                 incarnation: self.incarnation.clone(),
                 leases: self.held.clone(),
-                marks: Vec::new(),
+                ..pb::HeartbeatRequest::default()
             };
             match self.client.heartbeat(request).await {
                 Ok(answer) => {
@@ -143,7 +142,7 @@ fn ready(grant: pb::LeaseGrant) -> pb::LeaseStatus {
         state_bytes: 1 << 30,
         ahead_bytes: 1 << 28,
         key_commitment: grant.key_commitment,
-        message: String::new(),
         released: grant.next_row,
+        ..pb::LeaseStatus::default()
     }
 }
