@@ -28,7 +28,7 @@ pub enum Command {
     Demo(demo::DemoArgs),
     Up(up::UpArgs),
     Coordinator(serve::CoordinatorCommand),
-    Worker(serve::WorkerCommand),
+    Worker(Box<serve::WorkerCommand>),
     /// The life of jobs
     #[command(subcommand)]
     Job(job::JobCommand),

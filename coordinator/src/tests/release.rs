@@ -2,7 +2,7 @@
 
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_row_is_bound_to_one_commitment() {
     let folder = TempDir::new().unwrap();
     let coordinator = open(&folder);
