@@ -27,8 +27,8 @@ pub struct Cli {
 pub enum Command {
     Demo(demo::DemoArgs),
     Up(up::UpArgs),
-    Coordinator(serve::CoordinatorCommand),
-    Worker(serve::WorkerCommand),
+    Coordinator(Box<serve::CoordinatorCommand>),
+    Worker(Box<serve::WorkerCommand>),
     /// The life of jobs
     #[command(subcommand)]
     Job(job::JobCommand),
