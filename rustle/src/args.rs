@@ -27,7 +27,7 @@ pub struct Cli {
 pub enum Command {
     Demo(demo::DemoArgs),
     Up(up::UpArgs),
-    Coordinator(serve::CoordinatorCommand),
+    Coordinator(Box<serve::CoordinatorCommand>),
     Worker(Box<serve::WorkerCommand>),
     /// The life of jobs
     #[command(subcommand)]

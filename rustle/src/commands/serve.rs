@@ -107,7 +107,7 @@ impl DrainArgs {
             if left == 0 || self.cancel || self.wait.is_zero() {
                 let answer =
                     Answer::new().with("worker", self.worker.to_string()).with("draining", !self.cancel);
-                return Ok(answer.with("shards_left", left).print(format)?);
+                return answer.with("shards_left", left).print(format);
             }
             if began.elapsed() > self.wait {
                 bail!(
