@@ -17,7 +17,7 @@ use crate::{
     clerk::Clerk,
     config::WorkerArgs,
     keyring::Keyring,
-    leases::{Leases, Limits, Plans},
+    leases::{Granted, Leases, Limits, Plans},
     marks::Marks,
     recipe::Recipe,
     regions::Regions,
@@ -146,7 +146,8 @@ impl Worker {
     fn lease(&self, grant: LeaseGrant, asked: Duration) {
         let asked = Instant::now().checked_sub(asked).expect("a host that runs for longer");
         let plans: Arc<dyn Plans> = Arc::new(ThePlan);
-        self.leases.apply(vec![grant], clerk(), TTL, asked, &plans);
+        let granted = Granted { leases: vec![grant], ..Granted::default() };
+        self.leases.apply(granted, clerk(), TTL, asked, &plans);
     }
 
     fn refused(&self, request: FetchSlice) -> String {

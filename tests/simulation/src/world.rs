@@ -81,6 +81,7 @@ impl World {
             keep_checkpoints: 2,
             heartbeat: HEARTBEAT,
             lease_ttl: LEASE_TTL,
+            relieve_after: Duration::ZERO,
             token_ttl: Duration::from_secs(3600),
             report_delta: 1e-6,
             fetch_deadline: Duration::from_secs(5),
