@@ -3,7 +3,7 @@
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used)]
 
-use accounting::monte_carlo::{BallsInBins, Estimate, Sampling, Verdict};
+use accounting::monte_carlo::{BallsInBins, Estimate, Pair, Sampling, Verdict};
 use accounting::{gaussian, normal};
 use strategy::Strategy;
 
@@ -105,7 +105,7 @@ fn four_batches_without_correlation_agree_with_integration() {
 fn nearly_orthogonal_batches_are_not_missed() {
     // A single sampler reports 7e-10 here without a sign of what it missed; the truth is 2.3e-9.
     let narrow = BallsInBins::new(&Strategy::BandSqrt { bands: 8 }, 128, 32).unwrap();
-    let found = narrow.delta(2.0 * narrow.longest(), 1.18, sampling(1 << 20)).unwrap();
+    let found = narrow.delta(2.0 * narrow.sensitivity(), 1.18, sampling(1 << 20)).unwrap();
     assert!((found.remove.delta / 2.34e-9 - 1.0).abs() < 0.04, "{found:?}");
     assert!(found.remove.standard_error < 0.02 * found.remove.delta, "{found:?}");
 }
@@ -135,7 +135,7 @@ fn calibration_and_epsilon_are_inverse_and_verified() {
     let back = mechanism.epsilon(sigma, delta, sampling(1 << 17)).unwrap();
     assert!((back.epsilon / epsilon - 1.0).abs() < 5e-3, "{back:?}");
     // Below what a known batch would need, above the estimate, and released.
-    let known = accounting::calibrate_gaussian(mechanism.longest(), epsilon, delta).unwrap();
+    let known = accounting::calibrate_gaussian(mechanism.sensitivity(), epsilon, delta).unwrap();
     let made = mechanism.calibrate(epsilon, delta, sampling(1 << 18)).unwrap();
     let ratio = made.noise_multiplier / sigma;
     assert!(1.0 < ratio && ratio < 1.1 && made.noise_multiplier < known, "{sigma} {made:?}");
@@ -192,7 +192,7 @@ fn extreme_noise_gives_numbers() {
 fn seconds_of_a_million_samples() {
     for epochs in [16, 32] {
         let mechanism = BallsInBins::new(&Strategy::BandSqrt { bands: 512 }, 128 * epochs, 128).unwrap();
-        let sigma = 0.7 * mechanism.longest();
+        let sigma = 0.7 * mechanism.sensitivity();
         let mut seconds = [0.0; 5].map(|_: f64| {
             let start = std::time::Instant::now();
             let found = mechanism.delta(sigma, 4.0, sampling(1 << 20)).unwrap();

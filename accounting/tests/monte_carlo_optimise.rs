@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use accounting::monte_carlo::optimise::{Effort, Optimised, Progress, Question, optimise};
-use accounting::monte_carlo::{BallsInBins, Sampling};
+use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
 use strategy::optimize::{Family, Objective, Target, optimize};
 use strategy::{Participation, Strategy};
 

@@ -9,8 +9,9 @@ use std::{
 };
 
 use anyhow::Context;
+use dice::Dice;
 
-use crate::{Target, dice::Dice, mutate::mutate};
+use crate::{Target, mutate::mutate};
 
 /// So that what an input can make a decoder take is not all of the machine's memory.
 const MEMORY: u64 = 8 << 30;

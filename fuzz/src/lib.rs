@@ -3,7 +3,6 @@
 //! A target takes bytes and says what became of them, in words without numbers: an input with words that were not
 //! heard before is worth changing further. It panics where a rule is broken: what is accepted must be whole.
 
-pub mod dice;
 pub mod engine;
 pub mod mutate;
 pub mod targets;

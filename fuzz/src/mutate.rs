@@ -1,6 +1,6 @@
 //! Changes to an input: of bits, of bytes, and of what formats are made of (lengths, varints, numbers in text).
 
-use crate::dice::Dice;
+use dice::Dice;
 
 /// No input grows beyond this.
 const MOST: usize = 1 << 16;

@@ -1,6 +1,6 @@
 //! The distribution that figures and curves are read off.
 
-use accounting::monte_carlo::{BallsInBins, Sampling as Samples};
+use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, Sampling as Samples};
 use accounting::pld::Profile;
 use accounting::{Account, Event, MatrixMechanism, Neighbouring, Sampling, gaussian, summary};
 use plan::Plan;
@@ -17,7 +17,7 @@ pub enum Law {
     /// Privacy-loss distributions of sampled rounds.
     Rounds(Profile),
     /// By samples, at each δ that is asked for.
-    Sampled { mechanism: Box<BallsInBins>, noise_multiplier: f64, samples: Samples },
+    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: Samples },
 }
 
 impl Law {
@@ -38,25 +38,28 @@ impl Law {
                 Ok(Some(Self::Rounds(account.profile()?)))
             }
             Assumed::BallsInBins { batches_per_epoch, samples, seed } => {
-                let other = match question.neighbouring {
-                    Neighbouring::ZeroOut => None,
-                    Neighbouring::AddRemove => Some("add-remove"),
-                    Neighbouring::Replace => Some("replace"),
-                };
-                if let Some(other) = other {
-                    return Err(invalid("neighbouring", other, "zero-out, for balls-in-bins"));
-                }
+                zero_out_alone(question.neighbouring, "zero-out, for balls-in-bins")?;
                 if !plan.iterations().is_multiple_of(batches_per_epoch) {
                     let allowed = format!("a divisor of {}, the plan's rows", plan.iterations());
                     return Err(invalid("batches per epoch", batches_per_epoch, allowed));
                 }
                 // The coefficients as they run, rounded, are the mechanism.
                 let strategy = plan.running_strategy()?;
-                let mechanism = Box::new(BallsInBins::new(&strategy, rounds, batches_per_epoch)?);
-                let noise_multiplier = plan.noise_multiplier();
-                Ok(Some(Self::Sampled { mechanism, noise_multiplier, samples: Samples { samples, seed } }))
+                let mechanism = BallsInBins::new(&strategy, rounds, batches_per_epoch)?;
+                Ok(Some(Self::sampled(plan, mechanism, Samples { samples, seed })))
+            }
+            Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
+                zero_out_alone(question.neighbouring, "zero-out, for b-min-sep")?;
+                let strategy = plan.running_strategy()?;
+                let mechanism = BMinSep::new(&strategy, rounds, min_sep, sampling_probability, warm_start)?;
+                Ok(Some(Self::sampled(plan, mechanism, Samples { samples, seed })))
             }
         }
+    }
+
+    fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: Samples) -> Self {
+        let noise_multiplier = plan.noise_multiplier();
+        Self::Sampled { mechanism: Box::new(mechanism), noise_multiplier, samples }
     }
 
     /// As [`Self::amplified`] where any number of rounds has an account: Monte Carlo needs whole epochs.
@@ -102,6 +105,14 @@ impl Law {
         };
         let true_positive_rate = self.power(FALSE_POSITIVE_RATE)?;
         Ok(Figures { guarantees, rho, mu, true_positive_rate, false_positive_rate: FALSE_POSITIVE_RATE })
+    }
+}
+
+fn zero_out_alone(neighbouring: Neighbouring, allowed: &'static str) -> Result<()> {
+    match neighbouring {
+        Neighbouring::ZeroOut => Ok(()),
+        Neighbouring::AddRemove => Err(invalid("neighbouring", "add-remove", allowed)),
+        Neighbouring::Replace => Err(invalid("neighbouring", "replace", allowed)),
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Assumed {
     CyclicPoisson { sampling_probability: f64, partition: Partition },
     /// Each unit in one batch of every epoch, drawn once; accounted for by Monte Carlo.
     BallsInBins { batches_per_epoch: u64, samples: u64, seed: u64 },
+    /// Each unit joins at random and then rests: rounds i < j of it satisfy j − i ≥ min_sep. By Monte Carlo.
+    BMinSep { min_sep: u64, sampling_probability: f64, warm_start: bool, samples: u64, seed: u64 },
 }
 
 /// What to state.

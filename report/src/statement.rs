@@ -173,12 +173,12 @@ fn method(amplified: Option<&Law>) -> &'static str {
     }
 }
 
-/// What events can say of it; balls-in-bins has no event of its own.
+/// What events can say of it; what is accounted for by Monte Carlo has no event of its own.
 fn sampling(assumed: Assumed) -> Sampling {
     match assumed {
         Assumed::CyclicPoisson { sampling_probability, partition } => {
             Sampling::CyclicPoisson { sampling_probability, partition }
         }
-        Assumed::AnyOrder | Assumed::BallsInBins { .. } => Sampling::AnyOrder,
+        Assumed::AnyOrder | Assumed::BallsInBins { .. } | Assumed::BMinSep { .. } => Sampling::AnyOrder,
     }
 }

@@ -181,6 +181,21 @@ fn monte_carlo_is_said_to_be_one() {
     assert!(statement["true_positive_rate"].is_null() && statement["exact"] == json!(false));
     let page = text(&bench, words);
     assert!(page.contains("4096 samples, seed 5") && page.contains("by Monte Carlo"), "{page}");
+
+    let words = "report --plan band.toml --sampling b-min-sep --min-sep 4 --sampling-probability 0.1 --warm-start \
+                 --samples 4096 --seed 5";
+    let resting = bench.json(words);
+    assert_eq!(resting["accounting"], "monte-carlo");
+    let epsilon = |statement: &Value| statement["guarantees"][0]["epsilon"].as_f64().unwrap();
+    let known = bench.json("report --plan band.toml");
+    assert!(epsilon(&resting) < epsilon(&known), "{resting} {known}");
+    let page = text(&bench, words);
+    assert!(page.contains("none of the 3 rounds before") && page.contains("4096 samples, seed 5"), "{page}");
+    let account = bench.json(
+        "account b-min-sep --plan band.toml --min-sep 4 --sampling-probability 0.1 --warm-start --samples 4096 \
+         --seed 5 --delta 1e-6",
+    );
+    assert_eq!(account["epsilon"], resting["guarantees"][0]["epsilon"]);
 }
 
 #[test]
@@ -204,6 +219,12 @@ fn what_cannot_be_stated_is_named() {
             "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --neighbouring replace",
             "neighbouring is replace; allowed: zero-out",
         ),
+        ("report --plan band.toml --sampling b-min-sep --min-sep 4", "--sampling-probability is needed"),
+        (
+            "report --plan band.toml --sampling b-min-sep --min-sep 2 --sampling-probability 0.1",
+            "bands of C is 3; allowed: at most min_sep",
+        ),
+        ("report --plan band.toml --min-sep 4", "--min-sep means nothing to --sampling any-order"),
         ("report --plan silent.toml", "noise_multiplier is 0"),
         ("report --plan plan.toml --released broken.json", "released rows 3..5; allowed: within 4..12"),
         ("report --plan plan.toml --released no.json", "branches"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and the four that test may depend on all.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
     ("planner", &["strategy", "accounting", "plan"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting", "plot"]),
     ("plot", &[]),
     ("batches", &[]),
+    ("dice", &[]),
     ("report", &["strategy", "accounting", "plan", "plot"]),
 ];
 

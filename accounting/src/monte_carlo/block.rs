@@ -27,7 +27,7 @@ const STRETCHES: u64 = 32;
 
 /// Which numbers are drawn: what is searched with must not be what is then verified with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     Search,
     Verify,
 }
@@ -84,19 +84,19 @@ impl Block {
 
 /// How many samples, an even number, from which random numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Draw {
+pub struct Draw {
     pub samples: u64,
     pub seed: u64,
     pub purpose: Purpose,
 }
 
 impl Draw {
-    fn blocks(self) -> u64 {
+    pub fn blocks(self) -> u64 {
         self.samples.div_ceil(SAMPLES as u64)
     }
 
     /// The stream of a block and its number of samples.
-    fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
+    pub fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(u64::from(self.purpose == Purpose::Verify) << 63 | index);
         let left = self.samples - index * SAMPLES as u64;
@@ -204,7 +204,7 @@ pub(super) fn stretches<T: Send>(
 }
 
 /// In [0, 1), 53 bits.
-fn uniform(bits: u64) -> f64 {
+pub(super) fn uniform(bits: u64) -> f64 {
     (bits >> 11) as f64 * (-53.0_f64).exp2()
 }
 

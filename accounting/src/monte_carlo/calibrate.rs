@@ -1,7 +1,8 @@
 //! The noise multiplier for an (ε, δ), on common random numbers.
 
-use super::block::{Draw, Purpose};
-use super::{BallsInBins, Calibrated, Delta, SCOUTS, Sampling};
+use super::block::Draw;
+use super::pair::Drawn;
+use super::{Delta, SCOUTS};
 use crate::error::{AccountingError, Result, positive, probability};
 use crate::gaussian;
 
@@ -11,63 +12,35 @@ const NEAR: f64 = 1e-4;
 const LEAST: f64 = -50.0;
 /// Most evaluations of one search.
 const STEPS: usize = 60;
-/// Standard errors by which a search stays below δ, so that other samples verify it but once in a thousand times:
-/// both means stray.
-const MARGIN: f64 = 3.0 * std::f64::consts::SQRT_2;
 
-impl BallsInBins {
-    /// The σ at which the mean of fixed samples is δ in the worse order: an estimate, that no promise may rest on.
-    ///
-    /// # Errors
-    /// As [`Self::calibrate`].
-    pub fn noise_multiplier(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<f64> {
-        self.search(epsilon, delta, sampling.draw(Purpose::Search)?, None, |found| found.worse().delta)
-    }
-
-    /// The least σ whose upper bound of δ is expected to be at most δ on fresh samples, with their verdict.
-    ///
-    /// # Errors
-    /// [`AccountingError::Invalid`] unless ε > 0, 0 < δ < 1 and samples are within their range;
-    /// [`AccountingError::OutOfReach`] where so few samples can't bound any such δ.
-    pub fn calibrate(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<Calibrated> {
-        let bound = |found: Delta| {
-            let of = |e: super::Estimate| e.upper(delta) + MARGIN * e.standard_error;
-            of(found.remove).max(of(found.add))
-        };
-        let noise_multiplier = self.search(epsilon, delta, sampling.draw(Purpose::Search)?, None, bound)?;
-        let verdict = self.verify(noise_multiplier, epsilon, delta, sampling)?;
-        Ok(Calibrated { noise_multiplier, verdict })
-    }
-
-    /// The σ at which `figure`, which falls in σ, is δ, looked for near a σ where one is given; just above it where it
-    /// can't be met exactly.
-    pub(super) fn search(
-        &self,
-        epsilon: f64,
-        delta: f64,
-        draw: Draw,
-        near: Option<f64>,
-        figure: impl Fn(Delta) -> f64,
-    ) -> Result<f64> {
-        positive("epsilon", epsilon)?;
-        probability("delta", delta)?;
-        // No σ need be larger than where a record's batch is known, but for what samples leave open.
-        let known = gaussian::calibrate_gaussian(self.longest(), epsilon, delta)?;
-        let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
-        let of = |draw: Draw| {
-            let figure = &figure;
-            move |x: f64| -> Result<f64> {
-                Ok((figure(self.delta_with(x.exp(), epsilon, draw)?) / delta).ln().max(LEAST))
-            }
-        };
-        let about = |draw: Draw, start: f64, step: f64| root(start, step, of(draw), epsilon, delta);
-        // Few samples leave more open, so what they say about a bound is too high: it is where to start alone.
-        let start = match near {
-            Some(near) => near.ln(),
-            None => about(scouts, known.ln(), 0.5).unwrap_or(known.ln()),
-        };
-        Ok(about(draw, start, 0.02)?.exp())
-    }
+/// The σ at which `figure`, which falls in σ, is δ, looked for near a σ where one is given; just above it where it
+/// can't be met exactly.
+pub(super) fn search(
+    pair: &(impl Drawn + ?Sized),
+    epsilon: f64,
+    delta: f64,
+    draw: Draw,
+    near: Option<f64>,
+    figure: impl Fn(Delta) -> f64,
+) -> Result<f64> {
+    positive("epsilon", epsilon)?;
+    probability("delta", delta)?;
+    // No σ need be larger than where a record's batch is known, but for what samples leave open.
+    let known = gaussian::calibrate_gaussian(pair.longest(), epsilon, delta)?;
+    let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
+    let of = |draw: Draw| {
+        let figure = &figure;
+        move |x: f64| -> Result<f64> {
+            Ok((figure(pair.delta_with(x.exp(), epsilon, draw)?) / delta).ln().max(LEAST))
+        }
+    };
+    let about = |draw: Draw, start: f64, step: f64| root(start, step, of(draw), epsilon, delta);
+    // Few samples leave more open, so what they say about a bound is too high: it is where to start alone.
+    let start = match near {
+        Some(near) => near.ln(),
+        None => about(scouts, known.ln(), 0.5).unwrap_or(known.ln()),
+    };
+    Ok(about(draw, start, 0.02)?.exp())
 }
 
 /// The root of a falling f by Illinois' false position, from where `f(x) ≤ 0` within [`NEAR`].

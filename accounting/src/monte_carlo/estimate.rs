@@ -49,7 +49,7 @@ impl Estimate {
 
 /// Count, mean and sum of squared deviations, joined by Chan's update.
 #[derive(Debug, Clone, Copy, Default)]
-struct Moments {
+pub(super) struct Moments {
     count: f64,
     mean: f64,
     squares: f64,
@@ -62,7 +62,22 @@ impl Moments {
         Self { count, mean, squares: values.map(|x| (x - mean) * (x - mean)).sum() }
     }
 
-    fn join(self, other: Self) -> Self {
+    /// Of the terms of samples at ε, those of an antithetic pair next to each other.
+    pub fn of_pairs(losses: &[f64], weights: &[f64], epsilon: f64) -> Self {
+        let mut terms = [0.0; SAMPLES];
+        let pairs = losses.iter().zip(weights);
+        terms.iter_mut().zip(pairs).for_each(|(to, (l, w))| *to = term(*l, *w, epsilon));
+        Self::of(terms[..losses.len()].chunks_exact(2).map(|pair| f64::midpoint(pair[0], pair[1])))
+    }
+
+    /// `most`: what no term is above.
+    pub fn estimate(self, most: f64, draw: Draw) -> Estimate {
+        let variance = self.squares / (self.count - 1.0);
+        let standard_error = (variance / self.count).sqrt();
+        Estimate { delta: self.mean, standard_error, most, samples: draw.samples }
+    }
+
+    pub fn join(self, other: Self) -> Self {
         let count = self.count + other.count;
         let apart = other.mean - self.mean;
         let mean = self.mean + apart * other.count / count;
@@ -79,20 +94,11 @@ pub(super) fn delta<const K: usize>(
     draw: Draw,
 ) -> [Estimate; K] {
     let moments = blocks(scaled, proposals, draw, |block, count| {
-        let terms = block.losses.iter().zip(&block.weights).map(|(l, w)| term(*l, *w, epsilon));
-        let mut both = [0.0; SAMPLES];
-        both.iter_mut().zip(terms).for_each(|(to, term)| *to = term);
-        Moments::of(both[..count].chunks_exact(2).map(|pair| f64::midpoint(pair[0], pair[1])))
+        Moments::of_pairs(&block.losses[..count], &block.weights[..count], epsilon)
     });
     std::array::from_fn(|k| {
         let all = moments.iter().map(|m| m[k]).fold(Moments::default(), Moments::join);
-        let variance = all.squares / (all.count - 1.0);
-        Estimate {
-            delta: all.mean,
-            standard_error: (variance / all.count).sqrt(),
-            most: proposals[k].most(epsilon),
-            samples: draw.samples,
-        }
+        all.estimate(proposals[k].most(epsilon), draw)
     })
 }
 
@@ -101,20 +107,24 @@ pub(super) fn term(loss: f64, weight: f64, epsilon: f64) -> f64 {
     if loss > epsilon { -(epsilon - loss).exp_m1() * weight } else { 0.0 }
 }
 
-/// The least ε in 0…`most` whose mean over fixed samples is at most `delta`, whatever ε the proposal was made for.
-pub(super) fn epsilon(scaled: &Scaled, proposal: &Proposal<'_>, delta: f64, most: f64, draw: Draw) -> f64 {
+/// Losses above zero with their weights.
+pub(super) fn losses(scaled: &Scaled, proposal: &Proposal<'_>, draw: Draw) -> Vec<(f64, f64)> {
     let kept = blocks(scaled, [proposal], draw, |block, count| {
         let pairs = block.losses.iter().zip(&block.weights).take(count);
         pairs.filter(|(loss, _)| **loss > 0.0).map(|(l, w)| (*l, *w)).collect::<Vec<_>>()
     });
-    let mut pairs = kept.into_flattened().concat();
-    pairs.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
-    let Some(top) = pairs.first().map(|p| p.0) else { return 0.0 };
+    kept.into_flattened().concat()
+}
+
+/// The least ε in 0…`most` whose mean over fixed samples is at most `delta`, whatever ε their proposal was made for.
+pub(super) fn epsilon(mut losses: Vec<(f64, f64)>, draw: Draw, delta: f64, most: f64) -> f64 {
+    losses.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
+    let Some(top) = losses.first().map(|p| p.0) else { return 0.0 };
     let goal = delta * draw.samples as f64;
     // With w and v = w·e^{top−loss} summed over the losses above ε the sum of all terms is Σw − e^{ε−top}·Σv.
     let (mut whole, mut part) = (0.0, 0.0);
-    let ends = pairs.iter().skip(1).map(|p| p.0).chain([0.0]);
-    for ((loss, weight), next) in pairs.iter().zip(ends) {
+    let ends = losses.iter().skip(1).map(|p| p.0).chain([0.0]);
+    for ((loss, weight), next) in losses.iter().zip(ends) {
         whole += weight;
         part += weight * (top - loss).exp();
         if whole - (next - top).exp() * part > goal {
@@ -131,6 +141,7 @@ mod tests {
 
     use super::super::BallsInBins;
     use super::super::block::Purpose;
+    use super::super::pair::Drawn;
     use super::*;
     use crate::neighbouring::Direction;
 

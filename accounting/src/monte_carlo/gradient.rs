@@ -116,6 +116,7 @@ mod tests {
     use strategy::Strategy;
 
     use super::super::block::Purpose;
+    use super::super::pair::Drawn;
     use super::super::{BallsInBins, estimate};
     use super::*;
 
@@ -140,9 +141,9 @@ mod tests {
                 let all = slope.iter().map(|x| x.abs()).fold(0.0, f64::max);
                 for i in 0..b as usize {
                     for j in 0..=i {
-                        let step = 1e-3 * mechanism.gram[[i, i]];
+                        let step = 1e-3 * mechanism.gram()[[i, i]];
                         let moved = |by: f64| {
-                            let mut gram = mechanism.gram.clone();
+                            let mut gram = mechanism.gram().to_owned();
                             gram[[i, j]] += by;
                             gram[[j, i]] = gram[[i, j]];
                             delta(&gram, sigma, direction, epsilon, draw)
@@ -153,7 +154,7 @@ mod tests {
                     }
                 }
                 let noise = noise_by_gram(&scaled, direction, epsilon, draw);
-                let whole: f64 = (&noise * &mechanism.gram).sum();
+                let whole: f64 = (&noise * &mechanism.gram()).sum();
                 assert!((whole - 0.5).abs() < 1e-12, "{whole}");
             }
         }

@@ -62,7 +62,7 @@ fn within(n: u64) -> Result<u64> {
     Ok(n)
 }
 
-fn not_negative(c: f64) -> Result<f64> {
+pub(super) fn not_negative(c: f64) -> Result<f64> {
     if c >= 0.0 {
         return Ok(c);
     }

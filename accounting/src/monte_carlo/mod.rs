@@ -1,25 +1,23 @@
-//! Balls-in-bins batches with correlated noise, by Monte Carlo (papers/003).
+//! Batches drawn at random under correlated noise, by Monte Carlo (papers/003): balls-in-bins for any C ≥ 0, b-min-sep
+//! for banded C ≥ 0.
 //!
-//! Every record is put into one of b batches, uniformly and independently, and stays there in all E epochs: round
-//! be + i takes batch i. The pair P = (1/b)Σ_i N(m_i, σ²I), Q = N(0, σ²I) with m_i = Σ_e C[:, be + i] dominates where
-//! C ≥ 0 (Lemma 3.2), and their loss depends on an output x through the b products x·m_j alone. These are drawn
-//! directly, so that a sample costs b² whatever n = bE is. Neighbours differ by one record zeroed out, so that a cap
-//! on batches needs no account of its own where what is cut doesn't depend on what the records hold: a record that
-//! is cut contributes zero, which the pair covers.
+//! Records draw their rounds independently of each other, so that a pair stands for one record: P is a mixture of
+//! N(m_S, σ²I) over the sets S of rounds it may take, m_S = Σ_{t∈S} C[:, t], and Q = N(0, σ²I). It dominates where
+//! C ≥ 0 (Lemma 3.2, whose proof asks of S only that it doesn't depend on the data). Neighbours differ by one record
+//! zeroed out, so that a cap on batches needs no account of its own where what is cut doesn't depend on what the
+//! records hold: a record that is cut contributes zero, which the pair covers.
 //!
-//! b-min-sep batches are not accounted for. Records draw their rounds independently there too, so that a mixture over
-//! all sets of rounds b apart would take P's place by the same argument; but there are exponentially many of them, and
-//! papers/003 has neither that pair nor proposals for it. For p ≤ b bands the likelihood ratio is a recursion over the
-//! rounds, O(np) a sample; drawn plainly it needs some 100/δ samples, and how to draw them where the loss is near ε is
-//! not known. The bound without sampling, min-sep b, holds.
+//! [`BallsInBins`] and [`BMinSep`] say how a pair's loss is drawn; what is asked of either is [`Pair`]'s.
 //!
-//! Figures are estimates with a standard error. What is *promised* is [`BallsInBins::verify`]'s to say: it draws
+//! Figures are estimates with a standard error. What is *promised* is [`Pair::verify`]'s to say: it draws
 //! samples that no search has seen and releases only where an upper confidence bound is at most δ.
 //!
 //! Numbers come from ChaCha streams by seed and block, bit for bit the same with any number of threads on one
 //! processor; another instruction set may round the matrix product another way.
 
 mod add;
+mod b_min_sep;
+mod balls_in_bins;
 mod block;
 mod calibrate;
 mod estimate;
@@ -28,29 +26,25 @@ mod gradient;
 mod gram;
 mod lanes;
 pub mod optimise;
+mod pair;
 mod remove;
 mod scaled;
 mod verdict;
 
-use ndarray::{Array2, ArrayView2};
-use strategy::Strategy;
+use self::block::{Draw, Purpose};
+use crate::error::{AccountingError, Result};
 
-use self::block::{Draw, Proposal, Purpose};
-use self::scaled::Scaled;
-use crate::error::{AccountingError, Result, not_negative, positive, probability};
-use crate::gaussian;
-use crate::neighbouring::Direction;
-
+pub use b_min_sep::{BMinSep, MAX_ROUNDS};
+pub use balls_in_bins::BallsInBins;
 pub use estimate::Estimate;
 pub use gram::{MAX_BATCHES, MAX_ROWS};
+pub use pair::Pair;
 pub use verdict::{Calibrated, Verdict};
 
 /// Most samples of one estimate.
 pub const MAX_SAMPLES: u64 = 1 << 30;
 /// Least samples of one estimate: variances of fewer say little.
 pub const MIN_SAMPLES: u64 = 256;
-/// Most samples that a search for ε keeps in memory.
-const KEPT: u64 = 1 << 20;
 /// Samples with which a search finds out where to look.
 const SCOUTS: u64 = 1 << 14;
 
@@ -106,95 +100,4 @@ pub struct Epsilon {
     pub epsilon: f64,
     /// δ at this ε, from samples that weren't used to find it.
     pub delta: Delta,
-}
-
-/// One mechanism under balls-in-bins batches, for any σ.
-#[derive(Debug, Clone)]
-pub struct BallsInBins {
-    gram: Array2<f64>,
-    factor: Array2<f64>,
-}
-
-impl BallsInBins {
-    /// A strategy over `n` rounds with `batches` = b batches per epoch.
-    ///
-    /// # Errors
-    /// [`AccountingError::Invalid`] unless 1 ≤ b ≤ [`MAX_BATCHES`] divides n and no entry of C is negative;
-    /// [`AccountingError::Strategy`] for a strategy that can't be evaluated.
-    pub fn new(strategy: &Strategy, n: u64, batches: u64) -> Result<Self> {
-        Self::of_gram(gram::gram(strategy, n, batches)?)
-    }
-
-    fn of_gram(gram: Array2<f64>) -> Result<Self> {
-        let factor = gram::cholesky(&gram)?;
-        Ok(Self { gram, factor })
-    }
-
-    /// G[i,j] = m_i·m_j, batches × batches.
-    #[must_use]
-    pub fn gram(&self) -> ArrayView2<'_, f64> {
-        self.gram.view()
-    }
-
-    /// The largest |m_i|: the sensitivity without amplification, of a record whose batch is known.
-    #[must_use]
-    pub fn longest(&self) -> f64 {
-        self.gram.diag().iter().copied().fold(0.0, f64::max).sqrt()
-    }
-
-    fn scaled(&self, sigma: f64) -> Result<Scaled> {
-        positive("noise multiplier", sigma)?;
-        let most = self.longest() / sigma;
-        positive("sensitivity / noise multiplier", most * most)?;
-        Ok(Scaled::new(&self.gram, &self.factor, sigma))
-    }
-
-    /// δ at ε for noise multiplier σ, in both orders.
-    ///
-    /// # Errors
-    /// [`AccountingError::Invalid`] unless σ > 0, ε ≥ 0 and samples lie in [`MIN_SAMPLES`]…[`MAX_SAMPLES`].
-    pub fn delta(&self, sigma: f64, epsilon: f64, sampling: Sampling) -> Result<Delta> {
-        self.delta_with(sigma, epsilon, sampling.draw(Purpose::Verify)?)
-    }
-
-    fn delta_with(&self, sigma: f64, epsilon: f64, draw: Draw) -> Result<Delta> {
-        not_negative("epsilon", epsilon)?;
-        let scaled = self.scaled(sigma)?;
-        let [remove, add] = Direction::BOTH.map(|order| Proposal::new(&scaled, order, epsilon));
-        let [remove, add] = estimate::delta(&scaled, [&remove, &add], epsilon, draw);
-        Ok(Delta { remove, add })
-    }
-
-    /// ε at δ for noise multiplier σ: the larger of both orders, found on at most 2²⁰ samples; what is said of δ
-    /// comes from others.
-    ///
-    /// # Errors
-    /// As [`Self::delta`], and [`AccountingError::Invalid`] unless 0 < δ < 1.
-    pub fn epsilon(&self, sigma: f64, delta: f64, sampling: Sampling) -> Result<Epsilon> {
-        probability("delta", delta)?;
-        let draw = sampling.draw(Purpose::Search)?;
-        let scaled = self.scaled(sigma)?;
-        // A known batch is worse than an unknown one: the hockey stick is convex in the pair.
-        let most = gaussian::epsilon(delta, scaled.most().sqrt())?;
-        let of = |direction| search(&scaled, direction, delta, most, draw);
-        let epsilon = of(Direction::Remove).max(of(Direction::Add));
-        Ok(Epsilon { epsilon, delta: self.delta(sigma, epsilon, sampling)? })
-    }
-}
-
-/// ε at δ in one order. A proposal is made for an ε; few samples tell which.
-fn search(scaled: &Scaled, direction: Direction, delta: f64, most: f64, draw: Draw) -> f64 {
-    let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
-    let mut about = most;
-    for _ in 0..8 {
-        let proposal = Proposal::new(scaled, direction, about);
-        let found = estimate::epsilon(scaled, &proposal, delta, most, scouts);
-        let settled = (found - about).abs() <= 0.02 * about;
-        about = found;
-        if settled {
-            break;
-        }
-    }
-    let proposal = Proposal::new(scaled, direction, about);
-    estimate::epsilon(scaled, &proposal, delta, most, Draw { samples: draw.samples.min(KEPT), ..draw })
 }

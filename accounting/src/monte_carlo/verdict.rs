@@ -1,7 +1,6 @@
 //! Estimate, verify, release: what Monte Carlo may promise (papers/003, Alg. 1 and Thm 2.1).
 
-use super::{BallsInBins, Delta, Sampling};
-use crate::error::{Result, probability};
+use super::Delta;
 
 /// Whether a mechanism may run under a promise of (ε, δ).
 ///
@@ -45,22 +44,4 @@ impl Verdict {
 pub struct Calibrated {
     pub noise_multiplier: f64,
     pub verdict: Verdict,
-}
-
-impl BallsInBins {
-    /// Verifies (ε, δ) at σ. To be asked once for each run, with a seed chosen before; (σ, ε, δ) may come from any
-    /// search, also with this seed, whose samples are others.
-    ///
-    /// # Errors
-    /// As [`Self::delta`], and [`crate::AccountingError::Invalid`] unless 0 < δ < 1.
-    pub fn verify(&self, sigma: f64, epsilon: f64, delta: f64, sampling: Sampling) -> Result<Verdict> {
-        probability("delta", delta)?;
-        let found = self.delta(sigma, epsilon, sampling)?;
-        let upper = found.upper(delta);
-        Ok(if upper <= delta {
-            Verdict::Release { upper, delta: found }
-        } else {
-            Verdict::Refuse { upper, delta: found }
-        })
-    }
 }

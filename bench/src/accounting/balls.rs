@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use accounting::monte_carlo::{BallsInBins, Sampling};
+use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
 use serde::Serialize;
 use strategy::{Blt, Strategy};
 
@@ -41,7 +41,7 @@ impl Epochs {
         let start = Instant::now();
         let mechanism = BallsInBins::new(&strategy, BATCHES * epochs, BATCHES)?;
         let gram_seconds = start.elapsed().as_secs_f64();
-        let noise_multiplier = mechanism.longest();
+        let noise_multiplier = mechanism.sensitivity();
         let sampling = Sampling { samples: SAMPLES, seed: 7 };
         let mut times = Vec::with_capacity(REPEATS);
         let mut worse = None;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use accounting::calibrate_gaussian;
 use accounting::monte_carlo::optimise::{Effort, Noised, Question, optimise};
-use accounting::monte_carlo::{BallsInBins, Sampling};
+use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
 use plot::{Axis, Chart, Lines, Series};
 use strategy::optimize::{Family, Objective, Target};
 use strategy::{Participation, Strategy};

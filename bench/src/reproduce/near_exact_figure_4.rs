@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use accounting::monte_carlo::{BallsInBins, Sampling};
+use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
 use strategy::optimize::Family;
 
 use super::item::{Cell, Claim, Found, Item, Source, Table};

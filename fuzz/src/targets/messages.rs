@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use client::Routing;
 use prost::Message;
 use proto::{
-    ChunkHead, ServiceError,
+    ChunkHead, ReleaseToken, ServiceError,
     model::{Bind, CheckpointPiece, CreateJob, Fetch, FetchSlice, LeaseGrant, Register},
     pb,
 };
@@ -51,7 +51,7 @@ pub fn targets() -> Vec<Target> {
     ]
 }
 
-fn checked<M, T>(bytes: &[u8]) -> String
+pub(super) fn checked<M, T>(bytes: &[u8]) -> String
 where
     M: Message + Default,
     T: TryFrom<M, Error = ServiceError> + Debug,
@@ -141,7 +141,7 @@ fn slice() -> Vec<Vec<u8>> {
         lease_epoch: 7,
         rows: rows(),
         range: range(),
-        tokens: vec![vec![4; 64]; 2],
+        tokens: vec![vec![4; ReleaseToken::BYTES]; 2],
         deadline_ms: 9,
         element_type: 1,
         region: vec![5; 16],

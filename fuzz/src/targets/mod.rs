@@ -1,5 +1,6 @@
 //! One file for each family of decoders.
 
+mod access;
 mod files;
 mod lending;
 mod messages;
@@ -9,8 +10,15 @@ mod wire;
 use crate::Target;
 
 pub fn all() -> Vec<Target> {
-    [messages::targets(), wire::targets(), files::targets(), lending::targets(), text::targets()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        access::targets(),
+        messages::targets(),
+        wire::targets(),
+        files::targets(),
+        lending::targets(),
+        text::targets(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -18,7 +18,7 @@ pub fn targets() -> Vec<Target> {
     ]
 }
 
-fn plan_seeds() -> Vec<Vec<u8>> {
+pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
     let head = "format = 1\nstream_version = 2\niterations = 9\nnoise_multiplier = 1.5\nclip_norm = 0.5\n\
                 chacha_rounds = 20\n[participation]\nmin_sep = 3\nmax_participations = 3\n[mechanism]\n";
     let mechanisms = [

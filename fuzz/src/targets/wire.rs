@@ -71,7 +71,7 @@ fn token_seeds() -> Vec<Vec<u8>> {
     let key = ReleaseKey::new([1; 32]);
     let (commitment, validity) = (Commitment::of_text("c"), Validity { epoch: 1, until_ms: 1_000 });
     let job = JobId::new("job-1").map(|job| key.sign(&job, 0, 3, commitment, validity).to_bytes());
-    vec![job.unwrap_or_default(), vec![0; 64]]
+    vec![job.unwrap_or_default(), vec![0; ReleaseToken::BYTES]]
 }
 
 /// A token is good only if it is the very one that was signed: no other bytes pass.

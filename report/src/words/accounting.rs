@@ -103,5 +103,16 @@ fn sampling(statement: &Statement) -> String {
              seed that was chosen by its answer promises nothing. `rustle batches --scheme balls-in-bins` forms \
              them."
         ),
+        Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
+            let start = if warm_start { ", as if batches had been formed before round 0" } else { "" };
+            format!(
+                "b-min-sep: in every round each unit that took none of the {} rounds before joins with \
+                 probability {} on its own{start}. Batches and the seed they come from stay secret. {samples} \
+                 samples, seed {seed}; a seed that was chosen by its answer promises nothing. `rustle batches \
+                 --scheme b-min-sep` forms them.",
+                min_sep.saturating_sub(1),
+                number(sampling_probability)
+            )
+        }
     }
 }

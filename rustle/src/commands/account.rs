@@ -9,8 +9,8 @@ use plan::Plan;
 use strategy::{Sensitivity, Tree};
 
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
-use super::balls_in_bins;
 use super::setting::ParticipationArgs;
+use super::{b_min_sep, balls_in_bins};
 use crate::output::{Answer, Format, bad_use};
 
 mod event;
@@ -32,6 +32,8 @@ pub enum AccountCommand {
     BandMf(SampledArgs<BandMf>),
     /// A plan whose records keep one random batch of every epoch, by Monte Carlo
     BallsInBins(balls_in_bins::AccountArgs),
+    /// A banded plan whose records join at random and then rest, by Monte Carlo
+    BMinSep(b_min_sep::AccountArgs),
     /// Any event, from JSON
     Event(event::EventArgs),
 }
@@ -148,6 +150,7 @@ impl AccountCommand {
                 shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
             }
             Self::BallsInBins(args) => balls_in_bins::account(&args)?,
+            Self::BMinSep(args) => b_min_sep::account(&args)?,
             Self::Event(args) => event::answer(&args)?,
         };
         answer.print(format)?;

@@ -10,7 +10,7 @@ use strategy::{Sensitivity, Strategy};
 use self::goal::Goal;
 use self::open::{OpenBandMf, OpenPoisson, OpenUserLevel};
 use super::account::TreeShape;
-use super::balls_in_bins;
+use super::{b_min_sep, balls_in_bins};
 use crate::output::{Answer, Format, bad_use};
 
 mod goal;
@@ -64,6 +64,8 @@ pub enum CalibrateCommand {
     },
     /// A plan whose records keep one random batch of every epoch, by Monte Carlo
     BallsInBins(balls_in_bins::CalibrateArgs),
+    /// A banded plan whose records join at random and then rest, by Monte Carlo
+    BMinSep(b_min_sep::CalibrateArgs),
 }
 
 impl CalibrateCommand {
@@ -86,6 +88,7 @@ impl CalibrateCommand {
             Self::UserLevel { shape, goal } => goal.sampled(&shape)?,
             Self::BandMf { shape, goal } => goal.sampled(&shape)?,
             Self::BallsInBins(args) => balls_in_bins::calibrate(&args)?,
+            Self::BMinSep(args) => b_min_sep::calibrate(&args)?,
         };
         answer.print(format)?;
         Ok(ExitCode::SUCCESS)

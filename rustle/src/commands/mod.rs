@@ -18,8 +18,10 @@ pub mod token;
 pub mod up;
 pub mod verify;
 
+mod b_min_sep;
 mod balls_in_bins;
 mod branch;
 mod cancel;
+mod monte_carlo;
 mod online;
 mod setting;

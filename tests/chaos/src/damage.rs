@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 
-use crate::dice::Dice;
+use dice::Dice;
 
 /// Flips a bit, zeroes a sector, or cuts the end off; says what it did.
 pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
+use dice::Dice;
 use noise_kernel::{JobKey, Oracle};
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
@@ -16,7 +17,7 @@ use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
 use tokio::{runtime::Runtime, time::sleep};
 
-use crate::{KEY, dice::Dice};
+use crate::KEY;
 
 /// Limits of the 95th percentile, in seconds.
 const NOTICED: f64 = 5.0;

@@ -4,7 +4,6 @@
 pub mod cases;
 pub mod cluster;
 pub mod damage;
-pub mod dice;
 pub mod failover;
 pub mod figures;
 pub mod history;

@@ -3,6 +3,7 @@
 use std::{fmt, fs, path::PathBuf, str::FromStr, thread::sleep, time::Duration};
 
 use anyhow::{Context, bail};
+use dice::Dice;
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -11,7 +12,6 @@ use crate::{
     Session,
     cluster::{Cluster, LEASE_TTL},
     damage::{damage, files},
-    dice::Dice,
     history::Broken,
     place::Place,
 };
@@ -134,7 +134,7 @@ impl Nemesis<'_> {
 
     fn clock(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
         let role = if dice.one_in(2) { "coordinator".to_owned() } else { format!("worker-{worker}") };
-        let seconds = dice.pick(&[3_600, -3_600, 86_400, -86_400]);
+        let seconds = *dice.pick(&[3_600, -3_600, 86_400, -86_400]);
         self.place.set_clock(&role, seconds)?;
         sleep(dice.millis(500, 1_500));
         if dice.one_in(2) {

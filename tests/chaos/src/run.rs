@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::Context;
 use client::{Client, Connections};
+use dice::Dice;
 use ledger::Ledger;
 use node::dial::Dialing;
 use proto::Commitment;
@@ -18,7 +19,6 @@ use crate::{
     Session,
     cases::{Case, Cases},
     cluster::{Cluster, LEASE_TTL},
-    dice::Dice,
     figures::Figures,
     history::{Broken, History},
     nemesis::{Fault, Nemesis},

@@ -4,13 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use client::FetchRequest;
+use dice::Dice;
 use proto::{Commitment, CoordinateRange, ReleaseToken, Result, RowRange, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     Session,
     cases::{Case, DIMENSION, ROWS},
-    dice::Dice,
 };
 
 /// How long one call may take before it is given up and made again.

@@ -3,9 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dice::Dice;
 use redb::StorageBackend;
-
-use crate::dice::Dice;
 
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;

@@ -3,7 +3,6 @@
 //! and what is not.
 
 mod cases;
-mod dice;
 mod disk;
 pub mod explore;
 mod figures;

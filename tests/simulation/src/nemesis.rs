@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dice::Dice;
 use turmoil::Sim;
 
-use crate::dice::Dice;
 use crate::run::{LATENCY, SHORTEST_LATENCY};
 use crate::software::COORDINATOR;
 use crate::world::{WORKERS, World, worker};
@@ -82,7 +82,7 @@ pub struct Nemesis {
 
 impl Nemesis {
     pub fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, "nemesis");
+        let mut dice = Dice::named(seed, "nemesis");
         let mut drawn = Drawn::default();
         // One seed in ten is calm: it shows what a run without faults looks like.
         let faults = if dice.one_in(10) { 0 } else { dice.within(1, 9) };

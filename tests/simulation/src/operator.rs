@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dice::Dice;
 use tokio::time::{sleep, timeout};
 
-use crate::dice::Dice;
 use crate::trainer::connect;
 use crate::world::World;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub async fn operate(world: Arc<World>) -> turmoil::Result {
-    let mut dice = Dice::new(world.seed, "operator");
+    let mut dice = Dice::named(world.seed, "operator");
     let jobs = connect()?.jobs();
     for _ in 0..dice.below(4) {
         let pause = dice.millis(300, 2500);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, Connections, Route};
+use dice::Dice;
 use proto::{ReleaseToken, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
-use crate::dice::Dice;
 use crate::net;
 use crate::trainer::connect;
 use crate::world::{LEASE_TTL, World};
@@ -17,7 +17,7 @@ use crate::world::{LEASE_TTL, World};
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub async fn compete(world: Arc<World>) -> turmoil::Result {
-    let dice = Dice::new(world.seed, "rival");
+    let dice = Dice::named(world.seed, "rival");
     let connections = net::connections();
     let mut rival = Rival { client: connect()?, connections, dice, world, routes: Vec::new() };
     while !rival.world.is_done() {

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::{Duration, UNIX_EPOCH};
 
+use dice::Dice;
 use ledger::Ledger;
 use rayon::ThreadPool;
 use turmoil::{Builder, Sim};
 
-use crate::dice::Dice;
 use crate::nemesis::Nemesis;
 use crate::software::{COORDINATOR, coordinator, worker_process};
 use crate::world::{WORKERS, World, worker};
@@ -142,7 +142,7 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
 /// The power goes once more, and all that was not synced with it.
 fn check_what_is_left(world: &World) {
     world.disk.set_full(false);
-    world.disk.power_cut(1, &mut Dice::new(world.seed, "end"));
+    world.disk.power_cut(1, &mut Dice::named(world.seed, "end"));
     if !world.disk.is_named() {
         return world.history().check_nothing_acked();
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, FetchRequest};
+use dice::Dice;
 use proto::{Commitment, CoordinateRange, Result, RowRange, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cases::{Case, DIMENSION, ROWS};
-use crate::dice::Dice;
 use crate::net;
 use crate::software::COORDINATOR;
 use crate::world::World;
@@ -24,7 +24,7 @@ pub fn connect() -> Result<Client> {
 pub async fn train(world: Arc<World>, at: usize) -> turmoil::Result {
     let case = world.cases[at];
     let mut trainer =
-        Trainer { client: connect()?, dice: Dice::new(world.seed, case.job.as_str()), world, case };
+        Trainer { client: connect()?, dice: Dice::named(world.seed, case.job.as_str()), world, case };
     trainer.create().await;
     let mut next = 0;
     while next < ROWS {

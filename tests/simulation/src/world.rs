@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use coordinator::Settings;
 use coordinator::pace::{Expectations, Schedule};
+use dice::Dice;
 use ledger::{Ledger, PlainHttp};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::cases::{self, Case};
-use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::history::History;
 use crate::software::COORDINATOR;
@@ -44,7 +44,7 @@ pub fn worker(at: usize) -> String {
 
 impl World {
     pub fn new(seed: u64, is_printed: bool) -> anyhow::Result<Arc<Self>> {
-        let has_store = Dice::new(seed, "store").one_in(3);
+        let has_store = Dice::named(seed, "store").one_in(3);
         Ok(Arc::new(Self {
             seed,
             disk: Disk::default(),

@@ -16,7 +16,9 @@ use strategy::optimize::{Descent, Target, descend};
 
 use self::quadratic::Quadratic;
 use super::block::{Draw, Purpose};
+use super::calibrate::search;
 use super::gradient::noise_by_gram;
+use super::pair::{Drawn, Pair};
 use super::{BallsInBins, Calibrated, SCOUTS, Sampling};
 use crate::error::{AccountingError, Result};
 use crate::neighbouring::Direction;
@@ -169,7 +171,7 @@ impl BallsInBins {
     /// gradient descent asks of samples.
     ///
     /// # Errors
-    /// As [`Self::noise_multiplier`].
+    /// As [`Pair::noise_multiplier`].
     pub fn noise_and_slope(
         &self,
         near: f64,
@@ -178,7 +180,7 @@ impl BallsInBins {
         sampling: Sampling,
     ) -> Result<(f64, Array2<f64>)> {
         let draw = sampling.draw(Purpose::Search)?;
-        let sigma = self.search(epsilon, delta, draw, Some(near), |found| found.worse().delta)?;
+        let sigma = search(self, epsilon, delta, draw, Some(near), |found| found.worse().delta)?;
         Ok((sigma, self.slope(sigma, epsilon, draw)?))
     }
 }
@@ -239,7 +241,7 @@ impl Search<'_> {
     fn point(&self, strategy: Strategy, near: Option<f64>, draw: Draw) -> Result<Point> {
         let Question { batches, epsilon, delta } = self.question;
         let mechanism = BallsInBins::new(&strategy, self.target.iterations, batches)?;
-        let sigma = mechanism.search(epsilon, delta, draw, near, |found| found.worse().delta)?;
+        let sigma = search(&mechanism, epsilon, delta, draw, near, |found| found.worse().delta)?;
         let ln_loss = (sigma * self.target.error(&strategy)?).ln();
         Ok(Point { strategy, mechanism, sigma, ln_loss })
     }

@@ -11,8 +11,8 @@ use strategy::optimize::Target;
 
 use super::make::RunArgs;
 use crate::commands::account::unusable;
-use crate::commands::balls_in_bins::fresh_seed;
 use crate::commands::cancel::Cancel;
+use crate::commands::monte_carlo::fresh_seed;
 use crate::output::{Answer, bad_use};
 
 /// How batches are drawn.

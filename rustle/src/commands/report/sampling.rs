@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use report::Assumed;
 
 use crate::commands::account::sampled::Groups;
+use crate::commands::monte_carlo::fresh_seed;
 use crate::output::bad_use;
 
 /// Each scheme takes the flags that are named with it.
@@ -16,6 +17,8 @@ enum Name {
     CyclicPoisson,
     /// --batches-per-epoch, --samples, --seed
     BallsInBins,
+    /// --min-sep, --sampling-probability, --warm-start, --samples, --seed; C has to have at most min-sep bands
+    BMinSep,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -32,6 +35,12 @@ pub struct SamplingArgs {
     /// Batches, into one of which each is put
     #[arg(long, value_name = "B")]
     batches_per_epoch: Option<u64>,
+    /// Rounds i < j of a record satisfy j − i ≥ B
+    #[arg(long, value_name = "B")]
+    min_sep: Option<u64>,
+    /// Batches begin stationary instead of with everybody free to join
+    #[arg(long)]
+    warm_start: bool,
     /// Samples for each Monte Carlo figure
     #[arg(long, value_name = "N")]
     samples: Option<u64>,
@@ -53,13 +62,29 @@ impl SamplingArgs {
             },
             Name::BallsInBins => Assumed::BallsInBins {
                 batches_per_epoch: self.batches_per_epoch.ok_or_else(|| needed("--batches-per-epoch"))?,
-                samples: self.samples.unwrap_or(Sampling::default().samples),
-                // 53 bits, which every reader of JSON keeps.
-                seed: self.seed.map_or_else(|| getrandom::u64().map(|seed| seed >> 11), Ok)?,
+                samples: self.samples(),
+                seed: self.seed()?,
+            },
+            Name::BMinSep => Assumed::BMinSep {
+                min_sep: self.min_sep.ok_or_else(|| needed("--min-sep"))?,
+                sampling_probability: self
+                    .sampling_probability
+                    .ok_or_else(|| needed("--sampling-probability"))?,
+                warm_start: self.warm_start,
+                samples: self.samples(),
+                seed: self.seed()?,
             },
         };
         self.take_away();
         self.nothing_left().map(|()| assumed)
+    }
+
+    fn samples(&self) -> u64 {
+        self.samples.unwrap_or(Sampling::default().samples)
+    }
+
+    fn seed(&self) -> anyhow::Result<u64> {
+        self.seed.map_or_else(fresh_seed, Ok)
     }
 
     /// Forgets the flags that the scheme has a use for.
@@ -70,6 +95,10 @@ impl SamplingArgs {
             Name::BallsInBins => {
                 (self.batches_per_epoch, self.samples, self.seed) = (None, None, None);
             }
+            Name::BMinSep => {
+                (self.min_sep, self.sampling_probability, self.warm_start) = (None, None, false);
+                (self.samples, self.seed) = (None, None);
+            }
         }
     }
 
@@ -79,6 +108,8 @@ impl SamplingArgs {
             ("--sampling-probability", self.sampling_probability.is_some()),
             ("--partition", self.partition.is_some()),
             ("--batches-per-epoch", self.batches_per_epoch.is_some()),
+            ("--min-sep", self.min_sep.is_some()),
+            ("--warm-start", self.warm_start),
             ("--samples", self.samples.is_some()),
             ("--seed", self.seed.is_some()),
         ];

@@ -1,4 +1,4 @@
-//! What a seed decides, by SplitMix64.
+//! What a seed decides, by SplitMix64: the same faults and inputs each time that the seed is given.
 
 use std::time::Duration;
 
@@ -6,18 +6,21 @@ use std::time::Duration;
 pub struct Dice(u64);
 
 impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self::named(seed, "")
+    }
+
     /// Dice of the same seed with other names are independent.
-    pub fn new(seed: u64, name: &str) -> Self {
+    pub fn named(seed: u64, name: &str) -> Self {
         let named = name.bytes().fold(seed ^ 0x5157_4c45, |state, byte| {
             (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         let mut dice = Self(named);
-        dice.next();
+        dice.roll();
         dice
     }
 
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -26,9 +29,10 @@ impl Dice {
 
     /// Below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.roll() % end
     }
 
+    /// Both ends included.
     pub fn within(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from + 1)
     }
@@ -43,5 +47,29 @@ impl Dice {
 
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures that name a seed mean these: SplitMix64 from seed ^ 0x5157_4c45, its first word thrown away.
+    #[test]
+    fn a_seed_means_the_same_rolls_for_good() {
+        let mut dice = Dice::new(7);
+        let rolls = [dice.roll(), dice.roll()];
+        assert_eq!(rolls, [0x71d0_31a6_3f9f_d645, 0x2609_d498_7114_5d42]);
+        assert_ne!(Dice::new(7).roll(), Dice::named(7, "disk").roll());
+    }
+
+    #[test]
+    fn every_answer_is_within_its_ends() {
+        let mut dice = Dice::new(0);
+        let answers: Vec<u64> = (0..1000).map(|_| dice.within(3, 6)).collect();
+        for each in 3..=6 {
+            assert!(answers.contains(&each), "{each} never came");
+        }
+        assert!(answers.iter().all(|answer| (3..=6).contains(answer)));
     }
 }

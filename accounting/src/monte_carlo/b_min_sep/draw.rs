@@ -1,0 +1,278 @@
+//! Samples of losses and weights, in antithetic pairs around one mean, and blocks of them with a ChaCha stream each.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+
+use super::Rule;
+use super::columns::Columns;
+use super::proposal::{Component, Proposal, Scout, Shift};
+use super::recursion::{Room, Tilt, longest, marginals};
+use crate::monte_carlo::Estimate;
+use crate::monte_carlo::block::{Draw, SAMPLES, uniform};
+use crate::monte_carlo::estimate::Moments;
+use crate::neighbouring::Direction;
+
+/// Pairs by which proposals find out where losses lie, and their stream, which no block has.
+const SCOUTS: usize = 8;
+const SCOUTS_STREAM: u64 = 1 << 62;
+
+/// One problem at one σ, in units in which the noise has variance 1.
+#[derive(Debug)]
+pub struct Batches<'a> {
+    columns: &'a Columns,
+    rule: Rule,
+    sigma: f64,
+    /// |c_t|²/σ².
+    norms: Vec<f64>,
+    own: Tilt,
+    mean: Mean,
+}
+
+/// m̄, the mean of the m_S.
+#[derive(Debug)]
+struct Mean {
+    /// m̄/σ.
+    m: Vec<f64>,
+    /// c_t·m̄/σ² of each round.
+    products: Vec<f64>,
+    /// |m̄|²/σ².
+    norm: f64,
+    /// Half the mean of |m_S|²/σ².
+    half: f64,
+}
+
+/// What drawing a pair writes.
+struct Desk {
+    /// Noise, or a mean; and its products with all columns.
+    y: Vec<f64>,
+    noise: Vec<f64>,
+    centre: Vec<f64>,
+    d: Vec<f64>,
+    set: Vec<usize>,
+    room: Room,
+}
+
+impl Desk {
+    fn new(n: usize) -> Self {
+        let zeros = || vec![0.0; n];
+        Self { y: zeros(), noise: zeros(), centre: zeros(), d: zeros(), set: Vec::new(), room: Room::new(n) }
+    }
+}
+
+/// Losses and weights of a block.
+struct Block {
+    losses: [f64; SAMPLES],
+    weights: [f64; SAMPLES],
+}
+
+impl<'a> Batches<'a> {
+    pub fn new(columns: &'a Columns, rule: Rule, sigma: f64) -> Self {
+        let n = columns.rounds();
+        let norms: Vec<f64> = columns.norms().iter().map(|norm| norm / (sigma * sigma)).collect();
+        let taken = marginals(rule, n);
+        let (mut m, mut products) = (vec![0.0; n], vec![0.0; n]);
+        columns.sum(taken.iter().map(|p| p / sigma).enumerate(), &mut m);
+        columns.products(&m, &mut products);
+        products.iter_mut().for_each(|product| *product /= sigma);
+        let norm = m.iter().map(|m| m * m).sum();
+        let half = 0.5 * taken.iter().zip(&norms).map(|(p, norm)| p * norm).sum::<f64>();
+        let own = Tilt::new(rule, 1.0, &norms);
+        Self { columns, rule, sigma, norms, own, mean: Mean { m, products, norm, half } }
+    }
+
+    pub fn proposal(&self, order: Direction, epsilon: f64, draw: Draw) -> Proposal {
+        let scouts = Scouts::new(self, draw);
+        match order {
+            Direction::Remove => {
+                let longest = longest(&self.norms, self.rule.min_sep);
+                Proposal::remove(self.rule, &self.norms, longest, epsilon, &scouts)
+            }
+            Direction::Add => Proposal::add(self.mean.norm, self.mean.half, epsilon, &scouts),
+        }
+    }
+
+    /// δ(ε) of a proposal made for this ε.
+    pub fn delta(&self, proposal: &Proposal, epsilon: f64, draw: Draw) -> Estimate {
+        let moments = self.blocks(proposal, draw, |block, count| {
+            Moments::of_pairs(&block.losses[..count], &block.weights[..count], epsilon)
+        });
+        moments.into_iter().fold(Moments::default(), Moments::join).estimate(proposal.most(), draw)
+    }
+
+    /// Losses above zero with their weights.
+    pub fn losses(&self, proposal: &Proposal, draw: Draw) -> Vec<(f64, f64)> {
+        let kept = self.blocks(proposal, draw, |block, count| {
+            let pairs = block.losses.iter().zip(&block.weights).take(count);
+            pairs.filter(|(loss, _)| **loss > 0.0).map(|(l, w)| (*l, *w)).collect::<Vec<_>>()
+        });
+        kept.concat()
+    }
+
+    fn blocks<T: Send>(
+        &self,
+        proposal: &Proposal,
+        draw: Draw,
+        reduce: impl Fn(&Block, usize) -> T + Sync,
+    ) -> Vec<T> {
+        let one = |desk: &mut Desk, index: u64| {
+            let (mut random, samples) = draw.begin(index);
+            let mut block = Block { losses: [0.0; SAMPLES], weights: [0.0; SAMPLES] };
+            for first in (0..samples).step_by(2) {
+                self.draw_noise(&mut random, desk);
+                let pair = self.pair(proposal, &mut random, desk);
+                for (at, (loss, weight)) in pair.into_iter().enumerate() {
+                    (block.losses[first + at], block.weights[first + at]) = (loss, weight);
+                }
+            }
+            reduce(&block, samples)
+        };
+        (0..draw.blocks()).into_par_iter().map_init(|| Desk::new(self.norms.len()), one).collect()
+    }
+
+    /// Noise and its products.
+    fn draw_noise(&self, random: &mut ChaCha8Rng, desk: &mut Desk) {
+        for y in &mut desk.y {
+            *y = StandardNormal.sample(random);
+        }
+        self.columns.products(&desk.y, &mut desk.noise);
+        desk.noise.iter_mut().for_each(|noise| *noise /= self.sigma);
+    }
+
+    /// Products of the mean of a set drawn with probability q.
+    fn draw_centre(&self, rule: Rule, random: &mut ChaCha8Rng, desk: &mut Desk) {
+        draw_set(rule, self.norms.len(), random, &mut desk.set);
+        self.columns.sum(desk.set.iter().map(|t| (*t, 1.0 / self.sigma)), &mut desk.y);
+        self.columns.products(&desk.y, &mut desk.centre);
+        desk.centre.iter_mut().for_each(|centre| *centre /= self.sigma);
+    }
+
+    /// Loss and weight of both samples of a pair.
+    fn pair(&self, proposal: &Proposal, random: &mut ChaCha8Rng, desk: &mut Desk) -> [(f64, f64); 2] {
+        let chosen = proposal.pick(uniform(random.next_u64()));
+        match proposal {
+            Proposal::Remove { components, .. } => {
+                let Component { tilt, .. } = &components[chosen];
+                self.draw_centre(tilt.rule, random, desk);
+                [1.0, -1.0].map(|sign| {
+                    let mean = desk.centre.iter().map(|centre| tilt.s * centre);
+                    let noise = desk.noise.iter().map(|noise| sign * noise);
+                    desk.d.iter_mut().zip(mean.zip(noise)).for_each(|(d, (mean, noise))| *d = mean + noise);
+                    self.remove(components, &desk.d, &mut desk.room)
+                })
+            }
+            Proposal::Add { shifts, .. } => {
+                let lambda = shifts[chosen].lambda;
+                let stray: f64 = self.mean.m.iter().zip(&desk.y).map(|(m, y)| m * y).sum();
+                [1.0, -1.0].map(|sign| {
+                    let along = sign * stray - lambda * self.mean.norm;
+                    let weight = self.shifted(shifts, along);
+                    (self.loss_of_shift(lambda, sign, &desk.noise, &mut desk.d, &mut desk.room), weight)
+                })
+            }
+        }
+    }
+
+    /// Loss ln P/Q and weight P/proposal.
+    fn remove(&self, components: &[Component], d: &[f64], room: &mut Room) -> (f64, f64) {
+        let loss = self.own.ln_ratio(d, room);
+        let is_own = |tilt: &Tilt| tilt.s == 1.0 && tilt.rule.q == self.rule.q;
+        let mut sum = 0.0;
+        for Component { tilt, share } in components {
+            let ratio = if is_own(tilt) { loss } else { tilt.ln_ratio(d, room) };
+            sum += share * (ratio - loss).exp();
+        }
+        (loss, 1.0 / sum)
+    }
+
+    /// Loss ln Q/P where x = −λ·m̄ ± noise.
+    fn loss_of_shift(&self, lambda: f64, sign: f64, noise: &[f64], d: &mut [f64], room: &mut Room) -> f64 {
+        let products = self.mean.products.iter().zip(noise);
+        d.iter_mut().zip(products).for_each(|(d, (mean, noise))| *d = sign * noise - lambda * mean);
+        -self.own.ln_ratio(d, room)
+    }
+
+    /// Weight Q/proposal where m̄·x/σ² is `along`.
+    fn shifted(&self, shifts: &[Shift; 2], along: f64) -> f64 {
+        let density = |shift: &Shift| {
+            shift.share * (-shift.lambda * along - 0.5 * shift.lambda * shift.lambda * self.mean.norm).exp()
+        };
+        1.0 / shifts.iter().map(density).sum::<f64>()
+    }
+}
+
+/// The rounds that one record takes.
+fn draw_set(rule: Rule, n: usize, random: &mut ChaCha8Rng, set: &mut Vec<usize>) {
+    set.clear();
+    let mut t = 0;
+    if rule.warm {
+        let place = uniform(random.next_u64());
+        let resting = rule.resting() * (rule.min_sep - 1) as f64;
+        if place < resting {
+            t = ((place / rule.resting()) as usize + 1).min(rule.min_sep - 1);
+        }
+    }
+    while t < n {
+        // Rounds left out before the next: geometric. 1 − u is above zero.
+        let left = (1.0 - uniform(random.next_u64())).ln() / (-rule.q).ln_1p();
+        t = t.saturating_add(left as usize);
+        if t < n {
+            set.push(t);
+            t = t.saturating_add(rule.min_sep);
+        }
+    }
+}
+
+/// The same few pairs of noise for all that a proposal tries.
+struct Scouts<'a> {
+    batches: &'a Batches<'a>,
+    seed: u64,
+    noise: Vec<Vec<f64>>,
+}
+
+impl<'a> Scouts<'a> {
+    fn new(batches: &'a Batches<'a>, draw: Draw) -> Self {
+        let mut scouts = Self { batches, seed: draw.seed, noise: Vec::new() };
+        let (mut random, mut desk) = (scouts.random(), Desk::new(batches.norms.len()));
+        for _ in 0..SCOUTS {
+            batches.draw_noise(&mut random, &mut desk);
+            scouts.noise.push(desk.noise.clone());
+        }
+        scouts
+    }
+
+    fn random(&self) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(SCOUTS_STREAM);
+        random
+    }
+
+    fn mean_of(&self, mut pair: impl FnMut(&[f64], f64) -> f64) -> f64 {
+        let losses = self.noise.iter().map(|noise| pair(noise, 1.0) + pair(noise, -1.0));
+        losses.sum::<f64>() / (2 * SCOUTS) as f64
+    }
+}
+
+impl Scout for Scouts<'_> {
+    fn of_tilt(&self, q: f64, s: f64) -> f64 {
+        let batches = self.batches;
+        let (mut random, mut desk) = (self.random(), Desk::new(batches.norms.len()));
+        let rule = Rule { q, ..batches.rule };
+        self.mean_of(|noise, sign| {
+            if sign > 0.0 {
+                batches.draw_centre(rule, &mut random, &mut desk);
+            }
+            let samples = desk.centre.iter().zip(noise);
+            desk.d.iter_mut().zip(samples).for_each(|(d, (centre, noise))| *d = s * centre + sign * noise);
+            batches.own.ln_ratio(&desk.d, &mut desk.room)
+        })
+    }
+
+    fn of_shift(&self, lambda: f64) -> f64 {
+        let mut desk = Desk::new(self.batches.norms.len());
+        self.mean_of(|noise, sign| {
+            self.batches.loss_of_shift(lambda, sign, noise, &mut desk.d, &mut desk.room)
+        })
+    }
+}
