@@ -95,19 +95,21 @@ impl Proposal {
 
     /// Which component a sample is of, given a uniform number.
     pub fn pick(&self, uniform: f64) -> usize {
-        let shares: Vec<f64> = match self {
-            Self::Remove { components, .. } => components.iter().map(|component| component.share).collect(),
-            Self::Add { shifts, .. } => shifts.iter().map(|shift| shift.share).collect(),
-        };
-        let mut left = uniform;
-        for (k, share) in shares.iter().enumerate() {
-            left -= share;
-            if left < 0.0 {
-                return k;
-            }
+        match self {
+            Self::Remove { components, .. } => pick(components.iter().map(|one| one.share), uniform),
+            Self::Add { shifts, .. } => pick(shifts.iter().map(|one| one.share), uniform),
         }
-        shares.len() - 1
     }
+}
+
+/// The first share that a number in [0, 1) does not lie beyond.
+fn pick(shares: impl ExactSizeIterator<Item = f64>, uniform: f64) -> usize {
+    let (last, mut left) = (shares.len() - 1, uniform);
+    let beyond = shares.take(last).take_while(|share| {
+        left -= share;
+        left >= 0.0
+    });
+    beyond.count()
 }
 
 /// sup (1 − e^ε/L)·L/L_s over L ≥ e^ε, as L_s ≥ L^s·e^{−s(s−1)·longest/2} by the power-mean inequality.
