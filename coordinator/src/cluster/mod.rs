@@ -37,20 +37,21 @@ pub struct Cluster {
     holdings: Holdings,
     /// The highest that a worker has told of each job.
     marks: BTreeMap<JobId, JobMark>,
-    /// Number of the next preparation; no two have the same.
+    /// Number of the next preparation. No two have the same, also those of coordinators one after another: a worker may
+    /// still report what the one before had it prepare.
     next_preparation: u64,
     pub speeds: Speeds,
 }
 
 impl Cluster {
-    pub fn new(lease_ttl: Duration) -> Self {
+    pub fn new(lease_ttl: Duration, coordinator_epoch: u64) -> Self {
         Self {
             members: Membership::new(lease_ttl),
             exclusions: Exclusions::default(),
             jobs: BTreeMap::new(),
             holdings: Holdings::default(),
             marks: BTreeMap::new(),
-            next_preparation: 1,
+            next_preparation: coordinator_epoch.saturating_mul(1 << 32),
             speeds: Speeds::default(),
         }
     }
