@@ -260,6 +260,12 @@ impl Leases {
         self.held().shards.is_empty()
     }
 
+    /// Nothing is held, and nothing made ready.
+    pub fn is_idle(&self) -> bool {
+        let held = self.held();
+        held.shards.is_empty() && held.standbys.is_empty()
+    }
+
     pub fn status(&self) -> Vec<pb::LeaseStatus> {
         let shards: Vec<_> = self.held().shards.values().cloned().collect();
         shards.iter().map(|shard| self.status_of(shard)).collect()

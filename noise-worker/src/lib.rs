@@ -12,6 +12,7 @@ mod clerk;
 pub mod config;
 mod connect;
 mod delivery;
+mod idle;
 mod kernel_span;
 mod keyring;
 mod leases;
@@ -146,7 +147,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
         (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let marks = Arc::new(marks::Marks::open(args.state_dir.as_deref())?);
-    let rate = meter::calibrate(&pool, backend).await?;
+    let rate = meter::calibrate(&pool, backend, Duration::ZERO).await?.best;
     tracing::info!(bytes_per_second = rate, "measured");
     let leases = Leases::new(keyring, marks, Limits::new(pool, &args).measured(rate));
     let regions = Regions::new(copying, args.shm_bytes);
@@ -183,7 +184,9 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
         }
     });
     let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: refused };
+    let measuring = tokio::spawn(idle::keep_measured(leases.clone()));
     let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
+    measuring.abort();
     refusing.abort();
     service.drain();
     ended.cancel();

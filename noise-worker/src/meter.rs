@@ -1,7 +1,7 @@
 //! How fast this worker makes rows: what placement weighs it by.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -41,6 +41,11 @@ pub struct Making<'a> {
 impl Meter {
     pub fn of_rate(rate: f64) -> Self {
         Self(Mutex::new(Measured { rate, ..Measured::default() }))
+    }
+
+    /// Measured by other means than making.
+    pub fn set(&self, rate: f64) {
+        self.measured().rate = rate;
     }
 
     fn measured(&self) -> MutexGuard<'_, Measured> {
@@ -88,13 +93,27 @@ impl Drop for Making<'_> {
     }
 }
 
-/// The rate of a short piece of work, the best of three: before a worker has made anything for a job.
-pub async fn calibrate(pool: &CpuPool, backend: Backend) -> Result<f64, ServiceError> {
+/// Bytes a second of work that is like making rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Calibration {
+    /// Of its quickest piece: what this worker can do.
+    pub best: f64,
+    /// Over all of it, with whatever came between: what this worker does.
+    pub mean: f64,
+}
+
+/// Some pieces of work, for at least so long: what a worker goes by while it makes nothing for a job.
+pub async fn calibrate(
+    pool: &CpuPool,
+    backend: Backend,
+    at_least: Duration,
+) -> Result<Calibration, ServiceError> {
     const COORDINATES: u64 = 1 << 17;
     const ROWS: usize = 4;
+    const PIECES: u32 = 4;
     let plan = Plan::new(PlanSpec {
         chacha_rounds: 20,
-        iterations: 64,
+        iterations: 1 << 16,
         noise_multiplier: 1.0,
         clip_norm: 1.0,
         participation: Participation { min_sep: 1, max_participations: 1 },
@@ -107,21 +126,23 @@ pub async fn calibrate(pool: &CpuPool, backend: Backend) -> Result<f64, ServiceE
         .made_by(backend, History::Redraw)
         .map_err(ServiceError::internal)?;
     let bytes = ROWS as f64 * bytes_a_row(&recipe, COORDINATES) as f64;
-    let recipe = Arc::new(recipe);
     let work = move || {
         let mut generator = recipe.generator(0..COORDINATES)?;
         let mut rows = vec![vec![0f32; COORDINATES as usize]; ROWS];
-        let mut best = Duration::MAX;
-        for _ in 0..4 {
-            let began = std::time::Instant::now();
+        let (began, mut best, mut pieces) = (std::time::Instant::now(), Duration::MAX, 0);
+        while pieces < PIECES || began.elapsed() < at_least {
+            let piece = std::time::Instant::now();
             let mut out: Vec<&mut [f32]> = rows.iter_mut().map(Vec::as_mut_slice).collect();
             generator.generate(&mut out)?;
-            best = best.min(began.elapsed());
+            best = best.min(piece.elapsed());
+            pieces += 1;
         }
-        Ok::<_, noise_kernel::KernelError>(best)
+        Ok::<_, noise_kernel::KernelError>((best, began.elapsed() / pieces))
     };
-    let best = pool.run(work).await.map_err(ServiceError::internal)?.map_err(ServiceError::internal)?;
-    Ok(bytes / best.as_secs_f64().max(1e-6))
+    let (best, mean) =
+        pool.run(work).await.map_err(ServiceError::internal)?.map_err(ServiceError::internal)?;
+    let rate = |time: Duration| bytes / time.as_secs_f64().max(1e-6);
+    Ok(Calibration { best: rate(best), mean: rate(mean) })
 }
 
 /// State and output that one row of so many coordinates goes through: what placement calls a shard's bytes.
@@ -155,7 +176,9 @@ mod tests {
 
     #[tokio::test]
     async fn calibration_measures_something() {
-        let rate = calibrate(&CpuPool::new(1).unwrap(), Backend::Auto).await.unwrap();
-        assert!(rate.is_finite() && rate > 1e6, "{rate}");
+        let at_least = Duration::from_millis(20);
+        let measured = calibrate(&CpuPool::new(1).unwrap(), Backend::Auto, at_least).await.unwrap();
+        assert!(measured.best.is_finite() && measured.mean > 1e4, "{measured:?}");
+        assert!(measured.best >= measured.mean, "{measured:?}");
     }
 }
