@@ -16,7 +16,7 @@ use crate::recipe::Recipe;
 /// Less than this says nothing.
 const SHORTEST: Duration = Duration::from_millis(5);
 /// After so much making, half of the rate is what was measured before.
-const HALF_LIFE: f64 = 2.0;
+const HALF_LIFE: f64 = 0.5;
 
 /// Bytes of state and rows, by the time in which any shard was being made.
 #[derive(Debug, Default)]

@@ -208,15 +208,15 @@ fn rows_go_on_while_workers_come_and_leave_and_shards_are_cut_anew() {
     assert_one_owner(&cluster, &job);
 }
 
-/// Gives the process the processor for 20 ms of every 100 until told to end.
+/// Gives the process the processor for 10 ms of every 200 until told to end.
 fn slow_down(pid: u32, stop: Arc<AtomicBool>) -> JoinHandle<()> {
     let pid = Pid::from_raw(pid as i32).unwrap();
     thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
             kill_process(pid, Signal::STOP).unwrap();
-            thread::sleep(Duration::from_millis(80));
+            thread::sleep(Duration::from_millis(190));
             kill_process(pid, Signal::CONT).unwrap();
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(10));
         }
     })
 }
@@ -227,6 +227,8 @@ fn a_worker_slowed_down_is_relieved_and_rows_go_on() {
     let cluster = start_with(2, |options| {
         options.coordinator_flags = flags(&PATIENT);
         options.coordinator_flags.extend(flags(&["--relieve-after", "1s"]));
+        // Rows are made when they are asked for: what slows the worker down slows its making down.
+        options.worker_flags = flags(&["--ahead-rows", "2"]);
     });
     let (job, plan) = (job("slow"), plan());
     cluster.create(&job, &plan, DIMENSION, 2).unwrap();
