@@ -12,6 +12,9 @@ export PATH := $(TOOLS)/bin:$(PATH)
 export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 export RUSTLE_MPI ?= $(CARGO_TARGET_DIR)/mpi
 STAGE := tests/setup/stage.sh
+# The tests' one set of features, so that nothing is built twice. By default none of them is on; `lint` compiles that.
+FEATURES := rustle/etcd,rustle/s3,tests/etcd,ledger/etcd,ledger/failpoints
+WORKSPACE := --release --workspace --locked --features $(FEATURES)
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
@@ -31,24 +34,29 @@ setup: ## system packages, dependencies, cargo-nextest, cargo-deny, the Python e
 fmt: ## formatting, checked
 	@$(STAGE) fmt cargo fmt --all --check
 
-lint: ## clippy over everything, warnings denied
+lint: ## clippy over everything, without features and with all of them, warnings denied
+	@$(STAGE) etcd-setup tests/setup/etcd.sh
+	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
 	@$(STAGE) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(STAGE) clippy-features cargo clippy --workspace --all-targets --locked --features $(FEATURES),noise-worker/mpi -- -D warnings
 
 deny: ## bans, licences and sources of all dependencies; needs no network
 	@$(STAGE) deny cargo-deny --offline --workspace --log-level warn check bans licenses sources
 
-build: ## release build of everything
-	@$(STAGE) build cargo build --release --workspace --locked
+# With its tests at once: their dependencies turn on features of what the rest depends on, which would then be built twice.
+build: ## release build of everything, tests included
+	@$(STAGE) etcd-setup tests/setup/etcd.sh
+	@$(STAGE) build cargo build $(WORKSPACE) --lib --bins --tests --examples
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-mpi test-python test-package test-neon test-etcd
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-etcd test-mpi test-python test-package test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
-	@$(STAGE) nextest cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi))'
+	@$(STAGE) nextest cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
-	@$(STAGE) doctest cargo test --release --workspace --locked --doc --quiet
+	@$(STAGE) doctest cargo test $(WORKSPACE) --doc --quiet
 
 test-python: build ## what an independent implementation says of the noise, the losses and the accounting
 	@$(STAGE) pytest $(PYTHON) -m pytest tests/python
@@ -61,22 +69,16 @@ test-frameworks: build ## the same with PyTorch, Opacus and JAX: 6 GB of package
 
 test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
-	@$(STAGE) deploy cargo nextest run --release --workspace --locked -E 'binary(deploy)'
+	@$(STAGE) deploy cargo nextest run $(WORKSPACE) -E 'binary(deploy)'
 
 test-mpi: build ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
-	@$(STAGE) mpi-clippy cargo clippy --package noise-worker --features mpi --all-targets --locked -- -D warnings
-	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI)
-	@$(STAGE) mpi-unit cargo nextest run --release --package noise-worker --features mpi --lib --locked -E 'test(mpi::)'
-	@$(STAGE) mpi cargo nextest run --release --workspace --locked -E 'binary(mpi)'
+	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI) $(WORKSPACE),noise-worker/mpi
+	@$(STAGE) mpi-unit cargo nextest run $(WORKSPACE),noise-worker/mpi --lib -E 'package(noise-worker) & test(mpi::)'
+	@$(STAGE) mpi cargo nextest run $(WORKSPACE) -E 'binary(mpi)'
 
-# Of the whole workspace, as `build` is, so that what needs no etcd is not built again.
-WITH_ETCD := --release --workspace --locked --features rustle/etcd,tests/etcd,ledger/etcd
-
-test-etcd: ## the ledger in a real etcd; coordinators that stand by, killed, stopped and cut off
-	@$(STAGE) etcd-setup tests/setup/etcd.sh
-	@$(STAGE) etcd-build cargo build $(WITH_ETCD) --bin rustle
-	@$(STAGE) etcd cargo nextest run $(WITH_ETCD) --test on_etcd --test etcd --success-output immediate
+test-etcd: build ## the ledger in a real etcd; coordinators that stand by, killed, stopped and cut off
+	@$(STAGE) etcd cargo nextest run $(WORKSPACE) -E 'binary(etcd) | binary(on_etcd)' --success-output immediate
 
 test-neon: ## the noise kernel on 64-bit Arm, under qemu
 	@$(STAGE) neon tests/setup/neon.sh
@@ -87,7 +89,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
-	@$(STAGE) nextest-long cargo nextest run --release --workspace --locked -E 'not (binary(deploy) | binary(mpi))'
+	@$(STAGE) nextest-long cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 flood: export COUNT ?= 1000
@@ -126,7 +128,7 @@ bench: ## measurements
 
 bench-mpi: ## delivery over MPI beside bare sends, and in a shared window beside one copy of memory
 	@tests/setup/mpi.sh $(RUSTLE_MPI)
-	@tests/setup/mpi_build.sh $(RUSTLE_MPI)
+	@tests/setup/mpi_build.sh $(RUSTLE_MPI) --release --locked --package noise-worker --features noise-worker/mpi
 	RUSTLE_MPI_RATES=$(RUSTLE_MPI)/mpi_rates cargo run --release --locked -p bench -- mpi
 
 clean: ## all that was built or set up here

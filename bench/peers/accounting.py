@@ -39,7 +39,7 @@ def poisson(asked):
 
 
 def mixture(asked):
-    event = dp_accounting.MixtureOfGaussiansDpEvent(
+    event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(
         asked["sigma"], asked["sensitivities"], asked["probabilities"]
     )
     return composed(asked, event)

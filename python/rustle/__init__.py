@@ -1,7 +1,8 @@
 """Correlated noise for differentially private training.
 
 ``connect`` opens a session with an engine in this process or with a cluster; ``plan`` finds what noise to run with;
-``report`` states what that promises. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`.
+``report`` states what that promises. Adapters: :mod:`rustle.torch`, :mod:`rustle.opacus`, :mod:`rustle.jax`. For users
+and clients with many records: :mod:`rustle.federated`, :mod:`rustle.user_level`, :mod:`rustle.group_sizes`.
 """
 
 from . import errors, schemes

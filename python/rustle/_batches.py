@@ -21,6 +21,7 @@ class Batches:
     def __init__(self, scheme: dict[str, Any], population: int | Sequence[int], iterations: int, seed: bytes):
         owners = population if isinstance(population, int) else [int(size) for size in population]
         self.scheme = dict(scheme)
+        self.population: int | list[int] = owners
         self._native = _native.Batches(json.dumps(scheme), owners, iterations, bytes(seed))
 
     def __len__(self) -> int:

@@ -30,6 +30,8 @@ class Plan:
         parameters: list[tuple[str, list[int]]] | None = None,
     ) -> Plan:
         """The plan with another σ, ζ or layout."""
+    def with_restarts(self, restarts: list[int], completion: bool = False) -> Plan:
+        """A tree plan with fresh trees from these rounds on; σ stays, so calibrate it again."""
     def privacy(self, delta: float) -> dict[str, Any]:
         """ε, δ, ρ, sens(C) and whether they are exact, of the whole run; batches in any order within min_sep."""
     def errors(self) -> dict[str, float]:
@@ -45,6 +47,9 @@ class Plan:
         """ζ, in the gradient's own units."""
     @property
     def mechanism(self) -> str: ...
+    @property
+    def restarts(self) -> list[int]:
+        """Rounds from which on a tree's noise is fresh; empty for other mechanisms."""
     @property
     def min_sep(self) -> int:
         """Steps from one participation of a user to the next, at least."""
@@ -127,3 +132,11 @@ def statement(
     batches: tuple[Any, ...] | None,
     format: str,
 ) -> str: ...
+def user_level_event(
+    noise_multiplier: float, sampling_probability: float, group_size: int, rounds: int
+) -> str: ...
+def user_level_noise_multiplier(
+    users: tuple[float, int, int], promise: tuple[float, float], relation: str
+) -> float: ...
+def adaptive_noise_multiplier(noise_multiplier: float, bit_noise: float) -> float: ...
+def inflated_clip_norm(clip_norm: float, scale: float, padded_dimension: int) -> float: ...

@@ -106,9 +106,10 @@ def report(
 ) -> str:
     """The statement of what a plan promises; written to ``path`` where one is given.
 
-    ``batches``: None for any order within the plan's participation, ``("cyclic-poisson", q, partition)`` or
-    ``("balls-in-bins", batches_per_epoch, samples, seed)``. ``format``: markdown, html or json; by the path's ending
-    where left away.
+    ``batches``: None for any order within the plan's participation, ``("cyclic-poisson", q, partition)``,
+    ``("balls-in-bins", batches_per_epoch, samples, seed)`` or ``("b-min-sep", min_sep, q, warm_start, samples, seed)``;
+    the last two are accounted for by so many samples. ``format``: markdown, html or json; by the path's ending where
+    left away.
     """
     return statement(plan, None, path, delta, neighbouring, batches, format)
 
@@ -133,13 +134,13 @@ def statement(
 
 
 def _assumed(batches: Any) -> tuple[Any, ...] | None:
-    kinds = {"cyclic-poisson": 2, "balls-in-bins": 3}
+    kinds = {"cyclic-poisson": 2, "balls-in-bins": 3, "b-min-sep": 5}
     if batches is None:
         return None
     kind, *numbers = batches
     if len(numbers) != kinds.get(kind):
         raise errors.make(
-            "invalid_argument", f"batches is {batches!r}; allowed: None, cyclic-poisson, balls-in-bins"
+            "invalid_argument", f"batches is {batches!r}; allowed: None, {', '.join(kinds)} with its numbers"
         )
     return tuple(numbers)
 

@@ -15,7 +15,7 @@ fn word<T: DeserializeOwned>(field: &str, word: &str, allowed: &str) -> Result<T
     serde_json::from_value(value).map_err(|_| Refused::invalid(field, format!("{word:?}"), allowed))
 }
 
-fn neighbouring(name: &str) -> Result<Neighbouring> {
+pub fn neighbouring(name: &str) -> Result<Neighbouring> {
     word("neighbouring", name, "zero-out, add-remove, replace")
 }
 
@@ -49,6 +49,8 @@ pub enum Batches {
     CyclicPoisson(f64, String),
     /// (batches an epoch, samples, seed) of balls-in-bins.
     BallsInBins(u64, u64, u64),
+    /// (min_sep, q, whether batches begin stationary, samples, seed) of b-min-sep.
+    BMinSep(u64, f64, bool, u64, u64),
 }
 
 /// The statement of what a plan promises, or of what a job released (`job`: its report, which holds the plan), as
@@ -95,6 +97,9 @@ fn assumed(batches: Option<Batches>) -> Result<Assumed> {
         },
         Some(Batches::BallsInBins(batches_per_epoch, samples, seed)) => {
             Assumed::BallsInBins { batches_per_epoch, samples, seed }
+        }
+        Some(Batches::BMinSep(min_sep, sampling_probability, warm_start, samples, seed)) => {
+            Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed }
         }
     })
 }

@@ -15,6 +15,7 @@ mod sampling;
 mod search;
 mod session;
 mod steps;
+mod users;
 mod wait;
 
 use pyo3::prelude::*;
@@ -33,4 +34,8 @@ mod _native {
     use crate::search::{calibrate, optimise, suggest};
     #[pymodule_export]
     use crate::session::Session;
+    #[pymodule_export]
+    use crate::users::{
+        adaptive_noise_multiplier, inflated_clip_norm, user_level_event, user_level_noise_multiplier,
+    };
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use accounting::Report;
-use plan::{Layout, Parameter, PlanSpec};
+use plan::{Layout, Mechanism, Parameter, PlanSpec};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tempfile::NamedTempFile;
@@ -60,6 +60,17 @@ impl Plan {
         Ok(Self(plan::Plan::new(PlanSpec { noise_multiplier, clip_norm, layout, ..old })?))
     }
 
+    /// With fresh trees from these rounds on. σ stays, so what it promises is another.
+    #[pyo3(signature = (restarts, completion=false))]
+    fn with_restarts(&self, restarts: Vec<u64>, completion: bool) -> Result<Self> {
+        let old = self.0.spec().clone();
+        if !matches!(old.mechanism, Mechanism::Tree { .. }) {
+            return Err(Refused::invalid("mechanism", old.mechanism.name(), "tree"));
+        }
+        let mechanism = Mechanism::Tree { restarts, completion };
+        Ok(Self(plan::Plan::new(PlanSpec { mechanism, ..old })?))
+    }
+
     /// ε, ρ and sens(C) of the whole run, for batches formed anyhow within the participation.
     fn privacy<'py>(&self, py: Python<'py>, delta: f64) -> Result<Bound<'py, PyDict>> {
         let report = py.detach(|| {
@@ -107,6 +118,14 @@ impl Plan {
     #[getter]
     fn mechanism(&self) -> &'static str {
         self.0.mechanism().name()
+    }
+
+    #[getter]
+    fn restarts(&self) -> Vec<u64> {
+        match self.0.mechanism() {
+            Mechanism::Tree { restarts, .. } => restarts.clone(),
+            _ => Vec::new(),
+        }
     }
 
     #[getter]

@@ -58,6 +58,18 @@ def test_a_plan_in_a_file(tmp_path):
         assert said["epsilon"] == plan.privacy(1e-6)["epsilon"]
 
 
+def test_trees_start_afresh_by_a_plan():
+    plan = rustle.plan(**SETTING, mechanism="tree")
+    again = plan.with_restarts([20, 40], True)
+    assert plan.restarts == [] and again.restarts == [20, 40] and again.digest != plan.digest
+    assert rustle.calibrate(again, epsilon=2, delta=1e-6).privacy(1e-6)["epsilon"] == pytest.approx(2)
+    for bad in ([0], [4, 4], [60]):
+        with pytest.raises(errors.PlanError):
+            plan.with_restarts(bad)
+    with pytest.raises(errors.InvalidArgument, match="tree"):
+        rustle.plan(**SETTING, mechanism="identity").with_restarts([4])
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# etcd with etcdctl, and protoc to build its client with, for `make test-etcd`. Asks apt for what is missing only.
+# etcd with etcdctl, and protoc to build its client with, for the feature `etcd` and its tests. Asks apt for what is missing only.
 set -euo pipefail
 
 missing=()

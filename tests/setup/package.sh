@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Python package's wheel, installs it into a fresh environment, and runs its tests there: package.sh TARGET
-# [frameworks]. With the word, the tests of PyTorch, Opacus and JAX too, which take some 6 GB of packages.
+# [frameworks]. With the word, the tests of PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages.
 set -euo pipefail
 
 target=$(realpath -m "$1")

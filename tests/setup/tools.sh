@@ -7,7 +7,7 @@ export PATH="$tools/bin:$PATH"
 
 # They run for seconds, so they are built for a short build.
 install() {
-    CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=0 \
+    CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_DEBUG=0 \
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR="$tools/build" \
         cargo install --locked --root "$tools" --version "$2" "$1"
     rm -rf "$tools/build"

@@ -45,7 +45,9 @@ pub(super) struct Cut {
 pub(super) fn cells(classes: &[(f64, Pair)], cut: Cut) -> Cells {
     let mut cells = Cells { first: 0, masses: Vec::new(), ln_scale: cut.ln_scale, infinite: 0.0 };
     for (weight, pair) in classes {
-        let mut cutter = Cutter { pair, cut, ln_weight: weight.ln(), out: &mut cells };
+        let rise = (cut.theta * cut.spacing).exp();
+        let unit = cut.spacing.exp_m1();
+        let mut cutter = Cutter { pair, cut, ln_weight: weight.ln(), rise, unit, out: &mut cells };
         let mut end = f64::NEG_INFINITY;
         for (from, to) in spans(pair, cut.ln_tail) {
             let start = cutter.above_floor(from, to);
@@ -64,6 +66,10 @@ struct Cutter<'a> {
     pair: &'a Pair,
     cut: Cut,
     ln_weight: f64,
+    /// e^{θh}.
+    rise: f64,
+    /// e^h − 1.
+    unit: f64,
     out: &'a mut Cells,
 }
 
@@ -148,11 +154,10 @@ impl Cutter<'_> {
         let ln_unit = self.ln_weight + theta * low - ln_scale;
         let (mut down, mut up) = (0.0, 0.0);
         if width * self.pair.steepest().max(8.0) <= NARROW {
-            let scale = h.exp_m1();
             for (node, weight) in NODES {
                 let point = self.pair.at(from + node * width);
                 let mass = (point.ln_density + ln_unit).exp() * width * weight;
-                let share = (low + h - point.loss).exp_m1() / scale;
+                let share = (low + h - point.loss).exp_m1() / self.unit;
                 down += mass * share;
                 up += mass * (1.0 - share);
             }
@@ -165,7 +170,7 @@ impl Cutter<'_> {
             (down, up) = (mass * share, mass * (1.0 - share));
         }
         self.add(index, down.max(0.0));
-        self.add(index + 1, (up * (theta * h).exp()).max(0.0));
+        self.add(index + 1, (up * self.rise).max(0.0));
     }
 
     fn add(&mut self, index: i64, mass: f64) {

@@ -30,7 +30,9 @@ impl Side {
         let top = self.terms.iter().map(|(level, shift)| level + shift * x).fold(f64::NEG_INFINITY, f64::max);
         let (mut sum, mut moment) = (0.0, 0.0);
         for (level, shift) in &self.terms {
-            let term = (level + shift * x - top).exp();
+            let exponent = level + shift * x - top;
+            // e⁰ = 1 is asked for as often as there are points.
+            let term = if exponent == 0.0 { 1.0 } else { exponent.exp() };
             sum += term;
             moment += term * shift;
         }

@@ -10,7 +10,7 @@ use strategy::{Sensitivity, Tree};
 
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
 use super::setting::ParticipationArgs;
-use super::{b_min_sep, balls_in_bins};
+use super::{b_min_sep, balls_in_bins, monte_carlo};
 use crate::output::{Answer, Format, bad_use};
 
 mod event;
@@ -31,9 +31,9 @@ pub enum AccountCommand {
     /// A banded strategy under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
     /// A plan whose records keep one random batch of every epoch, by Monte Carlo
-    BallsInBins(balls_in_bins::AccountArgs),
+    BallsInBins(monte_carlo::AccountArgs<balls_in_bins::BallsInBinsArgs>),
     /// A banded plan whose records join at random and then rest, by Monte Carlo
-    BMinSep(b_min_sep::AccountArgs),
+    BMinSep(monte_carlo::AccountArgs<b_min_sep::BMinSepArgs>),
     /// Any event, from JSON
     Event(event::EventArgs),
 }
@@ -149,8 +149,8 @@ impl AccountCommand {
                 let event = shape.event(noise.noise_multiplier);
                 shape.describe(sampled_answer("band-mf", noise.noise_multiplier, &event, ask)?)
             }
-            Self::BallsInBins(args) => balls_in_bins::account(&args)?,
-            Self::BMinSep(args) => b_min_sep::account(&args)?,
+            Self::BallsInBins(args) => monte_carlo::account(&args)?,
+            Self::BMinSep(args) => monte_carlo::account(&args)?,
             Self::Event(args) => event::answer(&args)?,
         };
         answer.print(format)?;

@@ -7,14 +7,12 @@ use clap::Args;
 use plan::Plan;
 
 use super::account::unusable;
-use super::monte_carlo::{self, SamplesArgs};
+use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
-
-const NAME: &str = "balls-in-bins";
 
 /// A plan whose records are each in one batch, drawn at random, of every epoch.
 #[derive(Clone, Debug, Args)]
-pub struct Shape {
+pub struct BallsInBinsArgs {
     /// The plan.toml whose strategy runs
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
@@ -28,26 +26,10 @@ pub struct Shape {
     samples: SamplesArgs,
 }
 
-#[derive(Clone, Debug, Args)]
-pub struct AccountArgs {
-    #[command(flatten)]
-    shape: Shape,
-    /// Find ε at this δ
-    #[arg(long, allow_negative_numbers = true)]
-    delta: f64,
-}
+impl Shape for BallsInBinsArgs {
+    const NAME: &'static str = "balls-in-bins";
+    type Mechanism = BallsInBins;
 
-#[derive(Clone, Debug, Args)]
-pub struct CalibrateArgs {
-    #[command(flatten)]
-    shape: Shape,
-    #[arg(long, allow_negative_numbers = true)]
-    epsilon: f64,
-    #[arg(long, allow_negative_numbers = true)]
-    delta: f64,
-}
-
-impl Shape {
     fn question(&self) -> anyhow::Result<(Plan, BallsInBins)> {
         let plan = Plan::from_path(&self.plan)?;
         let (batches, epochs, rows) = (self.batches_per_epoch, self.epochs, plan.iterations());
@@ -56,31 +38,16 @@ impl Shape {
                 format!("{batches} batches per epoch × {epochs} epochs; allowed: {rows}, the plan's rows");
             return Err(bad_use(text));
         }
-        // The coefficients as they run, rounded, are the mechanism.
         let strategy = plan.running_strategy().map_err(bad_use)?;
         let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(unusable)?;
         Ok((plan, mechanism))
     }
 
-    fn describe(&self, answer: Answer, plan: &Plan) -> Answer {
-        answer
-            .with("batches_per_epoch", self.batches_per_epoch)
-            .with("epochs", self.epochs)
-            .with("mechanism", plan.mechanism().name())
-            .with("neighbouring", "zero-out")
+    fn samples(&self) -> &SamplesArgs {
+        &self.samples
     }
-}
 
-pub fn account(args: &AccountArgs) -> anyhow::Result<Answer> {
-    let (plan, mechanism) = args.shape.question()?;
-    let sampling = args.shape.samples.sampling()?;
-    let answer = monte_carlo::account(NAME, &mechanism, plan.noise_multiplier(), args.delta, sampling)?;
-    Ok(args.shape.describe(answer, &plan))
-}
-
-pub fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Answer> {
-    let (plan, mechanism) = args.shape.question()?;
-    let sampling = args.shape.samples.sampling()?;
-    let answer = monte_carlo::calibrate(NAME, &mechanism, (args.epsilon, args.delta), sampling)?;
-    Ok(args.shape.describe(answer, &plan))
+    fn describe(&self, answer: Answer) -> Answer {
+        answer.with("batches_per_epoch", self.batches_per_epoch).with("epochs", self.epochs)
+    }
 }

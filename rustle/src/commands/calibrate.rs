@@ -10,7 +10,7 @@ use strategy::{Sensitivity, Strategy};
 use self::goal::Goal;
 use self::open::{OpenBandMf, OpenPoisson, OpenUserLevel};
 use super::account::TreeShape;
-use super::{b_min_sep, balls_in_bins};
+use super::{b_min_sep, balls_in_bins, monte_carlo};
 use crate::output::{Answer, Format, bad_use};
 
 mod goal;
@@ -63,9 +63,9 @@ pub enum CalibrateCommand {
         goal: Goal,
     },
     /// A plan whose records keep one random batch of every epoch, by Monte Carlo
-    BallsInBins(balls_in_bins::CalibrateArgs),
+    BallsInBins(monte_carlo::CalibrateArgs<balls_in_bins::BallsInBinsArgs>),
     /// A banded plan whose records join at random and then rest, by Monte Carlo
-    BMinSep(b_min_sep::CalibrateArgs),
+    BMinSep(monte_carlo::CalibrateArgs<b_min_sep::BMinSepArgs>),
 }
 
 impl CalibrateCommand {
@@ -87,8 +87,8 @@ impl CalibrateCommand {
             Self::Poisson { shape, goal } => goal.sampled(&shape)?,
             Self::UserLevel { shape, goal } => goal.sampled(&shape)?,
             Self::BandMf { shape, goal } => goal.sampled(&shape)?,
-            Self::BallsInBins(args) => balls_in_bins::calibrate(&args)?,
-            Self::BMinSep(args) => b_min_sep::calibrate(&args)?,
+            Self::BallsInBins(args) => monte_carlo::calibrate(&args)?,
+            Self::BMinSep(args) => monte_carlo::calibrate(&args)?,
         };
         answer.print(format)?;
         Ok(ExitCode::SUCCESS)

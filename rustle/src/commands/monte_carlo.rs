@@ -1,7 +1,8 @@
-//! What accounts by Monte Carlo have in common: how many samples, and how their answers read.
+//! Accounts by Monte Carlo, whatever the way in which records take part.
 
 use accounting::monte_carlo::{Estimate, Pair, Sampling};
 use clap::Args;
+use plan::Plan;
 
 use super::account::unusable;
 use crate::output::Answer;
@@ -17,7 +18,7 @@ pub struct SamplesArgs {
 }
 
 impl SamplesArgs {
-    pub fn sampling(&self) -> anyhow::Result<Sampling> {
+    fn sampling(&self) -> anyhow::Result<Sampling> {
         Ok(Sampling { samples: self.samples, seed: self.seed.map_or_else(fresh_seed, Ok)? })
     }
 }
@@ -27,38 +28,71 @@ pub fn fresh_seed() -> anyhow::Result<u64> {
     Ok(getrandom::u64()? >> 11)
 }
 
-/// ε at δ.
-pub fn account(
-    name: &str,
-    pair: &impl Pair,
-    sigma: f64,
+/// How a plan's records take part, as a user says it.
+pub trait Shape: Args {
+    const NAME: &'static str;
+    type Mechanism: Pair;
+
+    /// The plan, and its mechanism with the coefficients as they run, rounded.
+    fn question(&self) -> anyhow::Result<(Plan, Self::Mechanism)>;
+    fn samples(&self) -> &SamplesArgs;
+    /// The shape itself, for whoever reads the answer.
+    fn describe(&self, answer: Answer) -> Answer;
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct AccountArgs<S: Shape> {
+    #[command(flatten)]
+    shape: S,
+    /// Find ε at this δ
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
-    sampling: Sampling,
-) -> anyhow::Result<Answer> {
-    let found = pair.epsilon(sigma, delta, sampling).map_err(unusable)?;
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CalibrateArgs<S: Shape> {
+    #[command(flatten)]
+    shape: S,
+    #[arg(long, allow_negative_numbers = true)]
+    epsilon: f64,
+    #[arg(long, allow_negative_numbers = true)]
+    delta: f64,
+}
+
+/// ε at δ.
+pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
+    let (shape, delta) = (&args.shape, args.delta);
+    let (plan, mechanism) = shape.question()?;
+    let sampling = shape.samples().sampling()?;
+    let sigma = plan.noise_multiplier();
+    let found = mechanism.epsilon(sigma, delta, sampling).map_err(unusable)?;
     let answer = Answer::new()
-        .with("account", name)
+        .with("account", S::NAME)
         .with("epsilon", found.epsilon)
         .with("delta", delta)
         .with("noise_multiplier", sigma);
-    Ok(verified(answer, found.delta.worse(), found.delta.upper(delta), sampling))
+    let answer = verified(answer, found.delta.worse(), found.delta.upper(delta), sampling);
+    Ok(of_plan(shape.describe(answer), &plan))
 }
 
 /// σ at (ε, δ).
-pub fn calibrate(
-    name: &str,
-    pair: &impl Pair,
-    (epsilon, delta): (f64, f64),
-    sampling: Sampling,
-) -> anyhow::Result<Answer> {
-    let made = pair.calibrate(epsilon, delta, sampling).map_err(unusable)?;
+pub fn calibrate<S: Shape>(args: &CalibrateArgs<S>) -> anyhow::Result<Answer> {
+    let (shape, epsilon, delta) = (&args.shape, args.epsilon, args.delta);
+    let (plan, mechanism) = shape.question()?;
+    let sampling = shape.samples().sampling()?;
+    let made = mechanism.calibrate(epsilon, delta, sampling).map_err(unusable)?;
     let answer = Answer::new()
-        .with("account", name)
+        .with("account", S::NAME)
         .with("epsilon", epsilon)
         .with("delta", delta)
         .with("noise_multiplier", made.noise_multiplier)
         .with("release", made.verdict.releases());
-    Ok(verified(answer, made.verdict.delta().worse(), made.verdict.upper(), sampling))
+    let answer = verified(answer, made.verdict.delta().worse(), made.verdict.upper(), sampling);
+    Ok(of_plan(shape.describe(answer), &plan))
+}
+
+fn of_plan(answer: Answer, plan: &Plan) -> Answer {
+    answer.with("mechanism", plan.mechanism().name()).with("neighbouring", "zero-out")
 }
 
 /// δ at the ε of an answer, as other samples have it; the bound fails with probability δ at most.

@@ -1,0 +1,168 @@
+"""The server's step of FedAvg with DP-FTRL: papers/000, Algorithm 1."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Literal, Protocol
+
+import numpy as np
+
+from .. import errors
+from .._session import Session
+from ._clients import clip
+from ._vectors import Arrays, Vectors
+
+
+class Optimizer(Protocol):
+    """What moves the model along a noisy mean update. All that it keeps is in its state."""
+
+    def step(self, parameters: np.ndarray, update: np.ndarray) -> np.ndarray:
+        """The parameters after ``update``, both float64 of one axis; the given ones stay."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Sgd:
+    """v ← βv + Δ̃, y ← y + η·v.
+
+    With noise as differences of noisy prefix sums this is the momentum of papers/002, Algorithm 1, on prefix sums
+    themselves: Σβ^{t−k}S_k, counted from the first model.
+    """
+
+    def __init__(self, learning_rate: float = 1.0, momentum: float = 0.9):
+        if not (learning_rate > 0 and np.isfinite(learning_rate)):
+            raise errors.make(
+                "invalid_argument", f"learning_rate is {learning_rate}; allowed: finite and above zero"
+            )
+        if not 0 <= momentum < 1:
+            raise errors.make("invalid_argument", f"momentum is {momentum}; allowed: from 0, below 1")
+        self.learning_rate, self.momentum = learning_rate, momentum
+        self._velocity: np.ndarray | None = None
+
+    def step(self, parameters: np.ndarray, update: np.ndarray) -> np.ndarray:
+        before = np.zeros_like(update) if self._velocity is None else self._velocity
+        self._velocity = self.momentum * before + update
+        return parameters + self.learning_rate * self._velocity
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"velocity": None if self._velocity is None else self._velocity.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        velocity = state["velocity"]
+        self._velocity = None if velocity is None else np.array(velocity, np.float64)
+
+
+class Server:
+    """The model, the server's optimizer, and a session's noise.
+
+    ``parameters``: the first model, an array or arrays by name, in all as many coordinates as the session has.
+    ``clients_per_round``: m, what sums are divided by, whatever number came. ``optimizer``: :class:`Sgd` with momentum
+    0.9 where left away. Clients are to take part as the plan supposes: :class:`Participation`, :class:`rustle.Batches`.
+    """
+
+    _EXTRA: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        session: Session,
+        parameters: Arrays,
+        *,
+        clients_per_round: float,
+        optimizer: Optimizer | None = None,
+        commitment: Literal["declared", "exact"] = "declared",
+    ):
+        if not (clients_per_round > 0 and np.isfinite(clients_per_round)):
+            text = f"clients_per_round is {clients_per_round}; allowed: finite and above zero"
+            raise errors.make("invalid_argument", text)
+        if commitment not in ("declared", "exact"):
+            raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
+        self._vectors = Vectors(parameters, session, self._EXTRA)
+        self._model = self._vectors.flat(parameters)
+        self.session, self.commitment = session, commitment
+        self.clients_per_round = clients_per_round
+        self.optimizer: Optimizer = Sgd() if optimizer is None else optimizer
+        self.plan = session.plan
+        session.claim(self)
+
+    @property
+    def parameters(self) -> Any:
+        """The model as it is now: a copy, of the types and shapes that it was given with."""
+        return self._vectors.arrays(self._model)
+
+    @property
+    def round(self) -> int:
+        """The round that comes next, from 0."""
+        return self.session.next_step
+
+    @property
+    def rounds(self) -> int:
+        return self.session.iterations
+
+    @property
+    def clip_norm(self) -> float:
+        """ζ, which each client's update is clipped to."""
+        return self.plan.clip_norm
+
+    def step(self, updates: Iterable[Arrays]) -> None:
+        """One round of these clients' updates y − y⁽⁰⁾, each clipped here. Taken one after the other."""
+        total = np.zeros(self._vectors.dimension)
+        for update in updates:
+            total += clip(self._vectors.flat(update), self.clip_norm)
+        self._apply(total)
+
+    def apply(self, total: Arrays, *, divided_by: float = 1.0) -> None:
+        """One round of a **sum** of updates that are clipped already.
+
+        ``divided_by``: what the sum was divided by; the number of clients where ``total`` is their mean.
+        """
+        if not (divided_by > 0 and np.isfinite(divided_by)):
+            raise errors.make(
+                "invalid_argument", f"divided_by is {divided_by}; allowed: finite and above zero"
+            )
+        self._apply(self._vectors.flat(total) * divided_by)
+
+    def _apply(self, total: np.ndarray) -> None:
+        self._move(self._noised(total))
+
+    def _noised(self, total: np.ndarray) -> np.ndarray:
+        """A sum in the plan's units with this round's noise. The round is over then, whatever becomes of the model."""
+        with np.errstate(over="ignore"):
+            values = total.astype(np.float32)
+        if not np.isfinite(values).all():
+            raise errors.make("invalid_argument", "the sum of updates is not finite; leave this round out")
+        return self.session.privatize_(values, self.round, commitment=self.commitment).astype(np.float64)
+
+    def _move(self, noisy: np.ndarray) -> None:
+        self._model = self.optimizer.step(self._model, noisy / self.clients_per_round)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next round needs: arrays, numbers, and below 256 bytes of cursor. Changes nothing."""
+        return {
+            "layout": self._vectors.layout.digest,
+            "model": self._model.copy(),
+            "optimizer": self.optimizer.state_dict(),
+            "cursor": self.session.cursor(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> bool:
+        """Goes on there; says whether that took fresh noise, which costs privacy. What fails changes nothing.
+
+        With ``commitment="exact"`` rounds after the state come again with the same noise, so that clients and their
+        updates must come again too.
+        """
+        if state["layout"] != self._vectors.layout.digest:
+            raise errors.make(
+                "layout", "the state is of a model with other names or shapes; resume with the same one"
+            )
+        model = np.array(state["model"], np.float64)
+        if model.shape != self._model.shape:
+            raise errors.make(
+                "layout", f"the state's model has shape {model.shape}; allowed: {self._model.shape}"
+            )
+        fresh = self.session.resume(state["cursor"], replay=self.commitment == "exact")
+        self._model = model
+        self.optimizer.load_state_dict(state["optimizer"])
+        return fresh
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(round={self.round}, rounds={self.rounds}, plan={self.plan!r})"

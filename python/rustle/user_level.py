@@ -1,0 +1,231 @@
+"""DP-SGD for users with many records each: ELS and ULS, papers/004, Algorithms 1 and 2.
+
+::
+
+    plan = user_level.plan(iterations=500, epsilon=4, delta=1e-6, sampling_probability=0.01, dimension=100_000)
+    batches = rustle.Batches(schemes.uls(8, schemes.poisson(0.01)), records_of_each_user, 500, seed)
+    for round, ids in (training := user_level.Training(session, batches)):
+        model -= learning_rate * training.noisy_mean(round, gradients(ids))
+
+ELS clips each record's gradient, ULS the mean of each user's. How many records of a user: :mod:`rustle.group_sizes`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Iterator, Literal, Union
+
+import numpy as np
+
+from . import _assumptions, _planning, errors
+from ._batches import Batches
+from ._native import Plan, user_level_event, user_level_noise_multiplier
+from ._session import Session
+from .federated._clients import clip
+
+#: One gradient a row, or what makes them of records.
+Gradients = Union[np.ndarray, Callable[[np.ndarray], np.ndarray]]
+
+
+def plan(
+    *,
+    iterations: int,
+    epsilon: float,
+    delta: float,
+    sampling_probability: float,
+    group_size: int = 1,
+    dimension: int | None = None,
+    parameters: _planning.Parameters | None = None,
+    clip_norm: float = 1.0,
+    neighbouring: str = "zero-out",
+) -> Plan:
+    """Independent noise that keeps (ε, δ) for users in Poisson-sampled rounds.
+
+    ``group_size``: G of ELS, records of a user, each sampled with the probability; 1 for ULS, where users are.
+    The plan by itself knows of no sampling and of one record a round: what it promises is :class:`Training`'s.
+    """
+    sigma = user_level_noise_multiplier(
+        (sampling_probability, group_size, iterations), (epsilon, delta), neighbouring
+    )
+    found = _planning.plan(
+        iterations=iterations,
+        epsilon=epsilon,
+        delta=delta,
+        dimension=dimension,
+        parameters=parameters,
+        max_participations=iterations,
+        clip_norm=clip_norm,
+        mechanism="identity",
+    )
+    return found.replace(noise_multiplier=sigma)
+
+
+class Training:
+    """Rounds of a session over the batches of users; iterate it for (round, records), from the session's next step.
+
+    ``batches``: of :func:`rustle.schemes.els`, or of :func:`rustle.schemes.uls` with any scheme of users. ``combine``:
+    whether a user's gradients are averaged before they are clipped, or summed; ULS alone. ELS, and what is amplified by
+    Poisson sampling, needs an identity plan.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        batches: Batches,
+        *,
+        combine: Literal["mean", "sum"] = "mean",
+        commitment: Literal["declared", "exact"] = "declared",
+    ):
+        kind, sizes = batches.scheme["kind"], batches.population
+        if kind not in ("els", "uls") or isinstance(sizes, int):
+            raise errors.make("batches", f"batches are of scheme {kind}; allowed: els, uls")
+        if combine not in ("mean", "sum") or (combine == "sum" and kind == "els"):
+            text = f"combine is {combine!r}; allowed: mean, and sum for uls"
+            raise errors.make("invalid_argument", text)
+        self.session, self.batches, self.plan = session, batches, session.plan
+        self.combine, self.commitment, self._sizes = combine, commitment, sizes
+        self._assumed = _assumptions.of(self.plan, batches)
+        if kind == "els" and self.plan.mechanism != "identity":
+            text = f"the plan's noise is {self.plan.mechanism}; allowed for els: identity, as its account knows no other"
+            raise errors.make("plan", text)
+        session.claim(self)
+
+    @property
+    def example_level(self) -> bool:
+        return self.batches.scheme["kind"] == "els"
+
+    @property
+    def expected_size(self) -> float:
+        """B = p·|D_sub| records of ELS, M = q·N users of ULS: what sums are divided by."""
+        scheme = self.batches.scheme
+        if self.example_level:
+            return scheme["sampling_probability"] * sum(min(n, scheme["group_size"]) for n in self._sizes)
+        return _assumptions.expected_size(self.batches, len(self._sizes))
+
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
+        for round in range(self.session.next_step, self.plan.iterations):
+            yield round, self.batches[round]
+
+    def clipped_sum(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:
+        """Σ over records (ELS) or users (ULS) of clipped gradients, float64 of the session's dimension. Not private.
+
+        ``gradients``: of the round's records in their order, shape (records, dimension); or a function of some of
+        them, called for at most ``chunk`` records, and in ULS for one user, at a time.
+        """
+        ids = self.batches[round]
+        total = np.zeros(self.session.dimension)
+        for part in self._parts(round, len(ids), chunk):
+            rows = np.asarray(gradients(ids[part]) if callable(gradients) else gradients[part], np.float64)
+            if rows.shape != (len(part), self.session.dimension) or (
+                not callable(gradients) and len(gradients) != len(ids)
+            ):
+                given = rows.shape if callable(gradients) else np.shape(gradients)
+                text = (
+                    f"gradients have shape {given}; allowed: {len(ids)} records by {self.session.dimension}"
+                )
+                raise errors.make("layout", text)
+            if self.example_level:
+                for row in rows:
+                    total += clip(row, self.plan.clip_norm)
+            else:
+                whole = rows.mean(0) if self.combine == "mean" else rows.sum(0)
+                total += clip(whole, self.plan.clip_norm)
+        return total
+
+    def noisy_mean(self, round: int, gradients: Gradients, chunk: int = 64) -> np.ndarray:
+        """(clipped sum + noise)/expected size: float32 of the session's dimension. Takes the round's noise."""
+        total = self.clipped_sum(round, gradients, chunk).astype(np.float32)
+        self.session.privatize_(total, round, commitment=self.commitment)
+        return total / np.float32(self.expected_size)
+
+    def _parts(self, round: int, records: int, chunk: int) -> Iterator[np.ndarray]:
+        """Places of records that are looked at together: some, or all of one user."""
+        if chunk < 1:
+            raise errors.make("invalid_argument", f"chunk is {chunk}; allowed: 1 or more")
+        if self.example_level:
+            for first in range(0, records, chunk):
+                yield np.arange(first, min(first + chunk, records))
+            return
+        owners = np.asarray(self.batches.owners(round))
+        for owner in np.unique(owners):
+            yield np.flatnonzero(owners == owner)
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """What an accountant has to be told of the whole run, where it is amplified by Poisson sampling."""
+        law = self.batches.event
+        if law["kind"] not in ("user-level", "poisson-sampled-gaussian") or self.plan.mechanism != "identity":
+            text = f"no event of its own for {law['kind']} and {self.plan.mechanism}; see report()"
+            raise errors.make("accounting", text)
+        group_size = law.get("group_size", 1)
+        sigma, q = self.plan.noise_multiplier, law["sampling_probability"]
+        return json.loads(user_level_event(sigma, q, group_size, self.plan.iterations))
+
+    def epsilon(self, delta: float, *, neighbouring: str = "zero-out") -> float:
+        """Of the whole run, for users: their records together, however many they have."""
+        if neighbouring not in self.batches.event["neighbouring"]:
+            allowed = ", ".join(self.batches.event["neighbouring"])
+            raise errors.make(
+                "accounting", f"neighbouring is {neighbouring}; allowed for these batches: {allowed}"
+            )
+        if self.example_level:
+            self._one_branch()
+            return _planning.epsilon(self.event, delta=delta, neighbouring=neighbouring)
+        text = self.session.report(
+            delta=delta, neighbouring=neighbouring, batches=self._assumed, format="json"
+        )
+        return json.loads(text)["guarantees"][0]["epsilon"]
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        delta: float,
+        neighbouring: str = "zero-out",
+    ) -> str:
+        """The statement, written to ``path`` and returned: of ULS that of :meth:`rustle.Session.report`."""
+        if not self.example_level:
+            return self.session.report(path, delta=delta, neighbouring=neighbouring, batches=self._assumed)
+        epsilon = self.epsilon(delta, neighbouring=neighbouring)
+        text = self._example_level_statement(epsilon, delta, neighbouring)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return text
+
+    def _one_branch(self) -> None:
+        branches = json.loads(self.session._native.report())["released"]["branches"]
+        if len(branches) > 1:
+            text = f"the job went back {len(branches) - 1} times; amplified accounts and abandoned rows do not add up"
+            raise errors.make("accounting", text)
+
+    def _example_level_statement(self, epsilon: float, delta: float, neighbouring: str) -> str:
+        scheme, plan = self.batches.scheme, self.plan
+        rows = {
+            "unit": "user: all records of one user together",
+            "neighbours": neighbouring,
+            "ε of the whole run": f"{_up(epsilon)} at δ = {delta:g}",
+            "account": "mixture of Gaussians of Binomial(G, p), papers/004, Theorem 1",
+            "records of a user, at most (G)": scheme["group_size"],
+            "sampling probability of a record (p)": scheme["sampling_probability"],
+            "rounds": plan.iterations,
+            "rounds released": self.session.next_step,
+            "noise multiplier": plan.noise_multiplier,
+            "clip norm of a record": plan.clip_norm,
+            "plan": plan.digest,
+            "job": self.session.job,
+        }
+        lines = [f"| {name} | {value} |" for name, value in rows.items()]
+        taken = (
+            "It holds where each record was sampled by itself with that probability, batches and their seed are "
+            "secret, and the job's noise was used for nothing else."
+        )
+        return "\n".join(
+            ["# Example-level sampling of users", "", "| | |", "|---|---|", *lines, "", taken, ""]
+        )
+
+
+def _up(value: float) -> str:
+    """Rounded up in the sixth digit, so that nothing is promised that was not found."""
+    text = f"{value:.6g}"
+    return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
