@@ -226,7 +226,10 @@ impl<'a> Bench<'a> {
             }
             Change::Kill => {
                 let worker = self.workers[0];
+                let endpoint = self.cluster.worker(worker).context("the worker")?.grpc().to_owned();
                 self.cluster.kill_worker(worker)?;
+                // Its shards count as served until it is missed.
+                self.until(seconds, |bench| Ok(bench.served_at(&endpoint)? == 0))?;
                 self.settle(seconds)?;
                 self.cluster.start_worker(worker)?;
             }
@@ -262,8 +265,12 @@ impl<'a> Bench<'a> {
 
     fn served_by(&self, worker: usize) -> anyhow::Result<usize> {
         let Some(process) = self.cluster.worker(worker) else { return Ok(0) };
+        self.served_at(process.grpc())
+    }
+
+    fn served_at(&self, endpoint: &str) -> anyhow::Result<usize> {
         let routes = self.runtime.block_on(self.client.routing(&self.job))?.routes;
-        Ok(routes.iter().filter(|route| route.endpoint.as_deref() == Some(process.grpc())).count())
+        Ok(routes.iter().filter(|route| route.endpoint.as_deref() == Some(endpoint)).count())
     }
 
     /// The next row, at the job's pace.
