@@ -1,4 +1,5 @@
-//! Which shards each worker owns, and which jobs hand shards over to it or from it: a heartbeat then costs what its own shards cost, however many there are in all.
+//! Which shards each worker owns, and which jobs hand shards over to it or from it: a heartbeat then costs what its own
+//! shards cost, however many there are in all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
