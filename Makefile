@@ -19,6 +19,7 @@ PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi clean
+.PHONY: mpi-program test-slurm
 .PHONY: test-frameworks
 .PHONY: chaos failover fuzz asan mutants
 
@@ -50,11 +51,11 @@ build: ## release build of everything, tests included
 
 test: ## everything that must pass before a commit
 	@rm -f $(CARGO_TARGET_DIR)/stages
-	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-etcd test-mpi test-python test-package test-neon
+	@$(MAKE) --no-print-directory setup fmt deny lint build test-rust test-deploy test-etcd test-mpi test-slurm test-python test-package test-neon
 	@echo; echo "all passed; seconds a stage:"; column -t $(CARGO_TARGET_DIR)/stages
 
 test-rust: build ## Rust tests in release, the noise kernel's frozen bits in debug too, doc tests
-	@$(STAGE) nextest cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(etcd) | binary(on_etcd))'
+	@$(STAGE) nextest cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(slurm) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) golden-debug cargo nextest run --package noise-kernel --locked -E 'test(golden) | binary(golden)'
 	@$(STAGE) doctest cargo test $(WORKSPACE) --doc --quiet
 
@@ -71,11 +72,17 @@ test-deploy: build ## a real Prometheus and a real browser on a cluster under lo
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
 	@$(STAGE) deploy cargo nextest run $(WORKSPACE) -E 'binary(deploy)'
 
-test-mpi: build ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
+mpi-program: build
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
 	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI) $(WORKSPACE),noise-worker/mpi
+
+test-mpi: mpi-program ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
 	@$(STAGE) mpi-unit cargo nextest run $(WORKSPACE),noise-worker/mpi --lib -E 'package(noise-worker) & test(mpi::)'
 	@$(STAGE) mpi cargo nextest run $(WORKSPACE) -E 'binary(mpi)'
+
+test-slurm: mpi-program ## the batch scripts under a real Slurm: requeued, preempted and killed, by other numbers of ranks
+	@$(STAGE) slurm-setup tests/setup/slurm.sh
+	@$(STAGE) slurm cargo nextest run $(WORKSPACE) -E 'binary(slurm)' --success-output immediate
 
 test-etcd: build ## the ledger in a real etcd; coordinators that stand by, killed, stopped and cut off
 	@$(STAGE) etcd cargo nextest run $(WORKSPACE) -E 'binary(etcd) | binary(on_etcd)' --success-output immediate
@@ -89,7 +96,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
 test-long: setup build ## the same at full size: hours, not minutes
-	@$(STAGE) nextest-long cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(etcd) | binary(on_etcd))'
+	@$(STAGE) nextest-long cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(slurm) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 flood: export COUNT ?= 1000

@@ -2,7 +2,7 @@
 
 use std::{mem::ManuallyDrop, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use mpi::{
     Rank, Threading,
     environment::Universe,
@@ -15,6 +15,7 @@ use proto::CoordinateRange;
 use super::{
     hello::{self, Hello, Role},
     limit::{Limit, end_launch, end_launch_on_panic},
+    step_size,
     window::Window,
 };
 
@@ -39,13 +40,18 @@ impl Started {
     pub fn start(limit: Limit) -> anyhow::Result<Self> {
         let started = limit.guard("start MPI", || mpi::initialize_with_threading(Threading::Funneled));
         let (universe, threading) = started.context("MPI is started already")?;
+        let universe = ManuallyDrop::new(universe);
         end_launch_on_panic(universe.world().rank());
         ensure!(
             threading >= Threading::Funneled,
             "this MPI library allows {threading:?} threading; needed: {:?}",
             Threading::Funneled
         );
-        Ok(Self { universe: ManuallyDrop::new(universe), limit })
+        let apart = step_size::apart(universe.world().size() as usize, |name| std::env::var(name).ok());
+        if let Some(why) = apart {
+            bail!("{why}");
+        }
+        Ok(Self { universe, limit })
     }
 
     /// This process's rank among all.

@@ -17,6 +17,7 @@ mod rounds;
 pub mod serve;
 mod sink;
 mod step;
+mod step_size;
 pub mod training;
 mod window;
 
@@ -29,7 +30,7 @@ use noise_kernel::JobKey;
 use prost::Message;
 use proto::{CoordinateRange, RowRange, model::LeaseGrant, pb};
 use serde_json::json;
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, signal::unix::SignalKind};
 use zeroize::Zeroizing;
 
 pub use args::MpiArgs;
@@ -67,6 +68,9 @@ fn runtime() -> anyhow::Result<Runtime> {
 
 fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
     let runtime = runtime()?;
+    if args.serve {
+        outlive_signals(&runtime)?;
+    }
     let mut rank = NoiseRank::join(args, started, &runtime)?;
     match (args.serve, rank.launch.training_ranks().is_empty()) {
         (true, true) => rank.launch.refuse(NOBODY),
@@ -75,6 +79,17 @@ fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
         (false, true) => rank.steps(args, &runtime)?,
     }
     rank.end();
+    Ok(())
+}
+
+/// What tells a whole launch to stop is for training ranks to follow: until they are done they are served, and the last
+/// checkpoint is written after that.
+fn outlive_signals(runtime: &Runtime) -> anyhow::Result<()> {
+    let _within = runtime.enter();
+    for kind in [SignalKind::terminate(), SignalKind::user_defined1()] {
+        // The handler stays when what listens to it is gone.
+        drop(tokio::signal::unix::signal(kind)?);
+    }
     Ok(())
 }
 

@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# What the batch scripts beside this share: clear words for what is missing, and steps that end with a checkpoint ahead of
+# the time limit. Sourced by them; docs/slurm.md says how they are used.
+
+fail() {
+    echo "rustle: $*" >&2
+    exit 1
+}
+
+# need NAME WHAT: the variable that a user sets.
+need() {
+    [[ -n ${!1:-} ]] || fail "$1 is not set: $2; sbatch --export=ALL,$1=…"
+}
+
+# of_slurm NAME...: variables that Slurm sets.
+of_slurm() {
+    local name
+    for name in "$@"; do
+        [[ -n ${!name:-} ]] || fail "$name is not set: this script is for sbatch to run (docs/slurm.md)"
+    done
+}
+
+# The folder of the run, made absolute, with a plan and a way to the key.
+open_run() {
+    need RUSTLE_RUN "the folder of the run, which all nodes see"
+    RUSTLE_RUN=$(realpath -e "$RUSTLE_RUN") || fail "RUSTLE_RUN is no folder"
+    export RUSTLE_RUN
+    plan=$RUSTLE_RUN/plan.toml
+    [[ -r $plan ]] || fail "$plan is missing"
+    if [[ -z ${RUSTLE_KEY_FILE:-}${RUSTLE_KEY_COMMAND:-} ]]; then
+        export RUSTLE_KEY_FILE=$RUSTLE_RUN/job.key
+    fi
+    definition=(--job "${RUSTLE_JOB:-default}" --plan "$plan" ${RUSTLE_DIMENSION:+--dimension "$RUSTLE_DIMENSION"})
+}
+
+# program NAME COMMAND HOW: the path of a program that has this command; how it is built.
+program() {
+    local path
+    path=$(command -v "$1") || fail "$1 is not on the PATH of $(hostname)"
+    "$path" "$2" --help >/dev/null 2>&1 || fail "$path has no command $2: $3"
+    echo "$path"
+}
+
+# tasks_of JOB: as Slurm has them now. SLURM_NTASKS is what sbatch was told, whatever a job was changed to since.
+tasks_of() {
+    scontrol show job "$1" | sed -n '0,/NumTasks=/s/.*NumTasks=\([0-9]*\).*/\1/p'
+}
+
+# Ranks that find each other by PMIx, all of which end when one fails.
+srun_mpi=(srun "--mpi=${RUSTLE_SRUN_MPI:-pmix}" --kill-on-bad-exit=1)
+
+# Why this job is to end: "limit" where its time is nearly up, "slurm" where Slurm ends it by itself.
+stopping=
+tasks=
+on_limit() {
+    stopping=limit
+    [[ -z $tasks ]] || kill -USR1 "$tasks" 2>/dev/null || true
+}
+trap on_limit USR1
+trap 'stopping=${stopping:-slurm}' TERM
+
+# step SRUN...: to its end. SIGUSR1, which Slurm sends to this script ahead of the time limit (--signal=B:USR1@SECONDS), goes
+# on to all tasks, which end after what is under way. SIGTERM comes to tasks by Slurm itself, so that here it is waited out.
+step() {
+    local status=0
+    "$@" &
+    tasks=$!
+    [[ $stopping != limit ]] || kill -USR1 "$tasks" || true
+    while kill -0 "$tasks" 2>/dev/null; do
+        wait "$tasks" || true
+    done
+    wait "$tasks" || status=$?
+    tasks=
+    return "$status"
+}
+
+# Slurm ends this run of the job, and starts it again when there is room.
+queue_again() {
+    echo "rustle: the time is nearly up; queued again after ${SLURM_RESTART_COUNT:-0} restarts"
+    scontrol requeue "$SLURM_JOB_ID" || fail "Slurm does not requeue this job; submit it again: it goes on from here"
+    # Until Slurm ends this script.
+    sleep 600 &
+    wait $! || true
+    exit 0
+}
+
+# This node's address, as Slurm reaches it.
+address() {
+    local node
+    node=$(scontrol show node "$SLURMD_NODENAME" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
+    getent ahosts "$node" | sed -n '1s/ .*//p'
+}
