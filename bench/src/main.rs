@@ -5,6 +5,7 @@ mod arguments;
 mod cases;
 mod checkpoint;
 mod coordinator;
+mod elastic;
 mod job;
 mod kernels;
 mod limits;
@@ -42,6 +43,8 @@ enum Cli {
     Checkpoint(checkpoint::Args),
     /// A coordinator on one core, asked by thousands of simulated workers and jobs
     Coordinator(coordinator::Args),
+    /// How late rows are while workers come, leave and are lost, and while shards are split and merged
+    Elastic(elastic::Args),
     /// Our optimisers of strategies beside those of jax-privacy: losses, and the time to find them
     Strategy(strategy::Args),
     /// Our accounts beside dp-accounting's: ε of sampled rounds, of trees and of balls-in-bins, and the time they take
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Cli::Mpi(args) => mpi::run(&args),
         Cli::Checkpoint(args) => checkpoint::run(&args),
         Cli::Coordinator(args) => coordinator::run(&args),
+        Cli::Elastic(args) => elastic::run(&args),
         Cli::Strategy(args) => strategy::run(&args),
         Cli::Accounting(args) => accounting::run(&args),
         Cli::Reproduce(args) => reproduce::run(&args),

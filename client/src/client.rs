@@ -8,7 +8,7 @@ use node::telemetry::SPANS;
 use node::trace_context::TraceContext;
 use proto::{
     Commitment, CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange,
-    ServiceError, pb,
+    ServiceError, WorkerId, pb,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::StreamExt;
@@ -72,6 +72,13 @@ impl Client {
         let routing = Routing::try_from(answer.map_err(from_status)?.into_inner())?;
         self.routings.keep(&routing);
         Ok(routing)
+    }
+
+    /// Has the worker's shards handed to others; gives how many it serves still. For operators.
+    pub async fn drain_worker(&self, worker: &WorkerId, cancel: bool) -> Result<u32> {
+        let request = pb::DrainWorkerRequest { worker: worker.to_string(), cancel };
+        let answer = self.connections.workers(&self.coordinator)?.drain_worker(request).await;
+        Ok(answer.map_err(from_status)?.into_inner().shards_left)
     }
 
     /// Binds all of the rows or none, durably; one token a row. The same commitments again are answered alike.

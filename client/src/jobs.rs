@@ -63,6 +63,11 @@ impl Jobs {
         call!(self, reshard_job, pb::ReshardJobRequest { job: job.to_string(), shards })
     }
 
+    /// Which workers should be near which coordinates, in place of what was wished before.
+    pub async fn place(&self, job: &JobId, hints: Vec<pb::PlacementHint>) -> Result<pb::Job> {
+        call!(self, set_placement_hints, pb::SetPlacementHintsRequest { job: job.to_string(), hints })
+    }
+
     pub async fn checkpoint(&self, job: &JobId) -> Result<pb::Checkpoint> {
         call!(self, checkpoint_job, pb::CheckpointJobRequest { job: job.to_string() })
     }

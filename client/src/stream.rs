@@ -64,6 +64,8 @@ pub fn stream_chunks(
         slices: JoinSet::new(),
         delays: Delays::default(),
         is_rebinding: false,
+        may_hurry: true,
+        is_hurrying: false,
     };
     tokio::spawn(node::trace_context::carry(fetch.run()));
     ReceiverStream::new(receiver)
@@ -79,6 +81,18 @@ struct Fetch {
     slices: JoinSet<(Part, Result<()>)>,
     delays: Delays,
     is_rebinding: bool,
+    /// Leases that have moved on are looked up anew at once, but only one time: until something has arrived.
+    may_hurry: bool,
+    /// That time is now.
+    is_hurrying: bool,
+}
+
+/// What is to do once a slice has ended.
+enum After {
+    Nothing,
+    /// Its worker has handed the shard over: the routing says to whom.
+    Moved,
+    Failed,
 }
 
 impl Fetch {
@@ -109,9 +123,10 @@ impl Fetch {
             tokio::select! {
                 biased;
                 Some(ended) = self.slices.join_next() => {
-                    let failed = self.slice_ended(ended.map_err(ServiceError::internal)?)?;
-                    if failed {
-                        retry_at = retry_at.max(Instant::now() + self.delays.next_delay());
+                    match self.slice_ended(ended.map_err(ServiceError::internal)?)? {
+                        After::Nothing => {}
+                        After::Moved => retry_at = Instant::now(),
+                        After::Failed => retry_at = retry_at.max(Instant::now() + self.delays.next_delay()),
                     }
                 }
                 () = sleep_until(retry_at), if !self.pending.is_empty() => {
@@ -126,16 +141,19 @@ impl Fetch {
         Err(ServiceError::internal("a fetch ended before all of its range had arrived"))
     }
 
-    /// Whether what the slice was asked for must be asked again.
-    fn slice_ended(&mut self, (part, outcome): (Part, Result<()>)) -> Result<bool> {
+    /// Whether, and how soon, what the slice was asked for must be asked again.
+    fn slice_ended(&mut self, (part, outcome): (Part, Result<()>)) -> Result<After> {
         let gaps = self.shared.assembly().gaps(part);
         if gaps != [part] {
             self.delays.reset();
+            self.may_hurry = true;
         }
         self.pending.extend(gaps);
-        let Err(error) = outcome else { return Ok(false) };
+        let Err(error) = outcome else { return Ok(After::Nothing) };
+        let has_moved = matches!(error, ServiceError::NotOwner { .. } | ServiceError::Fenced { .. });
         self.go_on_after(error)?;
-        Ok(true)
+        self.is_hurrying |= has_moved && std::mem::take(&mut self.may_hurry);
+        Ok(if has_moved && self.is_hurrying { After::Moved } else { After::Failed })
     }
 
     fn go_on_after(&mut self, error: ServiceError) -> Result<()> {
@@ -149,6 +167,7 @@ impl Fetch {
     }
 
     async fn ask_for_pending(&mut self) -> Result<()> {
+        self.is_hurrying = false;
         if let Err(error) = self.try_to_ask().await {
             self.go_on_after(error)?;
         }

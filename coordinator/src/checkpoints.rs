@@ -77,7 +77,7 @@ impl Coordinator {
             }
             (view.record.clone(), view.bound.next_row)
         };
-        let routes = self.ready_routes(job)?;
+        let routes = self.ready_routes(job).await?;
         let id = self.new_checkpoint_id();
         let objects: Vec<_> = routes
             .into_iter()

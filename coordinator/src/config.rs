@@ -56,6 +56,10 @@ pub struct CoordinatorArgs {
     /// A worker not heard of for this long loses its shards [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
+    /// A worker that is slow beside the others, or makes no rows at all, for this long has shards taken off it; 0 for
+    /// never [default: 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub relieve_after: Option<String>,
     /// How long a release token is good; binding the same rows again gives new ones [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub token_ttl: Option<String>,
@@ -91,6 +95,8 @@ pub struct Settings {
     pub keep_checkpoints: usize,
     pub heartbeat: Duration,
     pub lease_ttl: Duration,
+    /// Zero for never.
+    pub relieve_after: Duration,
     pub token_ttl: Duration,
     pub fetch_deadline: Duration,
     /// Strictly between 0 and 1.
@@ -171,6 +177,7 @@ impl CoordinatorArgs {
             layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
         let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
+        let relieve_after = duration(layer, "relieve_after", self.relieve_after, "10s")?;
         let token_ttl = duration(layer, "token_ttl", self.token_ttl, "1h")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
         let report_delta = layer.with_default("report_delta", self.report_delta, 1e-6, probability)?;
@@ -198,6 +205,7 @@ impl CoordinatorArgs {
             keep_checkpoints,
             heartbeat,
             lease_ttl,
+            relieve_after,
             token_ttl,
             fetch_deadline,
             report_delta,

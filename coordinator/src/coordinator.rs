@@ -47,7 +47,7 @@ impl Coordinator {
         let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
         let releaser = Releaser::new(epoch, settings.token_ttl)?;
-        let mut cluster = Cluster::new(settings.lease_ttl);
+        let mut cluster = Cluster::new(settings.lease_ttl, epoch);
         let now = Instant::now();
         for record in ledger.jobs()? {
             cluster.restore_job(read_job(&ledger, record)?, now);

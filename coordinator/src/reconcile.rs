@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::cluster::{Cluster, OwnerChanges};
+use crate::cluster::{Cluster, LayoutChange, OwnerChanges};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{
     CHECKPOINT_AGE, JOBS, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE, WORKERS_LOST,
@@ -59,18 +59,26 @@ impl Coordinator {
     /// One pass. Gives the number of shards that changed hands.
     pub async fn reconcile(&self) -> Result<usize> {
         let _change = self.changes.lock().await;
-        let changes = {
+        let (intended, layouts) = {
             let (now, mut cluster) = (Instant::now(), self.cluster());
             for worker in cluster.expire(now) {
                 counter!(WORKERS_LOST).increment(1);
                 warn!(%worker, "worker not heard of for the time of a lease: its shards go to others");
             }
             record_gauges(&cluster, now);
-            cluster.owner_changes(now)
+            cluster.measure(now, self.settings.relieve_after);
+            let mut intended = cluster.intended(now);
+            cluster.note_unplaced(&intended.unplaced);
+            cluster.prepare(std::mem::take(&mut intended.preparations));
+            (intended, cluster.ready_layouts(now))
         };
         let mut changed = 0;
-        for change in changes {
+        for change in intended.changes.into_iter().filter(|it| layouts.iter().all(|to| to.job != it.job)) {
             self.change_owners(&change).await?;
+            changed += change.owners.len();
+        }
+        for change in layouts {
+            self.change_layout(&change).await?;
             changed += change.owners.len();
         }
         Ok(changed)
@@ -84,16 +92,35 @@ impl Coordinator {
             info!(job = %change.job, shard, owner, "shard given");
         }
         counter!(LEASES_CHANGED).increment(change.owners.len() as u64);
-        self.cluster().owners_changed(change, records);
+        self.cluster().owners_changed(Instant::now(), change, records);
+        Ok(())
+    }
+
+    /// The new shards, then their owners: between the two they are nobody's.
+    async fn change_layout(&self, change: &LayoutChange) -> Result<()> {
+        let (job, ranges) = (change.job.clone(), change.ranges.clone());
+        let owners = OwnerChanges { job: job.clone(), owners: change.owners.clone() }.for_ledger();
+        let (record, shards) = self
+            .with_ledger(move |ledger| {
+                ledger.replace_shards(&job, &ranges)?;
+                let shards = ledger.set_owners(&job, &owners)?;
+                Ok((ledger.job(&job)?, shards))
+            })
+            .await?;
+        let record = record.ok_or_else(|| crate::cluster::no_job(&change.job))?;
+        info!(job = %change.job, shards = shards.len(), "job resharded");
+        counter!(LEASES_CHANGED).increment(change.owners.len() as u64);
+        self.cluster().layout_changed(Instant::now(), change, record, shards);
         Ok(())
     }
 }
 
 fn record_gauges(cluster: &Cluster, now: Instant) {
     gauge!(WORKERS_ALIVE).set(cluster.members.all_live(now).count() as f64);
-    let served = || cluster.jobs().filter(|view| view.is_served()).flat_map(|view| &view.shards);
-    gauge!(SHARDS).set(served().count() as f64);
-    gauge!(SHARDS_UNREADY).set(served().filter(|shard| !shard.is_ready).count() as f64);
+    let served = || cluster.jobs().filter(|view| view.is_served());
+    let shards = || served().flat_map(|view| view.shards.iter().map(move |shard| (view, shard)));
+    gauge!(SHARDS).set(shards().count() as f64);
+    gauge!(SHARDS_UNREADY).set(shards().filter(|(view, shard)| !view.is_covered(shard)).count() as f64);
     use ledger::JobState::{Destroyed, Finished, Running};
     for (state, name) in [(Running, "running"), (Finished, "finished"), (Destroyed, "destroyed")] {
         let count = cluster.jobs().filter(|view| view.record.state == state).count();

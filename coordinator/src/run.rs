@@ -104,7 +104,8 @@ pub async fn run_with(
     ended(&stop)
 }
 
-/// As [`run`], on a ledger and connections that are given, without metrics: simulations.
+/// As [`run`], on a ledger and connections that are given, without metrics: simulations. `shutdown` is cancelled too
+/// where the coordinator stops by itself.
 pub async fn run_over<C>(
     settings: crate::Settings,
     ledger: Ledger,
@@ -115,7 +116,6 @@ pub async fn run_over<C>(
 where
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let shutdown = shutdown.child_token();
     let stop = Stop::new(shutdown.clone());
     let opening = stop.clone();
     let coordinator =

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::cluster::{Cluster, JobView, ShardView};
 use crate::coordinator::Coordinator;
+use crate::placement::NORMAL_SPEED;
 
 impl Coordinator {
     pub fn status(&self) -> Value {
@@ -32,12 +33,19 @@ fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
     let mut owned: HashMap<&proto::WorkerId, u64> = HashMap::new();
     let owners = cluster.jobs().flat_map(|view| &view.shards).filter_map(|shard| shard.record.owner.as_ref());
     owners.for_each(|owner| *owned.entry(owner).or_default() += 1);
+    let speed = |name: &proto::WorkerId| f64::from(cluster.speeds.speed(name)) / f64::from(NORMAL_SPEED);
     let row = |(name, member): (&proto::WorkerId, &crate::cluster::Member)| {
         json!({
             "worker": name,
             "endpoint": member.endpoint,
             "last_heard_ms": now.duration_since(member.last_heard).as_millis() as u64,
             "shards": owned.get(name).copied().unwrap_or(0),
+            "draining": !member.takes_shards(),
+            "avoided": cluster.speeds.is_avoided(name, now),
+            "bytes_per_second": member.rate,
+            "speed": speed(name),
+            "memory_bytes": member.place.memory_bytes,
+            "labels": member.place.labels,
         })
     };
     cluster.members.all_live(now).map(row).collect()
@@ -56,11 +64,11 @@ fn job(view: &JobView) -> Value {
         "rows_bound": view.bound.rows_bound,
         "next_row": view.bound.next_row,
         "newest_checkpoint": view.checkpoints.first().map(|newest| json!({ "id": newest.id, "next_row": newest.next_row })),
-        "shards": view.shards.iter().map(shard).collect::<Vec<_>>(),
+        "shards": view.shards.iter().map(|it| shard(view, it)).collect::<Vec<_>>(),
     })
 }
 
-fn shard(view: &ShardView) -> Value {
+fn shard(job: &JobView, view: &ShardView) -> Value {
     let report = view.last_report.as_ref();
     json!({
         "shard": view.record.shard,
@@ -68,7 +76,9 @@ fn shard(view: &ShardView) -> Value {
         "end": view.record.range.end,
         "epoch": view.record.epoch,
         "owner": view.record.owner,
-        "ready": view.is_ready,
+        "ready": job.is_covered(view),
+        "prepared_by": view.standby.as_ref().map(|standby| &standby.worker),
+        "unplaced": view.is_unplaced,
         "next_row": report.map(|report| report.next_row),
         "released": report.map(|report| report.released),
         "state_bytes": report.map(|report| report.state_bytes),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use client::Connections;
 use ledger::{Ledger, ShardRecord};
-use proto::model::{Bind, CreateJob, LeaseGrant, Register};
+use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace};
 use proto::{
     Commitment, CoordinateRange, Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, RowRange, ServiceError,
     WorkerId,
@@ -17,7 +17,9 @@ use crate::Settings;
 use crate::blocking::Stop;
 use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
+use crate::service::{Said, Told};
 
+mod handover;
 mod jobs;
 mod leases;
 mod release;
@@ -73,6 +75,8 @@ fn registration(name: &str, process: u8) -> Register {
         stream_version: plan::STREAM_VERSION,
         incarnation: Incarnation([process; 16]),
         marks: vec![],
+        draining: false,
+        place: WorkerPlace::default(),
     }
 }
 
@@ -88,13 +92,20 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
         released: 0,
         key_commitment: KEY.to_vec(),
         message: String::new(),
+        row_time: Duration::ZERO,
+        stalled: Duration::ZERO,
     }
 }
 
 impl Coordinator {
     /// A heartbeat of process `process` that reports nothing; gives the grants.
     fn beat(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
-        self.heartbeat(&worker(name), Incarnation([process; 16]), reports).unwrap()
+        self.say(name, process, reports, &[]).leases
+    }
+
+    fn say(&self, name: &str, process: u8, leases: &[LeaseReport], standbys: &[LeaseReport]) -> Told {
+        let said = Said { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Said::default() };
+        self.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap()
     }
 
     /// Makes everything granted to the worker ready.

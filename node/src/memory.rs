@@ -1,4 +1,4 @@
-//! How much memory this process holds.
+//! How much memory this process holds, and may hold.
 
 /// Resident set size in bytes, where the kernel tells it (Linux); `None` elsewhere.
 pub fn resident_bytes() -> Option<u64> {
@@ -11,9 +11,39 @@ fn parse_resident_pages(statm: &str) -> Option<u64> {
     statm.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Bytes that this process may use at most: the system's memory, or the limit of its control group (version 2) where
+/// that is lower. `None` where the system doesn't tell.
+pub fn usable_bytes() -> Option<u64> {
+    let system = parse_total(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
+    Some(group_limits().fold(system, u64::min))
+}
+
+/// Of the process's own control group and of those around it.
+fn group_limits() -> impl Iterator<Item = u64> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_owned();
+    let folders: Vec<_> =
+        std::path::Path::new("/sys/fs/cgroup").join(path).ancestors().map(Into::into).collect();
+    folders.into_iter().filter_map(|folder: std::path::PathBuf| {
+        std::fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse().ok()
+    })
+}
+
+/// In KiB there: "MemTotal:       16318480 kB".
+fn parse_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_total_is_in_kib() {
+        assert_eq!(parse_total("MemFree: 1 kB\nMemTotal:       24 kB\n"), Some(24 * 1024));
+        assert_eq!(parse_total("MemFree: 1 kB\n"), None);
+    }
 
     #[test]
     fn the_second_field_is_the_resident_one() {

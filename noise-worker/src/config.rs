@@ -90,6 +90,16 @@ pub struct WorkerArgs {
     /// Bytes of rows made ahead, at most, of all shards together (at least one row a shard is made)
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub ahead_bytes: u64,
+    /// Time for others to take over what this worker serves, once it is told to end
+    #[arg(long, env = "RUSTLE_WORKER_DRAIN_DEADLINE", default_value = "15s", value_parser = parse_time)]
+    pub drain_deadline: Duration,
+    /// key=value, which a job's placement may ask for; may be given several times
+    #[arg(long = "label", env = "RUSTLE_WORKER_LABELS", value_delimiter = ',', value_parser = parse_label, value_name = "KEY=VALUE")]
+    pub labels: Vec<String>,
+    /// Bytes for state and one row of each shard, of all shards together: a shard that is larger than what is left is
+    /// not placed here; 0 for three quarters of the memory that this process may use, less --ahead-bytes
+    #[arg(long, env = "RUSTLE_WORKER_MEMORY_BYTES", default_value = "0", value_parser = parse_bytes)]
+    pub memory_bytes: u64,
     /// File to write the chosen addresses to, once listening
     #[arg(long)]
     pub ready_file: Option<PathBuf>,
@@ -108,6 +118,22 @@ fn parse_chunk(text: &str) -> Result<usize, String> {
     }
 }
 
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => node::quantities::parse_duration(text).map_err(|error| error.to_string()),
+    }
+}
+
+fn parse_label(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() && text.len() <= 128 => {
+            Ok(text.to_owned())
+        }
+        _ => Err("allowed: key=value, up to 128 bytes".to_owned()),
+    }
+}
+
 fn parse_bytes(text: &str) -> Result<u64, String> {
     node::quantities::parse_bytes(text).map_err(|error| error.to_string())
 }
@@ -118,6 +144,17 @@ impl WorkerArgs {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
+        }
+    }
+
+    /// What placement may reckon with; `None` where neither a flag nor the system tells.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        match self.memory_bytes {
+            0 => {
+                let usable = node::memory::usable_bytes()?;
+                Some((usable / 4 * 3).saturating_sub(self.ahead_bytes).max(usable / 4))
+            }
+            bytes => Some(bytes),
         }
     }
 

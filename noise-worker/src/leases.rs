@@ -19,6 +19,7 @@ use crate::{
     keyring::Keyring,
     make::make_rows,
     marks::Marks,
+    meter::Meter,
     metric_definitions as metric,
     recipe::Recipe,
     restore::restore,
@@ -41,6 +42,7 @@ pub struct Limits {
     /// Memory for copies of state while they are written.
     pub snapshots: Budget,
     pub stores: Stores,
+    pub meter: Meter,
     shards: std::sync::atomic::AtomicU64,
 }
 
@@ -49,7 +51,13 @@ impl Limits {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let (snapshots, stores) = (Budget::new(args.snapshot_bytes), Stores::new(plain_http));
-        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, snapshots, stores, shards: 0.into() }
+        let (meter, shards) = (Meter::default(), 0.into());
+        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, snapshots, stores, meter, shards }
+    }
+
+    /// At the rate that this worker has measured.
+    pub fn measured(self, rate: f64) -> Self {
+        Self { meter: Meter::of_rate(rate), ..self }
     }
 
     /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
@@ -59,12 +67,31 @@ impl Limits {
     }
 }
 
+/// Job, shard, and the epoch or the number of a preparation: a worker may hold a shard of one layout beside the shard
+/// of that number of the next.
+type Key = (JobId, u32, u64);
+
+fn key(grant: &LeaseGrant) -> Key {
+    (grant.job.clone(), grant.shard, grant.epoch)
+}
+
+/// In order, so that what is done to all of them is done in the same order in every run.
+type Shards = BTreeMap<Key, Arc<Shard>>;
+
 struct Held {
-    /// In order, so that what is done to all of them is done in the same order in every run.
-    shards: BTreeMap<(JobId, u32), Arc<Shard>>,
+    shards: Shards,
+    /// Made ready for when their lease comes; nothing of them is served.
+    standbys: Shards,
     clerk: Option<Clerk>,
     /// Without a heartbeat until then, nothing is served: the shards may be another's.
     valid_until: Instant,
+}
+
+/// All that a heartbeat's answer grants.
+#[derive(Debug, Default)]
+pub struct Granted {
+    pub leases: Vec<LeaseGrant>,
+    pub standbys: Vec<LeaseGrant>,
 }
 
 pub struct Leases {
@@ -89,7 +116,8 @@ pub trait Plans: Send + Sync + 'static {
 
 impl Leases {
     pub fn new(keyring: Keyring, marks: Arc<Marks>, limits: Limits) -> Arc<Self> {
-        let held = Held { shards: BTreeMap::new(), clerk: None, valid_until: Instant::now() };
+        let (shards, standbys) = (BTreeMap::new(), BTreeMap::new());
+        let held = Held { shards, standbys, clerk: None, valid_until: Instant::now() };
         Arc::new(Self { held: Mutex::new(held), keyring, marks, limits: Arc::new(limits) })
     }
 
@@ -97,40 +125,56 @@ impl Leases {
         self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes over what the coordinator grants: keeps what is granted still, drops the rest, starts what is new.
+    /// Takes over what the coordinator grants: keeps what is granted still, drops the rest, starts what is new. True
+    /// where a shard that was made ready before is served from now on, which the coordinator waits to hear.
     pub fn apply(
         self: &Arc<Self>,
-        grants: Vec<LeaseGrant>,
+        granted: Granted,
         clerk: Clerk,
         ttl: Duration,
         asked: Instant,
         plans: &Arc<dyn Plans>,
-    ) {
+    ) -> bool {
         let mut held = self.held();
         held.clerk = Some(clerk);
         held.valid_until = asked + ttl;
-        let mut old = std::mem::take(&mut held.shards);
-        for grant in grants {
-            let id = (grant.job.clone(), grant.shard);
-            let shard = match old.remove(&id) {
-                Some(shard) if shard.adopt(&grant) => shard,
-                // A failed shard stays failed under the same epoch, else it would be tried at every heartbeat.
-                Some(shard) if shard.epoch() == grant.epoch && matches!(shard.phase(), Phase::Failed(_)) => {
-                    shard
-                }
-                other => {
-                    other.inspect(|shard| shard.cancelled.cancel());
-                    metrics::counter!(metric::LEASES_TAKEN).increment(1);
-                    let shard = Shard::new(grant);
-                    tokio::spawn(self.clone().start(shard.clone(), plans.clone()));
-                    shard
-                }
-            };
-            held.shards.insert(id, shard);
+        let (mut shards, mut standbys) =
+            (std::mem::take(&mut held.shards), std::mem::take(&mut held.standbys));
+        let stands: Vec<_> = granted.standbys.iter().map(|grant| (key(grant), grant.next_row)).collect();
+        // What stays as it is comes first: nothing else may take its state over.
+        let new_leases = keep_same(&mut shards, &mut held.shards, granted.leases);
+        let new_standbys = keep_same(&mut standbys, &mut held.standbys, granted.standbys);
+        let mut is_taken_over = false;
+        for grant in new_leases {
+            let prepared = adopted(&mut standbys, &grant);
+            is_taken_over |= prepared.is_some();
+            let shard = prepared.or_else(|| adopted(&mut shards, &grant));
+            let key = key(&grant);
+            let shard = shard.unwrap_or_else(|| {
+                metrics::counter!(metric::LEASES_TAKEN).increment(1);
+                self.begin(grant, plans)
+            });
+            held.shards.insert(key, shard);
         }
-        metrics::counter!(metric::LEASES_LOST).increment(old.len() as u64);
-        old.values().for_each(|shard| shard.cancelled.cancel());
-        self.limits.shards.store(held.shards.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        for grant in new_standbys {
+            let key = key(&grant);
+            let shard = adopted(&mut standbys, &grant).unwrap_or_else(|| self.begin(grant, plans));
+            held.standbys.insert(key, shard);
+        }
+        for (key, next_row) in stands {
+            held.standbys.get(&key).inspect(|shard| shard.follow(next_row));
+        }
+        metrics::counter!(metric::LEASES_LOST).increment(shards.len() as u64);
+        shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
+        let count = held.shards.len() + held.standbys.len();
+        self.limits.shards.store(count as u64, std::sync::atomic::Ordering::Relaxed);
+        is_taken_over
+    }
+
+    fn begin(self: &Arc<Self>, grant: LeaseGrant, plans: &Arc<dyn Plans>) -> Arc<Shard> {
+        let shard = Shard::new(grant);
+        tokio::spawn(self.clone().start(shard.clone(), plans.clone()));
+        shard
     }
 
     /// Restores the shard, then makes its rows until the lease is gone.
@@ -173,7 +217,11 @@ impl Leases {
     pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, Clerk)> {
         let held = self.held();
         let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
-        let found = held.shards.get(&(job.clone(), shard)).ok_or_else(not_owner)?;
+        // Under the epoch presented, else the newest.
+        let all = (job.clone(), shard, 0)..=(job.clone(), shard, u64::MAX);
+        let presented = held.shards.get(&(job.clone(), shard, epoch));
+        let newest = || held.shards.range(all).next_back().map(|(_, shard)| shard);
+        let found = presented.or_else(newest).ok_or_else(not_owner)?;
         if Instant::now() >= held.valid_until {
             return Err(ServiceError::Unavailable {
                 what: "the worker's lease (no word from the coordinator)".into(),
@@ -203,13 +251,38 @@ impl Leases {
 
     pub fn clear(&self) {
         let mut held = self.held();
-        std::mem::take(&mut held.shards).values().for_each(|shard| shard.cancelled.cancel());
+        let (shards, standbys) = (std::mem::take(&mut held.shards), std::mem::take(&mut held.standbys));
+        shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
         self.limits.shards.store(0, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.held().shards.is_empty()
+    }
+
+    /// Nothing is held, and nothing made ready.
+    pub fn is_idle(&self) -> bool {
+        let held = self.held();
+        held.shards.is_empty() && held.standbys.is_empty()
     }
 
     pub fn status(&self) -> Vec<pb::LeaseStatus> {
         let shards: Vec<_> = self.held().shards.values().cloned().collect();
         shards.iter().map(|shard| self.status_of(shard)).collect()
+    }
+
+    /// READY once all is made that their jobs will soon ask for.
+    pub fn standby_status(&self) -> Vec<pb::LeaseStatus> {
+        let shards: Vec<_> = self.held().standbys.values().cloned().collect();
+        let status = |shard: &Arc<Shard>| {
+            let mut status = self.status_of(shard);
+            let ahead_rows = self.limits.ahead_rows(shard.grant().range.len());
+            if status.state() == pb::LeaseState::Ready && !shard.is_ahead(ahead_rows) {
+                status.set_state(pb::LeaseState::Restoring);
+            }
+            status
+        };
+        shards.iter().map(status).collect()
     }
 
     fn status_of(&self, shard: &Shard) -> pb::LeaseStatus {
@@ -230,13 +303,15 @@ impl Leases {
             key_commitment: commitment.unwrap_or_default(),
             message,
             released: shard.released(),
+            row_seconds: shard.row_time().as_secs_f64(),
+            stalled_seconds: shard.stalled().as_secs_f64(),
         }
     }
 
     /// State and rows kept, in bytes.
     pub fn memory(&self) -> (u64, u64) {
         let held = self.held();
-        let shards = held.shards.values();
+        let shards = held.shards.values().chain(held.standbys.values());
         shards.fold((0, 0), |(state, ahead), s| (state + s.state_bytes(), ahead + s.ahead_bytes()))
     }
 
@@ -268,4 +343,26 @@ impl Leases {
         metrics::gauge!(metric::BEHIND_ROWS).set(furthest as f64);
         metrics::gauge!(metric::LEASE_EPOCH).set(epoch as f64);
     }
+}
+
+/// Moves to `kept` what is granted as it was, and gives back the other grants.
+fn keep_same(had: &mut Shards, kept: &mut Shards, grants: Vec<LeaseGrant>) -> Vec<LeaseGrant> {
+    let mut others = Vec::new();
+    for grant in grants {
+        let key = key(&grant);
+        // A failed shard stays failed under the same epoch, else it would be tried at every heartbeat.
+        let is_same = |shard: &Arc<Shard>| shard.adopt(&grant) || matches!(shard.phase(), Phase::Failed(_));
+        match had.get(&key).is_some_and(is_same).then(|| had.remove(&key)).flatten() {
+            Some(shard) => _ = kept.insert(key, shard),
+            None => others.push(grant),
+        }
+    }
+    others
+}
+
+/// A shard whose state serves the grant too.
+fn adopted(had: &mut Shards, grant: &LeaseGrant) -> Option<Arc<Shard>> {
+    let of_shard = (grant.job.clone(), grant.shard, 0)..=(grant.job.clone(), grant.shard, u64::MAX);
+    let key = had.range(of_shard).find(|(_, shard)| shard.adopt(grant)).map(|(key, _)| key.clone())?;
+    had.remove(&key)
 }

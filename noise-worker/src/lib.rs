@@ -12,12 +12,14 @@ mod clerk;
 pub mod config;
 mod connect;
 mod delivery;
+mod idle;
 mod kernel_span;
 mod keyring;
 mod leases;
 mod make;
 mod marks;
 mod membership;
+mod meter;
 mod metric_definitions;
 #[cfg(feature = "mpi")]
 pub mod mpi;
@@ -52,7 +54,10 @@ use node::{
     security::Secured,
 };
 use noise_kernel::JobKey;
-use proto::{Incarnation, model::LocalAccess};
+use proto::{
+    Incarnation,
+    model::{LocalAccess, WorkerPlace},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::JoinHandle,
@@ -66,7 +71,7 @@ use crate::{
     config::WorkerArgs,
     keyring::Keyring,
     leases::{Leases, Limits},
-    membership::Member,
+    membership::{Leaving, Member},
     regions::Regions,
     service::NoiseService,
     transport::{lending, server},
@@ -122,7 +127,7 @@ impl Listeners {
     }
 }
 
-/// Runs a worker until `shutdown`; then drains: leaves the cluster, lets streams end, stops.
+/// Runs a worker until `shutdown`; then drains: has its shards taken over, leaves the cluster, lets streams end, stops.
 pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let security = args.security()?.enforce(None)?;
     let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
@@ -142,7 +147,9 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
         (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let marks = Arc::new(marks::Marks::open(args.state_dir.as_deref())?);
-    let leases = Leases::new(keyring, marks, Limits::new(pool, &args));
+    let rate = meter::calibrate(&pool, backend, Duration::ZERO).await?.best;
+    tracing::info!(bytes_per_second = rate, "measured");
+    let leases = Leases::new(keyring, marks, Limits::new(pool, &args).measured(rate));
     let regions = Regions::new(copying, args.shm_bytes);
     let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");
@@ -163,18 +170,23 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     tracing::info!(%worker, %address, %metrics_address, ?local, "worker listening");
 
     let endpoint = args.advertise.clone().unwrap_or(address);
-    let member = Member { worker, incarnation: incarnation()?, endpoint, local };
+    let place =
+        WorkerPlace { host: host_id(), labels: args.labels.clone(), memory_bytes: args.memory_bytes() };
+    let member = Member { worker, incarnation: incarnation()?, endpoint, local, place };
     let dialing = Dialing { bearer, ..security.into() };
     let client = connect::coordinators(&args.coordinator, dialing)?;
-    // New requests are refused from the moment that shutdown begins; membership tells the coordinator.
+    let refused = CancellationToken::new();
     let refusing = tokio::spawn({
-        let (service, shutdown) = (service.clone(), shutdown.clone());
+        let (service, refused) = (service.clone(), refused.clone());
         async move {
-            shutdown.cancelled().await;
+            refused.cancelled().await;
             service.drain();
         }
     });
-    let membership = membership::run(client, member, leases.clone(), readiness, shutdown.clone()).await;
+    let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: refused };
+    let measuring = tokio::spawn(idle::keep_measured(leases.clone()));
+    let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
+    measuring.abort();
     refusing.abort();
     service.drain();
     ended.cancel();
@@ -217,10 +229,12 @@ where
     let (serving, until) = (service.clone(), ended.clone());
     let server =
         tokio::spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
-    let member = Member { worker: args.worker_id()?, incarnation: incarnation()?, endpoint, local: None };
+    let (incarnation, place) = (incarnation()?, WorkerPlace::default());
+    let member = Member { worker: args.worker_id()?, incarnation, endpoint, local: None, place };
     let client = connect::over(&args.coordinator, dial)?;
     let readiness = Readiness::not_ready("not registered yet");
-    let membership = membership::run(client, member, leases.clone(), readiness, shutdown).await;
+    let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: CancellationToken::new() };
+    let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
     service.drain();
     ended.cancel();
     let _late = tokio::time::timeout(DRAIN, server).await;

@@ -10,6 +10,7 @@ use tracing::Instrument;
 use crate::{
     kernel_span::kernel_span,
     leases::Limits,
+    meter::bytes_a_row,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
     row::{Row, Spares},
     shard::{Batch, Shard, batch_rows},
@@ -51,12 +52,16 @@ async fn make_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceError
     let spare = if generator.remaining() > rows { batch_rows(ahead, at_once) } else { 0 };
     let spares = shard.spares(spare as usize);
     let started = Instant::now();
-    let making = limits.pool.run(move || {
+    let is_kept = matches!(batch, Batch::Keep(_));
+    // Rows that are passed over may cost next to nothing: they measure nothing.
+    let making = is_kept.then(|| limits.meter.making(rows.saturating_mul(bytes_a_row(recipe, len))));
+    let ran = limits.pool.run(move || {
         let _within = kernel_span("made", rows, len).entered();
         generate(generator, batch, &spares)
     });
-    let making = making.instrument(shard.take_waiter());
-    let (generator, made) = making.await.map_err(ServiceError::internal)?;
+    let ran = ran.instrument(shard.take_waiter()).await;
+    drop(making);
+    let (generator, made) = ran.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());
     shard.rows_took(rows, started.elapsed());

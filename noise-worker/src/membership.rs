@@ -1,11 +1,18 @@
 //! The worker's side of membership: register, then a heartbeat that carries what is held and brings what should be.
+//! A worker that is told to end goes on with it until others have taken over what it serves, for a time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
     Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
-    model::{JobMark, LeaseGrant, LocalAccess},
+    model::{LeaseGrant, LocalAccess, WorkerPlace},
     pb,
 };
 use tokio::time::Instant;
@@ -14,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clerk::Clerk,
     connect::Client,
-    leases::{Leases, Plans},
+    leases::{Granted, Leases, Plans},
 };
 
 /// Who this worker is to the coordinator.
@@ -25,6 +32,36 @@ pub struct Member {
     pub endpoint: String,
     /// How processes on this host reach it.
     pub local: Option<LocalAccess>,
+    pub place: WorkerPlace,
+}
+
+/// How a worker ends.
+#[derive(Debug)]
+pub struct Leaving {
+    /// It is told to.
+    pub shutdown: CancellationToken,
+    /// How long others may take to take over what it serves.
+    pub deadline: Duration,
+    /// Nothing more is served.
+    pub refusing: CancellationToken,
+}
+
+impl Leaving {
+    /// Where there is nothing to hand over, at once.
+    async fn too_late(&self, leases: &Leases) {
+        self.shutdown.cancelled().await;
+        if !leases.is_empty() {
+            tokio::time::sleep(self.deadline).await;
+            tracing::warn!(deadline = ?self.deadline, "leaving with shards that nobody has taken over in time");
+        }
+    }
+}
+
+/// Why a session ended.
+enum Ended {
+    /// Nothing is left to do here.
+    MayLeave,
+    Failed(ServiceError),
 }
 
 /// Asks the coordinator for plans.
@@ -45,24 +82,37 @@ pub async fn run(
     member: Member,
     leases: Arc<Leases>,
     readiness: Readiness,
-    shutdown: CancellationToken,
+    leaving: Leaving,
 ) -> Result<()> {
+    let told_to_drain = AtomicBool::new(false);
+    let too_late = leaving.too_late(&leases);
+    tokio::pin!(too_late);
     let plans: Arc<dyn Plans> = Arc::new(CoordinatorPlans(client.clone()));
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-    while !shutdown.is_cancelled() {
-        let session = session(client.clone(), &member, &leases, &plans, &readiness, &mut backoff);
+    while !leaving.shutdown.is_cancelled() {
+        let shared =
+            Shared { member: &member, leases: &leases, plans: &plans, told_to_drain: &told_to_drain };
+        let session = session(client.clone(), shared, &leaving.shutdown, &readiness, &mut backoff);
         let error = tokio::select! {
             biased;
-            error = session => error,
-            () = shutdown.cancelled() => break,
+            ended = session => match ended {
+                Ended::MayLeave => break,
+                Ended::Failed(error) => error,
+            },
+            () = &mut too_late => break,
         };
         if is_final(&error) {
             return Err(error);
         }
         readiness.set_not_ready(error.to_string());
         tracing::warn!(%error, "no contact with the coordinator; trying again");
-        tokio::time::sleep(backoff.next().unwrap_or(Duration::from_secs(2))).await;
+        tokio::select! {
+            biased;
+            () = leaving.shutdown.cancelled() => {}
+            () = tokio::time::sleep(backoff.next().unwrap_or(Duration::from_secs(2))) => {}
+        }
     }
+    leaving.refusing.cancel();
     deregister(client, &member).await;
     Ok(())
 }
@@ -72,53 +122,64 @@ fn is_final(error: &ServiceError) -> bool {
     matches!(error, ProtocolVersionMismatch { .. } | StreamVersionMismatch { .. } | InvalidArgument { .. })
 }
 
+/// What all sessions of a worker have in common.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    member: &'a Member,
+    leases: &'a Arc<Leases>,
+    plans: &'a Arc<dyn Plans>,
+    /// By an operator, whom the next coordinator would not know of.
+    told_to_drain: &'a AtomicBool,
+}
+
 /// One registration and its heartbeats, until one of them fails.
 async fn session(
     mut client: Client,
-    member: &Member,
-    leases: &Arc<Leases>,
-    plans: &Arc<dyn Plans>,
+    shared: Shared<'_>,
+    shutdown: &CancellationToken,
     readiness: &Readiness,
     backoff: &mut Backoff,
-) -> ServiceError {
-    let marks = leases.marks.clone();
-    let terms = match register(&mut client, member, marks.all()).await {
+) -> Ended {
+    let terms = match begin(&mut client, shared).await {
         Ok(terms) => terms,
-        Err(error) => return error,
+        Err(error) => return Ended::Failed(error),
     };
     let (every, ttl) = (Duration::from_millis(terms.heartbeat_ms), Duration::from_millis(terms.lease_ttl_ms));
-    if let Err(error) = marks.see_epoch(terms.coordinator_epoch).await {
-        return error;
-    }
-    tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
     loop {
-        let asked = Instant::now();
-        match tokio::time::timeout(ttl, heartbeat(&mut client, member, leases)).await {
-            Ok(Ok((grants, clerk))) => {
-                let branches = grants.iter().map(|grant| (grant.job.clone(), grant.branch())).collect();
-                // Before anything is served under them: an older coordinator or branch ends here.
-                if let Err(error) = marks.see(clerk.epoch, branches).await {
-                    return error;
-                }
-                leases.apply(grants, clerk, ttl, asked, plans);
-            }
-            Ok(Err(error)) => return error,
+        let (asked, is_leaving) = (Instant::now(), shutdown.is_cancelled());
+        let beat = match tokio::time::timeout(ttl, beat(&mut client, shared, is_leaving, ttl)).await {
+            Ok(Ok(beat)) => beat,
+            Ok(Err(error)) => return Ended::Failed(error),
             Err(_) => {
-                return ServiceError::Unavailable { what: format!("the coordinator (silent for {ttl:?})") };
+                let what = format!("the coordinator (silent for {ttl:?})");
+                return Ended::Failed(ServiceError::Unavailable { what });
             }
+        };
+        if is_leaving && beat.may_leave {
+            return Ended::MayLeave;
         }
         // Whoever replaces workers one by one waits for each to have its shards again.
-        match leases.restoring() {
+        match shared.leases.restoring() {
             0 => readiness.set_ready(),
             shards => readiness.set_not_ready(format!("restoring {shards} shards")),
         }
         backoff.reset();
-        leases.record_gauges();
-        tokio::time::sleep(every.saturating_sub(asked.elapsed())).await;
+        shared.leases.record_gauges();
+        // The coordinator waits to hear of these before it sends anyone here.
+        if beat.has_taken_over {
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled(), if !is_leaving => {}
+            () = tokio::time::sleep(every.saturating_sub(asked.elapsed())) => {}
+        }
     }
 }
 
-async fn register(client: &mut Client, member: &Member, marks: Vec<JobMark>) -> Result<pb::RegisterResponse> {
+async fn begin(client: &mut Client, shared: Shared<'_>) -> Result<pb::RegisterResponse> {
+    let Shared { member, leases, told_to_drain, .. } = shared;
+    let WorkerPlace { host, labels, memory_bytes } = member.place.clone();
     let request = pb::RegisterRequest {
         worker: member.worker.to_string(),
         endpoint: member.endpoint.clone(),
@@ -126,16 +187,26 @@ async fn register(client: &mut Client, member: &Member, marks: Vec<JobMark>) -> 
         protocol_version: PROTOCOL_VERSION,
         stream_version: noise_kernel::STREAM_VERSION,
         incarnation: member.incarnation.0.to_vec(),
-        marks: marks.into_iter().map(Into::into).collect(),
+        marks: leases.marks.all().into_iter().map(Into::into).collect(),
+        draining: told_to_drain.load(Ordering::Relaxed),
+        host,
+        labels,
+        memory_bytes: memory_bytes.unwrap_or(0),
     };
-    Ok(client.register(request).await?.into_inner())
+    let terms = client.register(request).await?.into_inner();
+    leases.marks.see_epoch(terms.coordinator_epoch).await?;
+    tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
+    Ok(terms)
 }
 
-async fn heartbeat(
-    client: &mut Client,
-    member: &Member,
-    leases: &Leases,
-) -> Result<(Vec<LeaseGrant>, Clerk)> {
+/// What came of a heartbeat.
+struct Beat {
+    may_leave: bool,
+    has_taken_over: bool,
+}
+
+async fn beat(client: &mut Client, shared: Shared<'_>, is_leaving: bool, ttl: Duration) -> Result<Beat> {
+    let Shared { member, leases, plans, told_to_drain } = shared;
     let (asked, marks) = (Instant::now(), leases.marks.risen());
     let told = marks.clone();
     let request = pb::HeartbeatRequest {
@@ -143,12 +214,24 @@ async fn heartbeat(
         incarnation: member.incarnation.0.to_vec(),
         leases: leases.status(),
         marks: marks.into_iter().map(Into::into).collect(),
+        standbys: leases.standby_status(),
+        leaving: is_leaving,
+        bytes_per_second: leases.limits.meter.rate(),
     };
     let response = client.heartbeat(request).await?.into_inner();
-    let grants = response.grants.into_iter().map(LeaseGrant::try_from).collect::<Result<_>>()?;
+    let grants = |grants: Vec<pb::LeaseGrant>| -> Result<Vec<_>> {
+        grants.into_iter().map(LeaseGrant::try_from).collect()
+    };
+    let granted = Granted { leases: grants(response.grants)?, standbys: grants(response.standbys)? };
     leases.marks.told(&told);
     let key = ReleaseKey::try_from_bytes(&response.release_key)?;
-    Ok((grants, Clerk { key, epoch: response.coordinator_epoch, said_ms: response.coordinator_ms, asked }))
+    let clerk = Clerk { key, epoch: response.coordinator_epoch, said_ms: response.coordinator_ms, asked };
+    let branches = granted.leases.iter().map(|grant| (grant.job.clone(), grant.branch())).collect();
+    // Before anything is served under them: an older coordinator or branch ends here.
+    leases.marks.clone().see(clerk.epoch, branches).await?;
+    told_to_drain.store(response.draining, Ordering::Relaxed);
+    let has_taken_over = leases.apply(granted, clerk, ttl, asked, plans);
+    Ok(Beat { may_leave: response.may_leave, has_taken_over })
 }
 
 async fn deregister(mut client: Client, member: &Member) {

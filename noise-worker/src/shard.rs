@@ -40,6 +40,8 @@ struct Rows {
     wanted: u64,
     /// One more than the highest row released.
     released: u64,
+    /// Since when requests have waited for a row, with none made.
+    starved_since: Option<Instant>,
 }
 
 /// Shared between the task that makes rows, requests, and snapshots.
@@ -73,8 +75,13 @@ impl std::fmt::Debug for Shard {
 
 impl Shard {
     pub fn new(grant: LeaseGrant) -> Arc<Self> {
-        let rows =
-            Rows { phase: Phase::Restoring, window: Window::default(), wanted: grant.next_row, released: 0 };
+        let rows = Rows {
+            phase: Phase::Restoring,
+            window: Window::default(),
+            wanted: grant.next_row,
+            released: 0,
+            starved_since: None,
+        };
         Arc::new(Self {
             epoch: Mutex::new(grant.epoch),
             grant,
@@ -144,8 +151,30 @@ impl Shard {
         self.demand.notify_one();
     }
 
+    /// Nobody asks a standby for rows: it is told where its job stands.
+    pub fn follow(&self, next_row: u64) {
+        let mut rows = self.rows();
+        if rows.wanted < next_row {
+            rows.wanted = next_row;
+            drop(rows);
+            self.demand.notify_one();
+        }
+    }
+
+    /// Whether half of the rows that may be made ahead are there, or all rows of the job.
+    pub fn is_ahead(&self, ahead_rows: u64) -> bool {
+        let Some(iterations) = self.recipe().map(|recipe| recipe.iterations) else { return false };
+        let rows = self.rows();
+        rows.window.end() >= (rows.wanted + (ahead_rows / 2).max(1)).min(iterations)
+    }
+
     pub fn next_row(&self) -> u64 {
         self.rows().window.end()
+    }
+
+    /// For how long requests have waited with no row made.
+    pub fn stalled(&self) -> Duration {
+        self.rows().starved_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     pub fn released(&self) -> u64 {
@@ -227,13 +256,16 @@ impl Shard {
     pub fn push(&self, made: Vec<Row>) {
         let mut rows = self.rows();
         made.into_iter().for_each(|row| rows.window.push(row));
+        rows.starved_since = None;
         drop(rows);
         self.changed.notify_waiters();
     }
 
     /// Rows were made and not kept: an empty window moves on.
     pub fn skipped(&self, to: u64) {
-        self.rows().window.forget_below(to);
+        let mut rows = self.rows();
+        rows.window.forget_below(to);
+        rows.starved_since = None;
     }
 
     pub async fn demanded(&self) {
@@ -293,6 +325,7 @@ impl Shard {
         rows.wanted = rows.wanted.max(row + 1);
         let found = rows.window.get(row).cloned();
         if found.is_none() {
+            rows.starved_since.get_or_insert_with(Instant::now);
             self.demand.notify_one();
         }
         Ok(found.map(Some))

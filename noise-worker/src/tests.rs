@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use crate::{
     clerk::Clerk,
     config::WorkerArgs,
+    idle,
     keyring::Keyring,
-    leases::{Leases, Limits, Plans},
+    leases::{Granted, Leases, Limits, Plans},
     marks::Marks,
     recipe::Recipe,
     regions::Regions,
@@ -146,7 +147,8 @@ impl Worker {
     fn lease(&self, grant: LeaseGrant, asked: Duration) {
         let asked = Instant::now().checked_sub(asked).expect("a host that runs for longer");
         let plans: Arc<dyn Plans> = Arc::new(ThePlan);
-        self.leases.apply(vec![grant], clerk(), TTL, asked, &plans);
+        let granted = Granted { leases: vec![grant], ..Granted::default() };
+        self.leases.apply(granted, clerk(), TTL, asked, &plans);
     }
 
     fn refused(&self, request: FetchSlice) -> String {
@@ -178,6 +180,20 @@ async fn rows_of_a_good_lease_are_the_oracles() {
     let within = CoordinateRange { start: 700, end: 1_300 };
     let part = worker.fetch(FetchSlice { range: within, ..request(2) }).await.unwrap();
     assert_eq!(part, expected(2, within));
+}
+
+/// Relieved because it was slow, or thought slow when it started, it would else never be known to be well again.
+#[tokio::test]
+async fn a_worker_measures_itself_anew_only_while_it_holds_nothing() {
+    let worker = Worker::with(grant(), Duration::ZERO);
+    let meter = &worker.leases.limits.meter;
+    worker.fetch(request(0)).await.unwrap();
+    meter.set(1.0);
+    idle::measure(&worker.leases).await;
+    assert!(meter.rate() < 1e5, "{} while it holds a shard", meter.rate());
+    worker.leases.clear();
+    idle::measure(&worker.leases).await;
+    assert!(meter.rate() > 1e5, "{}", meter.rate());
 }
 
 #[tokio::test]

@@ -192,6 +192,20 @@ pub struct Register {
     pub incarnation: Incarnation,
     /// All that the worker knows to have released.
     pub marks: Vec<JobMark>,
+    /// An earlier coordinator told it to drain.
+    pub draining: bool,
+    pub place: WorkerPlace,
+}
+
+/// What placement knows of a worker before it has made anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerPlace {
+    /// Boot id of its host; empty where the system doesn't tell.
+    pub host: String,
+    /// `key=value`.
+    pub labels: Vec<String>,
+    /// For state and one row of each shard, of all shards together; `None` for no limit.
+    pub memory_bytes: Option<u64>,
 }
 
 /// How far a job's rows were released, as a worker has it on its own disk.
@@ -214,6 +228,26 @@ impl TryFrom<pb::JobMark> for JobMark {
 impl From<JobMark> for pb::JobMark {
     fn from(mark: JobMark) -> Self {
         Self { job: mark.job.into(), branch: mark.branch, next_row: mark.next_row }
+    }
+}
+
+/// Which workers should be near a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementHint {
+    pub range: CoordinateRange,
+    /// A worker's name, a label of workers, or the boot id of a host.
+    pub near: String,
+}
+
+impl TryFrom<pb::PlacementHint> for PlacementHint {
+    type Error = ServiceError;
+    fn try_from(hint: pb::PlacementHint) -> Result<Self> {
+        let pb::PlacementHint { range, near } = hint;
+        if !(1..=128).contains(&near.len()) {
+            let allowed = "1 to 128 bytes: a worker's name, a label (key=value) or a host's boot id";
+            return Err(ServiceError::invalid("hints.near", format!("{} bytes", near.len()), allowed));
+        }
+        Ok(Self { range: range.try_into()?, near })
     }
 }
 
@@ -254,6 +288,12 @@ impl TryFrom<pb::RegisterRequest> for Register {
             stream_version: request.stream_version,
             incarnation: request.incarnation.as_slice().try_into()?,
             marks: request.marks.into_iter().map(JobMark::try_from).collect::<Result<_>>()?,
+            draining: request.draining,
+            place: WorkerPlace {
+                host: request.host,
+                labels: request.labels,
+                memory_bytes: (request.memory_bytes > 0).then_some(request.memory_bytes),
+            },
         })
     }
 }

@@ -75,7 +75,7 @@ impl Command {
             Self::Demo(args) => demo::run(&args, format),
             Self::Up(args) => up::run(&args, format),
             Self::Coordinator(command) => command.run(),
-            Self::Worker(command) => command.run(),
+            Self::Worker(command) => command.run(format),
             Self::Job(command) => command.run(format),
             Self::Fetch(args) => fetch::run(&args, format),
             Self::Plan(command) => command.run(format),

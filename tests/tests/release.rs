@@ -128,7 +128,7 @@ fn other_versions_and_plans_are_refused() {
             protocol_version,
             stream_version,
             incarnation: vec![0; 16],
-            marks: vec![],
+            ..pb::RegisterRequest::default()
         };
         cluster.runtime.block_on(async {
             let mut workers =

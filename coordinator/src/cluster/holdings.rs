@@ -1,4 +1,5 @@
-//! Which shards each worker owns: a heartbeat then costs what its own shards cost, however many there are in all.
+//! Which shards each worker owns, and which jobs hand shards over to it or from it: a heartbeat then costs what its own
+//! shards cost, however many there are in all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,6 +16,10 @@ pub struct Holdings {
     of: HashMap<WorkerId, BTreeSet<Holding>>,
     /// As indexed: the places that have an owner, in order.
     owners: HashMap<JobId, Vec<(usize, WorkerId)>>,
+    /// Jobs that name the worker in a preparation or in a lease that retires.
+    handovers: HashMap<WorkerId, BTreeSet<JobId>>,
+    /// As indexed.
+    named: HashMap<JobId, BTreeSet<WorkerId>>,
     maybe_changed: BTreeSet<JobId>,
 }
 
@@ -28,10 +33,39 @@ impl Holdings {
 
     /// In order of jobs and shards.
     pub fn of(&mut self, jobs: &BTreeMap<JobId, JobView>, worker: &WorkerId) -> Vec<Holding> {
+        self.bring_up_to_date(jobs);
+        self.of.get(worker).into_iter().flatten().cloned().collect()
+    }
+
+    pub fn bring_up_to_date(&mut self, jobs: &BTreeMap<JobId, JobView>) {
         while let Some(job) = self.maybe_changed.pop_first() {
             self.index(&job, jobs.get(&job));
+            self.index_handovers(&job, jobs.get(&job));
         }
-        self.of.get(worker).into_iter().flatten().cloned().collect()
+    }
+
+    /// As of the last time that the index was brought up to date.
+    pub fn handovers_of(&self, worker: &WorkerId) -> Vec<JobId> {
+        self.handovers.get(worker).into_iter().flatten().cloned().collect()
+    }
+
+    fn index_handovers(&mut self, job: &JobId, view: Option<&JobView>) {
+        let now: BTreeSet<WorkerId> = view.into_iter().flat_map(named_in).cloned().collect();
+        let before = self.named.remove(job).unwrap_or_default();
+        for worker in before.difference(&now) {
+            if let Some(jobs) = self.handovers.get_mut(worker) {
+                jobs.remove(job);
+                if jobs.is_empty() {
+                    self.handovers.remove(worker);
+                }
+            }
+        }
+        for worker in now.difference(&before) {
+            self.handovers.entry(worker.clone()).or_default().insert(job.clone());
+        }
+        if !now.is_empty() {
+            self.named.insert(job.clone(), now);
+        }
     }
 
     fn index(&mut self, job: &JobId, view: Option<&JobView>) {
@@ -60,6 +94,13 @@ impl Holdings {
 fn owners_of(view: &JobView) -> impl Iterator<Item = (usize, &WorkerId)> {
     let owners = view.shards.iter().map(|shard| shard.record.owner.as_ref()).enumerate();
     owners.filter_map(|(at, owner)| Some((at, owner?)))
+}
+
+fn named_in(view: &JobView) -> impl Iterator<Item = &WorkerId> {
+    let present = view.shards.iter().filter_map(|shard| shard.standby.as_ref());
+    let coming = view.coming.iter().flat_map(|coming| &coming.shards);
+    let standbys = present.chain(coming.filter_map(|shard| shard.standby.as_ref()));
+    standbys.map(|standby| &standby.worker).chain(view.retiring.iter().map(|lease| &lease.worker))
 }
 
 #[cfg(test)]

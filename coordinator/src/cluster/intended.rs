@@ -1,81 +1,203 @@
 //! Who should own what now, against who does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
-use ledger::ShardRecord;
-use proto::{Incarnation, JobId, WorkerId};
+use ledger::{JobRecord, ShardRecord};
+use proto::model::WorkerPlace;
+use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
-use super::{Cluster, JobView, ShardView};
-use crate::placement::{self, Shard};
+use super::handover::{ComingShard, needed_from};
+use super::speeds::Measure;
+use super::{Cluster, JobView, Preparation, Retiring, ShardView, Standby};
+use crate::placement::{self, Rules, Shard, Worker};
+
+/// A row may take so many times as long as its worker's rows usually do.
+const PATIENCE: u32 = 4;
+
+type Process = (WorkerId, Incarnation);
 
 /// New owners for shards of one job, and the processes that get the leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerChanges {
     pub job: JobId,
-    pub owners: Vec<(u32, Option<(WorkerId, Incarnation)>)>,
+    pub owners: Vec<(u32, Option<Process>)>,
 }
 
 impl OwnerChanges {
     pub fn for_ledger(&self) -> Vec<(u32, Option<WorkerId>)> {
-        let without_process = |(shard, owner): &(u32, Option<(WorkerId, Incarnation)>)| {
+        let without_process = |(shard, owner): &(u32, Option<Process>)| {
             (*shard, owner.as_ref().map(|(worker, _)| worker.clone()))
         };
         self.owners.iter().map(without_process).collect()
     }
 }
 
-/// A worker that shards may be placed on; `None` as process for one that is only waited for.
-type Candidate = (WorkerId, Option<Incarnation>);
+/// A job's shards replaced by others: their ranges in order, and who gets each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutChange {
+    pub job: JobId,
+    pub ranges: Vec<CoordinateRange>,
+    pub owners: Vec<(u32, Option<Process>)>,
+}
+
+/// What placement wants.
+#[derive(Clone, Debug, Default)]
+pub struct Intended {
+    /// At once: nothing is served that would break off, or its successor is ready.
+    pub changes: Vec<OwnerChanges>,
+    /// First: what is served now goes on until they are ready.
+    pub preparations: Vec<Preparation>,
+    /// Shards that no worker may take or has memory for: job, shard, whether it is of a layout to come.
+    pub unplaced: BTreeSet<(JobId, u32, bool)>,
+}
+
+/// A worker that shards may be placed on.
+struct Candidate {
+    worker: WorkerId,
+    /// `None` for one that is only waited for.
+    process: Option<Incarnation>,
+    takes_shards: bool,
+    as_placed: Worker,
+    place: WorkerPlace,
+}
+
+impl Candidate {
+    fn is_at(&self, near: &str) -> bool {
+        let place = &self.place;
+        self.worker.as_str() == near || place.host == near || place.labels.iter().any(|label| label == near)
+    }
+}
+
+/// Candidates are in order of names.
+fn position(candidates: &[Candidate], worker: &WorkerId) -> Option<usize> {
+    candidates.binary_search_by(|candidate| candidate.worker.cmp(worker)).ok()
+}
+
+/// A shard of the present layout, or of the one to come.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Present(&'a JobView, &'a ShardView),
+    Coming(&'a JobView, &'a ComingShard),
+}
+
+impl<'a> Place<'a> {
+    fn view(self) -> &'a JobView {
+        match self {
+            Self::Present(view, _) | Self::Coming(view, _) => view,
+        }
+    }
+
+    fn range(self) -> CoordinateRange {
+        match self {
+            Self::Present(_, shard) => shard.record.range,
+            Self::Coming(_, shard) => shard.range,
+        }
+    }
+
+    fn standby(self) -> Option<&'a Standby> {
+        match self {
+            Self::Present(_, shard) => shard.standby.as_ref(),
+            Self::Coming(_, shard) => shard.standby.as_ref(),
+        }
+    }
+}
 
 impl Cluster {
-    /// The changes that bring owners to what they should be. Nothing where all is well.
-    pub fn owner_changes(&self, now: Instant) -> Vec<OwnerChanges> {
+    /// What brings owners to what they should be. Nothing where all is well.
+    pub fn intended(&self, now: Instant) -> Intended {
         let candidates = self.candidates(now);
-        let views: Vec<(&JobView, &ShardView)> = self
-            .jobs()
-            .filter(|view| view.is_served())
-            .flat_map(|view| view.shards.iter().map(move |shard| (view, shard)))
-            .collect();
-        let shards: Vec<Shard> =
-            views.iter().map(|(view, shard)| self.to_place(now, view, shard, &candidates)).collect();
-        let may_take = |at: usize, worker: usize| {
-            let (name, process) = &candidates[worker];
-            let job = &views[at].0.record.job;
-            process.is_some_and(|process| !self.exclusions.is_excluded(now, job, name, process))
-        };
-        let owners = placement::assign(candidates.len(), &shards, may_take);
-
-        let mut changes: Vec<OwnerChanges> = Vec::new();
-        for ((view, shard), owner) in views.into_iter().zip(owners) {
-            let Some(change) = self.change_of(now, view, shard, owner.map(|owner| &candidates[owner])) else {
-                continue;
-            };
-            let job = &view.record.job;
-            match changes.last_mut().filter(|last| last.job == *job) {
-                Some(last) => last.owners.push((shard.record.shard, change)),
-                None => changes
-                    .push(OwnerChanges { job: job.clone(), owners: vec![(shard.record.shard, change)] }),
-            }
+        let mut places = Vec::new();
+        for view in self.jobs().filter(|view| view.is_served()) {
+            places.extend(view.shards.iter().map(|shard| Place::Present(view, shard)));
+            let coming = view.coming.iter().flat_map(|coming| &coming.shards);
+            places.extend(coming.map(|shard| Place::Coming(view, shard)));
         }
-        changes
+        let shards: Vec<Shard> = places.iter().map(|place| self.to_place(now, *place, &candidates)).collect();
+        let near: Vec<Option<&str>> =
+            places.iter().map(|place| place.view().wished_near(place.range())).collect();
+        let rules = Rules {
+            may_take: |at: usize, worker: usize| self.may_take(now, places[at].view(), &candidates[worker]),
+            is_far: |at: usize, worker: usize| near[at].is_some_and(|near| !candidates[worker].is_at(near)),
+        };
+        let workers: Vec<Worker> = candidates.iter().map(|candidate| candidate.as_placed).collect();
+        let owners = placement::assign(&workers, &shards, &rules);
+        let mut intended = Intended::default();
+        for (place, owner) in places.into_iter().zip(owners) {
+            intended.add(self, now, place, owner.map(|owner| &candidates[owner]));
+        }
+        intended
+    }
+
+    /// Looks at how fast workers are, and whether they make rows at all. `lasting`: zero for never.
+    pub fn measure(&mut self, now: Instant, lasting: Duration) {
+        if lasting.is_zero() {
+            return;
+        }
+        let mut longest: HashMap<&WorkerId, Duration> = HashMap::new();
+        for shard in self.jobs.values().filter(|view| view.is_served()).flat_map(|view| &view.shards) {
+            let (Some(owner), Some(report)) = (&shard.record.owner, &shard.last_report) else { continue };
+            // A row of a large shard may take its time.
+            let stalled = report.stalled.saturating_sub(report.row_time * PATIENCE);
+            let longest = longest.entry(owner).or_default();
+            *longest = stalled.max(*longest);
+        }
+        let measure = |(worker, member): (&WorkerId, &super::Member)| {
+            let stalled = longest.get(worker).copied().unwrap_or_default();
+            (worker.clone(), Measure { process: member.incarnation, rate: member.rate, stalled })
+        };
+        let measures = self.members.all_live(now).map(measure).collect();
+        self.speeds.observe(now, lasting, &measures);
     }
 
     /// In order of names, so that the outcome does not hang on who came first.
     fn candidates(&self, now: Instant) -> Vec<Candidate> {
-        let live =
-            self.members.all_live(now).map(|(worker, member)| (worker.clone(), Some(member.incarnation)));
-        let awaited = self.members.awaited().map(|worker| (worker.clone(), None));
+        let live = self.members.all_live(now).map(|(worker, member)| Candidate {
+            worker: worker.clone(),
+            process: Some(member.incarnation),
+            takes_shards: member.takes_shards() && !self.speeds.is_avoided(worker, now),
+            as_placed: Worker { speed: self.speeds.speed(worker), memory: member.place.memory_bytes },
+            place: member.place.clone(),
+        });
+        let awaited = self.members.awaited().map(|worker| Candidate {
+            worker: worker.clone(),
+            process: None,
+            takes_shards: false,
+            as_placed: Worker::default(),
+            place: WorkerPlace::default(),
+        });
         let mut candidates: Vec<Candidate> = live.chain(awaited).collect();
-        candidates.sort_by(|a, b| a.0.cmp(&b.0));
+        candidates.sort_by(|a, b| a.worker.cmp(&b.worker));
         candidates
     }
 
-    fn to_place(&self, now: Instant, view: &JobView, shard: &ShardView, candidates: &[Candidate]) -> Shard {
+    fn may_take(&self, now: Instant, view: &JobView, candidate: &Candidate) -> bool {
+        let Some(process) = candidate.process else { return false };
+        let (job, worker) = (&view.record.job, &candidate.worker);
+        candidate.takes_shards && !self.exclusions.is_excluded(now, job, worker, process)
+    }
+
+    fn to_place(&self, now: Instant, place: Place<'_>, candidates: &[Candidate]) -> Shard {
+        let view = place.view();
+        let memory = view.shard_bytes(place.range());
+        // A move under way is reckoned as done.
+        let standby = place.standby().and_then(|standby| {
+            let is_it = |at: &usize| candidates[*at].process == Some(standby.process);
+            let at = position(candidates, &standby.worker).filter(is_it);
+            at.filter(|&at| self.may_take(now, view, &candidates[at]))
+        });
+        let Place::Present(_, shard) = place else {
+            return Shard { bytes: memory, memory, holder: standby, is_pinned: false };
+        };
         let owner = shard.record.owner.as_ref();
-        let holder =
-            owner.and_then(|owner| candidates.binary_search_by(|(worker, _)| worker.cmp(owner)).ok());
-        let process = holder.and_then(|at| candidates[at].1);
+        let holder = owner.and_then(|owner| position(candidates, owner));
+        let process = holder.and_then(|at| candidates[at].process);
+        if view.coming.is_some() && shard.is_ready && process.is_some() {
+            // It goes when the new layout is ready, and till then it stays and counts for nothing but its memory.
+            return Shard { bytes: 0, memory, holder, is_pinned: true };
+        }
+        let wants_away = holder.is_some_and(|at| process.is_some() && !candidates[at].takes_shards);
         // What a worker serves well it keeps, also where another shard of the job failed on it.
         let is_barred = process.is_some_and(|process| {
             !shard.is_ready
@@ -83,10 +205,17 @@ impl Cluster {
                     .is_some_and(|owner| self.exclusions.is_excluded(now, &view.record.job, owner, process))
         });
         Shard {
-            bytes: view.shard_bytes(shard.record.range),
-            holder: holder.filter(|_| !is_barred),
+            bytes: memory,
+            memory,
+            holder: standby.or(holder.filter(|_| !is_barred && !wants_away)),
             is_pinned: holder.is_some() && process.is_none(),
         }
+    }
+
+    /// Whether the owner serves the shard now: a change would break that off.
+    fn is_served(&self, now: Instant, shard: &ShardView) -> bool {
+        let owner = shard.record.owner.as_ref().and_then(|owner| self.members.live(owner, now));
+        shard.is_ready && owner.is_some_and(|member| shard.holder == Some(member.incarnation))
     }
 
     /// `None`: leave it. An owner that is gone keeps its name on the shard until another can take it: should it come
@@ -97,32 +226,63 @@ impl Cluster {
         view: &JobView,
         shard: &ShardView,
         intended: Option<&Candidate>,
-    ) -> Option<Option<(WorkerId, Incarnation)>> {
+    ) -> Option<Option<Process>> {
         let owner = shard.record.owner.as_ref();
-        match intended {
+        match intended.map(|candidate| (&candidate.worker, candidate.process)) {
             Some((_, None)) => None,
             Some((worker, Some(process))) => {
                 let is_new_owner = owner != Some(worker);
                 let has_reported = self.members.live(worker, now).is_some_and(|member| member.has_reported);
                 let is_new_process = match shard.holder {
-                    Some(holder) => holder != *process,
+                    Some(holder) => holder != process,
                     // It may still hold the lease from before this coordinator: its first heartbeat says so.
                     None => has_reported,
                 };
-                (is_new_owner || is_new_process).then(|| Some((worker.clone(), *process)))
+                (is_new_owner || is_new_process).then(|| Some((worker.clone(), process)))
             }
             None => {
                 let owner = owner?;
                 let member = self.members.live(owner, now)?;
                 let is_excluded =
                     self.exclusions.is_excluded(now, &view.record.job, owner, member.incarnation);
-                is_excluded.then_some(None)
+                (is_excluded && !shard.is_ready).then_some(None)
             }
         }
     }
 
+    /// Layouts that are ready to take the place of the present ones; or that may as well, since nothing is served.
+    pub fn ready_layouts(&self, now: Instant) -> Vec<LayoutChange> {
+        let ready = |view: &JobView| {
+            let coming = view.coming.as_ref()?;
+            let is_lost = !view.shards.iter().any(|shard| self.is_served(now, shard));
+            let is_ready = coming.shards.iter().all(|it| {
+                it.standby.as_ref().is_some_and(|standby| self.is_caught_up(now, view, it.range, standby))
+            });
+            let process = |it: &ComingShard| {
+                let standby = it.standby.as_ref()?;
+                let member = self.members.live(&standby.worker, now)?;
+                (member.incarnation == standby.process).then(|| (standby.worker.clone(), standby.process))
+            };
+            (is_lost || (is_ready && !view.is_being_checkpointed())).then(|| LayoutChange {
+                job: view.record.job.clone(),
+                ranges: coming.shards.iter().map(|it| it.range).collect(),
+                owners: coming.shards.iter().map(|it| (it.shard, process(it))).collect(),
+            })
+        };
+        self.jobs().filter(|view| view.is_served()).filter_map(ready).collect()
+    }
+
+    /// Whether a standby lives and has made what its job will ask for next.
+    fn is_caught_up(&self, now: Instant, view: &JobView, range: CoordinateRange, standby: &Standby) -> bool {
+        let member = self.members.live(&standby.worker, now);
+        let is_alive = member.is_some_and(|member| member.incarnation == standby.process);
+        let needed = needed_from(view, range).min(view.record.iterations);
+        is_alive && standby.is_ready && standby.next_row >= needed
+    }
+
     /// After the ledger has taken the changes.
-    pub fn owners_changed(&mut self, changes: &OwnerChanges, records: Vec<ShardRecord>) {
+    pub fn owners_changed(&mut self, now: Instant, changes: &OwnerChanges, records: Vec<ShardRecord>) {
+        let served = self.served_leases(now, &changes.job);
         let Ok(view) = self.job_mut(&changes.job) else { return };
         let records: HashMap<u32, ShardRecord> =
             records.into_iter().map(|record| (record.shard, record)).collect();
@@ -132,6 +292,101 @@ impl Cluster {
             let (Some(record), Some(owner)) = (records.get(&shard), owners.get(&shard)) else { continue };
             *held = ShardView::new(record.clone());
             held.holder = owner.as_ref().map(|(_, process)| *process);
+        }
+        // Nobody else is to make the worker that has it serve two epochs of the same shard.
+        let is_retiring = |it: &Retiring| {
+            let is_given = records.contains_key(&it.shard);
+            let owner = owners.get(&it.shard).filter(|_| is_given);
+            owner.is_some_and(|owner| owner.as_ref().is_none_or(|(worker, _)| *worker != it.worker))
+        };
+        view.retiring.extend(served.into_iter().filter(is_retiring));
+        self.drop_retired(now);
+    }
+
+    /// After the ledger has taken the new layout.
+    pub fn layout_changed(
+        &mut self,
+        now: Instant,
+        change: &LayoutChange,
+        record: JobRecord,
+        shards: Vec<ShardRecord>,
+    ) {
+        let served = self.served_leases(now, &change.job);
+        let Ok(view) = self.job_mut(&change.job) else { return };
+        view.record = record;
+        view.coming = None;
+        view.retiring.extend(served);
+        view.shards = shards.into_iter().map(ShardView::new).collect();
+        let owners: HashMap<u32, _> = change.owners.iter().map(|(shard, owner)| (*shard, owner)).collect();
+        for held in &mut view.shards {
+            if let Some(owner) = owners.get(&held.record.shard) {
+                held.holder = owner.as_ref().map(|(_, process)| *process);
+            }
+        }
+        self.drop_retired(now);
+    }
+
+    /// The leases of the job that its owners serve now.
+    fn served_leases(&self, now: Instant, job: &JobId) -> Vec<Retiring> {
+        let Some(view) = self.jobs.get(job) else { return Vec::new() };
+        let served = view.shards.iter().filter(|shard| self.is_served(now, shard));
+        let lease = |shard: &ShardView| {
+            let record = &shard.record;
+            Some(Retiring {
+                worker: record.owner.clone()?,
+                process: shard.holder?,
+                shard: record.shard,
+                range: record.range,
+                epoch: record.epoch,
+            })
+        };
+        served.filter_map(lease).collect()
+    }
+}
+
+impl Intended {
+    fn add(&mut self, cluster: &Cluster, now: Instant, place: Place<'_>, candidate: Option<&Candidate>) {
+        let job = &place.view().record.job;
+        let process = candidate.and_then(|it| it.process.map(|process| (it.worker.clone(), process)));
+        let (view, shard) = match place {
+            Place::Present(view, shard) => (view, shard),
+            Place::Coming(_, shard) => {
+                if process.is_none() {
+                    self.unplaced.insert((job.clone(), shard.shard, true));
+                }
+                return self.prepare(job, shard.shard, true, process);
+            }
+        };
+        let number = shard.record.shard;
+        if candidate.is_none() && !cluster.is_served(now, shard) {
+            self.unplaced.insert((job.clone(), number, false));
+        }
+        let Some(change) = cluster.change_of(now, view, shard, candidate) else {
+            if shard.standby.is_some() {
+                self.prepare(job, number, false, None);
+            }
+            return;
+        };
+        let is_handed_over = shard.standby.as_ref().is_some_and(|standby| {
+            let is_it = change.as_ref().is_some_and(|(worker, _)| *worker == standby.worker);
+            is_it && cluster.is_caught_up(now, view, shard.record.range, standby)
+        });
+        match cluster.is_served(now, shard) {
+            true if !is_handed_over || view.is_being_checkpointed() => {
+                self.prepare(job, number, false, change);
+            }
+            _ => self.change(job, number, change),
+        }
+    }
+
+    fn prepare(&mut self, job: &JobId, shard: u32, is_coming: bool, by: Option<Process>) {
+        self.preparations.push(Preparation { job: job.clone(), shard, is_coming, by });
+    }
+
+    fn change(&mut self, job: &JobId, shard: u32, owner: Option<Process>) {
+        match self.changes.last_mut().filter(|last| last.job == *job) {
+            Some(last) => last.owners.push((shard, owner)),
+            None => self.changes.push(OwnerChanges { job: job.clone(), owners: vec![(shard, owner)] }),
         }
     }
 }

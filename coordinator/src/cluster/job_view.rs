@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use ledger::{BindingSummary, CheckpointRecord, JobRecord, JobState, ShardRecord};
+use proto::model::PlacementHint;
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
-use super::LeaseReport;
+use super::{Coming, LeaseReport, Retiring, Standby};
 use crate::pace::Cost;
 
 #[derive(Debug)]
 pub struct JobView {
     pub record: JobRecord,
     pub shards: Vec<ShardView>,
+    /// The shards that shall take the place of these, once they are ready.
+    pub coming: Option<Coming>,
+    /// Leases that were taken over and are served until their successors are.
+    pub retiring: Vec<Retiring>,
+    /// Which workers should be near which coordinates.
+    pub hints: Vec<PlacementHint>,
     /// State and output of one coordinate: what a shard weighs.
     pub bytes_per_coordinate: u64,
     pub bound: BindingSummary,
@@ -35,11 +42,15 @@ pub struct ShardView {
     pub holder: Option<Incarnation>,
     pub is_ready: bool,
     pub last_report: Option<LeaseReport>,
+    /// Who shall take it over, once it is ready there.
+    pub standby: Option<Standby>,
+    /// No worker may take it, or none has memory for it.
+    pub is_unplaced: bool,
 }
 
 impl ShardView {
     pub fn new(record: ShardRecord) -> Self {
-        Self { record, holder: None, is_ready: false, last_report: None }
+        Self { record, holder: None, is_ready: false, last_report: None, standby: None, is_unplaced: false }
     }
 }
 
@@ -48,6 +59,9 @@ impl JobView {
         Self {
             record,
             shards: shards.into_iter().map(ShardView::new).collect(),
+            coming: None,
+            retiring: Vec::new(),
+            hints: Vec::new(),
             bytes_per_coordinate,
             bound: BindingSummary::default(),
             checkpoints: Vec::new(),
@@ -70,6 +84,28 @@ impl JobView {
 
     pub fn shard_bytes(&self, range: CoordinateRange) -> u64 {
         range.len().saturating_mul(self.bytes_per_coordinate)
+    }
+
+    /// A shard served by its owner, or still by the owner before.
+    pub fn is_covered(&self, shard: &ShardView) -> bool {
+        shard.is_ready || self.retiring.iter().any(|lease| lease.covers_part_of(shard.record.range))
+    }
+
+    /// A shard whose checkpoint is being written is not to lose its lease.
+    pub fn is_being_checkpointed(&self) -> bool {
+        self.checkpointing.try_lock().is_err()
+    }
+
+    pub fn forget_handovers(&mut self) {
+        self.coming = None;
+        self.retiring.clear();
+        self.shards.iter_mut().for_each(|shard| shard.standby = None);
+    }
+
+    /// What its users want a range to be near: the wish that covers most of it.
+    pub fn wished_near(&self, range: CoordinateRange) -> Option<&str> {
+        let covered = |hint: &&PlacementHint| hint.range.intersection(&range).map_or(0, |part| part.len());
+        self.hints.iter().filter(|hint| covered(hint) > 0).max_by_key(covered).map(|hint| hint.near.as_str())
     }
 
     pub fn wrong_state(&self, allowed: &str) -> ServiceError {
@@ -104,7 +140,7 @@ impl JobView {
             mechanism: record.mechanism.clone(),
             plan_digest: record.plan_digest.to_vec(),
             shards: record.shards,
-            shards_ready: self.shards.iter().filter(|shard| shard.is_ready).count() as u32,
+            shards_ready: self.shards.iter().filter(|shard| self.is_covered(shard)).count() as u32,
             rows_bound: self.bound.rows_bound,
             next_row: self.bound.next_row,
             lineage: (&record.lineage).into(),

@@ -2,7 +2,7 @@
 
 use ledger::{CheckpointRecord, JobRecord, pieces_for};
 use proto::model::{CheckpointPiece, LeaseGrant};
-use proto::{Incarnation, ServiceError, WorkerId};
+use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -48,12 +48,19 @@ impl Cluster {
         store_url: &str,
     ) -> Vec<LeaseGrant> {
         let held = self.holdings.of(&self.jobs, worker);
-        let granted = held.iter().filter_map(|(job, index)| {
+        let owned = held.iter().filter_map(|(job, index)| {
             let view = self.jobs.get(job).filter(|view| view.is_served())?;
             let shard = view.shards.get(*index).filter(|shard| shard.holder == Some(incarnation))?;
-            Some(grant(view, shard, store_url))
+            Some((view, (shard.record.shard, shard.record.range, shard.record.epoch)))
         });
-        granted.collect()
+        let mut leases: Vec<_> = owned.collect();
+        for job in self.holdings.handovers_of(worker) {
+            let Some(view) = self.jobs.get(&job).filter(|view| view.is_served()) else { continue };
+            let retiring =
+                view.retiring.iter().filter(|it| it.worker == *worker && it.process == incarnation);
+            leases.extend(retiring.map(|it| (view, (it.shard, it.range, it.epoch))));
+        }
+        leases.into_iter().map(|(view, lease)| grant(view, lease, view.bound.next_row, store_url)).collect()
     }
 }
 
@@ -125,21 +132,27 @@ fn first_bytes(commitment: &[u8]) -> String {
     }
 }
 
-fn grant(view: &JobView, shard: &super::ShardView, store_url: &str) -> LeaseGrant {
+/// A lease, or the preparation of one, of (shard, range, epoch).
+pub fn grant(
+    view: &JobView,
+    (shard, range, epoch): (u32, CoordinateRange, u64),
+    next_row: u64,
+    store_url: &str,
+) -> LeaseGrant {
     let record = &view.record;
     let usable = view.checkpoints.iter().filter(|checkpoint| is_usable(checkpoint, record));
     LeaseGrant {
         job: record.job.clone(),
         lineage: record.lineage.clone(),
-        shard: shard.record.shard,
-        range: shard.record.range,
-        epoch: shard.record.epoch,
+        shard,
+        range,
+        epoch,
         dimension: record.dimension,
         plan_digest: record.plan_digest,
         key_commitment: record.key_commitment,
-        next_row: view.bound.next_row,
+        next_row,
         store_url: store_url.to_owned(),
-        pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, shard.record.range)).collect(),
+        pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, range)).collect(),
     }
 }
 

@@ -45,6 +45,11 @@ impl Cluster {
         let shards = opened.shards.into_iter().zip(holders);
         view.shards = shards.map(|(record, holder)| ShardView { holder, ..ShardView::new(record) }).collect();
         (view.record, view.bound, view.written) = (opened.job, bound, None);
+        // What was made ready is of the branch before, and so are the leases before the new ones.
+        view.retiring.clear();
+        if let Some(coming) = &mut view.coming {
+            coming.shards.iter_mut().for_each(|shard| shard.standby = None);
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::model::LocalAccess;
+use proto::model::{LocalAccess, WorkerPlace};
 use proto::{Incarnation, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
@@ -17,6 +17,20 @@ pub struct Member {
     pub last_heard: Instant,
     /// Whether it has said which leases it holds.
     pub has_reported: bool,
+    pub place: WorkerPlace,
+    /// An operator wants its shards elsewhere.
+    pub is_draining: bool,
+    /// It is about to end, and wants its shards elsewhere.
+    pub is_leaving: bool,
+    /// Bytes of state and rows that it goes through in a second; 0 for unknown.
+    pub rate: f64,
+}
+
+impl Member {
+    /// Whether it may get shards that it does not have.
+    pub fn takes_shards(&self) -> bool {
+        !self.is_draining && !self.is_leaving
+    }
 }
 
 #[derive(Debug)]
@@ -54,9 +68,23 @@ impl Membership {
             });
         }
         self.awaited.remove(worker);
-        let member = Member { endpoint, local, incarnation, last_heard: now, has_reported: false };
+        let member = Member {
+            endpoint,
+            local,
+            incarnation,
+            last_heard: now,
+            has_reported: false,
+            place: WorkerPlace::default(),
+            is_draining: false,
+            is_leaving: false,
+            rate: 0.0,
+        };
         self.members.insert(worker.clone(), member);
         Ok(())
+    }
+
+    pub fn member_mut(&mut self, worker: &WorkerId) -> Option<&mut Member> {
+        self.members.get_mut(worker)
     }
 
     /// The worker says that it lives, and which leases it holds.

@@ -2,6 +2,7 @@
 //! outlive the process; this is changed only after the ledger was.
 
 mod exclusions;
+mod handover;
 mod holdings;
 mod intended;
 mod job_view;
@@ -9,6 +10,7 @@ mod leases;
 mod marks;
 mod membership;
 mod reports;
+mod speeds;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,11 +21,13 @@ use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
 pub use exclusions::{Exclusions, Reason};
+pub use handover::{Coming, ComingShard, Preparation, Retiring, Standby};
 use holdings::Holdings;
-pub use intended::OwnerChanges;
+pub use intended::{LayoutChange, OwnerChanges};
 pub use job_view::{JobView, ShardView};
 pub use membership::{Member, Membership};
 pub use reports::{LeaseReport, ReportedState};
+pub use speeds::Speeds;
 
 #[derive(Debug)]
 pub struct Cluster {
@@ -33,16 +37,22 @@ pub struct Cluster {
     holdings: Holdings,
     /// The highest that a worker has told of each job.
     marks: BTreeMap<JobId, JobMark>,
+    /// Number of the next preparation. No two have the same, also those of coordinators one after another: a worker may
+    /// still report what the one before had it prepare.
+    next_preparation: u64,
+    pub speeds: Speeds,
 }
 
 impl Cluster {
-    pub fn new(lease_ttl: Duration) -> Self {
+    pub fn new(lease_ttl: Duration, coordinator_epoch: u64) -> Self {
         Self {
             members: Membership::new(lease_ttl),
             exclusions: Exclusions::default(),
             jobs: BTreeMap::new(),
             holdings: Holdings::default(),
             marks: BTreeMap::new(),
+            next_preparation: coordinator_epoch.saturating_mul(1 << 32),
+            speeds: Speeds::default(),
         }
     }
 
@@ -88,6 +98,7 @@ impl Cluster {
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let gone = self.members.expire(now);
         gone.iter().for_each(|worker| self.exclusions.forget_worker(worker));
+        self.drop_retired(now);
         gone
     }
 
@@ -105,6 +116,7 @@ impl Cluster {
         let view = self.job_mut(&record.job)?;
         view.record = record;
         view.shards = shards.into_iter().map(ShardView::new).collect();
+        view.forget_handovers();
         Ok(())
     }
 }

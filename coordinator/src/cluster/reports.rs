@@ -1,5 +1,7 @@
 //! What workers say of their leases, checked.
 
+use std::time::Duration;
+
 use proto::{JobId, Result, ServiceError, pb};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,15 @@ pub struct LeaseReport {
     pub released: u64,
     pub key_commitment: Vec<u8>,
     pub message: String,
+    /// Time to make one row; zero before the first.
+    pub row_time: Duration,
+    /// For how long requests have waited for a row with none made.
+    pub stalled: Duration,
+}
+
+/// What a worker says may be anything.
+fn time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 impl TryFrom<pb::LeaseStatus> for LeaseReport {
@@ -49,6 +60,8 @@ impl TryFrom<pb::LeaseStatus> for LeaseReport {
             released: status.released,
             key_commitment: status.key_commitment,
             message: status.message,
+            row_time: time(status.row_seconds),
+            stalled: time(status.stalled_seconds),
         })
     }
 }

@@ -49,6 +49,7 @@ macro_rules! named {
 named!(job: CreateJobRequest, GetJobRequest, FinishJobRequest, DestroyJobRequest, ReshardJobRequest);
 named!(job: CheckpointJobRequest, GetReportRequest, GetRoutingRequest, OpenBranchRequest, ListEntriesRequest);
 named!(job: GetHeadRequest, GetCursorRequest, CheckCursorRequest, ResumeJobRequest);
+named!(job: SetPlacementHintsRequest);
 named!(worker: RegisterRequest, HeartbeatRequest, DeregisterRequest);
 
 impl Named for pb::BindRequest {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proto::model::PlacementHint;
 use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
@@ -55,6 +56,15 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::Job>, Status> {
         let pb::ReshardJobRequest { job, shards } = own(request)?;
         answer(async { self.0.reshard_job(named(job)?, shards).await }.await)
+    }
+
+    async fn set_placement_hints(
+        &self,
+        request: Request<pb::SetPlacementHintsRequest>,
+    ) -> Result<Response<pb::Job>, Status> {
+        let pb::SetPlacementHintsRequest { job, hints } = own(request)?;
+        let hints: Result<Vec<_>> = hints.into_iter().map(PlacementHint::try_from).collect();
+        answer(named(job).and_then(|job| self.0.set_placement_hints(&job, hints?)))
     }
 
     async fn checkpoint_job(

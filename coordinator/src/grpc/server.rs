@@ -108,6 +108,7 @@ pub fn methods() -> Vec<String> {
         "FinishJob",
         "DestroyJob",
         "ReshardJob",
+        "SetPlacementHints",
         "CheckpointJob",
         "GetReport",
         "OpenBranch",
@@ -120,7 +121,10 @@ pub fn methods() -> Vec<String> {
     [
         of(jobs_server::SERVICE_NAME, &jobs),
         of(noise_server::SERVICE_NAME, &["GetRouting", "Bind", "Fetch"]),
-        of(workers_server::SERVICE_NAME, &["Register", "Heartbeat", "Deregister", "GetJobPlan"]),
+        of(
+            workers_server::SERVICE_NAME,
+            &["Register", "Heartbeat", "Deregister", "GetJobPlan", "DrainWorker"],
+        ),
     ]
     .concat()
 }

@@ -11,6 +11,7 @@ use super::admitted::{own, parts};
 use super::answer;
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
+use crate::service::Said;
 
 pub struct WorkersService(pub Arc<Coordinator>);
 
@@ -21,14 +22,25 @@ fn process(worker: String, incarnation: &[u8]) -> Result<(WorkerId, Incarnation)
 impl WorkersService {
     fn beat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
         let (worker, incarnation) = process(request.worker, &request.incarnation)?;
-        let reports: Result<Vec<_>> = request.leases.into_iter().map(LeaseReport::try_from).collect();
+        let reports = |leases: Vec<pb::LeaseStatus>| -> Result<Vec<_>> {
+            leases.into_iter().map(LeaseReport::try_from).collect()
+        };
         let marks: Result<Vec<_>> = request.marks.into_iter().map(JobMark::try_from).collect();
-        let (reports, marks) = (reports?, marks?);
-        let grants = self.0.heartbeat(&worker, incarnation, &reports)?;
+        let said = Said {
+            leases: reports(request.leases)?,
+            standbys: reports(request.standbys)?,
+            is_leaving: request.leaving,
+            rate: request.bytes_per_second,
+        };
+        let marks = marks?;
+        let told = self.0.heartbeat(&worker, incarnation, &said)?;
         self.0.take_marks(&worker, marks);
         Ok(pb::HeartbeatResponse {
             coordinator_epoch: self.0.epoch,
-            grants: grants.into_iter().map(Into::into).collect(),
+            grants: told.leases.into_iter().map(Into::into).collect(),
+            standbys: told.standbys.into_iter().map(Into::into).collect(),
+            draining: told.is_draining,
+            may_leave: told.may_leave,
             release_key: self.0.releaser.key_for_workers(),
             coordinator_ms: self.0.releaser.now_ms(),
         })
@@ -38,6 +50,11 @@ impl WorkersService {
         let (worker, incarnation) = process(request.worker, &request.incarnation)?;
         self.0.deregister(&worker, incarnation);
         Ok(pb::DeregisterResponse {})
+    }
+
+    fn drain(&self, request: pb::DrainWorkerRequest) -> Result<pb::DrainWorkerResponse> {
+        let worker = WorkerId::new(request.worker)?;
+        Ok(pb::DrainWorkerResponse { shards_left: self.0.drain_worker(&worker, request.cancel)? })
     }
 }
 
@@ -62,6 +79,13 @@ impl Workers for WorkersService {
         request: Request<pb::DeregisterRequest>,
     ) -> Result<Response<pb::DeregisterResponse>, Status> {
         answer(self.leave(own(request)?))
+    }
+
+    async fn drain_worker(
+        &self,
+        request: Request<pb::DrainWorkerRequest>,
+    ) -> Result<Response<pb::DrainWorkerResponse>, Status> {
+        answer(self.drain(parts(request)?.1))
     }
 
     async fn get_job_plan(

@@ -2,10 +2,10 @@
 
 use ledger::{Created, JobRecord, JobState, ShardRecord};
 use plan::Plan;
-use proto::model::CreateJob;
-use proto::{JobId, Lineage, Result, RowRange, ServiceError, pb};
+use proto::model::{CreateJob, PlacementHint};
+use proto::{CoordinateRange, JobId, Lineage, Result, RowRange, ServiceError, pb};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::cluster::JobView;
 use crate::coordinator::{Coordinator, bytes_per_coordinate};
@@ -109,34 +109,22 @@ impl Coordinator {
         self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
     }
 
-    pub async fn reshard_job(&self, job: JobId, shards: u32) -> Result<pb::Job> {
-        let ranges = {
-            let cluster = self.cluster();
-            let view = cluster.job(&job)?;
-            if view.record.state != JobState::Running {
-                return Err(view.wrong_state("running, to be resharded"));
-            }
-            split::ranges(view.record.dimension, shards)?
-        };
-        // Without it the new shards are made again from the key: slower, and the same.
-        if let Err(error) = self.checkpoint(&job).await {
-            warn!(%job, %error, "resharding without a fresh checkpoint");
+    pub fn set_placement_hints(&self, job: &JobId, hints: Vec<PlacementHint>) -> Result<pb::Job> {
+        const MOST: usize = 4096;
+        let mut cluster = self.cluster();
+        let view = cluster.job_mut(job)?;
+        if hints.len() > MOST {
+            return Err(ServiceError::invalid("hints", hints.len(), format!("at most {MOST}")));
         }
-        {
-            let _change = self.changes.lock().await;
-            let name = job.clone();
-            let (record, shards) = self
-                .with_ledger(move |ledger| {
-                    let shards = ledger.replace_shards(&name, &ranges)?;
-                    Ok((ledger.job(&name)?, shards))
-                })
-                .await?;
-            let record = record.ok_or_else(|| crate::cluster::no_job(&job))?;
-            self.cluster().replace(record, shards)?;
+        if let Some(beyond) = hints.iter().find(|hint| hint.range.end > view.record.dimension) {
+            let (CoordinateRange { start, end }, dimension) = (beyond.range, view.record.dimension);
+            return Err(ServiceError::RangeBeyondDimension { start, end, dimension });
         }
-        info!(%job, shards, "job resharded");
+        view.hints = hints;
+        let message = view.to_message();
+        drop(cluster);
         self.nudge.notify_one();
-        self.job_message(&job)
+        Ok(message)
     }
 
     pub fn plan_of(&self, job: &JobId) -> Result<pb::JobPlan> {

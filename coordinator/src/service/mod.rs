@@ -3,5 +3,10 @@
 mod branches;
 mod jobs;
 mod noise;
+mod reshard;
 mod shards;
 mod workers;
+
+pub use workers::Said;
+#[cfg(test)]
+pub use workers::Told;

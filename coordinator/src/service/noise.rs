@@ -3,10 +3,10 @@
 use client::{Route, Routing};
 use metrics::{counter, histogram};
 use proto::model::Bind;
-use proto::{JobId, ReleaseToken, Result};
+use proto::{CoordinateRange, JobId, ReleaseToken, Result};
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, JobView, Member, ShardView};
+use crate::cluster::{Cluster, JobView, Retiring, ShardView};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{BIND_SECONDS, BINDINGS_REFUSED, ROWS_BOUND};
 use crate::release::Releaser;
@@ -46,27 +46,71 @@ impl Coordinator {
 
 fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
     let record = &view.record;
-    let route = |shard: &ShardView| {
-        let member = holder(cluster, shard, now);
-        Route {
-            shard: shard.record.shard,
-            range: shard.record.range,
-            lease_epoch: shard.record.epoch,
-            endpoint: member.map(|member| member.endpoint.clone()),
-            local: member.and_then(|member| member.local.clone()),
-        }
-    };
     Routing {
         job: record.job.clone(),
         branch: record.branch,
         dimension: record.dimension,
         iterations: record.iterations,
-        routes: view.shards.iter().map(route).collect(),
+        routes: view.shards.iter().flat_map(|shard| routes_of(cluster, view, shard, now)).collect(),
     }
 }
 
-/// `None` unless the process that holds the lease lives and has said that the shard is ready.
-fn holder<'a>(cluster: &'a Cluster, shard: &ShardView, now: Instant) -> Option<&'a Member> {
-    let member = cluster.members.live(shard.record.owner.as_ref()?, now)?;
-    (shard.is_ready && shard.holder == Some(member.incarnation)).then_some(member)
+/// To the owner, once it has said that the shard is ready; until then to whom served its coordinates before.
+fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant) -> Vec<Route> {
+    let record = &shard.record;
+    let lease = |worker, process| Retiring {
+        worker,
+        process,
+        shard: record.shard,
+        range: record.range,
+        epoch: record.epoch,
+    };
+    let own = record.owner.clone().zip(shard.holder).map(|(worker, process)| lease(worker, process));
+    if let Some(route) = own.filter(|_| shard.is_ready).and_then(|lease| route(cluster, &lease, now)) {
+        return vec![route];
+    }
+    let mut before: Vec<Route> = view
+        .retiring
+        .iter()
+        .filter_map(|lease| {
+            let range = lease.range.intersection(&record.range)?;
+            route(cluster, lease, now).map(|route| Route { range, ..route })
+        })
+        .collect();
+    before.sort_by_key(|route| route.range);
+    let nobody = |start, end| Route {
+        shard: record.shard,
+        range: CoordinateRange { start, end },
+        lease_epoch: record.epoch,
+        endpoint: None,
+        local: None,
+    };
+    let (mut routes, mut next) = (Vec::new(), record.range.start);
+    // Two leases before may lie over each other, where a shard changed hands twice: the first of them will do.
+    for route in before {
+        if route.range.start < next {
+            continue;
+        }
+        if next < route.range.start {
+            routes.push(nobody(next, route.range.start));
+        }
+        next = route.range.end;
+        routes.push(route);
+    }
+    if next < record.range.end {
+        routes.push(nobody(next, record.range.end));
+    }
+    routes
+}
+
+/// `None` unless the process that holds the lease lives.
+fn route(cluster: &Cluster, lease: &Retiring, now: Instant) -> Option<Route> {
+    let member = cluster.members.live(&lease.worker, now)?;
+    (member.incarnation == lease.process).then(|| Route {
+        shard: lease.shard,
+        range: lease.range,
+        lease_epoch: lease.epoch,
+        endpoint: Some(member.endpoint.clone()),
+        local: member.local.clone(),
+    })
 }

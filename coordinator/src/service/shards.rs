@@ -2,19 +2,33 @@
 
 use client::Route;
 use proto::{JobId, Result, ServiceError};
+use tokio::time::{Instant, sleep};
 
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// All routes of the job, each with an endpoint.
-    pub fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, String)>> {
-        let routes = self.routing(job)?.routes;
-        let missing: Vec<_> =
-            routes.iter().filter(|route| route.endpoint.is_none()).map(|route| route.range).collect();
+    /// All routes of the job, each of a whole shard, with an endpoint. Shards that change hands are waited for, for
+    /// the time of a lease.
+    pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, String)>> {
+        let began = Instant::now();
+        while !self.cluster().job(job)?.retiring.is_empty() && began.elapsed() < self.lease_ttl() {
+            sleep(self.settings.heartbeat / 2).await;
+        }
+        let is_whole = |route: &Route| {
+            let cluster = self.cluster();
+            let mut shards = cluster.job(job).into_iter().flat_map(|view| &view.shards);
+            shards.any(|it| (it.record.shard, it.record.epoch) == (route.shard, route.lease_epoch))
+        };
+        let (whole, missing): (Vec<_>, Vec<_>) = self
+            .routing(job)?
+            .routes
+            .into_iter()
+            .partition(|route| route.endpoint.is_some() && is_whole(route));
         if !missing.is_empty() {
+            let missing = missing.into_iter().map(|route| route.range).collect();
             return Err(ServiceError::RangeUnavailable { job: job.to_string(), missing, waited_ms: 0 });
         }
-        Ok(routes
+        Ok(whole
             .into_iter()
             .filter_map(|route| route.endpoint.clone().map(|endpoint| (route, endpoint)))
             .collect())

@@ -8,13 +8,38 @@ use tracing::{error, info};
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
 
+/// What a heartbeat says.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    pub leases: Vec<LeaseReport>,
+    pub standbys: Vec<LeaseReport>,
+    pub is_leaving: bool,
+    /// Bytes of state and rows that the worker goes through in a second; 0 for unknown.
+    pub rate: f64,
+}
+
+/// What its answer says.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub leases: Vec<LeaseGrant>,
+    pub standbys: Vec<LeaseGrant>,
+    pub is_draining: bool,
+    pub may_leave: bool,
+}
+
 impl Coordinator {
     pub fn register(&self, request: Register) -> Result<pb::RegisterResponse> {
         check_versions(&request)?;
-        let Register { worker, endpoint, local, incarnation, marks, .. } = request;
+        let Register { worker, endpoint, local, incarnation, marks, draining, place, .. } = request;
         // Before its leases count as heard of: nothing is bound while what it knows is not.
         self.take_marks(&worker, marks);
-        self.cluster().members.register(Instant::now(), &worker, endpoint.clone(), local, incarnation)?;
+        {
+            let mut cluster = self.cluster();
+            cluster.members.register(Instant::now(), &worker, endpoint.clone(), local, incarnation)?;
+            if let Some(member) = cluster.members.member_mut(&worker) {
+                (member.place, member.is_draining) = (place, draining);
+            }
+        }
         info!(%worker, endpoint, "worker registered");
         self.nudge.notify_one();
         Ok(pb::RegisterResponse {
@@ -24,20 +49,37 @@ impl Coordinator {
         })
     }
 
-    /// The answer holds all leases that the worker should hold.
-    pub fn heartbeat(
-        &self,
-        worker: &WorkerId,
-        incarnation: Incarnation,
-        reports: &[LeaseReport],
-    ) -> Result<Vec<LeaseGrant>> {
+    /// The answer holds all leases that the worker should hold, and all that it should make ready.
+    pub fn heartbeat(&self, worker: &WorkerId, incarnation: Incarnation, said: &Said) -> Result<Told> {
         let now = Instant::now();
         let mut cluster = self.cluster();
         cluster.members.heard(now, worker, incarnation)?;
-        if cluster.take_reports(now, worker, incarnation, reports) {
+        let mut is_work = false;
+        if let Some(member) = cluster.members.member_mut(worker) {
+            // What a worker says may be anything.
+            member.rate = Some(said.rate).filter(|rate| rate.is_finite() && *rate > 0.0).unwrap_or(0.0);
+            is_work |= std::mem::replace(&mut member.is_leaving, said.is_leaving) != said.is_leaving;
+        }
+        is_work |= cluster.take_reports(now, worker, incarnation, &said.leases);
+        is_work |= cluster.take_standbys(now, worker, incarnation, &said.standbys);
+        cluster.drop_retired(now);
+        if is_work {
             self.nudge.notify_one();
         }
-        Ok(cluster.grants(worker, incarnation, self.store_url()))
+        Ok(Told {
+            leases: cluster.grants(worker, incarnation, self.store_url()),
+            standbys: cluster.standby_grants(worker, incarnation, self.store_url()),
+            is_draining: cluster.members.live(worker, now).is_some_and(|member| member.is_draining),
+            may_leave: cluster.may_leave(worker, now),
+        })
+    }
+
+    /// The worker's shards go to others, and it gets no new ones. Gives the number of those that it serves still.
+    pub fn drain_worker(&self, worker: &WorkerId, cancel: bool) -> Result<u32> {
+        let left = self.cluster().set_draining(worker, !cancel)?;
+        info!(%worker, cancel, left, "worker told to drain");
+        self.nudge.notify_one();
+        Ok(left)
     }
 
     /// What a worker has on its own disk of what it released.

@@ -76,10 +76,20 @@ async fn resharding_replaces_every_lease() {
     coordinator.create_job(create(4096, 1)).await.unwrap();
     coordinator.reconcile().await.unwrap();
     let before = coordinator.make_ready("a", 1);
-    assert_eq!(coordinator.reshard_job(job(), 4).await.unwrap().shards, 4);
-    assert_eq!(coordinator.endpoints(), vec![None; 4]);
-    coordinator.reconcile().await.unwrap();
-    let after = coordinator.make_ready("a", 1);
+    let reshard = coordinator.reshard_job(job(), 4);
+    let switch = async {
+        tokio::task::yield_now().await;
+        coordinator.reconcile().await.unwrap();
+        let prepared = coordinator.say("a", 1, &[], &[]).standbys;
+        let ready = |grant: &LeaseGrant| LeaseReport { next_row: 8, ..report(grant, ReportedState::Ready) };
+        let serving = before.iter().map(ready).collect::<Vec<_>>();
+        coordinator.say("a", 1, &serving, &prepared.iter().map(ready).collect::<Vec<_>>());
+        coordinator.reconcile().await.unwrap();
+    };
+    let (resharded, ()) = tokio::join!(reshard, switch);
+    assert_eq!(resharded.unwrap().shards, 4);
+    let after: Vec<_> =
+        coordinator.make_ready("a", 1).into_iter().filter(|grant| grant.epoch > before[0].epoch).collect();
     assert_eq!(after.len(), 4);
     assert!(after.iter().all(|grant| grant.epoch > before[0].epoch));
     assert_eq!(after[1].range, CoordinateRange { start: 1024, end: 2048 });

@@ -16,7 +16,7 @@ async fn other_versions_are_refused() {
         coordinator.register(stream),
         Err(ServiceError::StreamVersionMismatch { actual: 99, .. })
     ));
-    let stranger = coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &[]).unwrap_err();
+    let stranger = coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Said::default()).unwrap_err();
     assert!(matches!(stranger, ServiceError::MustRegister { .. }));
 }
 
@@ -58,7 +58,7 @@ async fn a_silent_worker_loses_its_shards_to_another() {
     let after = coordinator.make_ready("b", 2);
     assert_eq!(after.len(), 2);
     assert!(before.iter().zip(&after).all(|(old, new)| new.epoch > old.epoch));
-    assert!(coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &[]).is_err());
+    assert!(coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Said::default()).is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,9 +22,23 @@ pub fn value(row: u64, coordinate: u64) -> f32 {
     (row * 100_000 + coordinate) as f32
 }
 
+/// All rows there are, made at once.
+fn status(grant: LeaseGrant) -> pb::LeaseStatus {
+    pb::LeaseStatus {
+        job: grant.job.to_string(),
+        shard: grant.shard,
+        epoch: grant.epoch,
+        state: pb::LeaseState::Ready.into(),
+        next_row: u64::MAX,
+        key_commitment: KEY.to_vec(),
+        ..pb::LeaseStatus::default()
+    }
+}
+
 #[derive(Default)]
 struct Leases {
     grants: Vec<LeaseGrant>,
+    standbys: Vec<LeaseGrant>,
     key: Option<ReleaseKey>,
 }
 
@@ -85,32 +99,34 @@ impl FakeWorker {
             protocol_version: PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,
             incarnation: self.incarnation.to_vec(),
-            marks: vec![],
+            ..pb::RegisterRequest::default()
         }
     }
 
     fn heartbeat(&self) -> pb::HeartbeatRequest {
-        let leases = self.grants().into_iter().map(|grant| pb::LeaseStatus {
-            job: grant.job.to_string(),
-            shard: grant.shard,
-            epoch: grant.epoch,
-            state: pb::LeaseState::Ready.into(),
-            key_commitment: KEY.to_vec(),
-            ..pb::LeaseStatus::default()
-        });
-        let (worker, incarnation) = (self.name.clone(), self.incarnation.to_vec());
-        pb::HeartbeatRequest { worker, incarnation, leases: leases.collect(), marks: vec![] }
+        let standbys = self.leases.lock().unwrap().standbys.clone();
+        pb::HeartbeatRequest {
+            worker: self.name.clone(),
+            incarnation: self.incarnation.to_vec(),
+            leases: self.grants().into_iter().map(status).collect(),
+            standbys: standbys.into_iter().map(status).collect(),
+            ..pb::HeartbeatRequest::default()
+        }
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
-        let grants = answer.grants.into_iter().map(|grant| grant.try_into().unwrap()).collect();
+        let grants = |grants: Vec<pb::LeaseGrant>| -> Vec<LeaseGrant> {
+            grants.into_iter().map(|grant| grant.try_into().unwrap()).collect()
+        };
+        let (grants, standbys) = (grants(answer.grants), grants(answer.standbys));
         let key = ReleaseKey::try_from_bytes(&answer.release_key).ok();
-        *self.leases.lock().unwrap() = Leases { grants, key };
+        *self.leases.lock().unwrap() = Leases { grants, standbys, key };
     }
 
     fn lease(&self, job: &str, shard: u32, epoch: u64) -> Result<LeaseGrant> {
         let grants = self.grants();
-        let held = grants.iter().find(|grant| grant.job.as_str() == job && grant.shard == shard);
+        let of_shard = grants.iter().filter(|grant| grant.job.as_str() == job && grant.shard == shard);
+        let held = of_shard.min_by_key(|grant| (grant.epoch != epoch, std::cmp::Reverse(grant.epoch)));
         let held = held.ok_or_else(|| ServiceError::NotOwner { job: job.to_owned(), shard })?;
         if held.epoch == epoch {
             return Ok(held.clone());

@@ -31,6 +31,7 @@ pub const RULES: &[Rule] = &[
     rule("/rustle.v1.Jobs/FinishJob", &[Trainer, Operator], About::Job),
     rule("/rustle.v1.Jobs/DestroyJob", &[Operator], About::Job),
     rule("/rustle.v1.Jobs/ReshardJob", &[Operator], About::Job),
+    rule("/rustle.v1.Jobs/SetPlacementHints", &[Trainer, Operator], About::Job),
     rule("/rustle.v1.Jobs/CheckpointJob", &[Trainer, Operator], About::Job),
     rule("/rustle.v1.Jobs/GetReport", &[Trainer, Operator, Auditor], About::Job),
     rule("/rustle.v1.Jobs/OpenBranch", &[Trainer, Operator], About::Job),
@@ -46,6 +47,7 @@ pub const RULES: &[Rule] = &[
     rule("/rustle.v1.Workers/Heartbeat", &[Worker], About::Worker),
     rule("/rustle.v1.Workers/Deregister", &[Worker], About::Worker),
     rule("/rustle.v1.Workers/GetJobPlan", &[Worker], About::Nothing),
+    rule("/rustle.v1.Workers/DrainWorker", &[Operator], About::Nothing),
     // A release token is asked for besides, which only a trainer gets: an operator can reach a worker, not read rows.
     rule("/rustle.v1.Shards/FetchSlice", &[Coordinator, Trainer, Operator], About::Job),
     rule("/rustle.v1.Shards/Snapshot", &[Coordinator], About::Nothing),

@@ -20,12 +20,11 @@ pub fn request_bytes(path: &str) -> usize {
 /// A stream that has begun may take as long as it needs. What writes checkpoints of a whole vector takes long.
 pub fn time(path: &str) -> Duration {
     match path {
-        "/rustle.v1.Jobs/CheckpointJob" | "/rustle.v1.Jobs/FinishJob" | "/rustle.v1.Shards/Snapshot" => {
-            Duration::from_secs(3600)
-        }
-        "/rustle.v1.Jobs/CreateJob" | "/rustle.v1.Jobs/DestroyJob" | "/rustle.v1.Jobs/ReshardJob" => {
-            Duration::from_secs(300)
-        }
+        "/rustle.v1.Jobs/CheckpointJob"
+        | "/rustle.v1.Jobs/FinishJob"
+        | "/rustle.v1.Jobs/ReshardJob"
+        | "/rustle.v1.Shards/Snapshot" => Duration::from_secs(3600),
+        "/rustle.v1.Jobs/CreateJob" | "/rustle.v1.Jobs/DestroyJob" => Duration::from_secs(300),
         "/rustle.v1.Jobs/GetReport" => Duration::from_secs(300),
         _ => Duration::from_secs(30),
     }

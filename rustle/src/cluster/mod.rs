@@ -20,6 +20,8 @@ use crate::commands::certs::folder;
 
 pub use process::Process;
 
+/// Its time to hand shards over, and then to end streams.
+const WORKER_ENDS: Duration = Duration::from_secs(30);
 const TRUST_DOMAIN: &str = "local";
 /// A local cluster makes new ones with every start.
 const CERTIFICATE_LIFE: Duration = Duration::from_secs(30 * 86_400);
@@ -217,13 +219,13 @@ impl LocalCluster {
     /// SIGTERM, then waits for the worker to drain.
     pub fn stop_worker(&mut self, index: usize) -> anyhow::Result<()> {
         let process = self.workers.get_mut(index).and_then(Option::take);
-        process.with_context(|| format!("worker {index} is not running"))?.stop(Duration::from_secs(20))
+        process.with_context(|| format!("worker {index} is not running"))?.stop(WORKER_ENDS)
     }
 
     /// Stops workers, then the coordinator, in order.
     pub fn stop(mut self) -> anyhow::Result<()> {
         for worker in self.workers.drain(..).flatten() {
-            worker.stop(Duration::from_secs(20))?;
+            worker.stop(WORKER_ENDS)?;
         }
         match self.coordinator.take() {
             Some(coordinator) => coordinator.stop(Duration::from_secs(20)),

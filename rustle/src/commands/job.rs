@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use client::Client;
@@ -10,6 +11,7 @@ use proto::{JobId, Lineage, pb};
 
 use super::online;
 use crate::access::CoordinatorArg;
+use crate::args::Span;
 use crate::key_file;
 use crate::output::{Answer, Format};
 
@@ -60,6 +62,14 @@ pub enum JobCommand {
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         shards: u32,
     },
+    /// Wish shards near who uses them: kept where it makes no worker late, in place of earlier wishes
+    Place {
+        #[command(flatten)]
+        job: JobArgs,
+        /// Coordinates, and a worker's name, a label of workers (key=value), or `here` for workers of this host
+        #[arg(long, value_name = "A..B@NEAR")]
+        near: Vec<Wish>,
+    },
     /// Write a checkpoint of every shard now
     Checkpoint(JobArgs),
     /// Go back to a row: rows from there on get fresh noise on a new branch
@@ -108,6 +118,27 @@ pub enum JobCommand {
     },
 }
 
+/// `a..b@near`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish(pb::PlacementHint);
+
+impl FromStr for Wish {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let allowed = "allowed: a..b@near, such as 0..4096@rack=3 or 0..4096@here";
+        let (span, near) = text.split_once('@').ok_or(allowed)?;
+        let Span(range) = span.parse()?;
+        let near = match near {
+            "" => return Err(allowed.to_owned()),
+            "here" => node::local_socket::host_id(),
+            near => near.to_owned(),
+        };
+        let range = Some(pb::CoordinateRange { start: range.start, end: range.end });
+        Ok(Self(pb::PlacementHint { range, near }))
+    }
+}
+
 impl JobCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         online::block_on(async move {
@@ -123,6 +154,10 @@ impl JobCommand {
                 }
                 Self::Reshard { job, shards } => {
                     show(&client(&job).await?.jobs().reshard(&job.job, shards).await?).print(format)?;
+                }
+                Self::Place { job, near } => {
+                    let hints = near.into_iter().map(|wish| wish.0).collect();
+                    show(&client(&job).await?.jobs().place(&job.job, hints).await?).print(format)?;
                 }
                 Self::Checkpoint(args) => {
                     checkpointed(client(&args).await?.jobs().checkpoint(&args.job).await?).print(format)?;

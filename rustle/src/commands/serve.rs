@@ -1,12 +1,19 @@
 //! `rustle coordinator` and `rustle worker`: the entry points of the two binaries, in this one.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use clap::Args;
+use anyhow::bail;
+use clap::{Args, Subcommand};
 use coordinator::CoordinatorArgs;
 use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
+use proto::WorkerId;
 use rustix::process::{Signal, set_parent_process_death_signal};
+
+use super::online;
+use crate::access::CoordinatorArg;
+use crate::output::{Answer, Format};
 
 /// Flags of a process that a launcher starts.
 #[derive(Args, Clone, Debug)]
@@ -50,7 +57,10 @@ impl CoordinatorCommand {
 
 /// Own shards, make their rows, serve slices of them
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct WorkerCommand {
+    #[command(subcommand)]
+    action: Option<WorkerAction>,
     #[command(flatten)]
     args: WorkerArgs,
     #[command(flatten)]
@@ -59,8 +69,64 @@ pub struct WorkerCommand {
     child: ChildArgs,
 }
 
+/// What is done to a worker that runs.
+#[derive(Subcommand, Clone, Debug)]
+enum WorkerAction {
+    /// Hand a worker's shards to others while rows go on; it gets no new ones
+    Drain(DrainArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+struct DrainArgs {
+    #[command(flatten)]
+    coordinator: CoordinatorArg,
+    /// Its name
+    #[arg(long)]
+    worker: WorkerId,
+    /// Let it hold shards again
+    #[arg(long)]
+    cancel: bool,
+    /// Wait so long until it serves none; 0 to say it and not wait
+    #[arg(long, default_value = "10m", value_parser = parse_time)]
+    wait: Duration,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => node::quantities::parse_duration(text).map_err(|error| error.to_string()),
+    }
+}
+
+impl DrainArgs {
+    async fn run(self, format: Format) -> anyhow::Result<()> {
+        let client = self.coordinator.client().await?;
+        let began = Instant::now();
+        loop {
+            let left = client.drain_worker(&self.worker, self.cancel).await?;
+            if left == 0 || self.cancel || self.wait.is_zero() {
+                let answer =
+                    Answer::new().with("worker", self.worker.to_string()).with("draining", !self.cancel);
+                return answer.with("shards_left", left).print(format);
+            }
+            if began.elapsed() > self.wait {
+                bail!(
+                    "{} still serves {left} shards after {:?}; it goes on draining",
+                    self.worker,
+                    self.wait
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
 impl WorkerCommand {
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        if let Some(WorkerAction::Drain(drain)) = self.action {
+            online::block_on(drain.run(format))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;
         runtime()?

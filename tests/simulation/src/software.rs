@@ -9,7 +9,6 @@ use clap::Parser;
 use ledger::Ledger;
 use noise_worker::Over;
 use noise_worker::config::WorkerArgs;
-use tokio_util::sync::CancellationToken;
 
 use crate::world::{WORKERS, World, worker};
 use crate::{cases, net};
@@ -40,8 +39,7 @@ async fn try_coordinator(world: &World) -> anyhow::Result<()> {
     world.history().check_ledger(&ledger);
     *world.ledger() = Some(ledger.clone());
     let accepting = net::accepting().await?;
-    coordinator::run_over(world.settings(), ledger, net::connections(), accepting, CancellationToken::new())
-        .await
+    coordinator::run_over(world.settings(), ledger, net::connections(), accepting, world.new_stop()).await
 }
 
 #[derive(Parser)]

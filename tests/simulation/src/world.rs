@@ -34,6 +34,8 @@ pub struct World {
     pub is_grown: AtomicBool,
     history: Mutex<History>,
     drains: Mutex<Vec<CancellationToken>>,
+    /// Of every process of the coordinator.
+    stops: Mutex<Vec<CancellationToken>>,
     /// Checkpoints, where this seed has them.
     store: Option<TempDir>,
 }
@@ -54,6 +56,7 @@ impl World {
             is_grown: AtomicBool::new(false),
             history: Mutex::new(History::new(is_printed)),
             drains: Mutex::new(vec![CancellationToken::new(); WORKERS]),
+            stops: Mutex::default(),
             store: has_store.then(tempfile::tempdir).transpose()?,
         }))
     }
@@ -81,6 +84,7 @@ impl World {
             keep_checkpoints: 2,
             heartbeat: HEARTBEAT,
             lease_ttl: LEASE_TTL,
+            relieve_after: Duration::ZERO,
             token_ttl: Duration::from_secs(3600),
             report_delta: 1e-6,
             fetch_deadline: Duration::from_secs(5),
@@ -92,6 +96,18 @@ impl World {
         let token = CancellationToken::new();
         lock(&self.drains)[worker] = token.clone();
         token
+    }
+
+    /// For the coordinator's next process.
+    pub fn new_stop(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        lock(&self.stops).push(token.clone());
+        token
+    }
+
+    /// Also of one that was killed before it had shut down.
+    pub fn has_coordinator_begun_to_stop(&self) -> bool {
+        lock(&self.stops).iter().any(CancellationToken::is_cancelled)
     }
 
     pub fn drain(&self, worker: usize) {
