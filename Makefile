@@ -15,6 +15,8 @@ STAGE := tests/setup/stage.sh
 # The tests' one set of features, so that nothing is built twice. By default none of them is on; `lint` compiles that.
 FEATURES := rustle/etcd,rustle/s3,tests/etcd,ledger/etcd,ledger/failpoints
 WORKSPACE := --release --workspace --locked --features $(FEATURES)
+# By itself: of the workspace it would build all that depends on it again.
+MPI := --release --locked --package noise-worker --features mpi
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
@@ -80,11 +82,11 @@ test-deploy: build ## a real Prometheus and a real browser on a cluster under lo
 
 mpi-program: build
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
-	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI) $(WORKSPACE),noise-worker/mpi
+	@$(STAGE) mpi-build tests/setup/mpi_build.sh $(RUSTLE_MPI) $(MPI)
 
 test-mpi: mpi-program ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
 	@$(STAGE) mpi-python tests/setup/python_package.sh $(RUSTLE_MPI)/package
-	@$(STAGE) mpi-unit cargo nextest run $(WORKSPACE),noise-worker/mpi --lib -E 'package(noise-worker) & test(mpi::)'
+	@$(STAGE) mpi-unit cargo nextest run $(MPI) --lib -E 'test(mpi::)'
 	@$(STAGE) mpi cargo nextest run $(WORKSPACE) -E 'binary(mpi)'
 
 test-slurm: mpi-program ## the batch scripts under a real Slurm: requeued, preempted and killed, by other numbers of ranks
@@ -142,7 +144,7 @@ bench: ## measurements
 
 bench-mpi: ## delivery over MPI beside bare sends, and in a shared window beside one copy of memory
 	@tests/setup/mpi.sh $(RUSTLE_MPI)
-	@tests/setup/mpi_build.sh $(RUSTLE_MPI) --release --locked --package noise-worker --features noise-worker/mpi
+	@tests/setup/mpi_build.sh $(RUSTLE_MPI) $(MPI)
 	RUSTLE_MPI_RATES=$(RUSTLE_MPI)/mpi_rates cargo run --release --locked -p bench -- mpi
 
 clean: ## all that was built or set up here

@@ -7,8 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Uri;
-use node::dial::{CallInterceptor, DialError, Dialing, is_unix};
+use node::dial::{self, CallInterceptor, DialError, Dialing};
 use node::follow::{Following, each_of};
 use node::local_socket::host_id;
 use node::tls::Expected;
@@ -218,17 +217,7 @@ fn refused(error: DialError) -> ServiceError {
 }
 
 fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint, DialError> {
-    let allowed = "http://host:port, https://host:port or unix:///path";
-    let refused = || DialError { endpoint: endpoint.to_owned(), allowed };
-    let parsed = Endpoint::from_shared(endpoint.to_owned()).map_err(|_| refused())?;
-    let is_tcp = endpoint.starts_with("http://") || endpoint.starts_with("https://");
-    let parsed = match is_unix(endpoint) {
-        // The authority that other gRPC servers expect over a Unix socket.
-        true => parsed.origin(Uri::from_static("http://localhost")),
-        false if is_tcp && parsed.uri().host().is_some() => parsed,
-        false => return Err(refused()),
-    };
-    Ok(parsed
+    Ok(dial::endpoint(endpoint)?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE_EVERY)

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use http::Uri;
 use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
@@ -69,6 +70,24 @@ impl Dialing {
     }
 }
 
+/// How the server at `url` is reached. TLS is our connector's: where tonic has its own, which the feature `etcd` brings, it
+/// would refuse another's under a URI of https, so that it is told of no TLS.
+pub fn endpoint(url: &str) -> Result<Endpoint, DialError> {
+    let allowed = "http://host:port, https://host:port or unix:///path";
+    let refused = || DialError { endpoint: url.to_owned(), allowed };
+    let parsed = |url: &str| Endpoint::from_shared(url.to_owned()).map_err(|_| refused());
+    if is_unix(url) {
+        // The authority that other gRPC servers expect over a Unix socket.
+        return Ok(parsed(url)?.origin(Uri::from_static("http://localhost")));
+    }
+    let endpoint = match url.strip_prefix("https://") {
+        Some(address) => parsed(&format!("http://{address}"))?.origin(url.parse().map_err(|_| refused())?),
+        None if url.starts_with("http://") => parsed(url)?,
+        None => return Err(refused()),
+    };
+    if endpoint.uri().host().is_some() { Ok(endpoint) } else { Err(refused()) }
+}
+
 /// A path of this host's, as `unix:///path`.
 pub fn is_unix(url: &str) -> bool {
     url.strip_prefix("unix://").is_some_and(|path| path.starts_with('/'))
@@ -90,5 +109,21 @@ impl Interceptor for CallInterceptor {
             request.metadata_mut().insert("authorization", bearer.metadata());
         }
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether or not tonic was built with TLS of its own: one that sees https without it refuses every connection.
+    #[test]
+    fn tonic_is_told_of_no_tls() {
+        let tls = endpoint("https://node-1:7").unwrap();
+        assert_eq!(tls.uri(), "http://node-1:7/");
+        assert_eq!(endpoint("http://node-1:7").unwrap().uri(), "http://node-1:7/");
+        for bad in ["", "https://", "http://", "node-1:7", "https:/x", "ftp://x:1", "unix:x"] {
+            assert!(endpoint(bad).unwrap_err().to_string().contains(&format!("{bad:?}")), "{bad:?}");
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use http::Uri;
-use node::dial::{CallInterceptor, DialError, Dialing, is_unix};
+use node::dial::{self, CallInterceptor, DialError, Dialing};
 use node::follow::{Following, each_of};
 use node::tls::Expected;
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
@@ -46,14 +45,7 @@ fn client(following: Following, interceptor: CallInterceptor) -> Client {
 }
 
 fn endpoint_of(url: &str) -> Result<Endpoint, DialError> {
-    let allowed = "http(s)://host:port or unix:///path";
-    let endpoint = Endpoint::from_shared(url.to_owned());
-    let endpoint = endpoint.map_err(|_| DialError { endpoint: url.to_owned(), allowed })?;
-    let endpoint = match is_unix(url) {
-        true => endpoint.origin(Uri::from_static("http://localhost")),
-        false => endpoint,
-    };
-    Ok(endpoint
+    Ok(dial::endpoint(url)?
         .connect_timeout(Duration::from_secs(2))
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(10))

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# `noise-worker` with its feature `mpi`, and what is tried with it, in the folder given. What is given to cargo says which
-# features the rest has, so that none of it is built again: mpi_build.sh FOLDER CARGO_ARGUMENTS...
+# `noise-worker` with its feature `mpi`, and what is tried with it, in the folder given: mpi_build.sh FOLDER CARGO_ARGUMENTS...
 set -euo pipefail
 
 folder=$1

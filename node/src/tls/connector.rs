@@ -17,7 +17,7 @@ use super::{Credentials, Expected, HANDSHAKE_LIMIT};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Each connection is made with what the credentials' files held last.
+/// Each connection is made with what the credentials' files held last, and is TLS whatever the URI's scheme.
 #[derive(Clone, Debug)]
 pub struct Connector {
     pub credentials: Credentials,
@@ -36,10 +36,6 @@ impl Service<Uri> for Connector {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let config = self.credentials.client(self.expected);
         Box::pin(async move {
-            // Never in plain text, whatever the URI asks for.
-            if uri.scheme_str() != Some("https") {
-                return Err(refused(format!("{uri} is not https")));
-            }
             let host =
                 uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
             let name = ServerName::try_from(host.clone()).map_err(refused)?;
