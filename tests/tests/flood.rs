@@ -133,10 +133,16 @@ fn a_full_process_sheds_load() {
         }
         let answers = calls.join_all().await;
         assert_eq!(answers.len(), 2_000);
-        let shed =
-            answers.iter().filter(|a| matches!(a, Err(ServiceError::ResourceExhausted { .. }))).count();
         let served = answers.iter().filter(|a| matches!(a, Err(ServiceError::NotFound { .. }))).count();
-        assert_eq!(shed + served, 2_000, "{answers:?}");
+        let is_shed = |answer: &&Result<(), ServiceError>| match answer {
+            Err(ServiceError::ResourceExhausted { .. }) => true,
+            // Streams beyond what the connection may have, opened before the client had heard of that: not looked at.
+            Err(error @ ServiceError::Unavailable { what }) => {
+                what.contains("REFUSED_STREAM") && error.retry_safe()
+            }
+            _ => false,
+        };
+        assert_eq!(answers.iter().filter(is_shed).count() + served, 2_000, "{answers:?}");
         assert!(served > 0);
     });
 }
