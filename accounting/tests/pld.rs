@@ -262,3 +262,14 @@ proptest! {
         prop_assert_eq!(replace.remove, replace.add);
     }
 }
+
+/// Near ε = 0 a grid as coarse as far out made δ 7 % too large.
+#[test]
+fn delta_is_near_where_epsilon_is_all_but_nothing() {
+    let (sigma, q, delta) = (2.603_727_f64, 0.005_322_8, 0.010_681_275);
+    let profile = poisson(sigma, q, 160);
+    let epsilon = profile.epsilon(delta).unwrap();
+    assert!(epsilon > 0.0 && epsilon < 1e-3, "{epsilon}");
+    let kept = profile.delta(epsilon).unwrap();
+    assert!((delta * (1.0 - 1e-3)..=delta * 1.005).contains(&kept), "{kept} for {delta}");
+}

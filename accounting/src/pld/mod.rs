@@ -224,7 +224,12 @@ impl Composition {
         };
         let tolerance = match question {
             Question::Epsilon { .. } => accuracy * likely,
-            _ => 100.0 * accuracy / (saddle.theta + 1.0 / saddle.moments.variance.sqrt()),
+            // δ's relative growth is that of a tilt no smaller than the loss's own scale: where ε is near none, spreading
+            // widens the loss itself.
+            _ => {
+                let steep = saddle.theta + 1.0 / saddle.moments.variance.sqrt();
+                100.0 * accuracy / steep * (saddle.theta + 1.0) / (steep + 1.0)
+            }
         };
         let mut tilted = sum.relaxed(saddle);
         let (span, floors, spacing, coarsened) = loop {
