@@ -2,14 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustle::cluster::{ClusterOptions, Process};
 
+use crate::http;
 use crate::program::program;
 use crate::serve::usage;
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One core for a coordinator, the others for whoever asks it.
 pub struct Cores {
@@ -64,7 +68,23 @@ impl Pinned {
         stay_on(&[cores.own])?;
         let process = Process::start(&options, "coordinator", flags, None);
         cores.leave()?;
-        Ok(Self { process: process?, ledger: data.join("ledger.redb") })
+        let pinned = Self { process: process?, ledger: data.join("ledger.redb") };
+        pinned.wait_until_it_leads()?;
+        Ok(pinned)
+    }
+
+    /// At once, but with etcd.
+    fn wait_until_it_leads(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status: serde_json::Value =
+                serde_json::from_str(&http::get(self.process.metrics(), "/status")?)?;
+            if status["coordinator_epoch"].is_u64() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the coordinator does not lead after {PATIENCE:?}: {status}");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     pub fn url(&self) -> &str {

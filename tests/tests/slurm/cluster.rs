@@ -139,6 +139,11 @@ impl Slurm {
         Submitted { slurm: self, id }
     }
 
+    /// An operator's word, minutes before Slurm would know.
+    pub fn is_down(&self, node: &str) {
+        self.run("scontrol", &["update", &format!("NodeName={node}"), "State=DOWN", "Reason=lost"]);
+    }
+
     /// All of a node at once, as where its power goes.
     pub fn lose(&self, node: &str) {
         let index = NODES.iter().position(|it| *it == node).unwrap();
