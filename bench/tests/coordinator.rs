@@ -1,4 +1,5 @@
 //! `bench coordinator` with its ledger in a file.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod answered;
 

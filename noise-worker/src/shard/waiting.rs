@@ -22,6 +22,7 @@ impl Shard {
             if let Some(found) = self.look(row)? {
                 if found.is_some() {
                     Span::current().record("how", how);
+                    self.forget_waiter();
                     metrics::histogram!(ROW_WAIT_SECONDS, "how" => how).record(started.elapsed());
                 }
                 return Ok(found);
@@ -43,6 +44,14 @@ impl Shard {
         let span = Span::current();
         if is_sent(&span) {
             *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(span);
+        }
+    }
+
+    /// The row came by what was being made already: its span would be as long as it takes until more is made.
+    fn forget_waiter(&self) {
+        let mut waiter = self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if waiter.as_ref().is_some_and(|waiter| waiter.id() == Span::current().id()) {
+            *waiter = None;
         }
     }
 
