@@ -3,7 +3,10 @@
 
 mod by_hand;
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::fs::PermissionsExt,
+    time::{Duration, Instant},
+};
 
 use client::{FetchRequest, Region};
 use plan::Plan;
