@@ -287,7 +287,8 @@ impl Submitted<'_> {
         }
         // Nodes refuse what is signed within the second in which they ended the run before.
         std::thread::sleep(Duration::from_secs(2));
-        for component in components {
+        // One that waited for a lost node may have started by itself.
+        for component in components.filter(|at| self.shown_of(*at, "JobState") == "PENDING") {
             let id = format!("JobId={}", self.component(component));
             self.slurm.run("scontrol", &["update", &id, "StartTime=now"]);
         }
