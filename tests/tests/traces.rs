@@ -136,7 +136,11 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
     // Row 5 is in the window still.
     fetch_row(&cluster, &job, &url, 5);
     cluster.wait_until("the collector has both rows, and how they came", || {
-        let mut rows: Vec<_> = collector.spans().iter().filter_map(|sent| how_it_came(&sent.span)).collect();
+        let spans = collector.spans();
+        let by_command = spans.iter().filter(|sent| sent.service == "rustle-fetch");
+        let traces: BTreeSet<_> = by_command.map(|sent| &sent.span.trace_id).collect();
+        let in_them = spans.iter().filter(|sent| traces.contains(&sent.span.trace_id));
+        let mut rows: Vec<_> = in_them.filter_map(|sent| how_it_came(&sent.span)).collect();
         rows.sort();
         rows == [("0", "replayed"), ("5", "ahead")].map(|(row, how)| (row.to_owned(), how.to_owned()))
     });
