@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 use crate::arguments;
 use crate::machine::Machine;
 use crate::output::{self, Output};
+use crate::program::program;
 use crate::stats::Spread;
 
 const KEY: [u8; 32] = [9; 32];
@@ -237,14 +238,4 @@ impl<'a> Bench<'a> {
         self.fetch(row..row + 1)?;
         Ok(started.elapsed().as_secs_f64())
     }
-}
-
-/// `RUSTLE_BIN`, else the one built beside this program.
-fn program() -> anyhow::Result<PathBuf> {
-    if let Some(path) = std::env::var_os("RUSTLE_BIN") {
-        return Ok(path.into());
-    }
-    let program = std::env::current_exe()?.with_file_name("rustle");
-    ensure!(program.exists(), "{} is missing: cargo build --release -p rustle", program.display());
-    Ok(program)
 }

@@ -1,7 +1,6 @@
 //! `bench elastic`: how late rows are while workers come, leave and are lost, and while shards are split and merged,
 //! beside rows when nothing changes.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -17,6 +16,7 @@ use tokio::runtime::Runtime;
 use crate::arguments;
 use crate::machine::Machine;
 use crate::output::{self, Output};
+use crate::program::program;
 
 const KEY: [u8; 32] = [9; 32];
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -295,16 +295,6 @@ impl<'a> Bench<'a> {
 fn terminate(pid: u32) -> anyhow::Result<()> {
     let pid = rustix::process::Pid::from_raw(pid as i32).context("a process's number")?;
     Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
-}
-
-/// `RUSTLE_BIN`, else the one built beside this program.
-fn program() -> anyhow::Result<PathBuf> {
-    if let Some(path) = std::env::var_os("RUSTLE_BIN") {
-        return Ok(path.into());
-    }
-    let program = std::env::current_exe()?.with_file_name("rustle");
-    ensure!(program.exists(), "{} is missing: cargo build --release -p rustle", program.display());
-    Ok(program)
 }
 
 #[cfg(test)]

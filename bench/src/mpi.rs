@@ -25,8 +25,8 @@ pub struct Args {
     /// Coordinates of a row
     #[arg(long, value_parser = arguments::coordinates, default_value_t = 10_000_000)]
     dimension: u64,
-    /// Rows fetched one by one in each round, each way
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
+    /// Rows fetched one by one in each round, each way: no more than are made at once
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=8))]
     rows: u64,
     /// Rounds of all measurements in turn
     #[arg(long, value_parser = arguments::positive, default_value_t = 9)]

@@ -101,9 +101,34 @@ step() {
     return "$status"
 }
 
-# Slurm ends this run of the job, and starts it again when there is room.
+# starts GROUP NODE: whether that node, of that component of a heterogeneous job, still starts what it is told to.
+starts() {
+    timeout 60 srun ${SLURM_HET_SIZE:+--het-group="$1"} --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist="$2" \
+        true >/dev/null 2>&1
+}
+
+# After a step that failed: whether a node of this job, `lost`, is gone. Slurm itself may take minutes until it knows, and ranks that
+# wait for those of a lost node give up before.
+lost=
+is_lost() {
+    local group nodes node
+    for ((group = 0; group < ${SLURM_HET_SIZE:-1}; group++)); do
+        nodes=SLURM_JOB_NODELIST${SLURM_HET_SIZE:+_HET_GROUP_$group}
+        for node in $(scontrol show hostnames "${!nodes}"); do
+            [[ $node != "$SLURMD_NODENAME" ]] || continue
+            starts "$group" "$node" && continue
+            # Where nothing can be started here either, it is not that node.
+            starts 0 "$SLURMD_NODENAME" || return 1
+            lost=$node
+            return 0
+        done
+    done
+    return 1
+}
+
+# queue_again WHY: Slurm ends this run of the job, and starts it again when there is room.
 queue_again() {
-    echo "rustle: the time is nearly up; queued again after ${SLURM_RESTART_COUNT:-0} restarts"
+    echo "rustle: $1; queued again after ${SLURM_RESTART_COUNT:-0} restarts"
     scontrol requeue "$SLURM_JOB_ID" || fail "Slurm does not requeue this job; submit it again: it goes on from here"
     # Until Slurm ends this script.
     sleep 600 &

@@ -1,6 +1,6 @@
 //! How fast rows that are ready reach a training rank over MPI, beside bare sends of the same sizes and one copy of
 //! memory, in turn: `mpirun -n 2 mpi_rates …`, as `bench mpi` runs it. Rank 0 trains, rank 1 makes noise; the rates, in
-//! bytes a second and one a round, come as one line of JSON.
+//! bytes a second and one a round, come as one line of JSON. Nothing else is at work while one of them is taken.
 
 use std::{
     thread,
@@ -13,7 +13,9 @@ use mpi::{
     topology::{Communicator, SimpleCommunicator},
     traits::{Destination, Source},
 };
-use noise_worker::mpi::{MpiArgs, NoiseRank, launch::Started, limit::Limit, training::Training};
+use noise_worker::mpi::{
+    MpiArgs, NoiseRank, launch::Started, limit::Limit, serve::Service, training::Training,
+};
 use proto::{Commitment, CoordinateRange};
 use rayon::prelude::*;
 use serde_json::json;
@@ -56,20 +58,26 @@ fn noise(flags: &Flags, started: Started) -> anyhow::Result<()> {
     let mut service = rank.service(&runtime, 0);
     let world = SimpleCommunicator::world();
     let trainer = world.process_at_rank(0);
-    for _ in 0..=flags.rounds {
+    // As many as there may be: then none is made until half of them are gone.
+    let most = 2 * flags.rows;
+    let meet_at_rest = |service: &Service<'_>| {
+        while service.rows_ahead() < most {
+            thread::sleep(Duration::from_millis(1));
+        }
         meet(0);
+    };
+    for _ in 0..=flags.rounds {
+        meet_at_rest(&service);
         for _ in 0..flags.rows {
             trainer.receive_into_with_tag(&mut [0u8], 8);
             trainer.send_with_tag(&row[..], 9);
         }
         for _ in 0..2 {
-            while service.rows_ahead() < flags.rows {
-                thread::sleep(Duration::from_millis(1));
-            }
-            meet(0);
+            meet_at_rest(&service);
             service.run()?;
         }
-        // The copy.
+        // The copy, between two meetings.
+        meet_at_rest(&service);
         meet(0);
     }
     rank.end();
@@ -111,6 +119,7 @@ fn train(flags: &Flags, started: Started) -> anyhow::Result<()> {
         }
         placed.push(bytes / began.elapsed().as_secs_f64());
         training.rest();
+        meet(1);
         let began = Instant::now();
         for _ in 0..flags.rows {
             copy(&source, &mut row);

@@ -5,6 +5,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use bytes::Bytes;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, chunk_of, pb};
 use tokio::{sync::mpsc, time::Instant};
+use tracing::{Instrument, Span};
 
 use crate::{
     bf16,
@@ -15,6 +16,7 @@ use crate::{
     replay::{self, Replay},
     row::Row,
     shard::Shard,
+    spans::row_span,
 };
 
 /// A request whose every part has been checked.
@@ -63,14 +65,16 @@ impl Delivery {
         self.leases.marks.clone().note(job, branch, self.slice.released.clone()).await?;
         let mut replay = Replay::default();
         for row in rows.as_range() {
-            match shard.row(row, *deadline).await? {
+            let span = row_span(shard.grant().shard, row);
+            match shard.row(row, *deadline).instrument(span.clone()).await? {
                 Some(made) => {
+                    drop(span);
                     let origin = shard.grant().range.start;
                     let delivered = self.deliver(Piece { row, range: *range, made: &made, origin }).await;
                     shard.served();
                     delivered?;
                 }
-                None => self.replay(row, &mut replay).await?,
+                None => self.replay(row, &mut replay).instrument(span).await?,
             }
             metrics::counter!(metric::ROWS_SERVED).increment(1);
         }
@@ -81,6 +85,7 @@ impl Delivery {
     async fn replay(&self, row: u64, replay: &mut Replay) -> Result<()> {
         let Slice { shard, range, .. } = &self.slice;
         let recipe = shard.recipe().ok_or_else(|| shard.not_owner())?;
+        Span::current().record("how", "replayed");
         let mut start = range.start;
         let mut drawing = Duration::ZERO;
         while start < range.end {

@@ -13,7 +13,6 @@ pub mod config;
 mod connect;
 mod delivery;
 mod idle;
-mod kernel_span;
 mod keyring;
 mod leases;
 mod make;
@@ -31,6 +30,7 @@ mod row;
 mod service;
 mod shard;
 mod snapshot;
+mod spans;
 mod stores;
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::{
-    kernel_span::kernel_span,
     leases::Limits,
     meter::bytes_a_row,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
     row::{Row, Spares},
     shard::{Batch, Shard, batch_rows},
+    spans::kernel_span,
 };
 
 /// Runs until the lease is cancelled or the kernel fails.

@@ -5,19 +5,18 @@
 //! acted on, and is dropped; any other fault refuses the file. Rows under another commitment, branches below the
 //! highest seen and coordinators of an earlier epoch are refused.
 
+mod log;
+
 use std::{
     collections::{BTreeMap, HashMap},
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use log::{Line, Log};
 
 /// A row, the branch whose Z it has, and what it is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +24,6 @@ pub struct Released {
     pub branch: u64,
     pub row: u64,
     pub commitment: Commitment,
-}
-
-/// One line of the log.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Line {
-    Epoch(u64),
-    Branch { job: JobId, branch: u64 },
-    Row { job: JobId, branch: u64, row: u64, commitment: String },
 }
 
 #[derive(Default)]
@@ -60,17 +50,12 @@ struct State {
     epoch: u64,
     jobs: HashMap<JobId, OfJob>,
     /// None where the worker was given no folder: then the record lives as long as the process.
-    log: Option<File>,
-    head: [u8; 32],
+    log: Option<Log>,
     /// A write failed: what is on disk is not known, and nothing more is released.
     failed: Option<String>,
 }
 
 pub struct Marks(Mutex<State>);
-
-fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
-    Sha256::new().chain_update(b"rustle mark v1").chain_update(head).chain_update(json).finalize().into()
-}
 
 impl Marks {
     /// Reads the record in `folder`, or begins one. Error: it is damaged, or another worker's.
@@ -78,7 +63,8 @@ impl Marks {
         let mut state = State::default();
         if let Some(folder) = folder {
             let path = folder.join("released.log");
-            state.read(folder, &path).with_context(|| format!("the record {}", path.display()))?;
+            let opened = Log::open(folder, &path, |line| state.take(line));
+            state.log = Some(opened.with_context(|| format!("the record {}", path.display()))?);
         }
         Ok(Self(Mutex::new(state)))
     }
@@ -218,27 +204,19 @@ impl State {
         line.into_iter().collect()
     }
 
-    /// Writes the lines in one piece, waits for the disk, then takes them in.
+    /// On disk when it returns, then taken in.
     fn add(&mut self, lines: Vec<Line>) -> Result<()> {
         if let Some(reason) = &self.failed {
             return Err(ServiceError::Store { reason: reason.clone() });
         }
-        let (mut text, mut head) = (String::new(), self.head);
-        for line in &lines {
-            let json = serde_json::to_string(line).map_err(ServiceError::internal)?;
-            head = chained(&head, json.as_bytes());
-            text.push_str(&format!("{} {json}\n", hex::encode(head)));
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.append(&lines)
+        {
+            let reason = format!("this worker's record of released rows can't be written: {error}");
+            tracing::error!(%reason, "nothing more is released");
+            self.failed = Some(reason.clone());
+            return Err(ServiceError::Store { reason });
         }
-        if let (Some(log), false) = (&mut self.log, text.is_empty()) {
-            let written = log.write_all(text.as_bytes()).and_then(|()| log.sync_data());
-            if let Err(error) = written {
-                let reason = format!("this worker's record of released rows can't be written: {error}");
-                tracing::error!(%reason, "nothing more is released");
-                self.failed = Some(reason.clone());
-                return Err(ServiceError::Store { reason });
-            }
-        }
-        self.head = head;
         lines.into_iter().try_for_each(|line| self.take(line).map_err(ServiceError::internal))
     }
 
@@ -258,48 +236,12 @@ impl State {
         }
         Ok(())
     }
-
-    fn read(&mut self, folder: &Path, path: &Path) -> anyhow::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let is_new = !path.try_exists()?;
-        let mut log = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-        match log.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("is held by another worker; allowed: a folder of its own"),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
-        if is_new {
-            log.sync_all()?;
-            File::open(folder)?.sync_all()?;
-        }
-        let mut bytes = Vec::new();
-        log.read_to_end(&mut bytes)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            self.read_line(line).with_context(|| {
-                let number = number + 1;
-                format!("is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest")
-            })?;
-        }
-        // Never acted on: its row was to leave only once all of it was on disk.
-        log.set_len(whole as u64)?;
-        log.sync_all()?;
-        self.log = Some(log);
-        Ok(())
-    }
-
-    fn read_line(&mut self, line: &[u8]) -> anyhow::Result<()> {
-        let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
-        let json = json.strip_prefix(b" ").context("is no line of such a record")?;
-        self.head = chained(&self.head, json);
-        ensure!(hash == hex::encode(self.head).as_bytes(), "its hash is not that of what was before");
-        self.take(serde_json::from_slice(json)?).map_err(anyhow::Error::msg)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn job() -> JobId {

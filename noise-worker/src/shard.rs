@@ -1,4 +1,7 @@
-//! One shard of one job: its rows made ahead within a bound, and waited for where they are not.
+//! One shard of one job: who has it under which epoch, where it stands, and what it keeps.
+
+mod ahead;
+mod waiting;
 
 use std::{
     sync::{
@@ -9,17 +12,17 @@ use std::{
 };
 
 use noise_kernel::Generator;
-use proto::{JobId, Result, ServiceError, model::LeaseGrant};
+use proto::{JobId, ServiceError, model::LeaseGrant};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::{
-    kernel_span::is_sent,
-    metric_definitions::ROW_WAIT_SECONDS,
     recipe::Recipe,
     row::{Row, Spares, Window},
 };
+
+pub use ahead::{Batch, batch_rows};
 
 /// Released rows kept for a retry, so that it needs no replay.
 const KEPT_BEHIND: u64 = 2;
@@ -161,20 +164,8 @@ impl Shard {
         }
     }
 
-    /// Whether half of the rows that may be made ahead are there, or all rows of the job.
-    pub fn is_ahead(&self, ahead_rows: u64) -> bool {
-        let Some(iterations) = self.recipe().map(|recipe| recipe.iterations) else { return false };
-        let rows = self.rows();
-        rows.window.end() >= (rows.wanted + (ahead_rows / 2).max(1)).min(iterations)
-    }
-
     pub fn next_row(&self) -> u64 {
         self.rows().window.end()
-    }
-
-    /// For how long requests have waited with no row made.
-    pub fn stalled(&self) -> Duration {
-        self.rows().starved_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     pub fn released(&self) -> u64 {
@@ -206,18 +197,6 @@ impl Shard {
         (self.rows().window.len() + spares) as u64 * 4 * self.grant.range.len()
     }
 
-    /// Rows made beyond the highest that was asked for.
-    pub fn rows_ahead(&self) -> u64 {
-        let rows = self.rows();
-        rows.window.end().saturating_sub(rows.wanted)
-    }
-
-    /// Rows to go through before those that are wanted.
-    pub fn rows_behind(&self) -> u64 {
-        let rows = self.rows();
-        rows.wanted.saturating_sub(KEPT_BEHIND).saturating_sub(rows.window.end())
-    }
-
     /// Memory for up to `most` rows to come.
     pub fn spares(&self, most: usize) -> Arc<Spares> {
         let spares = self.spares.get_or_init(|| Spares::new(self.grant.range.len() as usize));
@@ -231,112 +210,6 @@ impl Shard {
         (rows.window.start(), rows.window.rows().cloned().collect())
     }
 
-    /// What to make next: rows to pass over without keeping them, or rows to keep; `None` where there is no room in
-    /// the window for a batch. Batches are as large as half the window allows: rows made together share each pass over
-    /// the state, and meanwhile the other half serves.
-    pub fn next_batch(&self, ahead_rows: u64, iterations: u64, at_once: u64) -> Option<Batch> {
-        let mut rows = self.rows();
-        let keep_from = rows.wanted.saturating_sub(KEPT_BEHIND);
-        let next = rows.window.end();
-        rows.window.forget_below(keep_from.min(next));
-        if next < keep_from {
-            // Without state there is nothing to go through.
-            let stateless = self.recipe().is_some_and(|recipe| recipe.slots == 0);
-            let most = if stateless { u64::MAX } else { at_once.max(16) };
-            return Some(Batch::Skip((keep_from - next).min(most)));
-        }
-        let end = (rows.wanted + ahead_rows.max(1)).min(iterations);
-        let room = end.saturating_sub(next);
-        let batch = batch_rows(ahead_rows, at_once);
-        let waited_for = next < rows.wanted;
-        let enough = room >= batch || end == iterations || waited_for;
-        (room > 0 && enough).then(|| Batch::Keep(room.min(batch)))
-    }
-
-    pub fn push(&self, made: Vec<Row>) {
-        let mut rows = self.rows();
-        made.into_iter().for_each(|row| rows.window.push(row));
-        rows.starved_since = None;
-        drop(rows);
-        self.changed.notify_waiters();
-    }
-
-    /// Rows were made and not kept: an empty window moves on.
-    pub fn skipped(&self, to: u64) {
-        let mut rows = self.rows();
-        rows.window.forget_below(to);
-        rows.starved_since = None;
-    }
-
-    pub async fn demanded(&self) {
-        self.demand.notified().await;
-    }
-
-    /// The row, as soon as it is made. `None` where it has left the window and must be drawn again.
-    pub async fn row(&self, row: u64, deadline: Instant) -> Result<Option<Row>> {
-        let started = Instant::now();
-        let mut how = "ahead";
-        loop {
-            // Registered before looking, so that a change in between is not missed.
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(found) = self.look(row)? {
-                if found.is_some() {
-                    metrics::histogram!(ROW_WAIT_SECONDS, "how" => how).record(started.elapsed());
-                }
-                return Ok(found);
-            }
-            how = "waited";
-            self.keep_waiter();
-            let wait = deadline.saturating_duration_since(Instant::now());
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = self.cancelled.cancelled() => return Err(self.not_owner()),
-                () = tokio::time::sleep(wait) => return Err(self.late(started.elapsed())),
-            }
-        }
-    }
-
-    /// For its trace, where there is one.
-    fn keep_waiter(&self) {
-        let span = Span::current();
-        if is_sent(&span) {
-            *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(span);
-        }
-    }
-
-    pub fn take_waiter(&self) -> Span {
-        let waiter = self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        waiter.unwrap_or_else(Span::none)
-    }
-
-    /// `None`: not yet; `Some(None)`: no longer.
-    fn look(&self, row: u64) -> Result<Option<Option<Row>>> {
-        let mut rows = self.rows();
-        match &rows.phase {
-            Phase::Failed(error) => return Err(error.clone()),
-            Phase::Restoring => return Ok(None),
-            Phase::Ready => {}
-        }
-        if row < rows.window.start() {
-            return Ok(Some(None));
-        }
-        rows.wanted = rows.wanted.max(row + 1);
-        let found = rows.window.get(row).cloned();
-        if found.is_none() {
-            rows.starved_since.get_or_insert_with(Instant::now);
-            self.demand.notify_one();
-        }
-        Ok(found.map(Some))
-    }
-
-    /// A row was delivered, or won't be: now the next ones are worth making. Not before, so that making them does
-    /// not take the cores from delivering what is ready.
-    pub fn served(&self) {
-        self.demand.notify_one();
-    }
-
     pub fn mark_released(&self, row: u64) {
         let mut rows = self.rows();
         rows.released = rows.released.max(row + 1);
@@ -345,35 +218,15 @@ impl Shard {
     pub fn not_owner(&self) -> ServiceError {
         ServiceError::NotOwner { job: self.job().to_string(), shard: self.grant.shard }
     }
-
-    fn late(&self, waited: Duration) -> ServiceError {
-        let waited_ms = waited.as_millis() as u64;
-        ServiceError::RangeUnavailable {
-            job: self.job().to_string(),
-            missing: vec![self.grant.range],
-            waited_ms,
-        }
-    }
-}
-
-/// Rows of a batch: as many as share a pass over the state, but at most half of the window.
-pub fn batch_rows(ahead_rows: u64, at_once: u64) -> u64 {
-    at_once.min(ahead_rows / 2).max(1)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batch {
-    Skip(u64),
-    Keep(u64),
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proto::CoordinateRange;
 
     use super::*;
 
-    fn shard() -> Arc<Shard> {
+    pub fn shard() -> Arc<Shard> {
         Shard::new(LeaseGrant {
             job: JobId::new("j").unwrap(),
             lineage: proto::Lineage::default(),
@@ -387,48 +240,6 @@ mod tests {
             store_url: String::new(),
             pieces: vec![],
         })
-    }
-
-    /// Makes what is asked for and says how much that was.
-    fn make(shard: &Shard, ahead: u64, iterations: u64) -> u64 {
-        match shard.next_batch(ahead, iterations, 8) {
-            Some(Batch::Keep(rows)) => {
-                shard.push((0..rows).map(|_| Row::new(vec![0.0; 4])).collect());
-                rows
-            }
-            None => 0,
-            skip => panic!("{skip:?}"),
-        }
-    }
-
-    #[test]
-    fn half_a_window_is_made_at_once() {
-        let shard = shard();
-        assert_eq!([make(&shard, 8, 100), make(&shard, 8, 100), make(&shard, 8, 100)], [4, 4, 0]);
-        // Nothing is worth making until four rows are gone.
-        for row in 0..3 {
-            shard.rows().wanted = row + 1;
-            assert_eq!(make(&shard, 8, 100), 0, "after row {row}");
-        }
-        shard.rows().wanted = 4;
-        assert_eq!(make(&shard, 8, 100), 4);
-    }
-
-    #[test]
-    fn a_row_that_is_waited_for_is_made_with_any_room() {
-        for ahead in [1, 2, 3] {
-            let shard = shard();
-            for row in 0..20 {
-                shard.rows().wanted = row + 1;
-                while shard.rows().window.end() <= row {
-                    assert!(make(&shard, ahead, 20) > 0, "{ahead} ahead, row {row}");
-                }
-            }
-            assert_eq!(make(&shard, ahead, 20), 0);
-        }
-        // The last rows are fewer than a batch.
-        let shard = shard();
-        assert_eq!([make(&shard, 16, 11), make(&shard, 16, 11), make(&shard, 16, 11)], [8, 3, 0]);
     }
 
     #[test]

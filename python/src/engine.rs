@@ -53,8 +53,10 @@ impl Sink<'_> {
 pub trait Engine: Send + Sync {
     fn job(&self) -> &Job;
 
-    /// As the job was created with it. May ask the coordinator.
-    fn plan(&self, stop: Stop) -> Result<Plan>;
+    /// As the job was created with it: by default as its report has it.
+    fn plan(&self, stop: Stop) -> Result<Plan> {
+        Ok(report::Job::read(&self.report(stop)?)?.1)
+    }
 
     fn place(&self, stop: Stop) -> Result<Place>;
 

@@ -1,7 +1,6 @@
 //! An engine written in Python: what reaches noise by a way that this crate does not link, such as MPI.
 
 use numpy::PyReadonlyArray1;
-use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, ServiceError};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
@@ -52,10 +51,6 @@ impl Foreign {
 impl Engine for Foreign {
     fn job(&self) -> &Job {
         &self.job
-    }
-
-    fn plan(&self, stop: Stop) -> Result<Plan> {
-        Ok(report::Job::read(&self.report(stop)?)?.1)
     }
 
     fn place(&self, _stop: Stop) -> Result<Place> {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use client::{Client, Connections, FetchRequest, Region};
 use node::dial::Dialing;
-use plan::Plan;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -87,10 +86,6 @@ impl Remote {
 impl Engine for Remote {
     fn job(&self) -> &Job {
         &self.job
-    }
-
-    fn plan(&self, stop: Stop) -> Result<Plan> {
-        Ok(report::Job::read(&self.report(stop)?)?.1)
     }
 
     fn place(&self, stop: Stop) -> Result<Place> {

@@ -22,7 +22,8 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
 /// What spans may say of a call. Whatever is new here must be nobody's secret.
-const ALLOWED: [&str; 7] = ["job", "branch", "first_row", "rows", "coordinates", "how", "otel.kind"];
+const ALLOWED: [&str; 9] =
+    ["job", "branch", "first_row", "rows", "coordinates", "how", "row", "shard", "otel.kind"];
 
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
@@ -90,10 +91,11 @@ fn traced(url: String) -> TestCluster {
 }
 
 /// The command that a person would give.
-fn fetch_row_0(cluster: &TestCluster, job: &JobId, url: &str) {
-    let out = cluster.dir.path().join("row.npy");
+fn fetch_row(cluster: &TestCluster, job: &JobId, url: &str, row: u64) {
+    let out = cluster.dir.path().join(format!("row-{row}.npy"));
     let arguments = ["fetch", "--coordinator", &cluster.cluster.url(), "--job", job.as_str()];
-    let rows = ["--commitment", "step 0", "--steps", "0..1", "--range", "0..512", "--otlp", url, "--out"];
+    let (commitment, steps) = (format!("step {row}"), format!("{row}..{}", row + 1));
+    let rows = ["--commitment", &commitment, "--steps", &steps, "--range", "0..512", "--otlp", url, "--out"];
     let output = Command::new(program()).args(arguments).args(rows).arg(&out).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -108,7 +110,7 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
     cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
     // Row 0 has left the worker's window then: who asks for it again has the kernel draw it again.
     cluster.fetch(&job, 0..6, 0..2048).unwrap();
-    fetch_row_0(&cluster, &job, &url);
+    fetch_row(&cluster, &job, &url, 0);
 
     let named = |spans: &[Sent], service: &str, name: &str, parent: &[u8], trace: &[u8]| {
         let is_it = |sent: &&Sent| {
@@ -117,7 +119,7 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
         };
         spans.iter().find(is_it).map(|sent| sent.span.clone())
     };
-    cluster.wait_until("the collector has fetch, binding, slice and kernel below each other", || {
+    cluster.wait_until("the collector has fetch, binding, slice, row and kernel below each other", || {
         let spans = collector.spans();
         let is_fetch = |sent: &&Sent| sent.service == "rustle-fetch" && sent.span.name == "fetch";
         let Some(Sent { span: fetch, .. }) = spans.iter().find(is_fetch) else { return false };
@@ -126,10 +128,36 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
             |service, name, parent: &Span| named(&spans, service, name, &parent.span_id, &fetch.trace_id);
         let bound = below("rustle-coordinator", "/rustle.v1.Noise/Bind", fetch);
         let slice = below("rustle-worker", "/rustle.v1.Shards/FetchSlice", fetch);
-        let kernel = slice.as_ref().and_then(|slice| below("rustle-worker", "kernel", slice));
+        let row = slice.as_ref().and_then(|slice| below("rustle-worker", "row", slice));
+        let kernel = row.as_ref().and_then(|row| below("rustle-worker", "kernel", row));
         bound.is_some() && kernel.is_some_and(|kernel| is_within(&kernel, slice.as_ref().unwrap(), fetch))
     });
+
+    // Row 5 is in the window still.
+    fetch_row(&cluster, &job, &url, 5);
+    cluster.wait_until("the collector has both rows, and how they came", || {
+        let spans = collector.spans();
+        let by_command = spans.iter().filter(|sent| sent.service == "rustle-fetch");
+        let traces: BTreeSet<_> = by_command.map(|sent| &sent.span.trace_id).collect();
+        let in_them = spans.iter().filter(|sent| traces.contains(&sent.span.trace_id));
+        let mut rows: Vec<_> = in_them.filter_map(|sent| how_it_came(&sent.span)).collect();
+        rows.sort();
+        rows == [("0", "replayed"), ("5", "ahead")].map(|(row, how)| (row.to_owned(), how.to_owned()))
+    });
     assert_nothing_secret(&collector);
+}
+
+/// Of a row's span.
+fn how_it_came(span: &Span) -> Option<(String, String)> {
+    let said = |key: &str| {
+        let attribute = span.attributes.iter().find(|attribute| attribute.key == key);
+        match attribute.and_then(|attribute| attribute.value.clone()?.value) {
+            Some(Value::IntValue(number)) => number.to_string(),
+            Some(Value::StringValue(text)) => text,
+            other => panic!("a row's span says of {key} {other:?}"),
+        }
+    };
+    (span.name == "row").then(|| (said("row"), said("how")))
 }
 
 /// By the clock that all of them share.
@@ -165,5 +193,5 @@ fn a_collector_that_is_not_there_keeps_nobody_waiting() {
     let job = job("untraced");
     cluster.create(&job, &plans().swap_remove(3), 2048, 1).unwrap();
     cluster.fetch(&job, 0..2, 0..2048).unwrap();
-    fetch_row_0(&cluster, &job, url);
+    fetch_row(&cluster, &job, url, 0);
 }

@@ -1,13 +1,15 @@
 //! `bench coordinator`: one coordinator on one core, asked by as many simulated workers and jobs as a large cluster has.
 //! Real calls over TCP; what is simulated is the other side: a worker here makes no rows, and a job trains nothing.
 
+mod etcd;
 mod fleet;
 mod latency;
 mod process;
 mod report;
+mod store;
 mod trainers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,9 +22,11 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments;
 use crate::machine::Machine;
 use crate::output::Output;
+use etcd::Etcd;
 use fleet::Fleet;
-use process::Pinned;
-use report::{Memory, Report};
+use process::{Cores, Pinned};
+use report::{Measured, Memory, Report};
+use store::{Kept, Store};
 use trainers::Trainers;
 
 /// Between everybody being there and the first call that counts.
@@ -53,7 +57,11 @@ pub struct Args {
     /// Connections that all of them share
     #[arg(long, value_parser = arguments::positive, default_value_t = 32)]
     connections: usize,
-    /// Where the ledger lies [default: a temporary folder]
+    /// Where the ledger lies; given again, both are measured, one after the other: redb, etcd (one of its own is
+    /// started) or etcd://host:port/prefix
+    #[arg(long, value_name = "STORE", value_parser = store::parse, default_value = "redb")]
+    ledger: Vec<Store>,
+    /// Folder for it [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -91,15 +99,22 @@ impl Setting {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let data = args.folder.clone().unwrap_or_else(|| folder.path().to_owned());
-    let coordinator = Pinned::start(&data, args.heartbeat())?;
+    let folder = args.folder.clone().unwrap_or_else(|| folder.path().to_owned());
+    let cores = Cores::split()?;
     let runtime = Runtime::new().context("start a runtime")?;
-    let report = runtime.block_on(measure(args, &coordinator))?;
+    let measured = args.ledger.iter().enumerate().map(|(index, store)| {
+        let folder = folder.join(index.to_string());
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        runtime.block_on(measure(args, &cores, store, &folder)).with_context(|| store.name().to_owned())
+    });
+    let report = Report::of(args, &cores, measured.collect::<anyhow::Result<_>>()?);
     let machine = Machine::this(1);
     args.output.give("coordinator", &machine, &report, &report.tables(), &[])
 }
 
-async fn measure(args: &Args, coordinator: &Pinned) -> anyhow::Result<Report> {
+async fn measure(args: &Args, cores: &Cores, store: &Store, folder: &Path) -> anyhow::Result<Measured> {
+    let kept = store.open(folder)?;
+    let coordinator = Pinned::start(cores, folder, &kept.url(), args.heartbeat())?;
     let setting = Setting {
         coordinator: coordinator.url().to_owned(),
         connections: (0..args.connections).map(|_| Connections::new()).collect(),
@@ -116,14 +131,22 @@ async fn measure(args: &Args, coordinator: &Pinned) -> anyhow::Result<Report> {
     memory.with_jobs = coordinator.resident_bytes()?;
 
     let cpu_before = coordinator.cpu_seconds()?;
+    let etcd_before = kept.own().map(Etcd::counted).transpose()?;
     setting.is_measured.store(true, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs_f64(args.seconds)).await;
     setting.is_measured.store(false, Ordering::Relaxed);
-    let cpu = (coordinator.cpu_seconds()? - cpu_before) / args.seconds;
+    let cpu_share = (coordinator.cpu_seconds()? - cpu_before) / args.seconds;
+    let etcd = kept.own().zip(etcd_before).map(|(etcd, before)| etcd.since(&before)).transpose()?;
     memory.after = coordinator.resident_bytes()?;
     memory.peak = coordinator.peak_bytes()?;
 
     setting.stop.cancel();
     let (heartbeats, bindings) = (fleet.stop().await?, trainers.stop().await?);
-    Report::of(args, coordinator, &heartbeats, &bindings, cpu, memory)
+    let ledger_bytes = match &kept {
+        Kept::Redb => Some(coordinator.ledger_bytes()?),
+        Kept::Etcd(etcd) => Some(etcd.bytes()?),
+        Kept::At(_) => None,
+    };
+    let (heartbeats, bindings) = (heartbeats.summary(args.seconds)?, bindings.summary(args.seconds)?);
+    Ok(Measured::of(store, heartbeats, bindings, cpu_share, memory, ledger_bytes, etcd))
 }

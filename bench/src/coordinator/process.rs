@@ -2,35 +2,60 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustle::cluster::{ClusterOptions, Process};
 
+use crate::http;
+use crate::program::program;
 use crate::serve::usage;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One core for a coordinator, the others for whoever asks it.
+pub struct Cores {
+    pub own: usize,
+    others: Vec<usize>,
+}
+
+impl Cores {
+    /// The first core that this process may use is left to the coordinators that it starts.
+    pub fn split() -> anyhow::Result<Self> {
+        let allowed = sched_getaffinity(None).context("which cores may be used")?;
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+        let own = cores.next().context("no core may be used")?;
+        let cores = Self { own, others: cores.collect() };
+        cores.leave()?;
+        Ok(cores)
+    }
+
+    /// Whether this process has cores of its own to ask from.
+    pub fn are_apart(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    fn leave(&self) -> anyhow::Result<()> {
+        stay_on(if self.are_apart() { &self.others } else { std::slice::from_ref(&self.own) })
+    }
+}
 
 pub struct Pinned {
     process: Process,
     ledger: PathBuf,
-    pub core: usize,
-    /// Whether this process has cores of its own to ask from.
-    pub is_alone: bool,
 }
 
 impl Pinned {
-    /// Starts it on the first core that this process may use, and leaves that core to it.
-    pub fn start(folder: &Path, heartbeat: Duration) -> anyhow::Result<Self> {
-        let allowed = sched_getaffinity(None).context("which cores may be used")?;
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
-        let core = cores.next().context("no core may be used")?;
-        let others: Vec<usize> = cores.collect();
-        let is_alone = !others.is_empty();
+    /// `store`: as `rustle coordinator` takes it.
+    pub fn start(cores: &Cores, folder: &Path, store: &str, heartbeat: Duration) -> anyhow::Result<Self> {
         let data = folder.join("coordinator");
         let milliseconds = heartbeat.as_millis().max(10);
         let flags = [
             ("--listen", "127.0.0.1:0".to_owned()),
             ("--data-dir", data.display().to_string()),
+            ("--store", store.to_owned()),
             ("--heartbeat", format!("{milliseconds}ms")),
             ("--lease-ttl", format!("{}ms", 4 * milliseconds)),
             // Simulated workers have no state to write.
@@ -38,12 +63,28 @@ impl Pinned {
         ];
         let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
         let flags = std::iter::once("coordinator".to_owned()).chain(flags).collect();
-        let options = ClusterOptions::new(crate::serve::program()?, folder.to_owned(), 0);
+        let options = ClusterOptions::new(program()?, folder.to_owned(), 0);
         // A child begins with the cores of the thread that starts it.
-        stay_on(&[core])?;
+        stay_on(&[cores.own])?;
         let process = Process::start(&options, "coordinator", flags, None);
-        stay_on(if is_alone { &others } else { std::slice::from_ref(&core) })?;
-        Ok(Self { process: process?, ledger: data.join("ledger.redb"), core, is_alone })
+        cores.leave()?;
+        let pinned = Self { process: process?, ledger: data.join("ledger.redb") };
+        pinned.wait_until_it_leads()?;
+        Ok(pinned)
+    }
+
+    /// At once, but with etcd.
+    fn wait_until_it_leads(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status: serde_json::Value =
+                serde_json::from_str(&http::get(self.process.metrics(), "/status")?)?;
+            if status["coordinator_epoch"].is_u64() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the coordinator does not lead after {PATIENCE:?}: {status}");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     pub fn url(&self) -> &str {
@@ -55,28 +96,17 @@ impl Pinned {
     }
 
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
-        self.status("VmRSS:")
+        usage::memory(self.process.pid(), "VmRSS:")
     }
 
     pub fn peak_bytes(&self) -> anyhow::Result<u64> {
-        self.status("VmHWM:")
+        usage::memory(self.process.pid(), "VmHWM:")
     }
 
+    /// Of the file, where it has one.
     pub fn ledger_bytes(&self) -> anyhow::Result<u64> {
         Ok(fs::metadata(&self.ledger).with_context(|| self.ledger.display().to_string())?.len())
     }
-
-    fn status(&self, field: &str) -> anyhow::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.process.pid()))
-            .context("the coordinator's memory: has it ended?")?;
-        kibibytes(&text, field).with_context(|| format!("no {field} in {text}"))
-    }
-}
-
-fn kibibytes(status: &str, field: &str) -> Option<u64> {
-    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
-    let number: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(number << 10)
 }
 
 fn stay_on(cores: &[usize]) -> anyhow::Result<()> {
@@ -84,16 +114,4 @@ fn stay_on(cores: &[usize]) -> anyhow::Result<()> {
     cores.iter().for_each(|&core| set.set(core));
     ensure!(set.count() > 0, "no core to stay on");
     sched_setaffinity(None, &set).with_context(|| format!("stay on cores {cores:?}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_read_in_kibibytes() {
-        let status = "Name:\tx\nVmHWM:\t   20 kB\nVmRSS:\t    7 kB\n";
-        assert_eq!(kibibytes(status, "VmRSS:"), Some(7 << 10));
-        assert_eq!(kibibytes(status, "VmSwap:"), None);
-    }
 }

@@ -4,12 +4,10 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use super::Args;
-use super::latency::{Quantiles, Summary, Times};
-use super::process::Pinned;
+use super::latency::{Quantiles, Summary};
+use super::process::Cores;
+use super::store::{Beside, Store};
 use crate::output;
-
-/// What a call may take at the ninety-ninth hundredth, in seconds.
-const TARGET: f64 = 0.020;
 
 #[derive(Serialize)]
 pub struct Report {
@@ -22,6 +20,14 @@ pub struct Report {
     /// The one core of the coordinator, and whether the callers had others.
     core: usize,
     is_alone_on_core: bool,
+    /// One after the other.
+    ledgers: Vec<Measured>,
+}
+
+/// A coordinator with its ledger in one store.
+#[derive(Serialize)]
+pub struct Measured {
+    ledger: String,
     heartbeats: Summary,
     bindings: Summary,
     target_p99_seconds: f64,
@@ -29,7 +35,10 @@ pub struct Report {
     /// Of its core.
     cpu_share: f64,
     memory: Memory,
-    ledger_bytes: u64,
+    /// On disk; nothing of an etcd that ran before.
+    ledger_bytes: Option<u64>,
+    /// Of an etcd of its own, which is not on the coordinator's core.
+    etcd: Option<Beside>,
 }
 
 /// Resident bytes of the coordinator.
@@ -42,34 +51,100 @@ pub struct Memory {
     pub peak: u64,
 }
 
-impl Report {
+impl Measured {
     pub fn of(
-        args: &Args,
-        coordinator: &Pinned,
-        heartbeats: &Times,
-        bindings: &Times,
+        store: &Store,
+        heartbeats: Summary,
+        bindings: Summary,
         cpu_share: f64,
         memory: Memory,
-    ) -> anyhow::Result<Self> {
-        let (heartbeats, bindings) = (heartbeats.summary(args.seconds)?, bindings.summary(args.seconds)?);
-        let is_within = |of: &Summary| of.since_due.p99 <= TARGET && of.failed == 0;
-        Ok(Self {
+        ledger_bytes: Option<u64>,
+        etcd: Option<Beside>,
+    ) -> Self {
+        let target = store.target();
+        let is_within = |of: &Summary| of.since_due.p99 <= target && of.failed == 0;
+        Self {
+            ledger: store.name().to_owned(),
+            target_p99_seconds: target,
+            is_within_target: is_within(&heartbeats) && is_within(&bindings),
+            heartbeats,
+            bindings,
+            cpu_share,
+            memory,
+            ledger_bytes,
+            etcd,
+        }
+    }
+
+    fn latencies(&self) -> Vec<Vec<String>> {
+        let row = |what: &str, of: &Summary, times: Quantiles| {
+            let Quantiles { p50, p90, p99, p999, max } = times;
+            let times = [p50, p90, p99, p999, max].map(|time| format!("{:.2}", 1e3 * time));
+            let counts = [of.answered.to_string(), of.failed.to_string(), format!("{:.0}", of.per_second)];
+            let names = [self.ledger.clone(), what.to_owned()];
+            names.into_iter().chain(counts).chain(times).collect()
+        };
+        vec![
+            row("heartbeats, since due", &self.heartbeats, self.heartbeats.since_due),
+            row("heartbeats, since called", &self.heartbeats, self.heartbeats.since_called),
+            row("bindings, since due", &self.bindings, self.bindings.since_due),
+            row("bindings, since called", &self.bindings, self.bindings.since_called),
+        ]
+    }
+
+    /// In the order of [`COSTS`].
+    fn costs(&self) -> Vec<String> {
+        let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+        let etcd = |show: fn(&Beside) -> String| self.etcd.as_ref().map_or_else(String::new, show);
+        let Memory { started, with_workers, with_jobs, after, peak } = self.memory;
+        let within = if self.is_within_target { "yes" } else { "no" };
+        vec![
+            format!("{:.1}", 100.0 * self.cpu_share),
+            mebibytes(started),
+            mebibytes(with_workers),
+            mebibytes(with_jobs),
+            mebibytes(after),
+            mebibytes(peak),
+            self.ledger_bytes.map_or_else(String::new, mebibytes),
+            etcd(|etcd| format!("{:.1}", 100.0 * etcd.cpu_share)),
+            etcd(|etcd| format!("{:.1}", etcd.resident_bytes as f64 / f64::from(1 << 20))),
+            etcd(|etcd| format!("{:.0}", etcd.syncs_per_second)),
+            etcd(|etcd| format!("{:.2}", 1e3 * etcd.seconds_a_sync)),
+            format!("{:.0}", 1e3 * self.target_p99_seconds),
+            within.to_owned(),
+        ]
+    }
+}
+
+const COSTS: [&str; 13] = [
+    "its core's time in use, %",
+    "memory when started, MiB",
+    "with all workers, MiB",
+    "with all jobs, MiB",
+    "after measuring, MiB",
+    "at most, MiB",
+    "ledger on disk, MiB",
+    "etcd's time, % of a core",
+    "etcd's memory, MiB",
+    "etcd's syncs a second",
+    "one of them, ms",
+    "p99 asked for, ms",
+    "both p99 since due within it",
+];
+
+impl Report {
+    pub fn of(args: &Args, cores: &Cores, ledgers: Vec<Measured>) -> Self {
+        Self {
             workers: args.workers,
             jobs: args.jobs,
             shards: u64::from(args.shards) * args.jobs as u64,
             heartbeat_seconds: args.heartbeat,
             step_seconds: args.step,
             seconds: args.seconds,
-            core: coordinator.core,
-            is_alone_on_core: coordinator.is_alone,
-            target_p99_seconds: TARGET,
-            is_within_target: is_within(&heartbeats) && is_within(&bindings),
-            heartbeats,
-            bindings,
-            cpu_share,
-            memory,
-            ledger_bytes: coordinator.ledger_bytes()?,
-        })
+            core: cores.own,
+            is_alone_on_core: cores.are_apart(),
+            ledgers,
+        }
     }
 
     pub fn tables(&self) -> Vec<(String, Table)> {
@@ -79,35 +154,19 @@ impl Report {
     }
 
     fn latencies(&self) -> Table {
-        let row = |what: &str, of: &Summary, times: Quantiles| {
-            let Quantiles { p50, p90, p99, p999, max } = times;
-            let times = [p50, p90, p99, p999, max].map(|time| format!("{:.2}", 1e3 * time));
-            let counts = [of.answered.to_string(), of.failed.to_string(), format!("{:.0}", of.per_second)];
-            std::iter::once(what.to_owned()).chain(counts).chain(times).collect()
-        };
-        let rows = [
-            row("heartbeats, since due", &self.heartbeats, self.heartbeats.since_due),
-            row("heartbeats, since called", &self.heartbeats, self.heartbeats.since_called),
-            row("bindings, since due", &self.bindings, self.bindings.since_due),
-            row("bindings, since called", &self.bindings, self.bindings.since_called),
-        ];
-        let header = ["calls", "answered", "failed", "per second", "p50", "p90", "p99", "p99.9", "max"];
-        output::table(&header, rows.into_iter())
+        let header =
+            ["ledger", "calls", "answered", "failed", "per second", "p50", "p90", "p99", "p99.9", "max"];
+        output::table(&header, self.ledgers.iter().flat_map(Measured::latencies))
     }
 
     fn costs(&self) -> Table {
-        let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
-        let Memory { started, with_workers, with_jobs, after, peak } = self.memory;
-        let rows = [
-            ("its core's time in use, %", format!("{:.1}", 100.0 * self.cpu_share)),
-            ("memory when started, MiB", mebibytes(started)),
-            ("with all workers, MiB", mebibytes(with_workers)),
-            ("with all jobs, MiB", mebibytes(with_jobs)),
-            ("after measuring, MiB", mebibytes(after)),
-            ("at most, MiB", mebibytes(peak)),
-            ("ledger, MiB", mebibytes(self.ledger_bytes)),
-            ("both p99 since due within 20 ms", if self.is_within_target { "yes" } else { "no" }.to_owned()),
-        ];
-        output::table(&["what", "value"], rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]))
+        let names = self.ledgers.iter().map(|it| it.ledger.as_str());
+        let header: Vec<&str> = std::iter::once("what").chain(names).collect();
+        let columns: Vec<Vec<String>> = self.ledgers.iter().map(Measured::costs).collect();
+        let row = |(index, what): (usize, &&str)| {
+            let values = columns.iter().map(|column| column[index].clone());
+            std::iter::once((*what).to_owned()).chain(values).collect()
+        };
+        output::table(&header, COSTS.iter().enumerate().map(row))
     }
 }

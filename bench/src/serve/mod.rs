@@ -19,7 +19,6 @@ use crate::output::Output;
 use copying::Copying;
 use peer::{PeerProcess, Peers};
 use report::{Measured, Report};
-pub use rustle::program;
 use rustle::{Serving, Transport};
 
 #[derive(clap::Args, Debug)]

@@ -1,8 +1,5 @@
 //! A real coordinator and a real worker, and a job's own client of both.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ::rustle::cluster::{ClusterOptions, LocalCluster};
@@ -16,6 +13,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::usage::{self, Usage};
+use crate::http;
+use crate::program::program;
 
 const KEY: [u8; 32] = [9; 32];
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -189,7 +188,7 @@ impl Serving {
         let metrics = self.cluster.worker(0).context("the worker")?.metrics();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let status: serde_json::Value = serde_json::from_str(&get(metrics, "/status")?)?;
+            let status: serde_json::Value = serde_json::from_str(&http::get(metrics, "/status")?)?;
             let shards = status["shards"].as_array().context("the worker's shards")?;
             let made = shards
                 .iter()
@@ -207,25 +206,4 @@ impl Serving {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-}
-
-/// `RUSTLE_BIN`, else the one built beside this program.
-pub fn program() -> anyhow::Result<PathBuf> {
-    if let Some(path) = std::env::var_os("RUSTLE_BIN") {
-        return Ok(path.into());
-    }
-    let program = std::env::current_exe()?.with_file_name("rustle");
-    ensure!(program.exists(), "{} is missing: cargo build --release -p rustle", program.display());
-    Ok(program)
-}
-
-fn get(base: &str, path: &str) -> anyhow::Result<String> {
-    let address = base.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address)?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("an HTTP answer")?;
-    ensure!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
-    Ok(body.to_owned())
 }

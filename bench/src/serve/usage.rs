@@ -1,4 +1,4 @@
-//! CPU time of another process, inside its kernel threads and outside, as the system counts it.
+//! CPU time of another process, inside its kernel threads and outside, and its memory, as the system counts them.
 
 use std::fs;
 
@@ -70,6 +70,19 @@ pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     Ok(seconds)
 }
 
+/// A field of its memory: `VmRSS:` is resident now, `VmHWM:` was at most.
+pub fn memory(pid: u32, field: &str) -> anyhow::Result<u64> {
+    let text =
+        fs::read_to_string(format!("/proc/{pid}/status")).context("a process's memory: has it ended?")?;
+    kibibytes(&text, field).with_context(|| format!("no {field} in {text}"))
+}
+
+fn kibibytes(status: &str, field: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let number: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(number << 10)
+}
+
 /// `12 (a name) S 1 …`: user and system time are fields 14 and 15.
 fn parse(stat: &str) -> Option<(&str, f64)> {
     let (start, rest) = stat.rsplit_once(") ")?;
@@ -82,6 +95,13 @@ fn parse(stat: &str) -> Option<(&str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_read_in_kibibytes() {
+        let status = "Name:\tx\nVmHWM:\t   20 kB\nVmRSS:\t    7 kB\n";
+        assert_eq!(kibibytes(status, "VmRSS:"), Some(7 << 10));
+        assert_eq!(kibibytes(status, "VmSwap:"), None);
+    }
 
     #[test]
     fn threads_are_read_by_name() {

@@ -11,7 +11,9 @@ use proto::{CoordinateRange, Incarnation, JobId, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::holdings::Holdings;
 use super::leases::grant;
+use super::membership::Membership;
 use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
 
 /// A process that makes a shard ready without serving it.
@@ -182,17 +184,15 @@ impl Cluster {
     /// Leases that their successors have taken over, or whose worker is gone.
     pub fn drop_retired(&mut self, now: Instant) {
         let Self { jobs, members, holdings, .. } = self;
-        for view in jobs.values_mut().filter(|view| !view.retiring.is_empty()) {
-            let JobView { record, retiring, shards, .. } = view;
-            let before = retiring.len();
-            retiring.retain(|lease| {
-                let member = members.live(&lease.worker, now);
-                let is_alive = member.is_some_and(|member| member.incarnation == lease.process);
-                let is_needed = shards.iter().any(|it| !it.is_ready && lease.covers_part_of(it.record.range));
-                is_alive && is_needed
-            });
-            if retiring.len() < before {
-                holdings.may_have_changed(&record.job);
+        jobs.values_mut().for_each(|view| drop_retired_of(view, members, holdings, now));
+    }
+
+    /// The same after a heartbeat that told of these jobs: thousands come every second, and there may be as many jobs.
+    pub fn drop_retired_told_of<'a>(&mut self, now: Instant, told_of: impl Iterator<Item = &'a JobId>) {
+        let Self { jobs, members, holdings, .. } = self;
+        for job in told_of {
+            if let Some(view) = jobs.get_mut(job) {
+                drop_retired_of(view, members, holdings, now);
             }
         }
     }
@@ -225,6 +225,20 @@ fn standbys_of(view: &mut JobView) -> impl Iterator<Item = &mut Standby> {
     let coming = view.coming.iter_mut().flat_map(|coming| &mut coming.shards);
     let coming = coming.filter_map(|shard| shard.standby.as_mut());
     view.shards.iter_mut().filter_map(|shard| shard.standby.as_mut()).chain(coming)
+}
+
+fn drop_retired_of(view: &mut JobView, members: &Membership, holdings: &mut Holdings, now: Instant) {
+    let JobView { record, retiring, shards, .. } = view;
+    let before = retiring.len();
+    retiring.retain(|lease| {
+        let member = members.live(&lease.worker, now);
+        let is_alive = member.is_some_and(|member| member.incarnation == lease.process);
+        let is_needed = shards.iter().any(|it| !it.is_ready && lease.covers_part_of(it.record.range));
+        is_alive && is_needed
+    });
+    if retiring.len() < before {
+        holdings.may_have_changed(&record.job);
+    }
 }
 
 fn standby_of(view: &mut JobView, shard: u32, is_coming: bool) -> Option<&mut Option<Standby>> {

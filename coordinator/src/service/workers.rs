@@ -62,7 +62,7 @@ impl Coordinator {
         }
         is_work |= cluster.take_reports(now, worker, incarnation, &said.leases);
         is_work |= cluster.take_standbys(now, worker, incarnation, &said.standbys);
-        cluster.drop_retired(now);
+        cluster.drop_retired_told_of(now, said.leases.iter().map(|report| &report.job));
         if is_work {
             self.nudge.notify_one();
         }

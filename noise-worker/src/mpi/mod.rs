@@ -16,6 +16,7 @@ mod message;
 mod owner;
 mod place;
 mod rounds;
+mod rows;
 pub mod serve;
 mod sink;
 mod step;
@@ -99,6 +100,7 @@ fn outlive_signals(runtime: &Runtime) -> anyhow::Result<()> {
 pub struct NoiseRank {
     owner: Arc<Owner>,
     keeper: Option<Keeper>,
+    copying: CpuPool,
     pub launch: Launch,
 }
 
@@ -142,16 +144,18 @@ impl NoiseRank {
         runtime.block_on(marks.see(said.coordinator_epoch, vec![(grant.job.clone(), grant.branch())]))?;
         let settings = args.worker(launch.ranks_on_node())?;
         let pool = CpuPool::new(settings.pool_threads()).context("start the CPU pool")?;
+        let copying = CpuPool::named("copy", settings.pool_threads()).context("start the copying threads")?;
         let limits = Arc::new(Limits::new(pool, &settings));
         let (plan, epoch) = (Arc::new(plan), said.coordinator_epoch);
         let source = Source { plan, key, limits, marks, epoch, patience: args.time_limit };
         let started = Owner::start(grant, source);
-        Ok(Self { owner: runtime.block_on(started)?, keeper, launch })
+        Ok(Self { owner: runtime.block_on(started)?, keeper, copying, launch })
     }
 
     /// Serves the training ranks. The first noise rank keeps the ledger for as long.
     pub fn service<'a>(&'a mut self, runtime: &'a Runtime, checkpoint_every: u64) -> Service<'a> {
-        Service::new(&self.launch, runtime, self.owner.clone(), self.keeper.take(), checkpoint_every)
+        let (owner, copying) = (self.owner.clone(), self.copying.clone());
+        Service::new(&self.launch, runtime, owner, copying, self.keeper.take(), checkpoint_every)
     }
 
     /// Gives the window back and ends MPI here, once all others do.

@@ -71,10 +71,6 @@ impl Owner {
         self.shard.grant()
     }
 
-    pub fn limits(&self) -> &Limits {
-        &self.source.limits
-    }
-
     /// Rows made beyond the highest that was asked for.
     pub fn rows_ahead(&self) -> u64 {
         self.shard.rows_ahead()

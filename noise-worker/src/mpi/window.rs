@@ -14,8 +14,8 @@ use mpi::{
 use proto::{Result, ServiceError};
 use rayon::prelude::*;
 
-/// Bytes that one thread copies at once.
-const PIECE: usize = 4 << 20;
+/// Below it a thread is not worth waking.
+const LEAST_PIECE: usize = 256 << 10;
 
 /// Memory that all processes of one node see. Each lends a part; noise ranks write to the parts of training ranks,
 /// after the row is bound and before they say so.
@@ -78,11 +78,13 @@ impl Window {
         Ok(())
     }
 
-    /// The same with all threads of the caller's rayon pool.
+    /// The same with all threads of the caller's rayon pool. One piece a thread: the C library has other stores for long
+    /// copies, which don't read what they overwrite.
     pub fn place(&self, rank: usize, at: u64, bytes: &[u8]) -> Result<()> {
         self.check(rank, at, bytes.len() as u64)?;
-        let pieces = bytes.par_chunks(PIECE).enumerate();
-        pieces.try_for_each(|(index, piece)| self.write(rank, at + (index * PIECE) as u64, piece))
+        let len = bytes.len().div_ceil(rayon::current_num_threads()).max(LEAST_PIECE);
+        let pieces = bytes.par_chunks(len).enumerate();
+        pieces.try_for_each(|(index, piece)| self.write(rank, at + (index * len) as u64, piece))
     }
 
     /// Where such a write would begin. Error: it would not lie within the part.

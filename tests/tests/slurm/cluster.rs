@@ -26,6 +26,11 @@ pub struct Slurm {
 impl Slurm {
     /// `None`, said loudly, where there can be none.
     pub fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// With more lines of slurm.conf.
+    pub fn start_with(settings: &str) -> Option<Self> {
         if let Some(why) = impossible() {
             eprintln!("SKIPPED: nothing is tried under Slurm here: {why}");
             return None;
@@ -35,7 +40,7 @@ impl Slurm {
         // munged insists that others could reach its socket.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mut slurm = Self { folder, children: Vec::new() };
-        slurm.write_files();
+        slurm.write_files(settings);
         let path = |name: &str| slurm.path(name).display().to_string();
         let munge = |flag: &str, file: &str| format!("--{flag}={}", path(file));
         let munged = [
@@ -72,14 +77,14 @@ impl Slurm {
         self.path("slurm.conf").display().to_string()
     }
 
-    fn write_files(&self) {
+    fn write_files(&self, settings: &str) {
         // Who has it is root on both nodes.
         let mut key = [0; 128];
         File::open("/dev/urandom").unwrap().read_exact(&mut key).unwrap();
         fs::write(self.path("munge.key"), key).unwrap();
         fs::set_permissions(self.path("munge.key"), fs::Permissions::from_mode(0o400)).unwrap();
         fs::create_dir(self.path("state")).unwrap();
-        let conf = configuration(self.folder.path());
+        let conf = configuration(self.folder.path()) + settings;
         fs::write(self.path("slurm.conf"), &conf).unwrap();
         fs::write(self.path("cgroup.conf"), "").unwrap();
         for node in NODES {
@@ -132,6 +137,20 @@ impl Slurm {
         command.env("RUSTLE_SLURM", scripts()).envs(variables.iter().map(|(name, value)| (name, value)));
         let id = said(command.output().unwrap(), "sbatch").trim().to_owned();
         Submitted { slurm: self, id }
+    }
+
+    /// An operator's word, minutes before Slurm would know.
+    pub fn is_down(&self, node: &str) {
+        self.run("scontrol", &["update", &format!("NodeName={node}"), "State=DOWN", "Reason=lost"]);
+    }
+
+    /// All of a node at once, as where its power goes.
+    pub fn lose(&self, node: &str) {
+        let index = NODES.iter().position(|it| *it == node).unwrap();
+        // The nodes were started last. What a node runs ends with its first process.
+        let child = &self.children[self.children.len() - NODES.len() + index];
+        rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::KILL)
+            .unwrap();
     }
 
     #[track_caller]
@@ -199,7 +218,7 @@ impl Submitted<'_> {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    fn shown(&self, field: &str) -> String {
+    pub fn shown(&self, field: &str) -> String {
         self.shown_of(0, field)
     }
 
@@ -243,6 +262,10 @@ impl Submitted<'_> {
         self.slurm.run("scontrol", &["release", &self.id]);
     }
 
+    pub fn cancel(&self) {
+        self.slurm.run("scancel", &[&self.id]);
+    }
+
     /// SIGKILL to the ranks of a step, at once.
     pub fn kill_ranks(&self, step: u32) {
         self.slurm.run("scancel", &["--signal=KILL", &format!("{}.{step}", self.id)]);
@@ -264,7 +287,8 @@ impl Submitted<'_> {
         }
         // Nodes refuse what is signed within the second in which they ended the run before.
         std::thread::sleep(Duration::from_secs(2));
-        for component in components {
+        // One that waited for a lost node may have started by itself.
+        for component in components.filter(|at| self.shown_of(*at, "JobState") == "PENDING") {
             let id = format!("JobId={}", self.component(component));
             self.slurm.run("scontrol", &["update", &id, "StartTime=now"]);
         }

@@ -4,8 +4,10 @@
 
 mod cluster;
 mod launch;
+mod lost;
 mod refused;
 mod run;
 mod service;
 mod site;
+mod time;
 mod training;

@@ -1,0 +1,99 @@
+//! The record's file: one line each, and every line chained to those before.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+use anyhow::{Context, bail, ensure};
+use proto::JobId;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// What a line says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Line {
+    Epoch(u64),
+    Branch { job: JobId, branch: u64 },
+    Row { job: JobId, branch: u64, row: u64, commitment: String },
+}
+
+/// Locked as long as it is open.
+pub struct Log {
+    file: File,
+    head: [u8; 32],
+}
+
+fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(b"rustle mark v1").chain_update(head).chain_update(json).finalize().into()
+}
+
+impl Log {
+    /// Reads the file line by line, or begins one in a folder of this worker's own. An end that was cut short is dropped;
+    /// any other damage is an error.
+    pub fn open(
+        folder: &Path,
+        path: &Path,
+        mut take: impl FnMut(Line) -> Result<(), &'static str>,
+    ) -> anyhow::Result<Self> {
+        let mut log = Self { file: locked(folder, path)?, head: [0; 32] };
+        let mut bytes = Vec::new();
+        log.file.read_to_end(&mut bytes)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let taken = log.read(line).and_then(|line| take(line).map_err(anyhow::Error::msg));
+            taken.with_context(|| {
+                let number = number + 1;
+                format!("is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest")
+            })?;
+        }
+        // Never acted on: its row was to leave only once all of it was on disk.
+        log.file.set_len(whole as u64)?;
+        log.file.sync_all()?;
+        Ok(log)
+    }
+
+    fn read(&mut self, line: &[u8]) -> anyhow::Result<Line> {
+        let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
+        let json = json.strip_prefix(b" ").context("is no line of such a record")?;
+        self.head = chained(&self.head, json);
+        ensure!(hash == hex::encode(self.head).as_bytes(), "its hash is not that of what was before");
+        Ok(serde_json::from_slice(json)?)
+    }
+
+    /// Writes the lines in one piece and waits for the disk. After an error, what is on disk is not known.
+    pub fn append(&mut self, lines: &[Line]) -> io::Result<()> {
+        let (mut text, mut head) = (String::new(), self.head);
+        for line in lines {
+            let json = serde_json::to_string(line)?;
+            head = chained(&head, json.as_bytes());
+            text.push_str(&format!("{} {json}\n", hex::encode(head)));
+        }
+        if !text.is_empty() {
+            self.file.write_all(text.as_bytes())?;
+            self.file.sync_data()?;
+        }
+        self.head = head;
+        Ok(())
+    }
+}
+
+fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let is_new = !path.try_exists()?;
+    let log = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    match log.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => bail!("is held by another worker; allowed: a folder of its own"),
+        Err(TryLockError::Error(error)) => return Err(error.into()),
+    }
+    if is_new {
+        log.sync_all()?;
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(log)
+}
