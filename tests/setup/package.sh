@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python package's wheel, installs it into a fresh environment, and runs its tests there: package.sh TARGET
-# [frameworks]. With the word, the tests of PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages.
+# [frameworks [WORDS]]. With the word, the tests of PyTorch, Opacus, JAX and Flower too, which take some 6 GB of
+# packages. More words go to pytest.
 set -euo pipefail
 
 target=$(realpath -m "$1")
@@ -36,4 +37,4 @@ config=$PWD/python/pyproject.toml
 # The models are small: threads that wait for each other cost more than they bring.
 export OMP_NUM_THREADS=1
 cd "$folder"
-exec "$environment/bin/pytest" --config-file "$config" --rootdir "$tests" --durations 5 "$tests"
+exec "$environment/bin/pytest" --config-file "$config" --rootdir "$tests" --durations 5 "${@:3}" "$tests"
