@@ -30,7 +30,8 @@ def ours(family: str, dimension: int, threads: int, folder: str) -> tuple[str, S
 
     import rustle
 
-    mechanism, size = {"blt": ("blt", len(BUFFERS)), "banded": ("band-toeplitz", BANDS)}.get(family, (family, None))
+    sized = {"blt": ("blt", len(BUFFERS)), "banded": ("band-toeplitz", BANDS)}
+    mechanism, size = sized.get(family, (family, None))
     place = Path(folder)
     place.mkdir(parents=True)
     sessions.plan(dimension, ROWS, mechanism, size).save(place / "plan.toml")

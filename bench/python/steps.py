@@ -55,7 +55,10 @@ class Training:
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
 
     def gradients(self) -> None:
-        """Into ``.grad``: Σ of gradients of norm at most one, over the batch's size. ‖g‖² = (‖x‖² + 1)·‖δ‖² a layer."""
+        """Into ``.grad``: Σ of gradients of norm at most one, over the batch's size.
+
+        A record's gradient has the squared norm (‖x‖² + 1)·‖δ‖² in a layer.
+        """
         seen, value = [], self.inputs
         for layer in self.net:
             out = layer(value)

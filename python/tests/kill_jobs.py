@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import tempfile
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
@@ -77,6 +78,7 @@ def of_session() -> Train:
 
 def of_torch() -> Train:
     import torch
+    import torch._dynamo  # Adam's first step would, for seconds.
 
     import rustle.torch
 
@@ -111,6 +113,7 @@ def of_torch() -> Train:
 
 def of_opacus() -> Train:
     import torch
+    import torch._dynamo
 
     import rustle.opacus
 
@@ -150,6 +153,10 @@ def of_opacus() -> Train:
 
 
 def of_jax() -> Train:
+    # Compiled once for all that are forked.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jax-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     import jax
     import jax.numpy as jnp
     import optax
