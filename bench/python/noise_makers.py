@@ -110,7 +110,8 @@ def tensorflow_privacy(family: str, dimension: int, threads: int, folder: str) -
     loaded.loader.exec_module(module)
     draw = lambda: tf.random.normal([dimension])
     aggregator = module.EfficientTreeAggregator(draw)
-    state, update = aggregator.init_state(), tf.function(aggregator.get_cumsum_and_update)
+    # tf.function keeps no hold of the object of a bound method.
+    state, update = aggregator.init_state(), tf.function(lambda state: aggregator.get_cumsum_and_update(state))
     gradient, before = tf.zeros([dimension]), tf.zeros([dimension])
 
     def step() -> None:

@@ -37,7 +37,9 @@ class Peer:
         self.process.wait(60)
 
 
-def measure(folder: Path, rounds: int, seconds: float, threads: int, environment: Path) -> dict[str, Any]:
+def measure(
+    folder: Path, rounds: int, seconds: float, threads: int, environment: Path, quick: bool
+) -> dict[str, Any]:
     pythons = dict.fromkeys(("ours", *PEERS), Path(sys.executable))
     failed = []
     try:
@@ -49,25 +51,25 @@ def measure(folder: Path, rounds: int, seconds: float, threads: int, environment
     processes = {
         library: Peer(python, library, threads, folder / f"{library}.log") for library, python in pythons.items()
     }
-    compared = []
+    compared, dimension = [], DIMENSION // 10 if quick else DIMENSION
     try:
         for family in FAMILIES:
-            compared += _family(family, processes, folder, (rounds, seconds, threads), failed)
+            setting = {"family": family, "dimension": dimension, "threads": threads}
+            compared += _family(setting, processes, folder, (rounds, seconds), failed)
     finally:
         for process in processes.values():
             process.close()
-    return {"dimension": DIMENSION, "threads": threads, "compared": compared, "failed": failed}
+    return {"dimension": dimension, "threads": threads, "compared": compared, "failed": failed}
 
 
 def _family(
-    family: str,
+    setting: dict[str, Any],
     processes: dict[str, Peer],
     folder: Path,
-    how: tuple[int, float, int],
+    how: tuple[int, float],
     failed: list[dict[str, str]],
 ) -> list[dict[str, Any]]:
-    rounds, seconds, threads = how
-    setting = {"family": family, "dimension": DIMENSION, "threads": threads}
+    (rounds, seconds), family = how, setting["family"]
     ways: dict[str, str] = {}
     for library, process in processes.items():
         answer = process.ask({"prepare": {**setting, "folder": str(folder / f"{library}-{family}")}})
@@ -110,7 +112,7 @@ def table(found: dict[str, Any]) -> str:
     for one in found["compared"]:
         ratio = figures.shown(one["ours_over_theirs"]) if "ours_over_theirs" in one else ""
         rows.append([one["family"], one["library"], figures.shown(one["coordinates_per_second"], 1e6), ratio])
-    title = f"Rows of {DIMENSION:.0e} coordinates added to a gradient, {found['threads']} threads"
+    title = f"Rows of {found['dimension']:.0e} coordinates added to a gradient, {found['threads']} threads"
     text = figures.table(title, ["mechanism", "library", "10⁶ coordinates/s", "ours over theirs"], rows)
     for one in found["failed"]:
         text += f"\nnot compared: {one['family']} of {one['library']}: {one['error']}"

@@ -19,9 +19,10 @@ DIMENSION = 10_000_000
 PAUSE, BURST = 1.5, 3
 
 
-def measure(folder: Path, rounds: int) -> list[dict[str, Any]]:
-    made = sessions.plan(DIMENSION, max(200, BURST * (rounds + 1)))
-    source, out = np.ones(DIMENSION, np.float32), np.ones(DIMENSION, np.float32)
+def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
+    dimension = DIMENSION // 10 if quick else DIMENSION
+    made = sessions.plan(dimension, max(200, BURST * (rounds + 1)))
+    source, out = np.ones(dimension, np.float32), np.ones(dimension, np.float32)
     here, there = torch.from_numpy(source), torch.from_numpy(out)
     copies = {"numpy": lambda: np.copyto(out, source), "torch": lambda: there.copy_(here)}
     with contextlib.ExitStack() as open_ones:
@@ -37,28 +38,28 @@ def measure(folder: Path, rounds: int) -> list[dict[str, Any]]:
         for _ in range(rounds):
             for way, fetch in fetches.items():
                 time.sleep(PAUSE)
-                rates[way] += _rates(fetch)
+                rates[way] += _rates(fetch, dimension)
                 for name, copy in copies.items():
-                    rates[name] += _rates(copy)
-    return [_found(way, rates, list(copies)) for way in fetches]
+                    rates[name] += _rates(copy, dimension)
+    return [_found(way, rates, list(copies), dimension) for way in fetches]
 
 
-def _rates(call: Callable[[], object]) -> list[float]:
+def _rates(call: Callable[[], object], dimension: int) -> list[float]:
     found = []
     for _ in range(BURST):
         started = time.perf_counter()
         call()
-        found.append(4 * DIMENSION / (time.perf_counter() - started))
+        found.append(4 * dimension / (time.perf_counter() - started))
     return found
 
 
-def _found(way: str, rates: dict[str, list[float]], copies: list[str]) -> dict[str, Any]:
+def _found(way: str, rates: dict[str, list[float]], copies: list[str], dimension: int) -> dict[str, Any]:
     """Beside the faster of the two copies: NumPy's has one thread, torch's has all."""
     spreads = {name: figures.spread(rates[name]) for name in copies}
     best = max(copies, key=lambda name: spreads[name]["median"])
     found = {
         "way": way,
-        "bytes": 4 * DIMENSION,
+        "bytes": 4 * dimension,
         "bytes_per_second": figures.spread(rates[way]),
         "copies_bytes_per_second": spreads,
         "copy": best,
@@ -77,4 +78,4 @@ def table(found: list[dict[str, Any]]) -> str:
         shares = [f"{one['of_one_thread']:.2f}", f"{one['of_copy']:.2f}", "yes" if one["met"] else "no"]
         rows.append([one["way"], figures.shown(one["bytes_per_second"], 1e9), *copies, *shares])
     header = ["noise", "fetch_into, GB/s", "copy by NumPy, one thread", "by torch, all", "of one", "of the faster"]
-    return figures.table(f"fetch_into of {DIMENSION:.0e} coordinates", [*header, f"≥ {LIMIT}"], rows)
+    return figures.table(f"fetch_into of {found[0]['bytes'] // 4:.0e} coordinates", [*header, f"≥ {LIMIT}"], rows)

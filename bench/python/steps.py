@@ -116,8 +116,9 @@ class Run:
                 self.waits.append(self._waited)
 
 
-def measure(folder: Path, rounds: int) -> list[dict[str, Any]]:
-    return [found for model in MODELS for found in _of(model, folder / model.name.replace(" ", "-"), rounds)]
+def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
+    models = MODELS[:1] if quick else MODELS
+    return [found for model in models for found in _of(model, folder / model.name.replace(" ", "-"), rounds)]
 
 
 def _of(model: Model, folder: Path, rounds: int) -> list[dict[str, Any]]:

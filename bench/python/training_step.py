@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,6 +26,7 @@ PARTS = ("steps", "rates", "peers")
 def words() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="all unless given")
+    parser.add_argument("--quick", action="store_true", help="small ones once: whether it works, not how fast it is")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each measurement")
     parser.add_argument("--seconds", type=float, default=1.0, help="of one turn of a library")
     parser.add_argument("--threads", type=int, default=2, help="of each library, and of torch in a step")
@@ -36,6 +38,8 @@ def words() -> argparse.Namespace:
 
 def main() -> None:
     arguments = words()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds = 1, 0.1
     torch.set_num_threads(arguments.threads)
     if arguments.folder:
         arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -45,14 +49,15 @@ def main() -> None:
     text = []
     try:
         for part in arguments.part or PARTS:
+            print(f"measuring {part}", file=sys.stderr, flush=True)
             (folder / part).mkdir()
             if part == "steps":
-                found[part] = steps.measure(folder / part, arguments.rounds)
+                found[part] = steps.measure(folder / part, arguments.rounds, arguments.quick)
             elif part == "rates":
-                found[part] = rates.measure(folder / part, arguments.rounds)
+                found[part] = rates.measure(folder / part, arguments.rounds, arguments.quick)
             else:
                 how = (arguments.rounds, arguments.seconds, arguments.threads)
-                found[part] = peers.measure(folder / part, *how, target / "package" / "tensorflow")
+                found[part] = peers.measure(folder / part, *how, target / "package" / "tensorflow", arguments.quick)
             text.append({"steps": steps, "rates": rates, "peers": peers}[part].table(found[part]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
