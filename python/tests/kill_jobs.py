@@ -153,8 +153,10 @@ def of_opacus() -> Train:
 
 
 def of_jax() -> Train:
-    # Compiled once for all that are forked.
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jax-")
+    # Compiled once for all that are forked. The folder goes with the process that forks.
+    global compiled
+    compiled = tempfile.TemporaryDirectory(prefix="jax-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     import jax

@@ -210,3 +210,27 @@ def test_batches_in_a_loader():
     assert [batch.tolist() for (batch,) in loader] == [ids.tolist() for ids in batches]
     sampler.start = 6
     assert [batch.tolist() for (batch,) in loader] == [batches[6].tolist(), batches[7].tolist()]
+
+
+def test_announced_steps_have_the_same_noise(tmp_path, plan):
+    rows = noise(tmp_path, plan, STEPS)
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        attachment = rustle.torch.attach(optimizer, session, net)
+        for step in range(6):
+            attachment.announce()
+            assert session.next_step == step
+            optimizer.zero_grad()
+            optimizer.step()
+            assert torch.equal(flat(p.grad for p in net.parameters()), rows[step])
+        # On another branch, which the announcement must follow.
+        session.restart(5)
+        attachment.announce()
+        optimizer.zero_grad()
+        optimizer.step()
+        assert not torch.equal(flat(p.grad for p in net.parameters()), rows[5])
+        attachment.detach()
+        exact = rustle.torch.attach(optimizer, session, net, commitment="exact")
+        with pytest.raises(errors.InvalidArgument, match="exact"):
+            exact.announce()
