@@ -20,8 +20,8 @@ MPI := --release --locked --package noise-worker --features mpi
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
-.PHONY: demo bench bench-mpi clean
-.PHONY: mpi-program test-slurm test-frameworks docs test-docs
+.PHONY: demo bench bench-mpi bench-python clean
+.PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
 .PHONY: chaos failover fuzz asan mutants
 
 help: ## this list
@@ -75,6 +75,10 @@ test-docs: build ## the same, opened in a real browser; every command of the tut
 
 test-frameworks: build ## the same with PyTorch, Opacus and JAX: 6 GB of packages; COUNT=50 kills each job so often
 	@$(STAGE) frameworks tests/setup/package.sh $(CARGO_TARGET_DIR) frameworks
+
+test-kills: export COUNT ?= 50
+test-kills: build ## every Python adapter's training, killed anywhere and gone on with: COUNT runs (50) of each
+	@$(STAGE) kills tests/setup/package.sh $(CARGO_TARGET_DIR) frameworks -k killed_anywhere
 
 test-deploy: build ## a real Prometheus and a real browser on a cluster under load; every query, every alert
 	@$(STAGE) deploy-setup tests/setup/deploy.sh
@@ -146,6 +150,11 @@ bench-mpi: ## delivery over MPI beside bare sends, and in a shared window beside
 	@tests/setup/mpi.sh $(RUSTLE_MPI)
 	@tests/setup/mpi_build.sh $(RUSTLE_MPI) $(MPI)
 	RUSTLE_MPI_RATES=$(RUSTLE_MPI)/mpi_rates cargo run --release --locked -p bench -- mpi
+
+bench-python: ## a training step's wait for noise, fetch_into beside copies, and other libraries: ARGUMENTS='--record'
+	cargo build --release --locked -p rustle
+	@tests/setup/package_environment.sh $(CARGO_TARGET_DIR) frameworks
+	$(CARGO_TARGET_DIR)/package/frameworks/bin/python bench/python/training_step.py $(ARGUMENTS)
 
 clean: ## all that was built or set up here
 	cargo clean

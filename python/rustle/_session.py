@@ -74,6 +74,17 @@ class Session:
             raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
         self._native.prefetch(rows)
 
+    def announce(self, range: Range = None, *, commitment: Commitment | None = None) -> None:
+        """Binds the next step's row in the background, and fetches it where it is made elsewhere, while its gradient is
+        still being computed: then the step does not wait for a disk or a network.
+
+        To be called once the step is sure to come: the row counts as released from here on, so that a job that ends
+        before the step, or goes back to a checkpoint before it, has paid for it. ``range`` and ``commitment`` as in the
+        call that asks for the row. What can't be announced is found out by that call.
+        """
+        start, end = self._bounds(range)
+        self._native.announce(start, end, commitment.data if commitment else None)
+
     # Place.
 
     def cursor(self, step: int | None = None) -> bytes:
@@ -185,6 +196,13 @@ class Session:
         self._native.join(*place)
 
     def _start(self, range: Any, length: int) -> int:
+        start, end = self._bounds(range)
+        if length != end - start:
+            text = f"the buffer holds {length} values; allowed: {end - start}, one for each of {start}..{end}"
+            raise errors.make("buffer", text)
+        return start
+
+    def _bounds(self, range: Any) -> tuple[int, int]:
         if range is None:
             start, end = 0, self.dimension
         elif isinstance(range, slice):
@@ -200,10 +218,7 @@ class Session:
             raise errors.make(
                 "invalid_argument", f"range is {start}..{end}; allowed: within 0..{self.dimension}, not empty"
             )
-        if length != end - start:
-            text = f"the buffer holds {length} values; allowed: {end - start}, one for each of {start}..{end}"
-            raise errors.make("buffer", text)
-        return start
+        return start, end
 
 
 def _step(step: Any) -> int:

@@ -145,7 +145,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             _check_order(data_loader, plan)
         else:
             assumed = _assumptions.of(plan, batches)
-            data_loader = _loader(data_loader, batches, session.next_step)
+            data_loader = _loader(data_loader, batches)
         self.session = session
         self.accountant.session, self.accountant.batches = session, assumed
         self._setting = {
@@ -155,7 +155,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             "batches": batches,
             "loader": data_loader,
         }
-        return super().make_private(
+        made = super().make_private(
             module=module,
             optimizer=optimizer,
             data_loader=data_loader,
@@ -165,6 +165,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
             clipping=clipping,
             **kwargs,
         )
+        if batches is not None:
+            # Only now: Opacus divides by the loader's length, and a job that released all its rows has none left.
+            data_loader.batch_sampler.start = session.next_step
+        return made
 
     def make_private_with_epsilon(self, **_: Any) -> Any:
         text = "a plan says the noise; make one with rustle.plan(epsilon=…, delta=…) and call make_private(plan=…)"
@@ -214,7 +218,7 @@ def _session(noise: Session | str | None, plan: Any, dimension: int) -> Session:
     return connect(f"inproc://{folder}?plan={path}&dimension={dimension}")
 
 
-def _loader(loader: DataLoader, batches: Batches, start: int) -> DataLoader:
+def _loader(loader: DataLoader, batches: Batches) -> DataLoader:
     """The same data in batches of the accountant's; empty ones are let through."""
     collate = wrap_collate_with_empty(
         collate_fn=loader.collate_fn or default_collate,
@@ -223,7 +227,7 @@ def _loader(loader: DataLoader, batches: Batches, start: int) -> DataLoader:
     )
     return DataLoader(
         loader.dataset,
-        batch_sampler=BatchSampler(batches, start),
+        batch_sampler=BatchSampler(batches),
         collate_fn=collate,
         num_workers=loader.num_workers,
         pin_memory=loader.pin_memory,

@@ -98,6 +98,19 @@ class Noise:
         self.step += 1
         return row
 
+    def announce(self) -> None:
+        """Has the next step's row bound and fetched in the background."""
+        if self.commitment == "exact":
+            text = "commitment is 'exact', which the sums decide; allowed: 'declared' where steps are announced"
+            raise errors.make("invalid_argument", text)
+        if self.session.branch != self.branch and self.ranks == 1:
+            self._agree()
+        # Where the session is elsewhere, the step itself says so.
+        goes_on = self.session.next_step == self.step < self.session.iterations and not self.session.closed
+        # A row in several stretches is fetched by several calls, of which the first waits longest: it binds.
+        if self.wanted and goes_on:
+            self.session.announce(self.wanted[0], commitment=declared(self._nonce, self.step))
+
     def _exact(self, sums: dict[str, torch.Tensor], divide_by: float) -> Commitment:
         arrays = [_bytes(value) for value in sums.values()]
         mine = Commitment.exact(*arrays, divide_by=divide_by) if arrays else Commitment.declared("nothing")
@@ -214,6 +227,13 @@ class Attachment:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.noise.load_state_dict(state)
+
+    def announce(self) -> None:
+        """To be called before the gradients of a step are computed: its noise is bound and fetched meanwhile.
+
+        See :meth:`rustle.Session.announce` for what that costs a job that ends before the step.
+        """
+        self.noise.announce()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -37,12 +37,15 @@ pub enum Sink<'a> {
     Copy(&'a mut [f32]),
     /// The row divided by a number is added.
     Add(&'a mut [f32], f32),
+    /// Nobody wants the values yet.
+    Nowhere,
 }
 
 impl Sink<'_> {
     /// `row` is as long as the buffer.
     pub fn put(self, row: &[f32]) {
         match self {
+            Self::Nowhere => {}
             Self::Copy(out) => out.copy_from_slice(row),
             Self::Add(out, 1.0) => out.iter_mut().zip(row).for_each(|(out, noise)| *out += noise),
             Self::Add(out, by) => out.iter_mut().zip(row).for_each(|(out, noise)| *out += noise / by),
@@ -71,6 +74,20 @@ pub trait Engine: Send + Sync {
         sink: Sink<'_>,
         stop: Stop,
     ) -> Result<()>;
+
+    /// Does what takes time in [`give`](Self::give) before the values are wanted: binds the row, and puts it in `values`
+    /// unless `give` has it at once. On a thread of which Python knows nothing.
+    fn announce(
+        &self,
+        branch: u64,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        values: &mut Vec<f32>,
+    ) -> Result<()> {
+        values.resize(range.len() as usize, 0.0);
+        self.give(branch, row, range, commitment, Sink::Copy(values), || Ok(()))
+    }
 
     /// How many rows to keep made ahead of the next one.
     fn prefetch(&self, rows: usize);

@@ -82,6 +82,19 @@ impl Engine for Foreign {
         })
     }
 
+    /// Nothing: its Python is called by the training job's own thread alone.
+    fn announce(
+        &self,
+        _branch: u64,
+        _row: u64,
+        _range: CoordinateRange,
+        _commitment: Commitment,
+        values: &mut Vec<f32>,
+    ) -> Result<()> {
+        values.clear();
+        Ok(())
+    }
+
     /// Rows are made ahead where they are made.
     fn prefetch(&self, _rows: usize) {}
 

@@ -4,6 +4,7 @@
 //! the interpreter is let go while anything takes time, and every failure becomes one of `rustle.errors`.
 
 mod account;
+mod announced;
 mod connect;
 mod engine;
 mod error;

@@ -180,6 +180,18 @@ impl Engine for Local {
         Ok(())
     }
 
+    fn announce(
+        &self,
+        branch: u64,
+        row: u64,
+        range: CoordinateRange,
+        commitment: Commitment,
+        values: &mut Vec<f32>,
+    ) -> Result<()> {
+        values.clear();
+        self.give(branch, row, range, commitment, Sink::Nowhere, || Ok(()))
+    }
+
     fn prefetch(&self, rows: usize) {
         self.ahead.rows.store(rows, Ordering::Relaxed);
         self.makers().iter().for_each(|maker| self.ahead.fill(maker));

@@ -18,26 +18,29 @@ const PIECE: u64 = 8;
 pub struct Maker {
     /// Global coordinates.
     pub range: Range<u64>,
-    making: Mutex<Making>,
+    /// Locked for as long as rows are made; before `made`, where both are.
+    generator: Mutex<Generator>,
+    /// Never locked for long: a row that is there is handed over while others are made.
+    made: Mutex<Made>,
 }
 
-struct Making {
-    generator: Generator,
+#[derive(Default)]
+struct Made {
     /// Made and not yet passed, in order.
-    made: VecDeque<(u64, Buffer)>,
+    rows: VecDeque<(u64, Arc<Buffer>)>,
     /// Buffers of rows that were passed.
     spare: Vec<Buffer>,
 }
 
+enum Ready {
+    Here(Arc<Buffer>),
+    ToBeMade,
+    TooFarBack,
+}
+
 impl Maker {
     pub fn new(generator: Generator) -> Self {
-        let range = generator.range();
-        let making = Making { generator, made: VecDeque::new(), spare: Vec::new() };
-        Self { range, making: Mutex::new(making) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Making> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { range: generator.range(), generator: Mutex::new(generator), made: Mutex::default() }
     }
 
     /// Hands over the values of a row in a range within the maker's own. False where the row lies too far back.
@@ -49,70 +52,93 @@ impl Maker {
         stop: Stop,
         hand_over: impl FnOnce(&[f32]) -> Result<()>,
     ) -> Result<bool> {
-        let mut making = self.lock();
-        let first = making.made.front().map_or(making.generator.next_row(), |made| made.0);
-        if row < first {
-            return Ok(false);
-        }
-        making.pass(row);
-        making.come_to(row, pool, stop)?;
-        if making.made.is_empty() {
-            making.make(1, pool)?;
-        }
+        let ready = lock(&self.made).ready(row);
+        let values = match ready {
+            Ready::Here(values) => Some(values),
+            Ready::TooFarBack => None,
+            Ready::ToBeMade => self.make_now(row, pool, stop)?,
+        };
+        let Some(values) = values else { return Ok(false) };
         let (start, end) =
             ((range.start - self.range.start) as usize, (range.end - self.range.start) as usize);
-        let values = making.made.front().map(|(_, values)| &values[start..end]);
-        hand_over(values.ok_or_else(|| Refused::Here("internal", "a row was not made".into()))?)?;
+        hand_over(&values[start..end])?;
         Ok(true)
+    }
+
+    /// Waits for rows that are being made; makes the row itself where it is not among them.
+    fn make_now(&self, row: u64, pool: &ThreadPool, stop: Stop) -> Result<Option<Arc<Buffer>>> {
+        let mut generator = lock(&self.generator);
+        let ready = lock(&self.made).ready(row);
+        match ready {
+            Ready::Here(values) => return Ok(Some(values)),
+            Ready::TooFarBack => return Ok(None),
+            Ready::ToBeMade if row < generator.next_row() => return Ok(None),
+            Ready::ToBeMade => {}
+        }
+        come_to(&mut generator, row, pool, stop)?;
+        self.make(&mut generator, 1, pool)?;
+        match lock(&self.made).ready(row) {
+            Ready::Here(values) => Ok(Some(values)),
+            _ => Err(Refused::Here("internal", "a row was not made".into())),
+        }
     }
 
     /// Makes rows until `ahead` lie behind the one that was asked for last.
     fn fill(&self, ahead: &AtomicUsize, pool: &ThreadPool) -> Result<(), KernelError> {
         loop {
-            let mut making = self.lock();
-            let wanted = (ahead.load(Ordering::Relaxed) + 1).saturating_sub(making.made.len()) as u64;
-            let count = wanted.min(making.generator.remaining());
-            if count == 0 || making.made.is_empty() {
+            let mut generator = lock(&self.generator);
+            let there = lock(&self.made).rows.len();
+            let wanted = (ahead.load(Ordering::Relaxed) + 1).saturating_sub(there) as u64;
+            let count = wanted.min(generator.remaining());
+            if count == 0 || there == 0 {
                 return Ok(());
             }
-            let most = making.generator.suggested_rows_at_once();
-            making.make((count as usize).min(most), pool)?;
+            let most = generator.suggested_rows_at_once();
+            self.make(&mut generator, (count as usize).min(most), pool)?;
         }
+    }
+
+    fn make(&self, generator: &mut Generator, count: usize, pool: &ThreadPool) -> Result<(), KernelError> {
+        let (first, width) = (generator.next_row(), (self.range.end - self.range.start) as usize);
+        let mut rows = Vec::with_capacity(count);
+        for _ in 0..count {
+            let spare = lock(&self.made).spare.pop();
+            rows.push(spare.map_or_else(|| Buffer::zeroed("rows made ahead", width), Ok)?);
+        }
+        let mut out: Vec<&mut [f32]> = rows.iter_mut().map(|row| &mut row[..]).collect();
+        pool.install(|| generator.generate(&mut out))?;
+        lock(&self.made).rows.extend((first..).zip(rows.into_iter().map(Arc::new)));
+        Ok(())
     }
 }
 
-impl Making {
-    /// Lets go of the rows before `row`.
-    fn pass(&mut self, row: u64) {
-        while self.made.front().is_some_and(|made| made.0 < row) {
-            self.spare.extend(self.made.pop_front().map(|made| made.1));
+impl Made {
+    /// Lets go of the rows before `row`, and gives it if it is there.
+    fn ready(&mut self, row: u64) -> Ready {
+        if self.rows.front().is_some_and(|made| row < made.0) {
+            return Ready::TooFarBack;
         }
-    }
-
-    /// Brings the state to `row` where no row is made, in pieces.
-    fn come_to(&mut self, row: u64, pool: &ThreadPool, stop: Stop) -> Result<()> {
-        while self.made.is_empty() && self.generator.next_row() < row {
-            let left = row - self.generator.next_row();
-            let count = if self.generator.slots() == 0 { left } else { left.min(PIECE) };
-            pool.install(|| self.generator.skip(count))?;
-            stop()?;
+        while self.rows.front().is_some_and(|made| made.0 < row) {
+            // One that is being handed over still is let go of by whoever has it.
+            self.spare.extend(self.rows.pop_front().and_then(|made| Arc::into_inner(made.1)));
         }
-        Ok(())
+        self.rows.front().map_or(Ready::ToBeMade, |made| Ready::Here(made.1.clone()))
     }
+}
 
-    fn make(&mut self, count: usize, pool: &ThreadPool) -> Result<(), KernelError> {
-        let (first, range) = (self.generator.next_row(), self.generator.range());
-        let width = (range.end - range.start) as usize;
-        let buffer = |spare: &mut Vec<Buffer>| match spare.pop() {
-            Some(buffer) => Ok(buffer),
-            None => Buffer::zeroed("rows made ahead", width),
-        };
-        let mut rows = (0..count).map(|_| buffer(&mut self.spare)).collect::<Result<Vec<_>, _>>()?;
-        let mut out: Vec<&mut [f32]> = rows.iter_mut().map(|row| &mut row[..]).collect();
-        pool.install(|| self.generator.generate(&mut out))?;
-        self.made.extend((first..).zip(rows));
-        Ok(())
+/// Brings the state to `row`, in pieces.
+fn come_to(generator: &mut Generator, row: u64, pool: &ThreadPool, stop: Stop) -> Result<()> {
+    while generator.next_row() < row {
+        let left = row - generator.next_row();
+        let count = if generator.slots() == 0 { left } else { left.min(PIECE) };
+        pool.install(|| generator.skip(count))?;
+        stop()?;
     }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A thread that fills makers while the training job computes. It ends when this is dropped.

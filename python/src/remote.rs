@@ -116,7 +116,7 @@ impl Engine for Remote {
         }
         match sink {
             Sink::Copy(out) => self.wait(stop, self.client.fetch_into(request, out)),
-            sink @ Sink::Add(..) => {
+            sink @ (Sink::Add(..) | Sink::Nowhere) => {
                 let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
                 scratch.resize(range.len() as usize, 0.0);
                 self.wait(stop, self.client.fetch_into(request, &mut scratch))?;

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sha2::{Digest, Sha256};
 
+use crate::announced::{Announced, Asked};
 use crate::engine::{Engine, Sink};
 use crate::error::{Refused, Result};
 use crate::plans::Plan;
@@ -20,6 +21,7 @@ pub struct Session {
     engine: Mutex<Option<Arc<dyn Engine>>>,
     branch: AtomicU64,
     steps: Mutex<Steps>,
+    announced: Announced,
     /// One call at a time.
     busy: AtomicBool,
     /// Whoever opened it: a fork has none of its threads, and would draw on the same rows.
@@ -46,6 +48,7 @@ impl Session {
             engine: Mutex::new(Some(engine)),
             branch: AtomicU64::new(place.branch),
             steps: Mutex::new(Steps::new(place.next_row, nonce()?)),
+            announced: Announced::default(),
             busy: AtomicBool::new(false),
             process: std::process::id(),
             job: job.name.to_string(),
@@ -63,6 +66,9 @@ impl Session {
         if self.process != std::process::id() {
             // The threads stayed with the parent, and so did the right to write to its ledger.
             std::mem::forget(engine);
+        } else {
+            drop(engine);
+            self.announced.let_go();
         }
     }
 
@@ -93,7 +99,11 @@ impl Session {
         let range = CoordinateRange::new(start, start.saturating_add(length as u64))?;
         let commitment = self.steps().admit(step, range, commitment)?;
         let branch = self.branch.load(Ordering::Relaxed);
-        py.detach(|| engine.give(branch, step, range, commitment, sink, signals))?;
+        let asked = Asked { branch, row: step, range, commitment };
+        py.detach(|| match self.announced.put(asked, sink, signals)? {
+            Some(sink) => engine.give(branch, step, range, commitment, sink, signals),
+            None => Ok(()),
+        })?;
         self.steps().given(step, range, commitment);
         Ok(())
     }
@@ -141,6 +151,17 @@ impl Session {
         self.give(py, (step, start), commitment, (Sink::Add(out, divide_by), length))
     }
 
+    /// Begins to bind the next step's row, and to fetch it where it is made elsewhere.
+    fn announce(&self, py: Python<'_>, start: u64, end: u64, commitment: Option<&[u8]>) -> Result<()> {
+        let commitment = commitment.map(Commitment::try_from).transpose()?;
+        let (_turn, engine) = self.turn()?;
+        let range = CoordinateRange::new(start, end)?;
+        let (row, branch) = (self.steps().next(), self.branch.load(Ordering::Relaxed));
+        let commitment = self.steps().admit(row, range, commitment)?;
+        let asked = Asked { branch, row, range, commitment };
+        py.detach(|| self.announced.begin(engine, asked, signals))
+    }
+
     fn prefetch(&self, py: Python<'_>, rows: usize) -> Result<()> {
         let (_turn, engine) = self.turn()?;
         py.detach(|| engine.prefetch(rows));
@@ -159,7 +180,10 @@ impl Session {
     /// Whether a new branch was opened.
     fn resume(&self, py: Python<'_>, cursor: &[u8], replay: bool) -> Result<bool> {
         let (_turn, engine) = self.turn()?;
-        let resumed = py.detach(|| engine.resume(cursor, replay, signals))?;
+        let resumed = py.detach(|| {
+            self.announced.forget(signals)?;
+            engine.resume(cursor, replay, signals)
+        })?;
         self.branch.store(resumed.place.branch, Ordering::Relaxed);
         self.steps().go_on(resumed.place.next_row, nonce()?);
         Ok(resumed.opened_branch)
@@ -167,7 +191,10 @@ impl Session {
 
     fn rewind(&self, py: Python<'_>, step: u64) -> Result<()> {
         let (_turn, engine) = self.turn()?;
-        let place = py.detach(|| engine.rewind(step, signals))?;
+        let place = py.detach(|| {
+            self.announced.forget(signals)?;
+            engine.rewind(step, signals)
+        })?;
         self.branch.store(place.branch, Ordering::Relaxed);
         self.steps().go_on(place.next_row, nonce()?);
         Ok(())

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ import rustle
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("RUSTLE_BIN", ROOT / "target" / "release" / "rustle"))
-COUNT = int(os.environ.get("COUNT", "4"))
 KEY = bytes(range(32))
 DIMENSION, STEPS = 3000, 12
 
@@ -93,16 +90,9 @@ def cluster(folder):
     started.stop()
 
 
-def killed_at(script, arguments, steps, timeout=300):
-    """Runs a Python program and kills it once it has printed ``steps`` lines; says what those were."""
-    command = [sys.executable, "-u", "-c", script, *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    lines = []
-    deadline = time.monotonic() + timeout
-    for line in process.stdout:
-        lines.append(line.rstrip("\n"))
-        if len(lines) >= steps or time.monotonic() > deadline:
-            break
-    process.kill()
-    process.wait()
-    return lines
+def pytest_terminal_summary(terminalreporter):
+    from kills import FIGURES
+
+    if FIGURES:
+        terminalreporter.section("kills")
+        terminalreporter.write_line("\n".join(FIGURES))

@@ -1,10 +1,8 @@
 """The federated server: papers/000, Algorithm 1, and papers/002, Algorithm 1; noise of the right scale, and resumed."""
 
-import random
-
 import numpy as np
 import pytest
-from conftest import COUNT, killed_at, prepared, rows
+from conftest import prepared, rows
 
 import rustle
 from rustle import errors
@@ -227,36 +225,6 @@ def test_going_on_at_a_state(tmp_path, make, commitment):
             step(server, round)
         same = np.array_equal(server.parameters, whole.parameters)
         assert same == (commitment == "exact") and session.branch == (commitment == "declared")
-
-
-KILLED = """
-import os, pickle, sys
-import numpy as np, rustle
-from rustle.federated import AdaptiveServer
-folder = sys.argv[1]
-session = rustle.connect("inproc://" + folder)
-server = AdaptiveServer(session, np.zeros(210), clients_per_round=10, clip_norm=0.8, bit_noise=2.0, commitment="exact")
-if os.path.exists(folder + "/state"):
-    server.load_state_dict(pickle.load(open(folder + "/state", "rb")))
-while server.round < server.rounds:
-    server.step(np.random.default_rng(server.round).normal(size=(10, 210)) / 10)
-    if server.round % 3 == 0:
-        with open(folder + "/new", "wb") as file:
-            pickle.dump(server.state_dict(), file)
-        os.replace(folder + "/new", folder + "/state")
-    print(server.round, flush=True)
-print(server.parameters.tobytes().hex(), session.branch, flush=True)
-"""
-
-
-def test_killed_at_any_round_it_ends_with_the_same_bits(tmp_path):
-    plan = tree([5, 9], DIMENSION + 1)
-    whole = killed_at(KILLED, [prepared(tmp_path / "whole", plan)], ROUNDS + 1)[-1]
-    assert whole.endswith(" 0") and len(whole) == 16 * DIMENSION + 2
-    for trial in range(max(1, COUNT // 2)):
-        folder = prepared(tmp_path / f"killed{trial}", plan)
-        killed_at(KILLED, [folder], random.Random(trial).randint(3, ROUNDS - 1))
-        assert killed_at(KILLED, [folder], ROUNDS + 1)[-1] == whole, trial
 
 
 def test_what_is_refused_changes_nothing(twin, tmp_path):

@@ -6,7 +6,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 
 import numpy as np
 import pytest
-from conftest import COUNT, killed_at, prepared
+from conftest import prepared
 
 jax = pytest.importorskip("jax")
 optax = pytest.importorskip("optax")
@@ -128,41 +128,3 @@ def test_steps_and_sums_that_are_refused(session, params):
     with pytest.raises(errors.SessionBusy):
         rustle.jax.privatizer(session)
     assert session.next_step == 1
-
-
-TRAINS = """
-import os, pickle, sys
-import jax, jax.numpy as jnp, numpy as np, optax, rustle, rustle.jax
-folder, saved = sys.argv[1:3]
-params = {"b": jnp.zeros(7), "w": jnp.ones((16, 24)) / 8}
-data = jax.random.normal(jax.random.key(0), (32, 16))
-session = rustle.connect(f"inproc://{folder}")
-privatizer, optimizer = rustle.jax.privatizer(session, commitment="exact"), optax.adam(0.05)
-loss = lambda p: jnp.mean(jnp.tanh(data @ p["w"])[:, :7] * p["b"]) + jnp.sum(p["w"] ** 2)
-gradient = jax.jit(jax.grad(loss))
-state, noise = optimizer.init(params), privatizer.init(params)
-if os.path.exists(saved):
-    params, state, noise, cursor = pickle.load(open(saved, "rb"))
-    session.resume(cursor, replay=True)
-while session.next_step < session.iterations:
-    noisy, noise = privatizer.update(gradient(params), noise)
-    updates, state = optimizer.update(noisy, state)
-    params = optax.apply_updates(params, updates)
-    if session.next_step % 3 == 0:
-        with open(saved + ".new", "wb") as file:
-            pickle.dump((*jax.tree.map(np.asarray, (params, state, noise)), session.cursor()), file)
-        os.replace(saved + ".new", saved)
-    print(session.next_step, session.branch, flush=True)
-print(rustle.Commitment.exact(*map(np.asarray, jax.tree.leaves(params))).data.hex(), flush=True)
-"""
-
-
-def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
-    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.pkl"], STEPS + 1)[-1]
-    assert len(whole) == 66
-    random = np.random.default_rng(9)
-    for trial in range(max(1, COUNT // 2)):
-        folder, saved = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.pkl"
-        killed_at(TRAINS, [folder, saved], int(random.integers(4, STEPS)))
-        lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
-        assert lines[-1] == whole and all(line.split()[1] == "0" for line in lines[:-1]), (trial, lines)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import COUNT, killed_at, prepared
+from conftest import prepared
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("opacus")
@@ -168,45 +168,3 @@ def test_a_loader_that_shuffles_is_refused(tmp_path, plan):
     plan_file = prepared(tmp_path / "run", plan) / "plan.toml"
     with pytest.raises(errors.InvalidArgument, match="shuffles"):
         engine.make_private(module=net, optimizer=optimizer, data_loader=shuffled, plan=plan_file)
-
-
-TRAINS = """
-import os, sys, torch, rustle, rustle.opacus
-from rustle import schemes
-folder, saved = sys.argv[1:3]
-torch.manual_seed(0)
-torch.use_deterministic_algorithms(True)
-net = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-data = torch.utils.data.TensorDataset(torch.randn(60, 5), torch.randint(0, 2, (60,)))
-loader = torch.utils.data.DataLoader(data, batch_size=15)
-batches = rustle.Batches(schemes.fixed_order(4), 60, 12, bytes(32))
-engine = rustle.opacus.PrivacyEngine()
-net, optimizer, loader = engine.make_private(
-    module=net, optimizer=torch.optim.Adam(net.parameters(), lr=0.1), data_loader=loader,
-    plan=folder + "/plan.toml", batches=batches, commitment="exact",
-)
-if os.path.exists(saved):
-    engine.load_checkpoint(path=saved, module=net, optimizer=optimizer)
-session = engine.session
-loader.batch_sampler.start = session.next_step
-for images, labels in loader:
-    optimizer.zero_grad()
-    torch.nn.functional.cross_entropy(net(images), labels).backward()
-    optimizer.step()
-    if session.next_step % 3 == 0:
-        engine.save_checkpoint(path=saved + ".new", module=net, optimizer=optimizer)
-        os.replace(saved + ".new", saved)
-    print(session.next_step, session.branch, flush=True)
-print(rustle.Commitment.exact(*[p.detach().numpy() for p in net.parameters()]).data.hex(), flush=True)
-"""
-
-
-def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
-    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.pt"], STEPS + 1)[-1]
-    assert len(whole) == 66
-    random = np.random.default_rng(5)
-    for trial in range(max(1, COUNT // 2)):
-        folder, saved = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.pt"
-        killed_at(TRAINS, [folder, saved], int(random.integers(4, STEPS)))
-        lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
-        assert lines[-1] == whole and all(line.split()[1] == "0" for line in lines[:-1]), (trial, lines)

@@ -11,7 +11,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import COUNT, DIMENSION, STEPS, killed_at, prepared, rows
+from conftest import DIMENSION, STEPS, prepared, rows
 
 import rustle
 from rustle import Commitment, errors
@@ -397,40 +397,3 @@ def test_the_report_says_what_was_released(session, tmp_path):
     after = json.loads(session.report(format="json", delta=1e-5))
     assert after["released"]["rows"] == 7 and after["guarantees"][0]["epsilon"] > before
     assert "ε" in session.report(delta=1e-5)
-
-
-TRAINS = """
-import sys, numpy as np, rustle
-folder, cursors = sys.argv[1:3]
-session = rustle.connect(f"inproc://{folder}")
-model = np.zeros(session.dimension, np.float32)
-try:
-    state = np.load(cursors)
-    session.resume(state["cursor"].tobytes(), replay=True)
-    model = state["model"]
-except FileNotFoundError:
-    pass
-for step in range(session.next_step, session.iterations):
-    gradient = np.cos(model) + np.float32(step)
-    model = model - np.float32(0.1) * session.privatize_(gradient, step, commitment="exact")
-    if step % 3 == 2:
-        with open(cursors, "wb") as file:
-            np.savez(file, model=model, cursor=np.frombuffer(session.cursor(), np.uint8))
-    print(step, session.branch, flush=True)
-print(rustle.Commitment.exact(model).data.hex(), flush=True)
-"""
-
-
-def test_a_job_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
-    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.npz"], STEPS + 1)[-1]
-    random = np.random.default_rng(8)
-    for trial in range(COUNT):
-        folder, cursors = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.npz"
-        killed_at(TRAINS, [folder, cursors], int(random.integers(1, STEPS)))
-        if cursors.exists() or not (folder / "ledger.redb").exists():
-            lines = killed_at(TRAINS, [folder, cursors], STEPS + 1)
-            assert lines[-1] == whole, (trial, lines)
-            assert all(line.split()[1] == "0" for line in lines[:-1])
-        else:
-            with rustle.connect(f"inproc://{folder}") as session, pytest.raises(errors.NotResumed):
-                session.fetch_into(session.next_step, np.empty(DIMENSION, np.float32))

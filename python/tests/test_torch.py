@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from conftest import COUNT, killed_at, prepared
+from conftest import prepared
 
 torch = pytest.importorskip("torch")
 
@@ -212,40 +212,25 @@ def test_batches_in_a_loader():
     assert [batch.tolist() for (batch,) in loader] == [batches[6].tolist(), batches[7].tolist()]
 
 
-TRAINS = """
-import os, sys
-import torch, rustle, rustle.torch
-torch.manual_seed(0)
-torch.use_deterministic_algorithms(True)
-folder, saved = sys.argv[1:3]
-net = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Tanh(), torch.nn.Linear(30, 3))
-data, labels = torch.randn(64, 20), torch.randint(0, 3, (64,))
-session = rustle.connect(f"inproc://{folder}")
-optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
-rustle.torch.attach(optimizer, session, net, divide_by=64.0, commitment="exact")
-if os.path.exists(saved):
-    state = torch.load(saved, weights_only=True)
-    net.load_state_dict(state["net"])
-    optimizer.load_state_dict(state["optimizer"])
-for step in range(session.next_step, session.iterations):
-    optimizer.zero_grad()
-    torch.nn.functional.cross_entropy(net(data), labels).backward()
-    optimizer.step()
-    if step % 3 == 2:
-        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, saved + ".new")
-        os.replace(saved + ".new", saved)
-    print(step, session.branch, flush=True)
-print(rustle.Commitment.exact(*[p.detach().numpy() for p in net.parameters()]).data.hex(), flush=True)
-"""
-
-
-def test_training_killed_at_any_step_ends_with_the_same_bits(tmp_path, plan):
-    whole = killed_at(TRAINS, [prepared(tmp_path / "whole", plan), tmp_path / "whole.pt"], STEPS + 1)[-1]
-    assert len(whole) == 66
-    random = np.random.default_rng(3)
-    for trial in range(COUNT):
-        folder, saved = prepared(tmp_path / f"run{trial}", plan), tmp_path / f"{trial}.pt"
-        killed_at(TRAINS, [folder, saved], int(random.integers(4, STEPS)))
-        assert saved.exists()
-        lines = killed_at(TRAINS, [folder, saved], STEPS + 1)
-        assert lines[-1] == whole, (trial, lines)
+def test_announced_steps_have_the_same_noise(tmp_path, plan):
+    rows = noise(tmp_path, plan, STEPS)
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        attachment = rustle.torch.attach(optimizer, session, net)
+        for step in range(6):
+            attachment.announce()
+            assert session.next_step == step
+            optimizer.zero_grad()
+            optimizer.step()
+            assert torch.equal(flat(p.grad for p in net.parameters()), rows[step])
+        # On another branch, which the announcement must follow.
+        session.restart(5)
+        attachment.announce()
+        optimizer.zero_grad()
+        optimizer.step()
+        assert not torch.equal(flat(p.grad for p in net.parameters()), rows[5])
+        attachment.detach()
+        exact = rustle.torch.attach(optimizer, session, net, commitment="exact")
+        with pytest.raises(errors.InvalidArgument, match="exact"):
+            exact.announce()

@@ -1,34 +1,12 @@
 #!/usr/bin/env bash
-# Builds the Python package's wheel, installs it into a fresh environment, and runs its tests there: package.sh TARGET
-# [frameworks]. With the word, the tests of PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages.
+# The Python package's tests in the environment of its wheel: package.sh TARGET [frameworks [WORDS]]. With the word, the
+# tests of PyTorch, Opacus, JAX and Flower too. More words go to pytest.
 set -euo pipefail
 
 target=$(realpath -m "$1")
 what=${2:-core}
+tests/setup/package_environment.sh "$target" "$what"
 folder=$target/package
-builder=$folder/builder
-maturin=1.16.0
-
-if [[ "$("$builder/bin/maturin" --version 2>/dev/null)" != "maturin $maturin" ]]; then
-    rm -rf "$builder"
-    python3 -m venv "$builder"
-    "$builder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "maturin==$maturin"
-fi
-rm -rf "$folder/wheels"
-(cd python && "$builder/bin/maturin" build --quiet --release --locked --out "$folder/wheels")
-
-# What others made is kept while its list stays the same; the package itself is always installed anew.
-environment=$folder/$what
-lists=(python/tests/requirements.txt)
-[[ $what == frameworks ]] && lists+=(python/tests/requirements-frameworks.txt)
-if ! cat "${lists[@]}" | cmp -s - "$environment/lists"; then
-    rm -rf "$environment"
-    python3 -m venv "$environment"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${lists[@]/#/--requirement=}"
-    cat "${lists[@]}" >"$environment/lists"
-fi
-"$environment/bin/pip" uninstall --quiet --yes --disable-pip-version-check rustle-noise 2>/dev/null
-"$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps "$folder"/wheels/*.whl
 
 # Beside the sources Python would take those for the package.
 tests=$PWD/python/tests
@@ -36,4 +14,4 @@ config=$PWD/python/pyproject.toml
 # The models are small: threads that wait for each other cost more than they bring.
 export OMP_NUM_THREADS=1
 cd "$folder"
-exec "$environment/bin/pytest" --config-file "$config" --rootdir "$tests" --durations 5 "$tests"
+exec "$folder/$what/bin/pytest" --config-file "$config" --rootdir "$tests" --durations 5 "${@:3}" "$tests"

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Builds the Python package's wheel and installs it into an environment of its own: package_environment.sh TARGET
+# [frameworks]. With the word, PyTorch, Opacus, JAX and Flower too, which take some 6 GB of packages.
+set -euo pipefail
+
+target=$(realpath -m "$1")
+what=${2:-core}
+folder=$target/package
+builder=$folder/builder
+maturin=1.16.0
+
+if [[ "$("$builder/bin/maturin" --version 2>/dev/null)" != "maturin $maturin" ]]; then
+    rm -rf "$builder"
+    python3 -m venv "$builder"
+    "$builder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "maturin==$maturin"
+fi
+rm -rf "$folder/wheels"
+(cd python && "$builder/bin/maturin" build --quiet --release --locked --out "$folder/wheels")
+
+# What others made is kept while its list stays the same; the package itself is always installed anew.
+environment=$folder/$what
+lists=(python/tests/requirements.txt)
+[[ $what == frameworks ]] && lists+=(python/tests/requirements-frameworks.txt)
+if ! cat "${lists[@]}" | cmp -s - "$environment/lists"; then
+    rm -rf "$environment"
+    python3 -m venv "$environment"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${lists[@]/#/--requirement=}"
+    cat "${lists[@]}" >"$environment/lists"
+fi
+"$environment/bin/pip" uninstall --quiet --yes --disable-pip-version-check rustle-noise 2>/dev/null
+"$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps "$folder"/wheels/*.whl
