@@ -277,10 +277,18 @@ impl State {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
-            self.read_line(line).with_context(|| {
-                let number = number + 1;
-                format!("is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest")
+            let number = number + 1;
+            let damaged = || {
+                format!(
+                    "is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest"
+                )
+            };
+            let json = self.read_line(line).with_context(damaged)?;
+            // Whole, by its hash: what can't be read then was not known yet when this build was made.
+            let line = serde_json::from_slice(json).with_context(|| {
+                format!("has in line {number} what a newer build wrote; run a build that is not older")
             })?;
+            self.take(line).map_err(anyhow::Error::msg).with_context(damaged)?;
         }
         // Never acted on: its row was to leave only once all of it was on disk.
         log.set_len(whole as u64)?;
@@ -289,12 +297,13 @@ impl State {
         Ok(())
     }
 
-    fn read_line(&mut self, line: &[u8]) -> anyhow::Result<()> {
+    /// The line's object, if its hash is that of all lines so far.
+    fn read_line<'a>(&mut self, line: &'a [u8]) -> anyhow::Result<&'a [u8]> {
         let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
         let json = json.strip_prefix(b" ").context("is no line of such a record")?;
         self.head = chained(&self.head, json);
         ensure!(hash == hex::encode(self.head).as_bytes(), "its hash is not that of what was before");
-        self.take(serde_json::from_slice(json)?).map_err(anyhow::Error::msg)
+        Ok(json)
     }
 }
 
@@ -356,6 +365,22 @@ mod tests {
             fs::write(&path, &flipped).unwrap();
             assert!(Marks::open(Some(folder.path())).is_err(), "byte {at}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_newer_build_wrote_is_refused_as_that() {
+        let folder = tempfile::tempdir().unwrap();
+        noted(folder.path()).await;
+        let path = folder.path().join("released.log");
+        let before = fs::read_to_string(&path).unwrap();
+        let last = before.lines().last().unwrap();
+        let json = br#"{"moon":{"phase":4}}"#;
+        let head = chained(&hex::decode(&last[..64]).unwrap().try_into().unwrap(), json);
+        let text = format!("{before}{} {}\n", hex::encode(head), std::str::from_utf8(json).unwrap());
+        fs::write(&path, &text).unwrap();
+        let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+        assert!(error.contains("newer build") && error.contains("moon"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
     }
 
     #[test]
