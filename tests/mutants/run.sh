@@ -8,15 +8,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-root=$PWD
-patches=$root/tests/mutants
-work=${MUTANTS_DIR:-${CARGO_TARGET_DIR:-$root/target}/mutants}
+work=${MUTANTS_DIR:-${CARGO_TARGET_DIR:-$PWD/target}/mutants}
 tree=$work/tree
 logs=$work/logs
 
 if [ "${1:-}" = --check ]; then
     unfit=0
-    for patch in "$patches"/*.patch; do
+    for patch in tests/mutants/*.patch; do
         grep -q '^Breaks: ' "$patch" && grep -q '^Killed by: .* -- ' "$patch" && git apply --check "$patch" && continue
         echo "$(basename "$patch") does not fit" >&2
         unfit=$((unfit + 1))
@@ -39,6 +37,8 @@ done <"$work/files"
     rm "$tree/$file"
 done
 cd "$tree"
+# Of the copy, too: whoever goes on working meanwhile changes nothing here.
+patches=tests/mutants
 
 # One line a bug and test, those of one build after the other: BUILD|FILTER|NAME.
 plan=$work/plan
@@ -58,11 +58,19 @@ build() { cargo test --quiet --release --locked --no-run $1; }
 # A bug that makes a test hang is found too.
 # shellcheck disable=SC2086
 run() { timeout "${MUTANTS_LIMIT:-300}" cargo test --release --locked $1 -- $2; }
-plant() { patch --strip 1 --forward --no-backup-if-mismatch <"$patches/$1.patch"; }
+touched() { sed -n 's|^+++ b/||p' "$patches/$1.patch"; }
 
+plant() {
+    rm -rf "$work/as-it-was"
+    mkdir "$work/as-it-was"
+    touched "$1" | xargs cp --parents --target-directory "$work/as-it-was"
+    patch --strip 1 --forward --no-backup-if-mismatch <"$patches/$1.patch"
+}
+
+# With a new time, so that it is built again.
 restore() {
-    sed -n 's|^+++ b/||p' "$patches/$1.patch" | while read -r file; do
-        cp "$root/$file" "$file"
+    touched "$1" | while read -r file; do
+        cp "$work/as-it-was/$file" "$file"
         rm -f "$file.rej" "$file.orig"
     done
 }
@@ -85,16 +93,18 @@ for line in "${pairs[@]}"; do
     from=$SECONDS
     if ! is_sound "$filter" "$clean"; then
         verdict='NO TEST'
-    elif ! plant "$name" >"$log" 2>&1; then
-        verdict='NO FIT'
-    elif ! build "$with" >>"$log" 2>&1 </dev/null; then
-        verdict='NO BUILD'
-    elif run "$with" "$filter" >>"$log" 2>&1 </dev/null; then
-        verdict='SURVIVED'
     else
-        verdict='killed'
+        if ! plant "$name" >"$log" 2>&1; then
+            verdict='NO FIT'
+        elif ! build "$with" >>"$log" 2>&1 </dev/null; then
+            verdict='NO BUILD'
+        elif run "$with" "$filter" >>"$log" 2>&1 </dev/null; then
+            verdict='SURVIVED'
+        else
+            verdict='killed'
+        fi
+        restore "$name"
     fi
-    restore "$name"
     case $verdict in
     killed) killed=$((killed + 1)) ;;
     *) failed+=("$name: $verdict ($log)") ;;
