@@ -87,6 +87,17 @@ impl Etcd {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// From now on etcd asks who calls: `user`, with rights to what lies under `prefix`, or its own root.
+    pub fn ask_for_passwords(&self, user: &str, password: &str, prefix: &str) {
+        self.control(&["user", "add", "root:root's own"]);
+        self.control(&["user", "grant-role", "root", "root"]);
+        self.control(&["user", "add", &format!("{user}:{password}")]);
+        self.control(&["role", "add", "ledger"]);
+        self.control(&["role", "grant-permission", "--prefix=true", "ledger", "readwrite", prefix]);
+        self.control(&["user", "grant-role", user, "ledger"]);
+        self.control(&["auth", "enable"]);
+    }
+
     /// SIGKILL.
     pub fn kill(&mut self, index: usize) {
         if let Some(mut process) = self.members[index].process.take() {

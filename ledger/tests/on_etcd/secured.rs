@@ -88,15 +88,7 @@ fn certificates_are_checked_both_ways() {
 fn a_user_leads_with_its_password_and_within_its_rights() {
     let mut secured = Secured::start(false);
     let ca_alone = tls(&secured.ours, false);
-    let control = |arguments: &[&str]| secured.etcd.control(arguments);
-    control(&["user", "add", "root:root's own"]);
-    control(&["user", "grant-role", "root", "root"]);
-    control(&["user", "add", &format!("rustle:{PASSWORD}")]);
-    control(&["role", "add", "ledger"]);
-    control(&["role", "grant-permission", "--prefix=true", "ledger", "readwrite", "ours/"]);
-    control(&["user", "grant-role", "rustle", "ledger"]);
-    control(&["auth", "enable"]);
-
+    secured.etcd.ask_for_passwords("rustle", PASSWORD, "ours/");
     let ours = config(&secured.etcd, "ours", ca_alone.clone(), user(PASSWORD));
     binds(&ours, 0);
     for (what, prefix, user, says) in [
