@@ -46,6 +46,9 @@ tasks_of() {
     scontrol show job "$1" | sed -n '0,/NumTasks=/s/.*NumTasks=\([0-9]*\).*/\1/p'
 }
 
+# All components of this job, for squeue.
+jobs=${SLURM_JOB_ID_HET_GROUP_0:-${SLURM_JOB_ID:-}}${SLURM_JOB_ID_HET_GROUP_1:+,$SLURM_JOB_ID_HET_GROUP_1}
+
 # Ranks that find each other by PMIx, all of which end when one fails.
 srun_mpi=(srun "--mpi=${RUSTLE_SRUN_MPI:-pmix}" --kill-on-bad-exit=1)
 
@@ -59,18 +62,42 @@ on_limit() {
 trap on_limit USR1
 trap 'stopping=${stopping:-slurm}' TERM
 
+# Whether an srun that has made its steps outlives them all. Its own child waits beside it from then on.
+outlives_its_steps() {
+    local steps
+    pgrep --parent "$1" >/dev/null || return 1
+    steps=$(squeue --noheader --steps --jobs="$jobs" --format=%i) || return 1
+    ! grep --quiet '\.[0-9]' <<<"$steps"
+}
+
+# end_if_idle SRUN: srun of two components hangs at times after one of them has failed (Slurm 22.05):
+# all tasks are gone, and the nodes would be held to the end of the time limit.
+end_if_idle() {
+    local seen=0
+    while sleep "${RUSTLE_SLURM_POLL:-15}" && kill -0 "$1" 2>/dev/null; do
+        if outlives_its_steps "$1"; then seen=$((seen + 1)); else seen=0; fi
+        if ((seen == 2)); then
+            echo "rustle: srun goes on though none of its tasks is left; it is ended" >&2
+            kill -KILL "$1"
+        fi
+    done
+}
+
 # step SRUN...: to its end. SIGUSR1, which Slurm sends to this script ahead of the time limit (--signal=B:USR1@SECONDS), goes
 # on to all tasks, which end after what is under way. SIGTERM comes to tasks by Slurm itself, so that here it is waited out.
 step() {
-    local status=0
+    local status=0 watcher
     "$@" &
     tasks=$!
+    end_if_idle "$tasks" &
+    watcher=$!
     [[ $stopping != limit ]] || kill -USR1 "$tasks" || true
     while kill -0 "$tasks" 2>/dev/null; do
         wait "$tasks" || true
     done
     wait "$tasks" || status=$?
     tasks=
+    kill "$watcher" 2>/dev/null || true
     return "$status"
 }
 

@@ -17,6 +17,9 @@ use mpi::{
 /// The thread that MPI was started on, and this process's rank.
 static PLACE: OnceLock<(ThreadId, Rank)> = OnceLock::new();
 
+/// How long MPI may take to end the launch.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// From now on every panic, on whatever thread, ends the launch: a rank that is gone would let the others wait.
 pub fn end_launch_on_panic(rank: Rank) {
     let _ = PLACE.set((thread::current().id(), rank));
@@ -28,6 +31,12 @@ pub fn end_launch(why: impl std::fmt::Display) -> ! {
     match PLACE.get() {
         Some((thread, rank)) if *thread == thread::current().id() => {
             eprintln!("noise-worker: rank {rank} ends the launch: {why}");
+            // MPI asks its daemon to end all ranks, and waits for the answer of a daemon that may be gone.
+            thread::spawn(|| {
+                thread::sleep(ENDING);
+                eprintln!("noise-worker: MPI has not ended the launch within {ENDING:?}; this rank ends by itself");
+                abort()
+            });
             SimpleCommunicator::world().abort(1)
         }
         // MPI may be called on its own thread alone; a process that aborts ends the launch too.

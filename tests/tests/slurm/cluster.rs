@@ -138,7 +138,10 @@ impl Slurm {
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + LONGEST;
         while !is_so(self) {
-            assert!(Instant::now() < deadline, "it is not so that {what}:\n{}", self.logs());
+            if Instant::now() >= deadline {
+                let jobs = self.run("scontrol", &["show", "jobs", "--oneliner"]);
+                panic!("it is not so that {what}:\n{jobs}\n{}\n{}", processes(), self.logs());
+            }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -163,6 +166,15 @@ impl Drop for Slurm {
             let _ = child.wait();
         }
     }
+}
+
+/// Whose job hangs, and in what.
+fn processes() -> String {
+    let all = Command::new("ps").args(["-eo", "pid,ppid,stat,wchan:20,etimes,args:200"]).output().unwrap();
+    let all = String::from_utf8_lossy(&all.stdout);
+    let of_slurm: Vec<_> =
+        all.lines().filter(|line| line.contains("slurm") || line.contains("srun")).collect();
+    of_slurm.join("\n")
 }
 
 pub fn scripts() -> PathBuf {
@@ -215,7 +227,8 @@ impl Submitted<'_> {
     #[track_caller]
     pub fn ends(&self, state: &str) {
         let going = ["PENDING", "RUNNING", "COMPLETING"];
-        self.slurm.until("the job ends", |_| !going.contains(&&*self.shown("JobState")));
+        let ends = format!("job {} ends", self.id);
+        self.slurm.until(&ends, |_| !going.contains(&&*self.shown("JobState")));
         assert_eq!(self.shown("JobState"), state, "{}", self.slurm.logs());
     }
 

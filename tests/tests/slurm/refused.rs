@@ -61,12 +61,33 @@ fn what_is_missing_or_too_much_is_named_and_ends_the_job() {
     }
 }
 
+#[test]
+fn an_srun_that_outlives_its_tasks_does_not_hold_the_nodes() {
+    let Some(slurm) = Slurm::start() else { return };
+    let folder = TempDir::new().unwrap();
+    let real = Command::new("which").arg("srun").output().unwrap();
+    let real = String::from_utf8(real.stdout).unwrap();
+    executable(&folder.path().join("srun"), &format!("{} \"$@\"\nsleep 1000", real.trim()));
+    let run = Run::new(&plans()[3], 1_000);
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let variables = run.variables(&[("PATH", &path), ("RUSTLE_SLURM_POLL", "1")]);
+    let words = ["false".to_owned()];
+    let job = slurm.submit("--ntasks=1 : --ntasks=1", "training.sbatch", &variables, &words);
+    job.ends("FAILED");
+    let said = "none of its tasks is left";
+    assert!(job.output().contains(said), "{said:?} is not in:\n{}", job.output());
+}
+
 /// A worker whose MPI library knows nothing of Slurm.
 fn without_slurm(path: &Path) -> String {
     let worker = mpi_folder().join("noise-worker").display().to_string();
     let hidden =
         "-u SLURM_JOBID -u SLURM_JOB_ID -u SLURM_NODELIST -u SLURM_PROCID -u SLURM_STEP_ID -u SLURM_STEPID";
-    fs::write(path, format!("#!/bin/sh\nexec env {hidden} {worker} \"$@\"\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(path, &format!("exec env {hidden} {worker} \"$@\""));
     path.display().to_string()
+}
+
+fn executable(path: &Path, commands: &str) {
+    fs::write(path, format!("#!/bin/sh\n{commands}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
