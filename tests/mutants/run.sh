@@ -3,7 +3,7 @@
 # run.sh [NAME…]. run.sh --check only sees that every patch fits. A line for each as it goes, then counts; fails where
 # a bug survives, a patch no longer fits, a mutant does not compile, or a test fails or finds nothing without the bug.
 #
-# The first lines of a patch: `Breaks: what`, and one or more `Killed by: arguments of cargo test -- filter`.
+# The first lines of a patch: `Breaks: what`, and one or more `Killed by: arguments of cargo test [-- filter]`.
 # MUTANTS_DIR: where the copy and its builds go (default target/mutants).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ logs=$work/logs
 if [ "${1:-}" = --check ]; then
     unfit=0
     for patch in tests/mutants/*.patch; do
-        grep -q '^Breaks: ' "$patch" && grep -q '^Killed by: .* -- ' "$patch" && git apply --check "$patch" && continue
+        grep -q '^Breaks: ' "$patch" && grep -q '^Killed by: ' "$patch" && git apply --check "$patch" && continue
         echo "$(basename "$patch") does not fit" >&2
         unfit=$((unfit + 1))
     done
@@ -45,7 +45,7 @@ plan=$work/plan
 for patch in "$patches"/*.patch; do
     name=$(basename "$patch" .patch)
     if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
-    sed -n "s/^Killed by: \(.*\) -- \(.*\)/\1|\2|$name/p" "$patch"
+    sed -n "/^Killed by: /{ s///; / -- /! s/\$/ -- /; s/ -- /|/; s/\$/|$name/; p }" "$patch"
 done | sort >"$plan"
 mapfile -t pairs <"$plan"
 total=${#pairs[@]}
