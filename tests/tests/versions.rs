@@ -17,7 +17,7 @@ use proto::{
         workers_server::{Workers, WorkersServer},
     },
 };
-use redb::{Database, TableDefinition};
+use redb::{Database, ReadableTable, TableDefinition};
 use tests::{KEY, job, plans, program, start};
 use tonic::{Request, Response, Status};
 
