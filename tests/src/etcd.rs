@@ -120,12 +120,15 @@ impl Etcd {
         let client = format!("{scheme}://127.0.0.1:{client}");
         let mut of_tls = Vec::new();
         if let Some(Security { dir, asks_clients }) = &self.security {
-            for (flag, file) in
-                [("--trusted-ca-file", "ca.pem"), ("--cert-file", "cert.pem"), ("--key-file", "key.pem")]
-            {
+            let mut files = vec![("--cert-file", "cert.pem"), ("--key-file", "key.pem")];
+            // That it has one is enough for etcd to ask.
+            if *asks_clients {
+                files.push(("--trusted-ca-file", "ca.pem"));
+                of_tls.push("--client-cert-auth".into());
+            }
+            for (flag, file) in files {
                 of_tls.extend([flag.into(), dir.join(file).into_os_string()]);
             }
-            of_tls.push(format!("--client-cert-auth={asks_clients}").into());
         }
         let log = std::fs::File::options()
             .create(true)

@@ -19,6 +19,8 @@ use crate::{LedgerError, Result, tables};
 
 /// For calls before there is a lease to lose.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// For the first of each member: passwords take long to check on purpose.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Identity {
@@ -176,7 +178,7 @@ async fn identify(wire: &Wire, keys: &Keys) -> Result<Identity> {
     let path = wire.name().to_owned();
     for (index, member) in wire.members().enumerate() {
         let get = async |mut client: Client| client.get(key.as_str(), None).await;
-        match wire.call_member(index, PATIENCE, get).await {
+        match wire.call_member(index, FIRST_PATIENCE, get).await {
             Ok(answer) => {
                 let cluster = answer.header().map(|header| header.cluster_id()).unwrap_or_default();
                 clusters.insert(cluster, member.to_owned());
