@@ -89,11 +89,25 @@ impl Client {
         rows: RowRange,
         commitments: &[Commitment],
     ) -> Result<Vec<ReleaseToken>> {
+        self.bind_for(job, branch, rows, None, commitments).await
+    }
+
+    /// As [`Client::bind`], where only `range` will be fetched: `RangeNotAllowed` where this caller may not, before
+    /// anything is bound.
+    pub async fn bind_for(
+        &self,
+        job: &JobId,
+        branch: u64,
+        rows: RowRange,
+        range: Option<CoordinateRange>,
+        commitments: &[Commitment],
+    ) -> Result<Vec<ReleaseToken>> {
         let request = pb::BindRequest {
             job: job.to_string(),
             branch,
             rows: Some(rows.into()),
             commitments: commitments.iter().map(|commitment| commitment.to_bytes().to_vec()).collect(),
+            range: range.map(pb::CoordinateRange::from),
         };
         let answer = self.connections.noise(&self.coordinator)?.bind(request).await.map_err(from_status)?;
         let tokens = answer.into_inner().tokens;
@@ -213,8 +227,15 @@ impl Client {
         let began = Instant::now();
         let FetchRequest { job, branch, rows, range, commitments, deadline } = request;
         let was_routed = AtomicBool::new(false);
-        let bound =
-            BoundRows { client: self.clone(), job: job.clone(), branch, rows, commitments, was_routed };
+        let bound = BoundRows {
+            client: self.clone(),
+            job: job.clone(),
+            branch,
+            rows,
+            range,
+            commitments,
+            was_routed,
+        };
         let out_of_time = |_| ServiceError::RangeUnavailable {
             job: job.to_string(),
             missing: vec![range],
@@ -250,6 +271,7 @@ struct BoundRows {
     job: JobId,
     branch: u64,
     rows: RowRange,
+    range: CoordinateRange,
     commitments: Vec<Commitment>,
     /// A routing kept from an earlier fetch is good enough to begin with: a worker refuses what is not its own.
     was_routed: AtomicBool,
@@ -257,7 +279,8 @@ struct BoundRows {
 
 impl BoundRows {
     async fn bind(&self) -> Result<Vec<ReleaseToken>> {
-        self.client.bind(&self.job, self.branch, self.rows, &self.commitments).await
+        let Self { client, job, branch, rows, range, .. } = self;
+        client.bind_for(job, *branch, *rows, Some(*range), &self.commitments).await
     }
 
     async fn bind_until_it_works(&self) -> Result<Vec<ReleaseToken>> {

@@ -15,10 +15,12 @@ use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
     workers_client::WorkersClient,
 };
-use proto::{MAX_MESSAGE_BYTES, Result, ServiceError};
-use tonic::Status;
+use proto::{MAX_MESSAGE_BYTES, PROTOCOL_HEADER, PROTOCOL_VERSION, Result, ServiceError};
+use tonic::metadata::MetadataValue;
+use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
 
 use crate::Route;
 
@@ -44,10 +46,22 @@ impl Default for Tuning {
     }
 }
 
-/// Every call carries the caller's trace.
-pub(crate) type Traced = InterceptedService<Channel, CallInterceptor>;
+/// Every call carries the caller's trace and protocol version.
+pub(crate) type Traced = InterceptedService<Channel, Versioned>;
 /// As [`Traced`], and the caller's token, to the coordinator that leads.
-pub type Led = InterceptedService<Following, CallInterceptor>;
+pub type Led = InterceptedService<Following, Versioned>;
+
+/// Adds the version to what calls carry.
+#[derive(Clone, Debug)]
+pub struct Versioned(CallInterceptor);
+
+impl Interceptor for Versioned {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let mut request = self.0.call(request)?;
+        request.metadata_mut().insert(PROTOCOL_HEADER, MetadataValue::from(PROTOCOL_VERSION));
+        Ok(request)
+    }
+}
 
 type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 
@@ -141,7 +155,7 @@ impl Connections {
 
     pub(crate) fn traced(&self, endpoint: &str) -> Result<Traced> {
         let channel = self.channel(endpoint, Expected::Worker)?;
-        Ok(InterceptedService::new(channel, self.dialing.interceptor(Expected::Worker)))
+        Ok(InterceptedService::new(channel, Versioned(self.dialing.interceptor(Expected::Worker))))
     }
 
     /// `urls`: one or more, with commas between. Connects on the first call. Must be called inside a tokio runtime.
@@ -161,7 +175,7 @@ impl Connections {
                 following
             }
         };
-        Ok(InterceptedService::new(following, self.dialing.interceptor(Expected::Coordinator)))
+        Ok(InterceptedService::new(following, Versioned(self.dialing.interceptor(Expected::Coordinator))))
     }
 
     fn dials(&self) -> Dials {

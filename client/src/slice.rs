@@ -226,7 +226,7 @@ mod tests {
         let key = proto::ReleaseKey::new([1; 32]);
         let job = JobId::new("j").unwrap();
         let commitment = proto::Commitment::of_text("c");
-        let validity = proto::Validity { epoch: 1, until_ms: 1 };
+        let validity = proto::Validity { epoch: 1, until_ms: 1, extent: None };
         let tokens: Vec<_> = (3..8).map(|row| key.sign(&job, 0, row, commitment, validity)).collect();
         assert_eq!(tokens_of(&tokens, 3, RowRange { start: 5, end: 7 }).unwrap(), &tokens[2..4]);
         assert!(tokens_of(&tokens, 3, RowRange { start: 5, end: 9 }).is_err());

@@ -50,10 +50,10 @@ impl Releaser {
         mark: Option<&JobMark>,
     ) -> Result<Released, LedgerError> {
         mark.map_or(Ok(()), |mark| not_behind(ledger, mark))?;
-        let Bind { job, branch, rows, commitments } = bind;
+        let Bind { job, branch, rows, commitments, extent } = bind;
         let bound = ledger.bind(job, *branch, *rows, commitments)?;
         let until = self.now_ms().saturating_add(self.token_ttl.as_millis() as u64);
-        let validity = Validity { epoch: self.epoch, until_ms: until };
+        let validity = Validity { epoch: self.epoch, until_ms: until, extent: *extent };
         let rows = rows.as_range().zip(commitments);
         let tokens = rows.map(|(row, commitment)| self.key.sign(job, *branch, row, *commitment, validity));
         Ok(Released { newly: bound.newly, tokens: tokens.collect() })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::bail;
 use node::quantities::parse_duration;
 use node::settings::Layers;
 
@@ -17,9 +17,15 @@ pub struct StoreArgs {
     /// How long a leader that is gone is waited for, with etcd [default: 5s]
     #[arg(long, value_name = "DURATION")]
     pub store_lease: Option<String>,
-    /// Folder of ca.pem, cert.pem and key.pem: what etcd is shown, and whom to trust in that
+    /// Folder of ca.pem, whom to trust in etcd, and cert.pem and key.pem, what it is shown, if it asks for that
     #[arg(long, value_name = "DIR")]
     pub store_tls_dir: Option<String>,
+    /// User of etcd, where its authentication is on; with --store-password-file
+    #[arg(long, value_name = "NAME")]
+    pub store_user: Option<String>,
+    /// File of that user's password, one line, mode 0400 or 0600
+    #[arg(long, value_name = "FILE")]
+    pub store_password_file: Option<String>,
     /// URL by which others reach this coordinator, where that is not the listening address
     #[arg(long, value_name = "URL")]
     pub advertise: Option<String>,
@@ -40,32 +46,56 @@ impl StoreArgs {
         let url = layers.with_default("store", self.store, "file", String::from_str)?;
         let lease = layers.with_default("store_lease", self.store_lease, "5s", parse_duration)?;
         let tls_dir = layers.optional("store_tls_dir", self.store_tls_dir, PathBuf::from_str)?;
+        let user = layers.optional("store_user", self.store_user, String::from_str)?;
+        let password_file =
+            layers.optional("store_password_file", self.store_password_file, PathBuf::from_str)?;
         let advertise = layers.optional("advertise", self.advertise, String::from_str)?;
         if url == "file" {
-            ensure!(
-                tls_dir.is_none(),
-                "store_tls_dir is given, and store is \"file\"; allowed: etcd:// with it"
-            );
+            let given = [
+                ("store_tls_dir", tls_dir.is_some()),
+                ("store_user", user.is_some()),
+                ("store_password_file", password_file.is_some()),
+            ];
+            if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
+                bail!("{name} is given, and store is \"file\"; allowed: etcd:// with it");
+            }
             return Ok((Store::File, advertise));
         }
-        Ok((etcd(&url, tls_dir, lease)?, advertise))
+        let login = match (user, password_file) {
+            (Some(user), Some(file)) => Some((user, file)),
+            (None, None) => None,
+            _ => bail!("store_user and store_password_file; allowed: both or neither"),
+        };
+        Ok((etcd(&url, Access { tls_dir, login }, lease)?, advertise))
     }
 }
 
-#[cfg(feature = "etcd")]
-fn etcd(url: &str, tls_dir: Option<PathBuf>, lease: Duration) -> anyhow::Result<Store> {
-    use ledger::etcd::{EtcdConfig, EtcdTls};
+/// How to get into etcd.
+#[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "there is no etcd to get into"))]
+struct Access {
+    tls_dir: Option<PathBuf>,
+    /// A user, and where its password is.
+    login: Option<(String, PathBuf)>,
+}
 
-    let tls = tls_dir.map(|dir| EtcdTls {
-        ca: dir.join("ca.pem"),
-        cert: dir.join("cert.pem"),
-        key: dir.join("key.pem"),
+#[cfg(feature = "etcd")]
+fn etcd(url: &str, access: Access, lease: Duration) -> anyhow::Result<Store> {
+    use ledger::etcd::{EtcdConfig, EtcdTls, EtcdUser};
+
+    let tls = access.tls_dir.map(|dir| {
+        let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+        // One of the two alone is a mistake, and named when it is read.
+        let is_shown = cert.exists() || key.exists();
+        EtcdTls { ca: dir.join("ca.pem"), identity: is_shown.then_some((cert, key)) }
     });
-    Ok(Store::Etcd(EtcdConfig::parse(url, tls, lease)?))
+    let user = access.login.map(|(name, file)| {
+        node::secret_source::read_password_file(&file).map(|password| EtcdUser { name, password })
+    });
+    Ok(Store::Etcd(EtcdConfig { user: user.transpose()?, ..EtcdConfig::parse(url, tls, lease)? }))
 }
 
 #[cfg(not(feature = "etcd"))]
-fn etcd(url: &str, _tls_dir: Option<PathBuf>, _lease: Duration) -> anyhow::Result<Store> {
+fn etcd(url: &str, _access: Access, _lease: Duration) -> anyhow::Result<Store> {
     anyhow::bail!("store is {url:?}; allowed: \"file\", for this build was made without the feature `etcd`")
 }
 
@@ -115,6 +145,32 @@ mod tests {
         let (store, _) = resolve("etcd://a:2379/p", Some("/tls")).unwrap();
         assert!(store.is_shared() && !Store::File.is_shared());
         let Store::Etcd(config) = store else { panic!("not in etcd") };
-        assert_eq!(config.tls.unwrap().key, std::path::Path::new("/tls/key.pem"));
+        let tls = config.tls.unwrap();
+        assert_eq!((tls.ca.to_str(), tls.identity), (Some("/tls/ca.pem"), None));
+    }
+
+    #[test]
+    #[cfg(feature = "etcd")]
+    fn a_user_has_a_password_in_a_private_file() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        let resolve = |user: Option<&str>, file: Option<&std::path::Path>| {
+            let args = StoreArgs {
+                store: Some("etcd://a:1".into()),
+                store_user: user.map(str::to_owned),
+                store_password_file: file.map(|file| file.display().to_string()),
+                ..StoreArgs::default()
+            };
+            args.resolve(&mut Layers::from_parts([], None).unwrap())
+        };
+        std::fs::write(&file, "a word\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
+        let (Store::Etcd(config), _) = resolve(Some("rustle"), Some(&file)).unwrap() else { panic!() };
+        assert_eq!(config.user.unwrap().password.as_str(), "a word");
+        assert!(resolve(Some("rustle"), None).unwrap_err().to_string().contains("both or neither"));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(resolve(Some("rustle"), Some(&file)).unwrap_err().to_string().contains("mode"));
     }
 }

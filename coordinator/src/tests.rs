@@ -127,5 +127,5 @@ impl Coordinator {
 fn bind(rows: std::ops::Range<u64>, commitment: &str) -> Bind {
     let rows = RowRange::new(rows.start, rows.end).unwrap();
     let commitments = vec![Commitment::of_text(commitment); rows.len() as usize];
-    Bind { job: job(), branch: 0, rows, commitments }
+    Bind { job: job(), branch: 0, rows, commitments, extent: None }
 }

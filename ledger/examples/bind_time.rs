@@ -1,23 +1,41 @@
-//! How long a durable binding takes here: `cargo run --release -p ledger --example bind_time [folder]`; with
-//! `--features etcd` in etcd too: `… --example bind_time etcd://127.0.0.1:2379/bind-time`, a prefix that is not in use.
+//! How long a durable binding takes here: `cargo run --release -p ledger --example bind_time [folder]`, on the folder's own
+//! disk (redb, with fsync) and on the same with 5 ms more for every fsync; with `--features etcd` in etcd instead:
+//! `… --example bind_time etcd://127.0.0.1:2379/bind-time`, a prefix that is not in use.
 #![allow(clippy::unwrap_used)]
 
-use std::{env, fs, path::PathBuf, thread, time::Instant};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
 
 use ledger::{JobRecord, JobState, Ledger, ShardRecord};
 use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+use redb::{StorageBackend, backends::FileBackend};
 
 const CALLS: u64 = 1000;
 const THREADS: u64 = 16;
 
+/// What a slow disk takes for an fsync more than this one.
+const SLOWER: Duration = Duration::from_millis(5);
+
 fn main() {
-    let place = Place::named(env::args().nth(1));
+    for place in Place::named(env::args().nth(1)) {
+        println!("{}:", place.title());
+        measure(&place);
+        place.clear();
+    }
+}
+
+fn measure(place: &Place) {
     let ledger = place.open();
     for rows_a_call in [1, 32] {
         let job = JobId::new(format!("rows-{rows_a_call}")).unwrap();
         create(&ledger, &job);
+        let begun = Instant::now();
         let micros = (0..CALLS).map(|call| bind(&ledger, &job, call * rows_a_call, rows_a_call)).collect();
-        println!("{rows_a_call} rows a call: {}", percentiles(micros));
+        println!("  one caller, {rows_a_call} rows a call: {}", told(begun, CALLS * rows_a_call, micros));
     }
     at_once(&ledger);
     let job = JobId::new("many").unwrap();
@@ -25,12 +43,11 @@ fn main() {
     (0..100).for_each(|call| _ = bind(&ledger, &job, call * 1000, 1000));
     let again = Instant::now();
     (0..CALLS).for_each(|row| _ = ledger.bind(&job, 0, one(row), &[commitment(row)]).unwrap());
-    println!("a row bound already: {:.1} µs", again.elapsed().as_secs_f64() * 1e6 / CALLS as f64);
+    println!("  a row bound already: {:.1} µs", again.elapsed().as_secs_f64() * 1e6 / CALLS as f64);
     drop(ledger);
     let start = Instant::now();
     place.open();
-    println!("opening 149,000 bindings{}: {:.0} ms", place.bytes(), start.elapsed().as_secs_f64() * 1e3);
-    place.clear();
+    println!("  opening 149,000 bindings{}: {:.0} ms", place.bytes(), start.elapsed().as_secs_f64() * 1e3);
 }
 
 /// Calls of many jobs, which share commits.
@@ -47,36 +64,88 @@ fn at_once(ledger: &Ledger) {
         let callers: Vec<_> = callers.collect();
         callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
     });
-    let rate = (THREADS * CALLS) as f64 / begun.elapsed().as_secs_f64();
-    println!("{THREADS} callers at once: {rate:.0} bindings/s, {}", percentiles(micros));
+    println!("  {THREADS} callers at once, 1 row a call: {}", told(begun, THREADS * CALLS, micros));
 }
 
-fn percentiles(mut micros: Vec<f64>) -> String {
+/// `micros`: of each call.
+fn told(begun: Instant, bindings: u64, mut micros: Vec<f64>) -> String {
+    let rate = bindings as f64 / begun.elapsed().as_secs_f64();
     micros.sort_by(f64::total_cmp);
     let at = |share: f64| micros[(share * micros.len() as f64) as usize];
-    format!("p50 {:.0} µs, p99 {:.0} µs", at(0.5), at(0.99))
+    format!("{rate:.0} bindings/s, a call p50 {:.0} µs, p99 {:.0} µs", at(0.5), at(0.99))
+}
+
+/// A file whose every fsync takes longer.
+#[derive(Debug)]
+struct SlowDisk(FileBackend);
+
+impl SlowDisk {
+    fn open(path: &Path) -> Self {
+        let file =
+            fs::File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        Self(FileBackend::new(file).unwrap())
+    }
+}
+
+impl StorageBackend for SlowDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        thread::sleep(SLOWER);
+        self.0.sync_data()
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
 }
 
 enum Place {
     File(PathBuf),
+    Slow(PathBuf),
     #[cfg(feature = "etcd")]
     Etcd(ledger::etcd::EtcdConfig),
 }
 
 impl Place {
-    fn named(argument: Option<String>) -> Self {
+    fn named(argument: Option<String>) -> Vec<Self> {
         #[cfg(feature = "etcd")]
         if let Some(url) = argument.as_ref().filter(|url| url.starts_with("etcd://")) {
             let lease = std::time::Duration::from_secs(5);
-            return Self::Etcd(ledger::etcd::EtcdConfig::parse(url, None, lease).unwrap());
+            return vec![Self::Etcd(ledger::etcd::EtcdConfig::parse(url, None, lease).unwrap())];
         }
         let folder = argument.map_or_else(env::temp_dir, PathBuf::from);
-        Self::File(folder.join(format!("bind-time-{}.redb", std::process::id())))
+        let file = |what: &str| folder.join(format!("bind-time-{what}{}.redb", std::process::id()));
+        vec![Self::File(file("")), Self::Slow(file("slow-"))]
+    }
+
+    fn title(&self) -> String {
+        match self {
+            Self::File(path) => format!("redb with fsync, {}", path.display()),
+            Self::Slow(_) => format!("the same with {SLOWER:?} more for every fsync"),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(_) => "etcd".to_owned(),
+        }
     }
 
     fn open(&self) -> Ledger {
         match self {
             Self::File(path) => Ledger::open(path).unwrap(),
+            Self::Slow(path) => Ledger::open_on(SlowDisk::open(path), path).unwrap(),
             #[cfg(feature = "etcd")]
             Self::Etcd(config) => {
                 use ledger::etcd::{Election, Standing};
@@ -92,7 +161,7 @@ impl Place {
 
     fn bytes(&self) -> String {
         match self {
-            Self::File(path) => format!(", {} bytes", fs::metadata(path).unwrap().len()),
+            Self::File(path) | Self::Slow(path) => format!(", {} bytes", fs::metadata(path).unwrap().len()),
             #[cfg(feature = "etcd")]
             Self::Etcd(_) => String::new(),
         }
@@ -100,7 +169,7 @@ impl Place {
 
     fn clear(&self) {
         match self {
-            Self::File(path) => fs::remove_file(path).unwrap(),
+            Self::File(path) | Self::Slow(path) => fs::remove_file(path).unwrap(),
             #[cfg(feature = "etcd")]
             Self::Etcd(_) => {}
         }

@@ -43,6 +43,8 @@ pub enum KeyError {
          of this process's"
     )]
     Mode { path: PathBuf, mode: u32 },
+    #[error("password file {path} is not one line of 1 to 1024 bytes of text")]
+    Password { path: PathBuf },
     #[error("key file {path} is not a regular file; give a pipe as an inherited descriptor instead")]
     NotAFile { path: PathBuf },
     #[error("descriptor {descriptor} is an output; allowed for a key: 0, or 3 and above")]
@@ -112,6 +114,19 @@ fn has_group(group: u32) -> bool {
 
 fn file_origin(path: &Path) -> String {
     format!("file {}", path.display())
+}
+
+/// One line of text, as other services ask for: not empty, not longer than 1024 bytes.
+pub fn read_password_file(path: &Path) -> Result<Zeroizing<String>, KeyError> {
+    const LONGEST: u64 = 1024;
+    let mut text = Zeroizing::new(String::with_capacity(LONGEST as usize + 2));
+    let read = open_private(path)?.take(LONGEST + 2).read_to_string(&mut text);
+    read.map_err(|source| KeyError::Read { origin: file_origin(path), source })?;
+    let line = text.trim_end_matches(['\r', '\n']);
+    if line.is_empty() || line.len() as u64 > LONGEST || line.contains('\n') {
+        return Err(KeyError::Password { path: path.to_owned() });
+    }
+    Ok(Zeroizing::new(line.to_owned()))
 }
 
 /// Reads a key from a descriptor that the parent process opened: 0 is stdin. Reads to the end, so the writer

@@ -1,6 +1,6 @@
 //! Looks at release tokens: whose they are, whether they are good, and whether their time has passed.
 
-use proto::{JobId, ReleaseKey, ReleaseToken, Result, ServiceError};
+use proto::{CoordinateRange, JobId, ReleaseKey, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
 
 /// What one answer of the coordinator says of its tokens.
@@ -22,7 +22,15 @@ impl Clerk {
         self.said_ms.saturating_add(since)
     }
 
-    pub fn check(&self, job: &JobId, branch: u64, row: u64, token: &ReleaseToken) -> Result<()> {
+    /// Is the token good for this much of the row?
+    pub fn check(
+        &self,
+        job: &JobId,
+        branch: u64,
+        row: u64,
+        range: CoordinateRange,
+        token: &ReleaseToken,
+    ) -> Result<()> {
         let (presented, current) = (token.validity.epoch, self.epoch);
         if presented < current {
             return Err(ServiceError::StaleEpoch { presented, current });
@@ -30,6 +38,11 @@ impl Clerk {
         self.key.verify(job, branch, row, token)?;
         if self.coordinator_ms() >= token.validity.until_ms {
             return Err(ServiceError::TokenExpired { job: job.to_string(), row });
+        }
+        if let Some(extent) = token.validity.extent
+            && !extent.contains(&range)
+        {
+            return Err(ServiceError::RangeNotAllowed { asked: range, allowed: vec![extent] });
         }
         Ok(())
     }
@@ -41,21 +54,37 @@ mod tests {
 
     use super::*;
 
+    const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1024 };
+
     #[test]
     fn tokens_end_with_their_epoch_and_their_time() {
         let key = ReleaseKey::new([1; 32]);
         let job = JobId::new("j").unwrap();
         let clerk = Clerk { key: key.clone(), epoch: 3, said_ms: 1_000_000, asked: Instant::now() };
         let check = |epoch, until_ms| {
-            let validity = Validity { epoch, until_ms };
-            clerk.check(&job, 0, 7, &key.sign(&job, 0, 7, Commitment::of_text("c"), validity))
+            let validity = Validity { epoch, until_ms, extent: None };
+            clerk.check(&job, 0, 7, RANGE, &key.sign(&job, 0, 7, Commitment::of_text("c"), validity))
         };
         assert_eq!(check(3, 9_000_000), Ok(()));
         let expired = check(3, 1_000_000).unwrap_err();
         assert!(expired.kind() == "token_expired" && expired.retry_safe(), "{expired}");
         assert_eq!(check(2, 9_000_000), Err(ServiceError::StaleEpoch { presented: 2, current: 3 }));
-        let validity = Validity { epoch: 3, until_ms: 9_000_000 };
+        let validity = Validity { epoch: 3, until_ms: 9_000_000, extent: None };
         let other = ReleaseKey::new([2; 32]).sign(&job, 0, 7, Commitment::of_text("c"), validity);
-        assert_eq!(clerk.check(&job, 0, 7, &other).unwrap_err().kind(), "not_bound");
+        assert_eq!(clerk.check(&job, 0, 7, RANGE, &other).unwrap_err().kind(), "not_bound");
+    }
+
+    #[test]
+    fn a_token_of_an_extent_is_good_for_that_much_of_a_row() {
+        let (key, job) = (ReleaseKey::new([1; 32]), JobId::new("j").unwrap());
+        let clerk = Clerk { key: key.clone(), epoch: 3, said_ms: 0, asked: Instant::now() };
+        let validity = Validity { epoch: 3, until_ms: 9_000_000, extent: Some(RANGE) };
+        let token = key.sign(&job, 0, 7, Commitment::of_text("c"), validity);
+        let check = |start, end| clerk.check(&job, 0, 7, CoordinateRange { start, end }, &token);
+        assert_eq!((check(512, 1024), check(600, 601)), (Ok(()), Ok(())));
+        for (start, end) in [(511, 1024), (512, 1025), (0, 512), (1024, 1025)] {
+            let asked = CoordinateRange { start, end };
+            assert_eq!(check(start, end), Err(ServiceError::RangeNotAllowed { asked, allowed: vec![RANGE] }));
+        }
     }
 }

@@ -300,6 +300,22 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn what_a_newer_build_wrote_is_refused_as_that() {
+        let folder = tempfile::tempdir().unwrap();
+        noted(folder.path()).await;
+        let path = folder.path().join("released.log");
+        let before = fs::read_to_string(&path).unwrap();
+        let last = before.lines().last().unwrap();
+        let json = br#"{"moon":{"phase":4}}"#;
+        let head = log::chained(&hex::decode(&last[..64]).unwrap().try_into().unwrap(), json);
+        let text = format!("{before}{} {}\n", hex::encode(head), std::str::from_utf8(json).unwrap());
+        fs::write(&path, &text).unwrap();
+        let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+        assert!(error.contains("newer build") && error.contains("moon"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
+    }
+
     #[test]
     fn a_folder_has_one_worker() {
         let folder = tempfile::tempdir().unwrap();

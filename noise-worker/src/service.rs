@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use proto::{JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
+use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, model::FetchSlice, pb};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
@@ -83,7 +83,7 @@ impl NoiseService {
         if branch > grant.branch() {
             return Err(ServiceError::invalid("branch", branch, grant.branch().to_string()));
         }
-        check_tokens(&clerk, &job, branch, rows, &tokens)?;
+        check_tokens(&clerk, &job, branch, rows, range, &tokens)?;
         let released = rows.as_range().zip(&tokens).map(|(row, token)| Released {
             branch: grant.lineage.branch_of(row),
             row,
@@ -109,9 +109,10 @@ fn check_tokens(
     job: &JobId,
     branch: u64,
     rows: RowRange,
+    range: CoordinateRange,
     tokens: &[proto::ReleaseToken],
 ) -> Result<()> {
-    rows.as_range().zip(tokens).try_for_each(|(row, token)| clerk.check(job, branch, row, token))
+    rows.as_range().zip(tokens).try_for_each(|(row, token)| clerk.check(job, branch, row, range, token))
 }
 
 fn count(error: &ServiceError) {

@@ -46,7 +46,7 @@ const KEY: [u8; 32] = [7; 32];
 const EPOCH: u64 = 5;
 const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1_324 };
 const TTL: Duration = Duration::from_secs(120);
-const VALIDITY: Validity = Validity { epoch: 1, until_ms: 3_600_000 };
+const VALIDITY: Validity = Validity { epoch: 1, until_ms: 3_600_000, extent: None };
 
 struct ThePlan;
 

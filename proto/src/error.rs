@@ -23,9 +23,15 @@ pub enum ServiceError {
     AlreadyExists { what: String, name: String, difference: String },
     #[error("plan digest is {actual}, expected {expected}")]
     PlanDigestMismatch { expected: String, actual: String },
-    #[error("noise stream version is {actual}; this cluster runs version {expected}")]
+    #[error(
+        "noise stream version is {actual}; this cluster runs version {expected}: jobs under way finish on the release \
+         that they began with"
+    )]
     StreamVersionMismatch { expected: u32, actual: u32 },
-    #[error("protocol version is {actual}; this cluster speaks version {expected}")]
+    #[error(
+        "protocol version is {actual}; this cluster speaks version {expected}: run one release of Rustle on all sides \
+         (docs/operations.md, Upgrade)"
+    )]
     ProtocolVersionMismatch { expected: u32, actual: u32 },
     #[error("the key held for job {job} has commitment {actual}, the job's is {expected}")]
     KeyMismatch { job: String, expected: String, actual: String },
@@ -88,6 +94,8 @@ pub enum ServiceError {
     /// Known, and not entitled to this.
     #[error("the caller may not do this")]
     PermissionDenied,
+    #[error("coordinates {asked} are more than the caller may fetch; allowed: {}", show(allowed))]
+    RangeNotAllowed { asked: CoordinateRange, allowed: Vec<CoordinateRange> },
     #[error("{what} is used up: limit {limit}")]
     ResourceExhausted { what: String, limit: String },
     #[error("worker {worker} must register again: {reason}")]
@@ -126,7 +134,9 @@ impl ServiceError {
             RowBeyondIterations { .. } => Code::OutOfRange,
             NotFound { .. } => Code::NotFound,
             AlreadyExists { .. } | AlreadyBound { .. } => Code::AlreadyExists,
-            NotBound { .. } | TokenExpired { .. } | PermissionDenied => Code::PermissionDenied,
+            NotBound { .. } | TokenExpired { .. } | PermissionDenied | RangeNotAllowed { .. } => {
+                Code::PermissionDenied
+            }
             Unauthenticated => Code::Unauthenticated,
             PlanDigestMismatch { .. }
             | StreamVersionMismatch { .. }
@@ -184,6 +194,7 @@ impl ServiceError {
             | Checkpoint { .. }
             | Unauthenticated
             | PermissionDenied
+            | RangeNotAllowed { .. }
             | Store { .. }
             | Internal { .. } => false,
         }
@@ -216,10 +227,15 @@ impl From<Status> for ServiceError {
     /// the request can't have been answered.
     fn from(status: Status) -> Self {
         let carried = status.metadata().get_bin(TRAILER).and_then(|value| value.to_bytes().ok());
-        if let Some(detail) = carried.and_then(|bytes| pb::ErrorDetail::decode(bytes).ok())
-            && let Ok(error) = serde_json::from_str(&detail.fields_json)
-        {
-            return error;
+        if let Some(detail) = carried.and_then(|bytes| pb::ErrorDetail::decode(bytes).ok()) {
+            return serde_json::from_str(&detail.fields_json).unwrap_or_else(|_| {
+                // Of another release, which knows errors that this one does not: its promise is good all the same.
+                let what = format!("{}: {}", detail.kind, status.message());
+                match detail.retry_safe {
+                    true => ServiceError::Unavailable { what },
+                    false => ServiceError::internal(what),
+                }
+            });
         }
         match status.code() {
             Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::Unknown => {
@@ -248,6 +264,10 @@ mod tests {
             ServiceError::NotLeader { leader: "http://127.0.0.1:7300".into() },
             ServiceError::Unauthenticated,
             ServiceError::PermissionDenied,
+            ServiceError::RangeNotAllowed {
+                asked: CoordinateRange { start: 0, end: 9 },
+                allowed: vec![CoordinateRange { start: 0, end: 8 }],
+            },
             ServiceError::Fenced { job: "j".into(), shard: 3, presented: 1, current: 2 },
         ];
         for error in errors {
@@ -261,6 +281,23 @@ mod tests {
     fn a_transport_failure_is_safe_to_retry_and_an_unknown_one_is_not() {
         assert!(ServiceError::from(Status::unavailable("connection refused")).retry_safe());
         assert!(!ServiceError::from(Status::data_loss("?")).retry_safe());
+    }
+
+    #[test]
+    fn an_error_of_a_newer_release_keeps_its_words_and_its_promise() {
+        for retry_safe in [true, false] {
+            let detail = pb::ErrorDetail {
+                kind: "moon_is_full".into(),
+                retry_safe,
+                fields_json: r#"{"kind":"moon_is_full","phase":4}"#.into(),
+            };
+            let mut status = Status::failed_precondition("wait for a new moon");
+            status.metadata_mut().insert_bin(TRAILER, MetadataValue::from_bytes(&detail.encode_to_vec()));
+            let error = ServiceError::from(status);
+            assert_eq!(error.retry_safe(), retry_safe);
+            let text = error.to_string();
+            assert!(text.contains("moon_is_full") && text.contains("wait for a new moon"), "{text}");
+        }
     }
 
     #[test]

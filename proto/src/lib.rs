@@ -13,6 +13,7 @@ mod lineage;
 pub mod model;
 mod range;
 mod token;
+mod version;
 
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::{Commitment, CommitmentKind};
@@ -23,9 +24,7 @@ pub use ids::{IdError, Incarnation, JobId, WorkerId};
 pub use lineage::{Lineage, Segment};
 pub use range::{CoordinateRange, RowRange};
 pub use token::{ReleaseKey, ReleaseToken, Validity};
-
-/// Rises with every change that an older process can't speak.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub use version::{PROTOCOL_HEADER, PROTOCOL_VERSION, check_protocol};
 
 /// Largest message a service takes or sends: a chunk with room for its fields.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;

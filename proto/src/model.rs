@@ -55,12 +55,15 @@ pub struct Bind {
     pub rows: RowRange,
     /// One for each row.
     pub commitments: Vec<Commitment>,
+    /// What the caller may fetch: its tokens are good for that much. `None`: for all.
+    pub extent: Option<CoordinateRange>,
 }
 
 impl TryFrom<pb::BindRequest> for Bind {
     type Error = ServiceError;
     fn try_from(request: pb::BindRequest) -> Result<Self> {
         let rows = RowRange::try_from(request.rows)?;
+        request.range.map(|range| CoordinateRange::try_from(Some(range))).transpose()?;
         let commitments = one_each("commitments", request.commitments, rows)?;
         let commitments = commitments.iter().map(|c| Commitment::try_from(c.as_slice()));
         Ok(Self {
@@ -68,6 +71,7 @@ impl TryFrom<pb::BindRequest> for Bind {
             branch: request.branch,
             rows,
             commitments: commitments.collect::<Result<_>>()?,
+            extent: None,
         })
     }
 }
@@ -86,7 +90,7 @@ impl TryFrom<pb::FetchRequest> for Fetch {
     fn try_from(request: pb::FetchRequest) -> Result<Self> {
         let pb::FetchRequest { job, branch, rows, range, commitments, deadline_ms, element_type } = request;
         Ok(Self {
-            bind: pb::BindRequest { job, branch, rows, commitments }.try_into()?,
+            bind: pb::BindRequest { job, branch, rows, commitments, range }.try_into()?,
             range: range.try_into()?,
             element: element_type.try_into()?,
             deadline_ms: (deadline_ms > 0).then_some(deadline_ms),

@@ -53,6 +53,13 @@ macro_rules! range {
             }
         }
 
+        impl From<Range<u64>> for $name {
+            /// Unchecked, for what was checked before or is only named.
+            fn from(range: Range<u64>) -> Self {
+                Self { start: range.start, end: range.end }
+            }
+        }
+
         impl From<$name> for pb::$name {
             fn from(range: $name) -> Self {
                 Self { start: range.start, end: range.end }

@@ -5,7 +5,7 @@ use std::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::{Commitment, JobId, ServiceError};
+use crate::{Commitment, CoordinateRange, JobId, ServiceError};
 
 const DOMAIN: &[u8] = b"rustle release token v2";
 
@@ -19,13 +19,15 @@ impl fmt::Debug for ReleaseKey {
     }
 }
 
-/// Whose token it is and for how long.
+/// Whose token it is, for how long, and for which coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// Of the coordinator that bound the row.
     pub epoch: u64,
     /// Milliseconds on that coordinator's own clock, which begins with its epoch and never jumps.
     pub until_ms: u64,
+    /// `None`: for all.
+    pub extent: Option<CoordinateRange>,
 }
 
 impl ReleaseKey {
@@ -63,6 +65,11 @@ impl ReleaseKey {
         mac.update(&commitment.to_bytes());
         mac.update(&validity.epoch.to_le_bytes());
         mac.update(&validity.until_ms.to_le_bytes());
+        // All before has a length of its own: with an extent taken off or put on it is another text.
+        if let Some(CoordinateRange { start, end }) = validity.extent {
+            mac.update(&start.to_le_bytes());
+            mac.update(&end.to_le_bytes());
+        }
         mac
     }
 
@@ -109,11 +116,21 @@ impl fmt::Debug for ReleaseToken {
 }
 
 impl ReleaseToken {
+    /// Of a token for all coordinates.
     pub const BYTES: usize = Commitment::BYTES + 8 + 8 + 32;
+    const EXTENT_BYTES: usize = 8 + 8;
 
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Validity { epoch, until_ms } = self.validity;
-        [&self.commitment.to_bytes()[..], &epoch.to_le_bytes(), &until_ms.to_le_bytes(), &self.tag].concat()
+        let Validity { epoch, until_ms, extent } = self.validity;
+        let extent = extent.map(|extent| [extent.start.to_le_bytes(), extent.end.to_le_bytes()].concat());
+        [
+            &self.commitment.to_bytes()[..],
+            &epoch.to_le_bytes(),
+            &until_ms.to_le_bytes(),
+            &extent.unwrap_or_default(),
+            &self.tag,
+        ]
+        .concat()
     }
 }
 
@@ -121,14 +138,24 @@ impl TryFrom<&[u8]> for ReleaseToken {
     type Error = ServiceError;
     fn try_from(bytes: &[u8]) -> Result<Self, ServiceError> {
         let invalid = || {
-            let allowed = format!("{} bytes", Self::BYTES);
+            let allowed = format!("{} or {} bytes", Self::BYTES, Self::BYTES + Self::EXTENT_BYTES);
             ServiceError::invalid("token", format!("{} bytes", bytes.len()), allowed)
         };
         let (commitment, rest) = bytes.split_at_checked(Commitment::BYTES).ok_or_else(invalid)?;
         let (epoch, rest) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
-        let (until_ms, tag) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
-        let validity =
-            Validity { epoch: u64::from_le_bytes(*epoch), until_ms: u64::from_le_bytes(*until_ms) };
+        let (until_ms, rest) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
+        let (extent, tag) = rest.split_at(rest.len().saturating_sub(32));
+        let validity = Validity {
+            epoch: u64::from_le_bytes(*epoch),
+            until_ms: u64::from_le_bytes(*until_ms),
+            extent: match extent.as_chunks() {
+                ([], []) => None,
+                ([start, end], []) => {
+                    Some(CoordinateRange::new(u64::from_le_bytes(*start), u64::from_le_bytes(*end))?)
+                }
+                _ => return Err(invalid()),
+            },
+        };
         Ok(Self { commitment: commitment.try_into()?, validity, tag: tag.try_into().map_err(|_| invalid())? })
     }
 }
@@ -141,7 +168,7 @@ mod tests {
     fn a_token_is_good_for_its_own_row_alone() {
         let (key, other) = (ReleaseKey::new([1; 32]), ReleaseKey::new([2; 32]));
         let job = JobId::new("a").unwrap();
-        let validity = Validity { epoch: 3, until_ms: 1_000 };
+        let validity = Validity { epoch: 3, until_ms: 1_000, extent: None };
         let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);
         let token = ReleaseToken::try_from(token.to_bytes().as_slice()).unwrap();
         assert_eq!((key.verify(&job, 0, 7, &token), token.validity), (Ok(()), validity));
@@ -156,5 +183,28 @@ mod tests {
             ReleaseToken { validity: Validity { until_ms: 1_001, ..validity }, ..token },
         ];
         assert!(forged.iter().all(|token| key.verify(&job, 0, 7, token).is_err()));
+    }
+
+    #[test]
+    fn a_token_of_an_extent_can_be_made_no_wider() {
+        let (key, job) = (ReleaseKey::new([1; 32]), JobId::new("a").unwrap());
+        let extent = CoordinateRange { start: 512, end: 1024 };
+        let validity = Validity { epoch: 3, until_ms: 1_000, extent: Some(extent) };
+        let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);
+        let bytes = token.to_bytes();
+        assert_eq!(ReleaseToken::try_from(bytes.as_slice()).unwrap(), token);
+        assert_eq!(key.verify(&job, 0, 7, &token), Ok(()));
+        for extent in [None, Some(CoordinateRange { end: 1025, ..extent })] {
+            let wider = ReleaseToken { validity: Validity { extent, ..validity }, ..token };
+            assert!(key.verify(&job, 0, 7, &wider).is_err(), "{extent:?}");
+        }
+        let for_all = key.sign(&job, 0, 7, token.commitment, Validity { extent: None, ..validity });
+        let narrower = ReleaseToken { validity, ..for_all };
+        assert!(key.verify(&job, 0, 7, &narrower).is_err(), "only the coordinator narrows");
+        for length in 0..bytes.len() {
+            let cut = ReleaseToken::try_from(&bytes[..length]);
+            assert!(cut.is_err() || length == ReleaseToken::BYTES, "{length}");
+            assert!(cut.is_err() || key.verify(&job, 0, 7, &cut.unwrap()).is_err(), "{length}");
+        }
     }
 }

@@ -94,6 +94,10 @@ class AccessDenied(RustleError, PermissionError):
     """Who calls is not known, or may not do this; or a key file that others may read."""
 
 
+class RangeNotAllowed(AccessDenied):
+    """More coordinates than the token allows. ``fields``: what was ``asked``, and what is ``allowed``."""
+
+
 class Untrusted(AccessDenied):
     """Who answers is no coordinator of the authority in ca.pem, or its certificate's time is over."""
 
@@ -137,6 +141,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "plan": PlanError,
     "plan_digest_mismatch": PlanError,
     "range_beyond_dimension": InvalidArgument,
+    "range_not_allowed": RangeNotAllowed,
     "range_unavailable": Unavailable,
     "resource_exhausted": Unavailable,
     "restoring": Unavailable,

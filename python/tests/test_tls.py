@@ -58,3 +58,11 @@ def test_certificates_decide_who_gets_rows(secured, session, folder, tmp_path):
         connect(tmp_path / "nothing")
     with pytest.raises(errors.Unavailable):
         rustle.connect(f"grpc://{address}?timeout=1")
+
+
+def test_a_token_of_ranges_says_what_it_allows():
+    fields = '{"kind": "range_not_allowed", "asked": {"start": 0, "end": 9}, "allowed": [{"start": 0, "end": 8}]}'
+    error = errors.make("range_not_allowed", "coordinates 0..9 are more", False, fields)
+    assert isinstance(error, errors.RangeNotAllowed) and isinstance(error, errors.AccessDenied)
+    assert error.fields == {"asked": {"start": 0, "end": 9}, "allowed": [{"start": 0, "end": 8}]}
+    assert not error.retry_safe

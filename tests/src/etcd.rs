@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -18,10 +19,21 @@ const START: Duration = Duration::from_secs(30);
 pub struct Etcd {
     folder: tempfile::TempDir,
     members: Vec<Member>,
+    security: Option<Security>,
+}
+
+/// TLS for clients of etcd.
+pub struct Security {
+    /// Of `ca.pem`, `cert.pem` and `key.pem`.
+    pub dir: PathBuf,
+    /// Clients have to show a certificate.
+    pub asks_clients: bool,
 }
 
 struct Member {
     client: u16,
+    /// Tells without TLS how it is.
+    health: u16,
     peer: u16,
     process: Option<Child>,
 }
@@ -33,9 +45,18 @@ fn free_port() -> u16 {
 
 impl Etcd {
     pub fn start(members: usize) -> Self {
+        Self::start_with(members, None)
+    }
+
+    pub fn start_secured(members: usize, security: Security) -> Self {
+        Self::start_with(members, Some(security))
+    }
+
+    fn start_with(members: usize, security: Option<Security>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let members = (0..members).map(|_| Member { client: free_port(), peer: free_port(), process: None });
-        let mut etcd = Self { folder, members: members.collect() };
+        let member =
+            |_| Member { client: free_port(), health: free_port(), peer: free_port(), process: None };
+        let mut etcd = Self { folder, members: (0..members).map(member).collect(), security };
         (0..etcd.members.len()).for_each(|index| etcd.spawn(index));
         etcd.wait_healthy();
         etcd
@@ -50,6 +71,31 @@ impl Etcd {
     pub fn url(&self, prefix: &str) -> String {
         let members: Vec<_> = (0..self.members.len()).map(|index| self.address(index)).collect();
         format!("etcd://{}/{prefix}", members.join(","))
+    }
+
+    /// `etcdctl`, with what the members themselves show.
+    pub fn control(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.address(0)]);
+        if let Some(Security { dir, .. }) = &self.security {
+            for (flag, file) in [("--cacert", "ca.pem"), ("--cert", "cert.pem"), ("--key", "key.pem")] {
+                command.arg(flag).arg(dir.join(file));
+            }
+        }
+        let output = command.args(arguments).output().expect("etcdctl runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// From now on etcd asks who calls: `user`, with rights to what lies under `prefix`, or its own root.
+    pub fn ask_for_passwords(&self, user: &str, password: &str, prefix: &str) {
+        self.control(&["user", "add", "root:root's own"]);
+        self.control(&["user", "grant-role", "root", "root"]);
+        self.control(&["user", "add", &format!("{user}:{password}")]);
+        self.control(&["role", "add", "ledger"]);
+        self.control(&["role", "grant-permission", "--prefix=true", "ledger", "readwrite", prefix]);
+        self.control(&["user", "grant-role", user, "ledger"]);
+        self.control(&["auth", "enable"]);
     }
 
     /// SIGKILL.
@@ -67,9 +113,23 @@ impl Etcd {
 
     fn spawn(&mut self, index: usize) {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let scheme = if self.security.is_some() { "https" } else { "http" };
         let cluster: Vec<_> =
             self.members.iter().enumerate().map(|(i, member)| format!("m{i}={}", url(member.peer))).collect();
-        let Member { client, peer, .. } = self.members[index];
+        let Member { client, health, peer, .. } = self.members[index];
+        let client = format!("{scheme}://127.0.0.1:{client}");
+        let mut of_tls = Vec::new();
+        if let Some(Security { dir, asks_clients }) = &self.security {
+            let mut files = vec![("--cert-file", "cert.pem"), ("--key-file", "key.pem")];
+            // That it has one is enough for etcd to ask.
+            if *asks_clients {
+                files.push(("--trusted-ca-file", "ca.pem"));
+                of_tls.push("--client-cert-auth".into());
+            }
+            for (flag, file) in files {
+                of_tls.extend([flag.into(), dir.join(file).into_os_string()]);
+            }
+        }
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -79,7 +139,9 @@ impl Etcd {
         let process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "etcd", "--name", &format!("m{index}"), "--data-dir"])
             .arg(self.folder.path().join(format!("m{index}")))
-            .args(["--listen-client-urls", &url(client), "--advertise-client-urls", &url(client)])
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-metrics-urls", &url(health)])
+            .args(of_tls)
             .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
             .args(["--initial-cluster", &cluster.join(",")])
             .stdin(Stdio::null())
@@ -94,7 +156,7 @@ impl Etcd {
     fn wait_healthy(&self) {
         let deadline = Instant::now() + START;
         for member in self.members.iter().filter(|member| member.process.is_some()) {
-            while !is_healthy(member.client) {
+            while !is_healthy(member.health) {
                 assert!(Instant::now() < deadline, "etcd is not healthy after {START:?}");
                 thread::sleep(Duration::from_millis(50));
             }

@@ -126,6 +126,7 @@ impl Cluster {
             branch: 0,
             rows: Some(pb::RowRange { start: row, end: row + 1 }),
             commitments: vec![Commitment::of_text(text).to_bytes().to_vec()],
+            range: None,
         };
         let url = self.urls[index].clone();
         self.runtime.block_on(async {

@@ -5,10 +5,11 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
 
-use client::{Client, Connections};
+use client::{Client, Connections, FetchRequest};
 use node::{auth::Bearer, dial::Dialing};
-use proto::ServiceError;
-use tests::{TestCluster, flags, job, plans, start_with};
+use proto::{Commitment, CoordinateRange, ElementType, ReleaseToken, RowRange, ServiceError};
+use tests::{TestCluster, assert_same_bits, expected, flags, job, plans, start_with};
+use tokio::time::Instant;
 
 /// A cluster on loopback without TLS, whose coordinator asks for tokens.
 struct Tokens {
@@ -30,14 +31,20 @@ fn token(dir: &std::path::Path, name: &str, flags: &[&str]) -> PathBuf {
 
 impl Tokens {
     fn start() -> Self {
+        Self::start_over(false, false)
+    }
+
+    fn start_over(unix: bool, shared_memory: bool) -> Self {
         let mut files = BTreeMap::new();
         let cluster = start_with(1, |options| {
+            (options.unix, options.shared_memory) = (unix, shared_memory);
             let dir = options.dir.clone();
             fs::create_dir_all(&dir).unwrap();
             for (name, flags) in [
                 ("operator", &["--role", "operator"][..]),
                 ("own", &["--role", "trainer", "--job", "own"]),
                 ("part", &["--role", "trainer", "--job", "own", "--range", "0..512"]),
+                ("two", &["--role", "trainer", "--job", "own", "--range", "0..512", "--range", "600..700"]),
                 ("other", &["--role", "trainer", "--job", "other"]),
                 ("auditor", &["--role", "auditor", "--job", "own"]),
                 ("brief", &["--role", "operator", "--life", "1ms"]),
@@ -123,21 +130,101 @@ fn proxied(tokens: &Tokens, token: &str, range: std::ops::Range<u64>) -> Result<
     })
 }
 
+fn range(range: std::ops::Range<u64>) -> CoordinateRange {
+    CoordinateRange { start: range.start, end: range.end }
+}
+
+fn not_allowed(asked: std::ops::Range<u64>, allowed: &[std::ops::Range<u64>]) -> ServiceError {
+    let allowed = allowed.iter().cloned().map(range).collect();
+    ServiceError::RangeNotAllowed { asked: range(asked), allowed }
+}
+
 #[test]
-fn a_token_of_ranges_fetches_those_through_the_coordinator_alone() {
+fn a_token_of_ranges_fetches_those_alone_through_the_coordinator() {
     let tokens = Tokens::start();
     tokens.create("own");
     proxied(&tokens, "part", 0..512).unwrap();
     for beyond in [0..513, 512..600, 0..2_000] {
-        assert_eq!(
-            proxied(&tokens, "part", beyond.clone()),
-            Err(ServiceError::PermissionDenied),
-            "{beyond:?}"
-        );
+        let refused = proxied(&tokens, "part", beyond.clone());
+        assert_eq!(refused, Err(not_allowed(beyond.clone(), std::slice::from_ref(&(0..512)))), "{beyond:?}");
     }
-    // A bound row's tokens would be good for every coordinate at the workers.
-    assert_eq!(tokens.fetch("part", 0..8), Err(ServiceError::PermissionDenied));
     proxied(&tokens, "own", 0..2_000).unwrap();
+}
+
+/// Row 0, with release tokens of before, straight from the worker.
+fn fetch_bound(
+    tokens: &Tokens,
+    release: &[ReleaseToken],
+    asked: std::ops::Range<u64>,
+    lends: bool,
+) -> Result<Vec<f32>, ServiceError> {
+    let client = tokens.client(Some("part"));
+    let request = FetchRequest {
+        job: job("own"),
+        branch: 0,
+        rows: RowRange { start: 0, end: 1 },
+        range: range(asked.clone()),
+        commitments: vec![Commitment::of_text("step 0")],
+        deadline: Instant::now() + Duration::from_secs(20),
+    };
+    let release = release.to_vec();
+    tokens.cluster.runtime.block_on(async {
+        if lends {
+            let mut region = client.lend(range(asked), 1, ElementType::F32)?;
+            client.fetch_bound_region(request, release, &mut region, 0).await?;
+            return Ok(region.row(0)?.to_vec());
+        }
+        let mut out = vec![f32::NAN; (asked.end - asked.start) as usize];
+        client.fetch_bound_into(request, release, &mut out).await.map(|()| out)
+    })
+}
+
+/// Binding says so before anything is bound; a worker goes by what is signed in the release token, whatever the way.
+#[test]
+fn a_token_of_ranges_reaches_no_further_at_the_workers() {
+    let own = 0..512;
+    for (unix, shared_memory) in [(false, false), (true, true)] {
+        let tokens = Tokens::start_over(unix, shared_memory);
+        tokens.create("own");
+        let bind = |asked: Option<std::ops::Range<u64>>, token: &str| {
+            let (client, rows) = (tokens.client(Some(token)), RowRange { start: 0, end: 1 });
+            let commitments = [Commitment::of_text("step 0")];
+            let asked = asked.map(range);
+            let bound = async { client.bind_for(&job("own"), 0, rows, asked, &commitments).await };
+            tokens.cluster.runtime.block_on(bound)
+        };
+        for beyond in [0..513, 512..600, 0..2_000] {
+            let refused = tokens.fetch("part", beyond.clone());
+            assert_eq!(refused, Err(not_allowed(beyond, std::slice::from_ref(&own))));
+        }
+        let several = [own.clone(), 600..700];
+        assert_eq!(
+            bind(None, "two"),
+            Err(not_allowed(0..u64::MAX, &several)),
+            "which of the two is not said"
+        );
+        assert_eq!(tokens.fetch("two", 500..601), Err(not_allowed(500..601, &several)));
+        let bound = |text: &str| {
+            let head =
+                tokens.cluster.runtime.block_on(tokens.client(Some("own")).jobs().entries(&job("own")));
+            head.unwrap().iter().filter(|entry| entry.event.contains(text)).count()
+        };
+        assert_eq!(bound("bound"), 0, "a refusal has bound the row");
+
+        let row = &expected(&job("own"), &plans()[0], 0..1, 0..2_000)[0];
+        assert_same_bits(&tokens.fetch("part", 0..512).unwrap(), &[row[..512].to_vec()]);
+        assert_same_bits(&tokens.fetch("two", 600..700).unwrap(), &[row[600..700].to_vec()]);
+        let release = bind(None, "part").unwrap();
+        for lends in [false, true] {
+            let part = fetch_bound(&tokens, &release, 100..512, lends).unwrap();
+            assert_same_bits(&[part], &[row[100..512].to_vec()]);
+            for beyond in [0..513, 512..600, 0..2_000] {
+                let refused = fetch_bound(&tokens, &release, beyond.clone(), lends);
+                assert_eq!(refused, Err(not_allowed(beyond, std::slice::from_ref(&own))), "lends: {lends}");
+            }
+        }
+        assert_same_bits(&tokens.fetch("own", 0..2_000).unwrap(), std::slice::from_ref(row));
+    }
 }
 
 #[test]

@@ -157,7 +157,7 @@ impl Source for FakeSource {
 }
 
 pub fn tokens(key: &ReleaseKey, rows: RowRange) -> Vec<ReleaseToken> {
-    let validity = proto::Validity { epoch: 1, until_ms: 1 };
+    let validity = proto::Validity { epoch: 1, until_ms: 1, extent: None };
     rows.as_range().map(|row| key.sign(&job(), 0, row, Commitment::of_text("c"), validity)).collect()
 }
 

@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use node::auth::{Admitted, Refusal};
-use proto::pb;
+use proto::{CoordinateRange, PROTOCOL_HEADER, check_protocol, pb};
 use tonic::{Request, Status};
 
-use super::worded;
+use super::{refused, worded};
 
 /// The job or worker that a request is about.
 pub trait Named {
@@ -29,11 +29,24 @@ pub fn own<M: Named>(request: Request<M>) -> Result<M, Status> {
     Ok(message)
 }
 
+/// A binding, and the coordinates that its tokens are to be good for; `None` for all.
+pub fn binding(
+    request: Request<pb::BindRequest>,
+) -> Result<(pb::BindRequest, Option<CoordinateRange>), Status> {
+    let (admitted, message) = parts(request)?;
+    let asked = message.range.as_ref().map(|range| range.start..range.end);
+    let extent = admitted.extent(&message.job, asked).map_err(worded)?;
+    Ok((message, extent.map(Into::into)))
+}
+
 /// Who asks, and the message, for answers that differ by who asks.
 pub fn parts<M>(request: Request<M>) -> Result<(Admitted, M), Status> {
     let admitted = request.extensions().get::<Admitted>().cloned();
     // Without the guard in front nobody has been looked at: nobody gets in.
-    Ok((admitted.ok_or_else(|| worded(Refusal::Unauthenticated))?, request.into_inner()))
+    let admitted = admitted.ok_or_else(|| worded(Refusal::Unauthenticated))?;
+    let version = request.metadata().get(PROTOCOL_HEADER).map(|version| version.as_bytes());
+    check_protocol(version).map_err(refused)?;
+    Ok((admitted, request.into_inner()))
 }
 
 macro_rules! named {
@@ -51,17 +64,6 @@ named!(job: CheckpointJobRequest, GetReportRequest, GetRoutingRequest, OpenBranc
 named!(job: GetHeadRequest, GetCursorRequest, CheckCursorRequest, ResumeJobRequest);
 named!(job: SetPlacementHintsRequest);
 named!(worker: RegisterRequest, HeartbeatRequest, DeregisterRequest);
-
-impl Named for pb::BindRequest {
-    fn name(&self) -> &str {
-        &self.job
-    }
-
-    /// Release tokens are good for every coordinate.
-    fn coordinates(&self) -> Option<Range<u64>> {
-        Some(0..u64::MAX)
-    }
-}
 
 impl Named for pb::FetchRequest {
     fn name(&self) -> &str {

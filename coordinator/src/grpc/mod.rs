@@ -30,6 +30,10 @@ fn worded(refusal: Refusal) -> Status {
     refused(match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
         Refusal::Forbidden => ServiceError::PermissionDenied,
+        Refusal::Beyond { asked, allowed } => ServiceError::RangeNotAllowed {
+            asked: asked.into(),
+            allowed: allowed.into_iter().map(Into::into).collect(),
+        },
         Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
         Refusal::TooLarge { limit } => {
             ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))

@@ -3,12 +3,13 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use proto::model::Bind;
 use proto::pb::{self, noise_server::Noise};
 use proto::{JobId, ReleaseToken, Result};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
-use super::admitted::own;
+use super::admitted::{binding, own};
 use super::{answer, refused};
 use crate::coordinator::Coordinator;
 
@@ -25,8 +26,8 @@ impl Noise for NoiseService {
     }
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
-        let request = own(request)?;
-        let tokens = async { self.0.bind(request.try_into()?).await }.await;
+        let (request, extent) = binding(request)?;
+        let tokens = async { self.0.bind(Bind { extent, ..request.try_into()? }).await }.await;
         answer(
             tokens.map(|tokens| pb::BindResponse {
                 tokens: tokens.iter().map(ReleaseToken::to_bytes).collect(),

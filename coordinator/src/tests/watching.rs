@@ -62,5 +62,11 @@ fn value(coordinator: &Coordinator, name: &str) -> f64 {
 
 fn bind(rows: std::ops::Range<u64>) -> Bind {
     let commitments = rows.clone().map(|row| Commitment::of_text(&format!("step {row}"))).collect();
-    Bind { job: job(), branch: 0, rows: RowRange { start: rows.start, end: rows.end }, commitments }
+    Bind {
+        job: job(),
+        branch: 0,
+        rows: RowRange { start: rows.start, end: rows.end },
+        commitments,
+        extent: None,
+    }
 }

@@ -119,7 +119,13 @@ fn create_job() -> Vec<Vec<u8>> {
 }
 
 fn bind_request() -> pb::BindRequest {
-    pb::BindRequest { job: "job-1".into(), branch: 0, rows: rows(), commitments: vec![vec![3; 32]; 2] }
+    pb::BindRequest {
+        job: "job-1".into(),
+        branch: 0,
+        rows: rows(),
+        commitments: vec![vec![3; 32]; 2],
+        range: range(),
+    }
 }
 
 fn bind() -> Vec<Vec<u8>> {
@@ -127,9 +133,8 @@ fn bind() -> Vec<Vec<u8>> {
 }
 
 fn fetch() -> Vec<Vec<u8>> {
-    let pb::BindRequest { job, branch, rows, commitments } = bind_request();
-    let request =
-        pb::FetchRequest { job, branch, rows, commitments, range: range(), deadline_ms: 9, element_type: 1 };
+    let pb::BindRequest { job, branch, rows, commitments, range } = bind_request();
+    let request = pb::FetchRequest { job, branch, rows, commitments, range, deadline_ms: 9, element_type: 1 };
     vec![request.encode_to_vec()]
 }
 

@@ -1,6 +1,8 @@
 //! Where etcd is, and under which prefix: `etcd://host:port[,host:port…][/prefix]`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
+
+use zeroize::Zeroizing;
 
 use crate::{LedgerError, Result};
 
@@ -13,8 +15,21 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdTls {
     pub ca: PathBuf,
-    pub cert: PathBuf,
-    pub key: PathBuf,
+    /// Certificate and key; `None` where etcd asks its clients for none.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Of etcd's own users, where its authentication is on.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EtcdUser {
+    pub name: String,
+    pub password: Zeroizing<String>,
+}
+
+impl fmt::Debug for EtcdUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EtcdUser({:?}, [secret])", self.name)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +38,7 @@ pub struct EtcdConfig {
     pub members: Vec<String>,
     pub prefix: String,
     pub tls: Option<EtcdTls>,
+    pub user: Option<EtcdUser>,
     /// How long a leader that is gone is waited for.
     pub lease: Duration,
 }
@@ -49,7 +65,7 @@ impl EtcdConfig {
             let allowed = format!("{SHORTEST_LEASE:?} or longer");
             return Err(LedgerError::invalid("store_lease", format!("{lease:?}"), allowed));
         }
-        Ok(Self { members, prefix: prefix.to_owned(), tls, lease })
+        Ok(Self { members, prefix: prefix.to_owned(), tls, user: None, lease })
     }
 
     /// As etcd's client names a member.
@@ -73,6 +89,13 @@ fn is_member(member: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_not_printed() {
+        let user = EtcdUser { name: "rustle".into(), password: Zeroizing::new("secret word".into()) };
+        let config = EtcdConfig { user: Some(user), ..parse("etcd://a:1").unwrap() };
+        assert!(!format!("{config:?}").contains("secret word"));
+    }
 
     fn parse(url: &str) -> Result<EtcdConfig> {
         EtcdConfig::parse(url, None, Duration::from_secs(5))

@@ -13,12 +13,14 @@ use super::{
     config::EtcdConfig,
     keys::Keys,
     seat::{Granted, Seat, Term, give_back},
-    wire::Wire,
+    wire::{Failure, Wire},
 };
 use crate::{LedgerError, Result, tables};
 
 /// For calls before there is a lease to lose.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// For the first of each member: passwords take long to check on purpose.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Identity {
@@ -173,17 +175,19 @@ pub fn found(response: &TxnOpResponse) -> Option<Found> {
 async fn identify(wire: &Wire, keys: &Keys) -> Result<Identity> {
     let key = keys.ledger();
     let (mut clusters, mut silent) = (BTreeMap::new(), Vec::new());
-    for (member, mut client) in wire.members() {
-        match tokio::time::timeout(PATIENCE, client.get(key.as_str(), None)).await {
-            Ok(Ok(answer)) => {
+    let path = wire.name().to_owned();
+    for (index, member) in wire.members().enumerate() {
+        let get = async |mut client: Client| client.get(key.as_str(), None).await;
+        match wire.call_member(index, FIRST_PATIENCE, get).await {
+            Ok(answer) => {
                 let cluster = answer.header().map(|header| header.cluster_id()).unwrap_or_default();
                 clusters.insert(cluster, member.to_owned());
             }
-            Ok(Err(error)) => silent.push(format!("{member}: {error}")),
-            Err(_) => silent.push(format!("{member}: no answer within {PATIENCE:?}")),
+            // Whoever may not read here may not lead.
+            Err(Failure::Refused(reason)) => return Err(LedgerError::Io { path, reason }),
+            Err(Failure::Open(reason)) => silent.push(reason),
         }
     }
-    let path = wire.name().to_owned();
     if clusters.is_empty() {
         return Err(LedgerError::Unreachable { path, reason: silent.join("; ") });
     }

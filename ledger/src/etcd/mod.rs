@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use redb::{Database, backends::InMemoryBackend};
 
-pub use config::{EtcdConfig, EtcdTls};
+pub use config::{EtcdConfig, EtcdTls, EtcdUser};
 pub use election::{Election, Standing};
 pub use seat::{Seat, Term};
 

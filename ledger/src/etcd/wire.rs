@@ -1,16 +1,17 @@
 //! Calls of etcd, from threads that may block: one member at a time, and the next one after a failure.
 
 use std::{
+    error::Error as _,
     fs,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
 
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
 use tokio::runtime::Runtime;
 
-use super::config::{EtcdConfig, EtcdTls};
+use super::config::{EtcdConfig, EtcdTls, EtcdUser};
 use crate::{LedgerError, Result};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -29,9 +30,17 @@ pub enum Failure {
 pub struct Wire {
     /// Of its own, so that leases are kept however busy the process is. Empty once it is dropped.
     runtime: Option<Runtime>,
-    clients: Vec<(String, Client)>,
+    members: Vec<Member>,
+    user: Option<EtcdUser>,
     current: AtomicUsize,
     name: PathBuf,
+}
+
+struct Member {
+    address: String,
+    client: Client,
+    /// Its client has a token of etcd's, which it renews by itself from then on.
+    is_known: AtomicBool,
 }
 
 impl Wire {
@@ -46,25 +55,28 @@ impl Wire {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT_LIMIT)
             .with_keep_alive(PING_EVERY, PING_EVERY)
-            .with_keep_alive_while_idle(true);
+            .with_keep_alive_while_idle(true)
+            .with_auto_token_refresh(true);
         if let Some(tls) = &config.tls {
             options = options.with_tls(tls_options(tls).map_err(|error| io(&error))?);
         }
-        let mut clients = Vec::new();
+        let mut members = Vec::new();
         for member in &config.members {
             let connecting = Client::connect([config.endpoint(member)], Some(options.clone()));
-            clients.push((member.clone(), runtime.block_on(connecting).map_err(|error| io(&error))?));
+            let client = runtime.block_on(connecting).map_err(|error| io(&error))?;
+            members.push(Member { address: member.clone(), client, is_known: AtomicBool::new(false) });
         }
-        Ok(Self { runtime: Some(runtime), clients, current: AtomicUsize::new(0), name })
+        let user = config.user.clone();
+        Ok(Self { runtime: Some(runtime), members, user, current: AtomicUsize::new(0), name })
     }
 
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Every member, by its name.
-    pub fn members(&self) -> impl Iterator<Item = (&str, Client)> {
-        self.clients.iter().map(|(member, client)| (member.as_str(), client.clone()))
+    /// `host:port` of every member.
+    pub fn members(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|member| member.address.as_str())
     }
 
     /// Never call on a thread of another runtime that must not block.
@@ -85,17 +97,44 @@ impl Wire {
         call: impl AsyncFnOnce(Client) -> Result<T, Error>,
     ) -> Result<T, Failure> {
         let current = self.current.load(Ordering::Relaxed);
-        let (member, client) = &self.clients[current % self.clients.len()];
-        let failure = match tokio::time::timeout(limit, call(client.clone())).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => judged(member, &error),
-            Err(_) => Failure::Open(format!("{member} gave no answer within {limit:?}")),
+        let failure = match self.call_member(current % self.members.len(), limit, call).await {
+            Err(failure) => failure,
+            answer => return answer,
         };
         if matches!(failure, Failure::Open(_)) {
             let next = current.wrapping_add(1);
             let _ = self.current.compare_exchange(current, next, Ordering::Relaxed, Ordering::Relaxed);
         }
         Err(failure)
+    }
+
+    /// One attempt at the member so numbered in [`Wire::members`].
+    pub async fn call_member<T>(
+        &self,
+        index: usize,
+        limit: Duration,
+        call: impl AsyncFnOnce(Client) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
+        let member = &self.members[index];
+        let asking = async {
+            self.introduce(member).await?;
+            call(member.client.clone()).await
+        };
+        match tokio::time::timeout(limit, asking).await {
+            Ok(answer) => answer.map_err(|error| judged(&member.address, &error)),
+            Err(_) => Err(Failure::Open(format!("{} gave no answer within {limit:?}", member.address))),
+        }
+    }
+
+    /// Gets a token for the user, once: not on connecting, when a member may be down.
+    async fn introduce(&self, member: &Member) -> Result<(), Error> {
+        let Some(EtcdUser { name, password }) = &self.user else { return Ok(()) };
+        if !member.is_known.load(Ordering::Acquire) {
+            let user = (name.clone(), password.to_string());
+            member.client.clone().update_user(Some(user)).await?;
+            member.is_known.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Up to two attempts at each member, for calls that may be repeated.
@@ -105,7 +144,7 @@ impl Wire {
         call: impl AsyncFn(Client) -> Result<T, Error>,
     ) -> Result<T, LedgerError> {
         let mut last = String::new();
-        for _ in 0..2 * self.clients.len() {
+        for _ in 0..2 * self.members.len() {
             match self.call(limit, async |client| call(client).await).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Refused(reason)) => {
@@ -129,8 +168,17 @@ impl Drop for Wire {
 
 fn judged(member: &str, error: &Error) -> Failure {
     use tonic_code::*;
-    let reason = format!("{member}: {error}");
-    let Error::GRpcStatus(status) = error else { return Failure::Open(reason) };
+    let Error::GRpcStatus(status) = error else { return Failure::Open(format!("{member}: {error}")) };
+    let mut reason = format!("{member}: {}", status.message());
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        reason = format!("{reason}: {error}");
+        cause = error.source();
+    }
+    // What a certificate is refused for won't pass by waiting, but another member may have a better one.
+    if reason.contains("invalid peer certificate") {
+        reason += "; allowed: a certificate for this address, by the authority in ca.pem";
+    }
     let is_busy = status.message().contains("too many requests");
     match status.code() as i32 {
         INVALID_ARGUMENT | PERMISSION_DENIED | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED
@@ -153,7 +201,9 @@ mod tonic_code {
 
 fn tls_options(tls: &EtcdTls) -> Result<TlsOptions, String> {
     let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
-    Ok(TlsOptions::new()
-        .ca_certificate(Certificate::from_pem(read(&tls.ca)?))
-        .identity(Identity::from_pem(read(&tls.cert)?, read(&tls.key)?)))
+    let options = TlsOptions::new().ca_certificate(Certificate::from_pem(read(&tls.ca)?));
+    Ok(match &tls.identity {
+        Some((cert, key)) => options.identity(Identity::from_pem(read(cert)?, read(key)?)),
+        None => options,
+    })
 }

@@ -13,12 +13,15 @@ mod checkpoint_list;
 #[allow(dead_code)] // some of it is for clusters
 #[path = "../../../tests/src/etcd.rs"]
 mod etcd;
+#[path = "../../../tests/src/etcd_tls.rs"]
+mod etcd_tls;
 #[path = "../suite/jobs.rs"]
 mod jobs;
 mod leading;
 mod log;
 #[path = "../suite/parts.rs"]
 mod parts;
+mod secured;
 #[path = "../suite/shards.rs"]
 mod shards;
 

@@ -1,6 +1,7 @@
 //! From a connection and a header to what a caller may do.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
@@ -19,6 +20,11 @@ pub enum Refusal {
     Unauthenticated,
     /// Known, and not entitled.
     Forbidden,
+    /// Entitled to these coordinates of the job alone.
+    Beyond {
+        asked: Range<u64>,
+        allowed: Vec<Range<u64>>,
+    },
     /// Too much at once; later it may go.
     Busy {
         what: &'static str,

@@ -23,7 +23,7 @@ pub struct Grant {
     pub role: GrantRole,
     /// The one job, or for a worker the one worker; `None` for all.
     pub name: Option<String>,
-    /// Coordinates that may be fetched; `None` for all.
+    /// Coordinates that may be fetched, in order and apart; `None` for all.
     pub ranges: Option<Vec<Range<u64>>>,
 }
 
@@ -66,10 +66,5 @@ impl Grant {
 
     pub fn is_for(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|own| own == name)
-    }
-
-    pub fn covers(&self, range: &Range<u64>) -> bool {
-        let holds = |own: &Range<u64>| own.start <= range.start && range.end <= own.end;
-        self.ranges.as_ref().is_none_or(|ranges| ranges.iter().any(holds))
     }
 }

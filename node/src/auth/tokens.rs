@@ -154,7 +154,21 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     if ranges.iter().flatten().any(Range::is_empty) {
         return Err("a range is empty; allowed: [a, b] with a < b".into());
     }
+    let ranges = ranges.map(joined);
     Ok((digest, (Grant { role: entry.role, name: entry.name, ranges }, entry.expires)))
+}
+
+/// Those that touch as one: what spans both is allowed as well.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct Log {
     head: [u8; 32],
 }
 
-fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
+pub(super) fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(b"rustle mark v1").chain_update(head).chain_update(json).finalize().into()
 }
 
@@ -45,11 +45,18 @@ impl Log {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
-            let taken = log.read(line).and_then(|line| take(line).map_err(anyhow::Error::msg));
-            taken.with_context(|| {
-                let number = number + 1;
-                format!("is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest")
+            let number = number + 1;
+            let damaged = || {
+                format!(
+                    "is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest"
+                )
+            };
+            let json = log.read(line).with_context(damaged)?;
+            // Whole, by its hash: what can't be read then was not known yet when this build was made.
+            let line = serde_json::from_slice(json).with_context(|| {
+                format!("has in line {number} what a newer build wrote; run a build that is not older")
             })?;
+            take(line).map_err(anyhow::Error::msg).with_context(damaged)?;
         }
         // Never acted on: its row was to leave only once all of it was on disk.
         log.file.set_len(whole as u64)?;
@@ -57,12 +64,13 @@ impl Log {
         Ok(log)
     }
 
-    fn read(&mut self, line: &[u8]) -> anyhow::Result<Line> {
+    /// The line's object, if its hash is that of all lines so far.
+    fn read<'a>(&mut self, line: &'a [u8]) -> anyhow::Result<&'a [u8]> {
         let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
         let json = json.strip_prefix(b" ").context("is no line of such a record")?;
         self.head = chained(&self.head, json);
         ensure!(hash == hex::encode(self.head).as_bytes(), "its hash is not that of what was before");
-        Ok(serde_json::from_slice(json)?)
+        Ok(json)
     }
 
     /// Writes the lines in one piece and waits for the disk. After an error, what is on disk is not known.

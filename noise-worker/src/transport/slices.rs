@@ -16,7 +16,7 @@ use node::{
 };
 use prost::Message;
 use proto::{
-    FRAME_PREFIX, MAX_MESSAGE_BYTES, ServiceError,
+    FRAME_PREFIX, MAX_MESSAGE_BYTES, PROTOCOL_HEADER, ServiceError, check_protocol,
     model::FetchSlice,
     pb::{self, shards_server::ShardsServer},
 };
@@ -78,6 +78,7 @@ async fn fetch(
     else {
         return Err(worded(Refusal::Unauthenticated));
     };
+    check_protocol(head.headers.get(PROTOCOL_HEADER).map(|version| version.as_bytes()))?;
     let message = read(body).await?;
     admitted.named(&message.job).map_err(worded)?;
     let request = FetchSlice::try_from(message)?;

@@ -11,3 +11,13 @@ fn fifty_seeds_hold_every_promise_and_repeat_themselves() {
         assert!(figures.faults.contains_key(kind), "no {kind}: {:?}", figures.faults);
     }
 }
+
+/// For `make mutants`: as many seeds as it takes to find a planted bug, or COUNT.
+#[test]
+#[ignore = "a clean tree goes through all of its seeds"]
+fn a_violation_ends_it() {
+    let count = std::env::var("COUNT").map_or(200, |count| count.parse().expect("COUNT is a number"));
+    let figures = simulation::simulate(0..count, 2, 0, true).unwrap();
+    println!("{figures}");
+    assert!(figures.violations.is_empty(), "{:?}", figures.violations);
+}
