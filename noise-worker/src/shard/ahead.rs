@@ -78,10 +78,8 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::{row::Row, shard::tests::shard};
+    use crate::shard::tests::shard;
 
     /// Makes what is asked for and says how much that was.
     fn make(shard: &Shard, ahead: u64, iterations: u64) -> u64 {
