@@ -92,6 +92,7 @@ mod tests {
 
     #[test]
     fn a_caller_has_what_any_of_its_grants_gives() {
+        let one = 0..8;
         let two = of(&[Some(&[0..8, 16..24])]);
         assert_eq!(two.extent("j", Some(17..24)), Ok(Some(16..24)));
         let beyond = |asked: Range<u64>| Err(Refusal::Beyond { asked, allowed: vec![0..8, 16..24] });
@@ -99,8 +100,8 @@ mod tests {
         assert_eq!(two.extent("j", Some(0..24)), beyond(0..24));
         assert_eq!(two.extent("j", None), beyond(0..u64::MAX), "which of the two is not said");
         assert_eq!(two.extent("other", Some(0..8)), Err(Refusal::Forbidden));
-        assert_eq!(of(&[Some(&[0..8])]).extent("j", None), Ok(Some(0..8)));
-        assert_eq!(of(&[Some(&[0..8]), None]).extent("j", Some(0..99)), Ok(None));
+        assert_eq!(of(&[Some(std::slice::from_ref(&one))]).extent("j", None), Ok(Some(0..8)));
+        assert_eq!(of(&[Some(std::slice::from_ref(&one)), None]).extent("j", Some(0..99)), Ok(None));
         assert_eq!(Admitted::everyone().extent("j", Some(0..99)), Ok(None));
     }
 }
