@@ -1,6 +1,7 @@
 //! Harness of the end-to-end tests: real processes on ports they choose, real gRPC, and the oracle to compare with.
 
 pub mod etcd;
+pub mod etcd_tls;
 mod http;
 pub mod leaks;
 mod plans;

@@ -5,6 +5,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -23,7 +26,8 @@ use rustle::cluster::{ClusterOptions, Process};
 use tempfile::TempDir;
 use tests::{
     KEY, assert_same_bits,
-    etcd::{Cable, Etcd},
+    etcd::{Cable, Etcd, Security},
+    etcd_tls::Authority,
     expected, flags, job, plans, program,
 };
 use tokio::runtime::Runtime;
@@ -315,4 +319,60 @@ fn one_member_of_three_may_be_lost() {
         etcd.restart(member);
     }
     training.finish(&cluster, &job, plan, "each member of three killed in turn");
+}
+
+#[test]
+fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
+    let dir = TempDir::new().unwrap();
+    let authority = Authority::new();
+    let (server, ours) = (authority.issue(dir.path(), "server"), authority.issue(dir.path(), "coordinator"));
+    let etcd = Etcd::start_secured(1, Security { dir: server, asks_clients: true });
+    etcd.ask_for_passwords("rustle", "correct horse", "asks/");
+    let options = ClusterOptions::new(program(), dir.path().to_owned(), 0);
+    let start = |name: &str, tls: &Path, password: &str| {
+        let file = dir.path().join(format!("{name}.password"));
+        fs::write(&file, password).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+        let data = dir.path().join(name);
+        let mut of_coordinator = flags(&[
+            "coordinator",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            &etcd.url("asks"),
+            "--store-user",
+            "rustle",
+        ]);
+        for (flag, path) in
+            [("--store-tls-dir", tls), ("--store-password-file", &file), ("--data-dir", &data)]
+        {
+            of_coordinator.extend([flag.to_owned(), path.display().to_string()]);
+        }
+        of_coordinator.extend(flags(&["--checkpoint-url", "none", "--log-filter", "trace"]));
+        Process::start(&options, name, of_coordinator, None)
+    };
+    let coordinator = start("leads", &ours, "correct horse").unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let status = || tests::get(coordinator.metrics(), "/status");
+    let leads = |status: &str| {
+        let status: serde_json::Value = serde_json::from_str(status).unwrap();
+        status["coordinator_epoch"].is_u64()
+    };
+    while !leads(&status()) {
+        assert!(Instant::now() < deadline, "nobody leads: {}", status());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let theirs = Authority::new().issue(dir.path(), "stranger");
+    for (name, tls, password, says) in [
+        ("guesses", &ours, "wrong horse", "authentication failed"),
+        ("strays", &theirs, "correct horse", "invalid peer certificate"),
+    ] {
+        let error =
+            format!("{:#}", start(name, tls, password).err().expect("etcd let in whom it should not"));
+        assert!(error.contains(says), "{name}: {error}");
+        let log = fs::read_to_string(dir.path().join(format!("{name}.log"))).unwrap_or_default();
+        assert!(!error.contains("horse") && !log.contains("horse"), "{name}: a password was told");
+    }
+    let log = fs::read_to_string(coordinator.log()).unwrap();
+    assert!(log.len() > 1_000 && !log.contains("correct horse"), "a password was told");
 }

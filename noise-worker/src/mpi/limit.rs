@@ -34,7 +34,9 @@ pub fn end_launch(why: impl std::fmt::Display) -> ! {
             // MPI asks its daemon to end all ranks, and waits for the answer of a daemon that may be gone.
             thread::spawn(|| {
                 thread::sleep(ENDING);
-                eprintln!("noise-worker: MPI has not ended the launch within {ENDING:?}; this rank ends by itself");
+                eprintln!(
+                    "noise-worker: MPI has not ended the launch within {ENDING:?}; this rank ends by itself"
+                );
                 abort()
             });
             SimpleCommunicator::world().abort(1)
