@@ -13,7 +13,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub fn generate() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "etcd's authority");

@@ -324,7 +324,7 @@ fn one_member_of_three_may_be_lost() {
 #[test]
 fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
     let dir = TempDir::new().unwrap();
-    let authority = Authority::new();
+    let authority = Authority::generate();
     let (server, ours) = (authority.issue(dir.path(), "server"), authority.issue(dir.path(), "coordinator"));
     let etcd = Etcd::start_secured(1, Security { dir: server, asks_clients: true });
     etcd.ask_for_passwords("rustle", "correct horse", "asks/");
@@ -362,7 +362,7 @@ fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
         assert!(Instant::now() < deadline, "nobody leads: {}", status());
         thread::sleep(Duration::from_millis(20));
     }
-    let theirs = Authority::new().issue(dir.path(), "stranger");
+    let theirs = Authority::generate().issue(dir.path(), "stranger");
     for (name, tls, password, says) in [
         ("guesses", &ours, "wrong horse", "authentication failed"),
         ("strays", &theirs, "correct horse", "invalid peer certificate"),

@@ -51,7 +51,7 @@ struct Secured {
 impl Secured {
     fn start(asks_clients: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (own, other) = (Authority::new(), Authority::new());
+        let (own, other) = (Authority::generate(), Authority::generate());
         let server = own.issue(folder.path(), "server");
         let (ours, theirs) =
             (own.issue(folder.path(), "coordinator"), other.issue(folder.path(), "stranger"));
