@@ -367,8 +367,8 @@ fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
         ("guesses", &ours, "wrong horse", "authentication failed"),
         ("strays", &theirs, "correct horse", "invalid peer certificate"),
     ] {
-        let error =
-            format!("{:#}", start(name, tls, password).err().expect("etcd let in whom it should not"));
+        let Err(error) = start(name, tls, password) else { panic!("{name}: etcd let in whom it should not") };
+        let error = format!("{error:#}");
         assert!(error.contains(says), "{name}: {error}");
         let log = fs::read_to_string(dir.path().join(format!("{name}.log"))).unwrap_or_default();
         assert!(!error.contains("horse") && !log.contains("horse"), "{name}: a password was told");
