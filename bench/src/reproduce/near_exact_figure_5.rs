@@ -57,12 +57,19 @@ fn make(work: &Work) -> anyhow::Result<Found> {
                 format!("at most {few:.2} % more RMSE"),
                 few < 2.0,
             ),
-            Claim::new("about 10 % more RMSE with 2⁹ samples at ε = 4", format!("{worst:.2} % more"), worst < 10.0),
+            Claim::new(
+                "about 10 % more RMSE with 2⁹ samples at ε = 4",
+                format!("{worst:.2} % more"),
+                (5.0..15.0).contains(&worst),
+            ),
         ],
         tables: vec![table],
         remarks: vec![
             "Samples here are drawn where the loss is near ε and weighted, so that few say more than as many of the \
              paper's; with 2⁹ of those at δ = 1e-5 most sets hold none above ε."
+                .into(),
+            "Less RMSE with fewer samples is no gift of theirs: BLTs have more than one place where a search settles, and \
+             the one with the most samples settles at a worse one."
                 .into(),
         ],
         charts: vec![Chart::Lines(Lines {
