@@ -107,8 +107,8 @@ starts() {
         true >/dev/null 2>&1
 }
 
-# After a step that failed: whether a node of this job, `lost`, is gone. Slurm itself may take minutes until it knows, and ranks that
-# wait for those of a lost node give up before.
+# After a step that failed: whether a node of this job, `lost`, is gone. Slurm itself may take minutes until it knows, and
+# ranks that wait for those of a lost node give up before.
 lost=
 is_lost() {
     local group nodes node

@@ -68,8 +68,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
             "Samples here are drawn where the loss is near ε and weighted, so that few say more than as many of the \
              paper's; with 2⁹ of those at δ = 1e-5 most sets hold none above ε."
                 .into(),
-            "Less RMSE with fewer samples is no gift of theirs: BLTs have more than one place where a search settles, and \
-             the one with the most samples settles at a worse one."
+            "Where a number is negative there is a C of less RMSE, and the search with 2¹⁷ samples did not find it: few \
+             samples are no better, that search ended too early or elsewhere."
                 .into(),
         ],
         charts: vec![Chart::Lines(Lines {
