@@ -14,13 +14,21 @@ use super::exp::exp;
 use super::scaled::Scaled;
 use crate::neighbouring::Direction;
 
-/// H = ∂ ln σ/∂G at constant δ, G's entries moving freely: symmetric, and ΣH∘G = ½. From samples of one order.
-pub(super) fn noise_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64, draw: Draw) -> Array2<f64> {
+/// How σ changes with G at constant δ, by one order.
+pub(super) struct Slope {
+    /// H = ∂ ln σ/∂G, G's entries moving freely: symmetric, and ΣH∘G = ½.
+    pub h: Array2<f64>,
+    /// −∂δ/∂ ln σ.
+    pub fall: f64,
+}
+
+/// From samples of one order.
+pub(super) fn noise_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64, draw: Draw) -> Slope {
     let mut slope = delta_by_gram(scaled, direction, epsilon, draw);
     let whole = (&slope * &scaled.gram).sum();
     // G/σ² stands for G here.
     slope *= 0.5 / whole / scaled.variance;
-    slope
+    Slope { h: slope, fall: 2.0 * whole }
 }
 
 /// A/2, the derivative of δ by G/σ².
@@ -154,8 +162,12 @@ mod tests {
                     }
                 }
                 let noise = noise_by_gram(&scaled, direction, epsilon, draw);
-                let whole: f64 = (&noise * &mechanism.gram()).sum();
+                let whole: f64 = (&noise.h * &mechanism.gram()).sum();
                 assert!((whole - 0.5).abs() < 1e-12, "{whole}");
+                let at =
+                    |ln: f64| delta(&mechanism.gram().to_owned(), sigma * ln.exp(), direction, epsilon, draw);
+                let fall = (at(-1e-3) - at(1e-3)) / 2e-3;
+                assert!((noise.fall / fall - 1.0).abs() < 0.03, "{direction:?} {} {fall}", noise.fall);
             }
         }
     }

@@ -33,6 +33,7 @@ mod verdict;
 
 use self::block::{Draw, Purpose};
 use crate::error::{AccountingError, Result};
+use crate::neighbouring::Direction;
 
 pub use b_min_sep::{BMinSep, MAX_ROUNDS};
 pub use balls_in_bins::BallsInBins;
@@ -80,6 +81,13 @@ pub struct Delta {
 }
 
 impl Delta {
+    fn of(&self, direction: Direction) -> Estimate {
+        match direction {
+            Direction::Remove => self.remove,
+            Direction::Add => self.add,
+        }
+    }
+
     /// The larger one.
     #[must_use]
     pub fn worse(&self) -> Estimate {

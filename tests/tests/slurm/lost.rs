@@ -1,6 +1,6 @@
 //! launch.sbatch where Slurm does not do as it is asked: a node is gone in the middle of it, or it may not be queued again.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use plan::{Mechanism, Plan};
 use tests::{expected, job, small_plan};
@@ -44,6 +44,10 @@ fn a_node_lost_in_the_middle_ends_the_launch_and_the_job_goes_on_without_it() {
     launched.wait_for("the script finds the node lost", || launched.output().contains(&said));
     // Of the run that ended: a new one has yet to write its own.
     fs::remove_file(run.path(&format!("rows/{}.npy.partial", run.next_row()))).unwrap();
+    // Told of the node, Slurm starts the job at once. What is signed within the second in which the other node ended the
+    // run before, that node refuses, and the job would fail.
+    launched.wait_for("the run is ended", || launched.shown("JobState") != "RUNNING");
+    std::thread::sleep(Duration::from_secs(2));
     slurm.is_down(lost);
     launched.starts_again(1, &[(0, "NumNodes=1 NumTasks=2 NumCPUs=2")]);
     launched.wait_for("rows are written again", || run.writes_rows());

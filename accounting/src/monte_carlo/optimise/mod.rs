@@ -2,11 +2,12 @@
 //!
 //! ln σ is a function of G alone, and H = ∂ ln σ/∂G comes from samples by implicit differentiation
 //! (∂σ = −∂δ/(∂δ/∂σ)). σ is homogeneous, of degree ½ in G, so √(2ΣH∘G) has σ's value and slope at C up to a factor:
-//! it stands for the sensitivity in a search without samples, whose end is the next C. Where samples find that it
+//! it stands for the sensitivity ([`surrogate`]) in a search without samples, whose end is the next C. Where samples find that it
 //! went too far, it is held back and tried again. What takes one set of samples here is a whole search, where gradient
 //! descent takes a step; without amplification ΣH∘G is the sensitivity itself and the first search the last.
 
 mod quadratic;
+mod surrogate;
 
 use std::ops::ControlFlow;
 
@@ -14,7 +15,7 @@ use ndarray::Array2;
 use strategy::Strategy;
 use strategy::optimize::{Descent, Target, descend};
 
-use self::quadratic::Quadratic;
+use self::surrogate::Surrogate;
 use super::block::{Draw, Purpose};
 use super::calibrate::search;
 use super::gradient::noise_by_gram;
@@ -158,15 +159,6 @@ pub fn optimise(
 }
 
 impl BallsInBins {
-    /// ∂ ln σ/∂G of the order that binds.
-    fn slope(&self, sigma: f64, epsilon: f64, draw: Draw) -> Result<Array2<f64>> {
-        // Where both orders are so near that few samples mistake one for the other, so are their σ.
-        let few = Draw { samples: draw.samples.min(SCOUTS), ..draw };
-        let found = self.delta_with(sigma, epsilon, few)?;
-        let worse = if found.add.delta > found.remove.delta { Direction::Add } else { Direction::Remove };
-        Ok(noise_by_gram(&self.scaled(sigma)?, worse, epsilon, draw))
-    }
-
     /// The estimate of σ, looked for near a σ, and its slope ∂ ln σ/∂G, batches × batches: all that a step of
     /// gradient descent asks of samples.
     ///
@@ -181,7 +173,11 @@ impl BallsInBins {
     ) -> Result<(f64, Array2<f64>)> {
         let draw = sampling.draw(Purpose::Search)?;
         let sigma = search(self, epsilon, delta, draw, Some(near), |found| found.worse().delta)?;
-        Ok((sigma, self.slope(sigma, epsilon, draw)?))
+        // Where both orders are so near that few samples mistake one for the other, so are their σ.
+        let few = Draw { samples: draw.samples.min(SCOUTS), ..draw };
+        let found = self.delta_with(sigma, epsilon, few)?;
+        let worse = if found.add.delta > found.remove.delta { Direction::Add } else { Direction::Remove };
+        Ok((sigma, noise_by_gram(&self.scaled(sigma)?, worse, epsilon, draw).h))
     }
 }
 
@@ -200,18 +196,18 @@ impl Search<'_> {
         let seed = self.effort.sampling.seed.wrapping_add(restart + 1);
         let draw = Sampling { samples: self.effort.samples, seed }.draw(Purpose::Search)?;
         let mut at = self.point(start.clone(), None, draw)?;
-        let mut h = self.slope(&at, draw)?;
+        let mut surrogate = self.surrogate(&at, draw)?;
         let mut damping = LEAST;
         for _ in 0..self.effort.searches {
             self.searches += 1;
-            let next = self.next(&at, &h, damping, draw);
+            let next = self.next(&at, &mut surrogate, damping, draw);
             let gain = next.as_ref().map_or(f64::NEG_INFINITY, |next| at.ln_loss - next.ln_loss);
             if let (Ok(next), true) = (next, gain > 0.0) {
                 at = next;
                 if gain < TOLERANCE {
                     return Ok((at.strategy, true));
                 }
-                h = self.slope(&at, draw)?;
+                surrogate = self.surrogate(&at, draw)?;
                 damping = (damping / HARDER).max(LEAST);
             } else {
                 damping *= HARDER;
@@ -228,12 +224,8 @@ impl Search<'_> {
         Ok((at.strategy, false))
     }
 
-    fn next(&self, at: &Point, h: &Quadratic, damping: f64, draw: Draw) -> Result<Point> {
-        let cost = &mut |c: &[f64], by: &mut [f64]| {
-            let value = h.value(c, by);
-            by.iter_mut().for_each(|by| *by /= 2.0 * value);
-            if value > 0.0 { 0.5 * (2.0 * value).ln() } else { f64::INFINITY }
-        };
+    fn next(&self, at: &Point, surrogate: &mut Surrogate, damping: f64, draw: Draw) -> Result<Point> {
+        let cost = &mut |c: &[f64], by: &mut [f64]| surrogate.ln(c, by);
         let strategy = descend(&at.strategy, self.target, Descent { steps: STEPS, damping }, cost)?;
         self.point(strategy, Some(at.sigma), draw)
     }
@@ -246,9 +238,8 @@ impl Search<'_> {
         Ok(Point { strategy, mechanism, sigma, ln_loss })
     }
 
-    fn slope(&self, at: &Point, draw: Draw) -> Result<Quadratic> {
-        let h = at.mechanism.slope(at.sigma, self.question.epsilon, draw)?;
-        Ok(Quadratic::new(&h, self.target.iterations))
+    fn surrogate(&self, at: &Point, draw: Draw) -> Result<Surrogate> {
+        Surrogate::new(&at.mechanism, at.sigma, self.question.epsilon, self.target.iterations, draw)
     }
 
     fn noised(&self, strategy: &Strategy) -> Result<Noised> {

@@ -1,0 +1,122 @@
+//! What stands for the sensitivity in a search without samples: √(2ΣH∘G) has σ's value and slope at C up to a factor.
+//!
+//! σ is the larger one of two, one for each order of neighbours. Optima like to lie where both are equal: a search that
+//! knows the larger one alone makes the other larger with its next step, and then goes back and forth. So both are known,
+//! by how much one is behind the other, and a smooth maximum stands for the larger.
+
+use super::super::BallsInBins;
+use super::super::block::Draw;
+use super::super::gradient::{Slope, noise_by_gram};
+use super::super::pair::Drawn;
+use super::quadratic::Quadratic;
+use crate::error::Result;
+use crate::neighbouring::Direction;
+
+/// An order whose δ is a smaller share of the other's does not come to bind within a search.
+const FAR: f64 = 1e-3;
+/// The smooth maximum lies above the larger one by at most ln 2 over this.
+const SHARPNESS: f64 = 300.0;
+
+pub(super) struct Surrogate {
+    orders: Vec<Order>,
+    /// Derivatives by the column, of one order.
+    by: Vec<f64>,
+}
+
+struct Order {
+    h: Quadratic,
+    /// How much less than that of the order that binds is its ln σ.
+    behind: f64,
+}
+
+impl Surrogate {
+    /// About a mechanism of `n` rounds at the σ that it needs for ε.
+    pub fn new(mechanism: &BallsInBins, sigma: f64, epsilon: f64, n: u64, draw: Draw) -> Result<Self> {
+        let found = mechanism.delta_with(sigma, epsilon, draw)?;
+        let (scaled, worse) = (mechanism.scaled(sigma)?, found.worse().delta);
+        let order = |direction| {
+            let delta = found.of(direction).delta;
+            (delta > 0.0 && delta >= FAR * worse).then(|| {
+                let Slope { h, fall } = noise_by_gram(&scaled, direction, epsilon, draw);
+                Order { h: Quadratic::new(&h, n), behind: (worse / delta).ln() * delta / fall }
+            })
+        };
+        Ok(Self { orders: Direction::BOTH.into_iter().filter_map(order).collect(), by: Vec::new() })
+    }
+
+    /// ln of it for the first column c, its derivatives put into `by`; +∞ where it has no value.
+    pub fn ln(&mut self, c: &[f64], by: &mut [f64]) -> f64 {
+        by.fill(0.0);
+        self.by.resize(by.len(), 0.0);
+        let (mut all, mut weight) = (f64::NEG_INFINITY, 0.0);
+        for Order { h, behind } in &self.orders {
+            let value = h.value(c, &mut self.by);
+            if value <= 0.0 {
+                return f64::INFINITY;
+            }
+            let ln = 0.5 * (2.0 * value).ln() - behind;
+            // Of e^{kx} over the sum of both, in whichever order they come.
+            let most = all.max(ln);
+            let (before, now) = (weight * (SHARPNESS * (all - most)).exp(), (SHARPNESS * (ln - most)).exp());
+            by.iter_mut().zip(&self.by).for_each(|(by, own)| {
+                *by = (before * *by + now * own / (2.0 * value)) / (before + now);
+            });
+            (all, weight) = (most, before + now);
+        }
+        all + weight.ln() / SHARPNESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strategy::Strategy;
+
+    use super::super::super::block::Purpose;
+    use super::super::super::calibrate::search;
+    use super::*;
+
+    const N: u64 = 32;
+
+    fn column(last: f64) -> Vec<f64> {
+        let mut c = vec![0.0; N as usize];
+        c[..4].copy_from_slice(&[1.0, 0.6, 0.3, last]);
+        c
+    }
+
+    fn sigma(mechanism: &BallsInBins, epsilon: f64, draw: Draw) -> f64 {
+        search(mechanism, epsilon, 1e-3, draw, None, |found| found.worse().delta).unwrap()
+    }
+
+    /// ln σ of C's about the one that the surrogate was made at, by the same samples, and the slope of the surrogate.
+    #[test]
+    fn it_follows_sigma() {
+        let draw = Draw { samples: 1 << 16, seed: 5, purpose: Purpose::Search };
+        let banded =
+            |last: f64| Strategy::BandToeplitz { c: column(last)[..4].to_vec(), column_normalised: false };
+        for epsilon in [0.5, 2.0, 4.0] {
+            let mechanism = BallsInBins::new(&banded(0.2), N, 8).unwrap();
+            let here = sigma(&mechanism, epsilon, draw);
+            let mut surrogate = Surrogate::new(&mechanism, here, epsilon, N, draw).unwrap();
+            let mut by = vec![0.0; N as usize];
+            for last in [0.15, 0.19, 0.2, 0.21, 0.25] {
+                let moved = BallsInBins::new(&banded(last), N, 8).unwrap();
+                let change = (sigma(&moved, epsilon, draw) / here).ln();
+                let said = surrogate.ln(&column(last), &mut by);
+                let off = said - change;
+                assert!((-2e-3..3e-3).contains(&off), "ε = {epsilon}, {last}: {said} for {change}");
+            }
+            let c = column(0.2);
+            surrogate.ln(&c, &mut by);
+            let slopes = by.clone();
+            for k in [0, 1, 3, 9, 31] {
+                let mut moved = |step: f64| {
+                    let mut c = c.clone();
+                    c[k] += step;
+                    surrogate.ln(&c, &mut by)
+                };
+                let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                assert!((slopes[k] - difference).abs() < 1e-6, "{k}: {} {difference}", slopes[k]);
+            }
+        }
+    }
+}
