@@ -49,6 +49,13 @@ impl BallsInBins {
         positive("sensitivity / noise multiplier", most * most)?;
         Ok(Scaled::new(&self.gram, &self.factor, sigma))
     }
+
+    /// δ at ε in one order.
+    pub(super) fn delta_of(&self, order: Direction, sigma: f64, epsilon: f64, draw: Draw) -> Result<f64> {
+        let scaled = self.scaled(sigma)?;
+        let [found] = estimate::delta(&scaled, [&Proposal::new(&scaled, order, epsilon)], epsilon, draw);
+        Ok(found.delta)
+    }
 }
 
 impl Drawn for BallsInBins {

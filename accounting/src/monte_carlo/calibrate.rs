@@ -1,8 +1,7 @@
 //! The noise multiplier for an (ε, δ), on common random numbers.
 
+use super::SCOUTS;
 use super::block::Draw;
-use super::pair::Drawn;
-use super::{Delta, SCOUTS};
 use crate::error::{AccountingError, Result, positive, probability};
 use crate::gaussian;
 
@@ -10,86 +9,136 @@ use crate::gaussian;
 const NEAR: f64 = 1e-4;
 /// What stands for ln δ where no sample counts: chords need a number.
 const LEAST: f64 = -50.0;
-/// Most evaluations of one search.
+/// Most evaluations of one search, and how many of them may all be secants.
 const STEPS: usize = 60;
+const STRAIGHT: usize = 8;
+/// Half the distance in ln σ at which few samples tell the slope of ln δ, and what stands for it where they don't.
+const APART: f64 = 0.01;
+const STEEP: f64 = -10.0;
+/// A longer step in ln σ leads nowhere.
+const FARTHEST: f64 = 200.0;
 
 /// The σ at which `figure`, which falls in σ, is δ, looked for near a σ where one is given; just above it where it
-/// can't be met exactly.
+/// can't be met exactly. `longest`: the largest |m_S|.
 pub(super) fn search(
-    pair: &(impl Drawn + ?Sized),
-    epsilon: f64,
-    delta: f64,
+    longest: f64,
+    (epsilon, delta): (f64, f64),
     draw: Draw,
     near: Option<f64>,
-    figure: impl Fn(Delta) -> f64,
+    figure: impl Fn(f64, Draw) -> Result<f64>,
 ) -> Result<f64> {
     positive("epsilon", epsilon)?;
     probability("delta", delta)?;
     // No σ need be larger than where a record's batch is known, but for what samples leave open.
-    let known = gaussian::calibrate_gaussian(pair.longest(), epsilon, delta)?;
+    let known = gaussian::calibrate_gaussian(longest, epsilon, delta)?;
     let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
     let of = |draw: Draw| {
         let figure = &figure;
-        move |x: f64| -> Result<f64> {
-            Ok((figure(pair.delta_with(x.exp(), epsilon, draw)?) / delta).ln().max(LEAST))
-        }
+        move |x: f64| -> Result<f64> { Ok((figure(x.exp(), draw)? / delta).ln().max(LEAST)) }
     };
-    let about = |draw: Draw, start: f64, step: f64| root(start, step, of(draw), epsilon, delta);
     // Few samples leave more open, so what they say about a bound is too high: it is where to start alone.
     let start = match near {
         Some(near) => near.ln(),
-        None => about(scouts, known.ln(), 0.5).unwrap_or(known.ln()),
+        None => root(known.ln(), STEEP, 0.5, of(scouts), epsilon, delta).unwrap_or(known.ln()),
     };
-    Ok(about(draw, start, 0.02)?.exp())
+    let few = of(scouts);
+    let slope = (few(start + APART)? - few(start - APART)?) / (2.0 * APART);
+    Ok(root(start, slope, 0.1, of(draw), epsilon, delta)?.exp())
 }
 
-/// The root of a falling f by Illinois' false position, from where `f(x) ≤ 0` within [`NEAR`].
-fn root(start: f64, step: f64, f: impl Fn(f64) -> Result<f64>, epsilon: f64, delta: f64) -> Result<f64> {
-    let first = f(start)?;
-    if (-NEAR..=0.0).contains(&first) {
-        return Ok(start);
-    }
+/// The root of a falling f by secants, from where `f(x) ≤ 0` within [`NEAR`]: first by a guess of the slope, and by
+/// halving once both sides are known and secants lead astray. `width`: the longest first step, until then doubled.
+fn root(
+    start: f64,
+    slope: f64,
+    mut width: f64,
+    f: impl Fn(f64) -> Result<f64>,
+    epsilon: f64,
+    delta: f64,
+) -> Result<f64> {
+    let (mut x, mut value, mut slope) = (start, f(start)?, if slope < 0.0 { slope } else { STEEP });
     let (mut kept, mut broken) = (None, None);
-    if first <= 0.0 {
-        kept = Some((start, first))
-    } else {
-        broken = Some((start, first))
-    }
-    let mut width = step;
-    let mut x = start;
-    for _ in 0..STEPS {
-        x = match (kept, broken) {
-            (Some((k, below)), Some((b, above))) => {
-                let aim = -0.5 * NEAR;
-                let chord = b + (k - b) * (above - aim) / (above - below);
-                if chord.is_finite() { chord } else { f64::midpoint(k, b) }
-            }
-            (Some(_), None) => x - width,
-            _ => x + width,
-        };
-        width *= 2.0;
-        let value = f(x)?;
+    for step in 0..STEPS {
         if (-NEAR..=0.0).contains(&value) {
             return Ok(x);
         }
-        if value <= 0.0 {
-            kept = Some((x, value));
-            broken = broken.map(|(b, above)| (b, 0.5 * above));
-        } else {
-            broken = Some((x, value));
-            kept = kept.map(|(k, below)| (k, 0.5 * below));
+        *if value <= 0.0 { &mut kept } else { &mut broken } = Some(x);
+        let aim = x - (value + 0.5 * NEAR) / slope;
+        let next = match (broken, kept) {
+            (Some(b), Some(k)) if (k - b).abs() < 1e-9 => return Ok(k),
+            (Some(b), Some(k)) if step >= STRAIGHT || !between(aim, b, k) => f64::midpoint(b, k),
+            (Some(_), Some(_)) => aim,
+            _ if width > FARTHEST => break,
+            _ => aim.clamp(x - width, x + width),
+        };
+        width *= 2.0;
+        let found = f(next)?;
+        let chord = (found - value) / (next - x);
+        if chord < 0.0 && chord.is_finite() {
+            slope = chord;
         }
-        if let (Some((k, _)), Some((b, _))) = (kept, broken)
-            && (k - b).abs() < 1e-9
-        {
-            return Ok(k);
-        }
-        if width > 200.0 {
-            break;
-        }
+        (x, value) = (next, found);
     }
-    kept.map(|(k, _)| k).ok_or_else(|| AccountingError::OutOfReach {
+    kept.ok_or_else(|| AccountingError::OutOfReach {
         what: "noise multiplier",
         setting: format!("epsilon = {epsilon}, delta = {delta} and so few samples"),
     })
+}
+
+fn between(x: f64, one: f64, other: f64) -> bool {
+    one.min(other) < x && x < one.max(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::block::Purpose;
+    use super::*;
+
+    const DRAW: Draw = Draw { samples: 1 << 20, seed: 1, purpose: Purpose::Search };
+
+    /// What `ln_delta` of ln σ leads to, and how often all samples are drawn for it.
+    fn found(near: Option<f64>, ln_delta: impl Fn(f64) -> f64) -> (Result<f64>, u32) {
+        let all = Cell::new(0);
+        let sigma = search(1.0, (1.0, 1e-5), DRAW, near, |sigma, draw| {
+            all.set(all.get() + u32::from(draw.samples == DRAW.samples));
+            // Few samples see something else.
+            let few = if draw.samples < DRAW.samples { 0.05 } else { 0.0 };
+            Ok((ln_delta(sigma.ln()) + few).exp())
+        });
+        (sigma, all.get())
+    }
+
+    #[test]
+    fn few_evaluations_are_enough_where_delta_is_smooth() {
+        let goal = 1e-5_f64.ln();
+        for steepness in [3.0, 12.0, 40.0] {
+            let curve = |x: f64| goal - steepness * (x - 0.7) + 2.0 * steepness * (x - 0.7).powi(2).min(1.0);
+            for near in [None, Some(0.705_f64.exp()), Some(0.69_f64.exp())] {
+                let (sigma, all) = found(near, curve);
+                let ln_delta = curve(sigma.unwrap().ln());
+                assert!((-NEAR..=0.0).contains(&(ln_delta - goal)), "{steepness} {near:?}: {ln_delta}");
+                assert!(all <= 5, "{steepness} {near:?}: {all} evaluations");
+            }
+        }
+    }
+
+    #[test]
+    fn it_ends_whatever_delta_does() {
+        let goal = 1e-5_f64.ln();
+        // A step, a kink, and a flat stretch before the fall.
+        let step = |x: f64| if x < 0.3 { goal + 1.0 } else { goal - 1.0 };
+        let (sigma, all) = found(None, step);
+        assert!((sigma.as_ref().unwrap().ln() - 0.3).abs() < 1e-8 && all < 60, "{sigma:?} {all}");
+        let kink = |x: f64| goal - if x < 0.3 { 0.1 * (x - 0.3) } else { 500.0 * (x - 0.3) };
+        let (sigma, _) = found(None, kink);
+        let at = sigma.unwrap().ln();
+        assert!((-NEAR..=0.0).contains(&(kink(at) - goal)), "{at}");
+        let late = |x: f64| if x < 3.0 { goal + 2.0 } else { goal + 2.0 - 9.0 * (x - 3.0) };
+        let (sigma, _) = found(None, late);
+        assert!((-NEAR..=0.0).contains(&(late(sigma.unwrap().ln()) - goal)));
+        let (never, _) = found(None, |_| goal + 1.0);
+        assert!(matches!(never, Err(AccountingError::OutOfReach { .. })), "{never:?}");
+    }
 }

@@ -82,7 +82,9 @@ pub trait Pair: Drawn {
     /// As [`Self::calibrate`].
     fn noise_multiplier(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<f64> {
         let draw = sampling.draw(Purpose::Search)?;
-        calibrate::search(self, epsilon, delta, draw, None, |found| found.worse().delta)
+        calibrate::search(self.longest(), (epsilon, delta), draw, None, |sigma, draw| {
+            Ok(self.delta_with(sigma, epsilon, draw)?.worse().delta)
+        })
     }
 
     /// The least σ whose upper bound of δ is expected to be at most δ on fresh samples, with their verdict.
@@ -91,12 +93,13 @@ pub trait Pair: Drawn {
     /// [`crate::AccountingError::Invalid`] unless ε > 0, 0 < δ < 1 and samples are within their range;
     /// [`crate::AccountingError::OutOfReach`] where so few samples can't bound any such δ.
     fn calibrate(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<Calibrated> {
-        let bound = |found: Delta| {
+        let bound = |sigma: f64, draw: Draw| {
             let of = |e: Estimate| e.upper(delta) + MARGIN * e.standard_error;
-            of(found.remove).max(of(found.add))
+            let found = self.delta_with(sigma, epsilon, draw)?;
+            Ok(of(found.remove).max(of(found.add)))
         };
         let draw = sampling.draw(Purpose::Search)?;
-        let noise_multiplier = calibrate::search(self, epsilon, delta, draw, None, bound)?;
+        let noise_multiplier = calibrate::search(self.longest(), (epsilon, delta), draw, None, bound)?;
         let verdict = self.verify(noise_multiplier, epsilon, delta, sampling)?;
         Ok(Calibrated { noise_multiplier, verdict })
     }

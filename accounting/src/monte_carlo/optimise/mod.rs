@@ -172,11 +172,13 @@ impl BallsInBins {
         sampling: Sampling,
     ) -> Result<(f64, Array2<f64>)> {
         let draw = sampling.draw(Purpose::Search)?;
-        let sigma = search(self, epsilon, delta, draw, Some(near), |found| found.worse().delta)?;
         // Where both orders are so near that few samples mistake one for the other, so are their σ.
         let few = Draw { samples: draw.samples.min(SCOUTS), ..draw };
-        let found = self.delta_with(sigma, epsilon, few)?;
+        let found = self.delta_with(near, epsilon, few)?;
         let worse = if found.add.delta > found.remove.delta { Direction::Add } else { Direction::Remove };
+        let sigma = search(self.longest(), (epsilon, delta), draw, Some(near), |sigma, draw| {
+            self.delta_of(worse, sigma, epsilon, draw)
+        })?;
         Ok((sigma, noise_by_gram(&self.scaled(sigma)?, worse, epsilon, draw).h))
     }
 }
@@ -233,7 +235,9 @@ impl Search<'_> {
     fn point(&self, strategy: Strategy, near: Option<f64>, draw: Draw) -> Result<Point> {
         let Question { batches, epsilon, delta } = self.question;
         let mechanism = BallsInBins::new(&strategy, self.target.iterations, batches)?;
-        let sigma = search(&mechanism, epsilon, delta, draw, near, |found| found.worse().delta)?;
+        let sigma = search(mechanism.longest(), (epsilon, delta), draw, near, |sigma, draw| {
+            Ok(mechanism.delta_with(sigma, epsilon, draw)?.worse().delta)
+        })?;
         let ln_loss = (sigma * self.target.error(&strategy)?).ln();
         Ok(Point { strategy, mechanism, sigma, ln_loss })
     }

@@ -84,7 +84,8 @@ mod tests {
     }
 
     fn sigma(mechanism: &BallsInBins, epsilon: f64, draw: Draw) -> f64 {
-        search(mechanism, epsilon, 1e-3, draw, None, |found| found.worse().delta).unwrap()
+        let worse = |sigma: f64, draw: Draw| Ok(mechanism.delta_with(sigma, epsilon, draw)?.worse().delta);
+        search(mechanism.longest(), (epsilon, 1e-3), draw, None, worse).unwrap()
     }
 
     /// ln σ of C's about the one that the surrogate was made at, by the same samples, and the slope of the surrogate.
