@@ -49,11 +49,16 @@ impl CheckpointStore {
         object_fail_point!("checkpoint::piece::begin", object);
         self.make_folder(object).await?;
         let location = location(object)?;
-        let upload =
-            self.store.put_multipart(&location).await.map_err(|error| object_error(object, error))?;
-        let mut upload = Uploading(Some(WriteMultipart::new_with_chunk_size(upload, self.part_bytes)));
+        let (store, part_bytes) = (self.store.clone(), self.part_bytes);
+        // By a task, which goes on where this is dropped: nobody would know an upload that begins meanwhile.
+        let begun = tokio::spawn(async move {
+            let upload = store.put_multipart(&location).await?;
+            Ok(Uploading(Some(WriteMultipart::new_with_chunk_size(upload, part_bytes))))
+        });
+        let begun = begun.await.map_err(|error| failed(error.to_string()))?;
+        let mut upload = begun.map_err(|error| object_error(object, error))?;
         let segment_bytes = seal.segment_bytes as usize;
-        let (part_bytes, cursor) = (self.part_bytes, Cursor::new(values));
+        let cursor = Cursor::new(values);
         let sealing = Sealing { segments, cursor, segment_bytes, part_bytes, whole: Sha256::new(), bytes: 0 };
         let sent = async {
             let written = upload.send(sealing, first, object).await?;
@@ -101,13 +106,15 @@ impl Uploading {
         }
     }
 
-    /// Makes the object appear. The store clears up where that fails.
+    /// Makes the object appear, by a task that goes on where this is dropped: one half-made could be neither finished nor
+    /// aborted by anyone else. The store clears up where that fails.
     async fn finish(&mut self, object: &str) -> Result<()> {
         object_fail_point!("checkpoint::piece::finish", object);
-        match self.0.take() {
-            Some(upload) => upload.finish().await.map(|_| ()).map_err(|error| object_error(object, error)),
-            None => Ok(()),
-        }
+        let Some(upload) = self.0.take() else { return Ok(()) };
+        let done = tokio::spawn(upload.finish()).await;
+        let lost = |reason| LedgerError::ObjectStore { object: object.to_owned(), reason };
+        let done = done.map_err(|error| lost(error.to_string()))?;
+        done.map(|_| ()).map_err(|error| object_error(object, error))
     }
 
     /// What stopped the upload says more than an error from clearing up.

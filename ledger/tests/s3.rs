@@ -50,15 +50,7 @@ impl Moto {
     }
 
     fn request(&self, method: &str, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
-        let credential =
-            "Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
-        let authorization = format!("Authorization: AWS4-HMAC-SHA256 {credential}\r\n");
-        write!(stream, "{head}{authorization}Content-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        request(&self.address, method, path)
     }
 
     /// Runs `test`, named so, in a process that has moto's address in its environment.
@@ -81,6 +73,17 @@ impl Drop for Moto {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn request(address: &str, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n");
+    let credential = "Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+    let authorization = format!("Authorization: AWS4-HMAC-SHA256 {credential}\r\n");
+    write!(stream, "{head}{authorization}Content-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
@@ -151,15 +154,23 @@ async fn in_a_bucket() {
     let won: Vec<bool> = futures::future::join_all(races).await.into_iter().map(|won| won.unwrap()).collect();
     assert_eq!(won.iter().filter(|won| **won).count(), 1, "{won:?}");
 
-    // A writer that goes away half-way leaves nothing.
-    let half = tokio::spawn({
-        let store = store.clone();
-        async move { write(&store, 2).await }
-    });
-    tokio::time::sleep(Duration::from_millis(30)).await;
-    half.abort();
-    let _ = half.await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // A writer that goes away, before an upload has begun or half-way, leaves nothing.
+    let address = std::env::var("AWS_ENDPOINT_URL").unwrap().replace("http://", "");
+    for (id, wait) in [(2, 0), (4, 1), (5, 3), (6, 10), (7, 30), (8, 100)] {
+        let half = tokio::spawn({
+            let store = store.clone();
+            async move { write(&store, id).await }
+        });
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        half.abort();
+        let _ = half.await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while request(&address, "GET", "/bucket?uploads").contains("<Upload>") {
+            assert!(Instant::now() < deadline, "an upload stopped after {wait} ms was not aborted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
 
     write(&store, 3).await;
     let swept = store.sweep(&job(), |id| id == 1).await.unwrap();
