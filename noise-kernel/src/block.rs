@@ -61,9 +61,9 @@ impl<'a> Ahead<'a> {
 /// normals will. `ahead`: what will be needed soon.
 #[inline(always)]
 pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &[f32], out: &mut Block) {
-    // Three quarters of the time goes into the keystream, made a vector of blocks at a time.
+    // Two thirds of the time and more go into the keystream.
     let (early, late) = ahead.split_at(ahead.len() / 64 * 48);
-    let mut early = Ahead::new(early, GROUPS * LANES / S::LANES);
+    let mut early = Ahead::new(early, GROUPS * chacha::fetches(S::LANES, TWENTY));
     let mut late = Ahead::new(late, PAIR_ROWS);
     let (rows, _) = out.as_chunks_mut::<LANES>();
     let (groups, _) = rows.as_chunks_mut::<16>();
@@ -72,11 +72,13 @@ pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &
         chacha::group::<S, TWENTY>(s, place.key, place.stream, first, &mut early, words);
     }
     let (pairs, _) = rows.as_chunks_mut::<2>();
+    if S::LANES == LANES {
+        return whole_rows::<S, TWENTY, 4>(s, place, &mut late, pairs);
+    }
+    // With fewer registers, step by step, as many vectors at once as they allow.
     let mut exponents = [[0.0; LANES]; PAIR_ROWS];
     logarithms::<S, TWENTY>(s, place, pairs, &mut exponents);
-    // As many vectors at once as registers allow.
     match S::LANES {
-        16 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, &mut late, pairs)),
         8 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 2>(s, &mut late, pairs)),
         4 => (radii::<S, 4>(s, pairs, &exponents), turns::<S, 4>(s, &mut late, pairs)),
         _ => (radii::<S, 1>(s, pairs, &exponents), turns::<S, 1>(s, &mut late, pairs)),
@@ -85,6 +87,38 @@ pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &
 
 /// A row of words for the radius and one for the angle, then a row of cosines and one of sines.
 type PairRow = [[f32; LANES]; 2];
+
+/// Words become normals, `N` rows of pairs at a time, where a vector is a row: all in registers.
+#[inline(always)]
+fn whole_rows<S: Simd, const TWENTY: bool, const N: usize>(
+    s: S,
+    place: Place<'_>,
+    ahead: &mut Ahead<'_>,
+    pairs: &mut [PairRow],
+) {
+    for (index, rows) in pairs.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        let (mut f, mut k, mut words) = ([s.splat_f(0.0); N], [s.splat_f(0.0); N], [s.splat(0); N]);
+        for i in 0..N {
+            ahead.fetch(s);
+            let a = s.bits(s.load_f(&rows[i][0], 0));
+            let (mut w, coarse) = uniform(s, a);
+            if s.any_high(coarse) {
+                let mut values = [0.0; LANES];
+                s.store_f(w, &mut values, 0);
+                refine::<TWENTY>(place, index * N + i, &rows[i][0], &mut values);
+                w = s.load_f(&values, 0);
+            }
+            (f[i], k[i]) = split(s, w, a);
+            words[i] = s.bits(s.load_f(&rows[i][1], 0));
+        }
+        let r = radius(s, f, k);
+        let (cosine, sine) = cos_sin(s, words);
+        for i in 0..N {
+            s.store_f(s.mul_f(r[i], cosine[i]), &mut rows[i][0], 0);
+            s.store_f(s.mul_f(r[i], sine[i]), &mut rows[i][1], 0);
+        }
+    }
+}
 
 /// Words for the radius become f, and `exponents` k.
 #[inline(always)]

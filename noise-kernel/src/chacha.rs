@@ -13,6 +13,16 @@ pub(crate) type Group = [[f32; LANES]; 16];
 
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
+const fn double_rounds(twenty: bool) -> usize {
+    if twenty { 10 } else { 6 }
+}
+
+/// How often [`group`] fetches a part of what will be needed: before each vector of blocks or, where one is all of
+/// them, before each double round.
+pub(crate) const fn fetches(lanes: usize, twenty: bool) -> usize {
+    if lanes == LANES { double_rounds(twenty) } else { LANES / lanes }
+}
+
 /// Fills `out` with blocks `first..first + 16` of a stream. `first` is a multiple of 16, so that the high half
 /// of the block counter is the same for all lanes.
 #[inline(always)]
@@ -25,9 +35,11 @@ pub(crate) fn group<S: Simd, const TWENTY: bool>(
     out: &mut Group,
 ) {
     for at in (0..LANES).step_by(S::LANES) {
-        ahead.fetch(s);
+        if S::LANES < LANES {
+            ahead.fetch(s);
+        }
         let counter_low = s.add(s.splat(first as u32 | at as u32), s.lane_numbers());
-        let words = blocks::<S, TWENTY>(s, key, stream, counter_low, (first >> 32) as u32);
+        let words = blocks::<S, TWENTY>(s, key, stream, counter_low, (first >> 32) as u32, ahead);
         for (row, word) in out.iter_mut().zip(words) {
             s.store_f(s.floats(word), row, at);
         }
@@ -36,7 +48,8 @@ pub(crate) fn group<S: Simd, const TWENTY: bool>(
 
 /// One block: the plainest way, for the words that are seldom needed.
 pub(crate) fn block<const TWENTY: bool>(key: &[u32; 8], stream: u64, counter: u64) -> [u32; 16] {
-    blocks::<Scalar, TWENTY>(Scalar, key, stream, counter as u32, (counter >> 32) as u32)
+    let (low, high) = (counter as u32, (counter >> 32) as u32);
+    blocks::<Scalar, TWENTY>(Scalar, key, stream, low, high, &mut Ahead::default())
 }
 
 #[inline(always)]
@@ -46,6 +59,7 @@ fn blocks<S: Simd, const TWENTY: bool>(
     stream: u64,
     counter_low: S::U,
     counter_high: u32,
+    ahead: &mut Ahead<'_>,
 ) -> [S::U; 16] {
     let [c0, c1, c2, c3] = CONSTANTS;
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
@@ -58,7 +72,10 @@ fn blocks<S: Simd, const TWENTY: bool>(
     start[12] = counter_low;
     let mut x = start;
     if S::LANES > 1 {
-        for _ in 0..if TWENTY { 10 } else { 6 } {
+        for _ in 0..double_rounds(TWENTY) {
+            if S::LANES == LANES {
+                ahead.fetch(s);
+            }
             double_round(s, &mut x);
         }
     } else {

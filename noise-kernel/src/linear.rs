@@ -4,7 +4,7 @@
 
 use crate::block::{BLOCK, Block};
 use crate::simd::Simd;
-use crate::sums::{CHUNKS, Sums, Tile, chunks_mut};
+use crate::sums::{CHUNKS, CUT_ROWS, Sums, Tile, chunks_mut};
 
 /// sum ← sum + x
 #[inline(always)]
@@ -30,11 +30,23 @@ pub(crate) fn difference(out: &mut Block, a: &Block, b: &Block) {
     }
 }
 
-/// Sums held in registers at once: four rows by two vectors leave room for the sources and a coefficient.
-const ROWS: usize = 4;
+/// Rows, and vectors of each, whose sums are held in registers at once: half of what there is, with the other half for
+/// the sources and a coefficient.
+const fn held(lanes: usize, k: usize) -> (usize, usize) {
+    let registers = if lanes == 16 { 16 } else { 8 };
+    let rows = if k < 4 { k } else { 4 };
+    let (vectors, all) = (registers / rows, CHUNKS * 16 / lanes);
+    (rows, if vectors < all { vectors } else { all })
+}
 
-/// partial[j] ← partial[j] + Σ_u coefficients[u·K + j]·sources[u], one u after another, for the first K sums: each
-/// source is read once for all of them. `next` is what will be read after.
+/// The chunk of a vector of a tile, and its place there.
+#[inline(always)]
+fn place_of<S: Simd>(vector: usize) -> (usize, usize) {
+    (vector * S::LANES / 16, vector * S::LANES % 16)
+}
+
+/// partial[j] ← partial[j] + Σ_u coefficients[u·K + j]·sources[u], one u after another, for the first K sums. `next`
+/// is what will be read after: it is fetched in the order in which it lies in memory, evenly over all the work.
 #[inline(always)]
 pub(crate) fn accumulate<S: Simd, const K: usize>(
     s: S,
@@ -46,50 +58,63 @@ pub(crate) fn accumulate<S: Simd, const K: usize>(
 ) {
     let (coefficients, _) = coefficients.as_chunks::<K>();
     let Sums { total, partial, has_total, has_partial } = sums;
-    // Two vectors at once, but for the widest, of which one fills a chunk.
-    let step = if S::LANES == 16 { 1 } else { 2 };
-    for chunk in 0..CHUNKS {
-        for next in next {
-            s.prefetch(&next[chunk]);
+    let (rows, vectors) = const { held(S::LANES, K) };
+    let (strips, parts) = (CHUNKS * 16 / S::LANES / vectors, K / rows);
+    let passes = strips * parts;
+    for pass in 0..passes {
+        let (first_vector, first) = (pass / parts * vectors, pass % parts * rows);
+        let mut acc = [[s.splat_f(0.0); 8]; 4];
+        if *has_partial {
+            for j in 0..rows {
+                for v in 0..vectors {
+                    let (chunk, at) = place_of::<S>(first_vector + v);
+                    acc[j][v] = s.load_f(&partial[first + j][chunk], at);
+                }
+            }
         }
-        for at in (0..16).step_by(step * S::LANES) {
-            for first in (0..K).step_by(ROWS) {
-                let rows = ROWS.min(K - first);
-                let mut acc = [[s.splat_f(0.0); 2]; ROWS];
-                if *has_partial {
-                    for j in 0..rows {
-                        for v in 0..step {
-                            acc[j][v] = s.load_f(&partial[first + j][chunk], at + v * S::LANES);
-                        }
-                    }
+        for (u, (source, factors)) in sources.iter().zip(coefficients).enumerate() {
+            fetch(s, next, pass * CUT_ROWS + u, passes);
+            let mut x = [s.splat_f(0.0); 8];
+            for v in 0..vectors {
+                let (chunk, at) = place_of::<S>(first_vector + v);
+                x[v] = s.load_f(&source[chunk], at);
+            }
+            for j in 0..rows {
+                let factor = s.splat_f(factors[first + j]);
+                for v in 0..vectors {
+                    acc[j][v] = s.fma(factor, x[v], acc[j][v]);
                 }
-                for (source, factors) in sources.iter().zip(coefficients) {
-                    let mut x = [s.splat_f(0.0); 2];
-                    for v in 0..step {
-                        x[v] = s.load_f(&source[chunk], at + v * S::LANES);
-                    }
-                    for j in 0..rows {
-                        let factor = s.splat_f(factors[first + j]);
-                        for v in 0..step {
-                            acc[j][v] = s.fma(factor, x[v], acc[j][v]);
-                        }
-                    }
+            }
+        }
+        let to = if closes { &mut *total } else { &mut *partial };
+        for j in 0..rows {
+            for v in 0..vectors {
+                let (chunk, at) = place_of::<S>(first_vector + v);
+                let place = &mut to[first + j][chunk];
+                if closes && *has_total {
+                    acc[j][v] = s.add_f(s.load_f(place, at), acc[j][v]);
                 }
-                let to = if closes { &mut *total } else { &mut *partial };
-                for j in 0..rows {
-                    for v in 0..step {
-                        let (place, at) = (&mut to[first + j][chunk], at + v * S::LANES);
-                        if closes && *has_total {
-                            acc[j][v] = s.add_f(s.load_f(place, at), acc[j][v]);
-                        }
-                        s.store_f(acc[j][v], place, at);
-                    }
-                }
+                s.store_f(acc[j][v], place, at);
             }
         }
     }
     *has_total |= closes;
     *has_partial = !closes;
+}
+
+/// What falls to step `step` of `passes`·32, of fetching every line of 32 tiles once.
+#[inline(always)]
+fn fetch<S: Simd>(s: S, tiles: &[&Tile], step: usize, passes: usize) {
+    let lines = if passes < CHUNKS { CHUNKS / passes } else { 1 };
+    if passes > CHUNKS && !step.is_multiple_of(passes / CHUNKS) {
+        return;
+    }
+    let line = step * CHUNKS / passes;
+    if let Some(tile) = tiles.get(line / CHUNKS) {
+        for i in 0..lines {
+            s.prefetch(&tile[line % CHUNKS + i]);
+        }
+    }
 }
 
 /// The rows of a group that depend on each other.
@@ -111,49 +136,72 @@ pub(crate) fn solve<S: Simd, const K: usize>(
     tile: usize,
     rows: &mut [Block],
 ) {
-    let (coefficients, _) = solve.coefficients.as_chunks::<K>();
-    let step = if S::LANES == 16 { 1 } else { 2 };
-    let close = solve.closed_after.map_or(K, |row| row + 1);
-    for chunk in 0..CHUNKS {
-        for first in (0..16).step_by(step * S::LANES) {
-            let mut solved = [[s.splat_f(0.0); 2]; K];
-            for row in 0..K {
-                let (mut total, mut partial) = ([s.splat_f(0.0); 2], [s.splat_f(0.0); 2]);
-                for v in 0..step {
-                    let at = first + v * S::LANES;
-                    if sums.has_total {
-                        total[v] = s.load_f(&sums.total[row][chunk], at);
-                    }
-                    if sums.has_partial {
-                        partial[v] = s.load_f(&sums.partial[row][chunk], at);
-                    }
-                }
-                for source in 0..row {
-                    if source == close {
-                        (total, partial) = closed(s, total, partial);
-                    }
-                    let factor = s.splat_f(coefficients[source][row]);
-                    for v in 0..step {
-                        partial[v] = s.fma(factor, solved[source][v], partial[v]);
-                    }
-                }
-                if row == close {
-                    (total, partial) = closed(s, total, partial);
-                }
-                let place = &mut chunks_mut(&mut rows[row])[tile * CHUNKS + chunk];
-                for v in 0..step {
-                    let at = first + v * S::LANES;
-                    let y = s.sub_f(s.sub_f(s.load_f(place, at), total[v]), partial[v]);
-                    solved[row][v] = s.mul_f(y, s.splat_f(solve.inverse_diagonal[row]));
-                    s.store_f(solved[row][v], place, at);
-                }
-            }
-        }
+    // Seldom are sums closed between two rows of a group: after the last one it changes nothing.
+    match solve.closed_after {
+        Some(row) if row + 1 < K => solve_columns::<S, K, true>(s, sums, solve, row, tile, rows),
+        _ => solve_columns::<S, K, false>(s, sums, solve, K, tile, rows),
     }
 }
 
+/// Column by column: what is done with a row as soon as it is known does not wait for each other.
 #[inline(always)]
-fn closed<S: Simd>(s: S, total: [S::F; 2], partial: [S::F; 2]) -> ([S::F; 2], [S::F; 2]) {
+fn solve_columns<S: Simd, const K: usize, const CLOSES: bool>(
+    s: S,
+    sums: &Sums,
+    solve: &Solve<'_, K>,
+    closed_after: usize,
+    tile: usize,
+    rows: &mut [Block],
+) {
+    let (coefficients, _) = solve.coefficients.as_chunks::<K>();
     let zero = s.splat_f(0.0);
-    ([s.add_f(total[0], partial[0]), s.add_f(total[1], partial[1])], [zero; 2])
+    let vectors = if K > 8 { 1 } else { 2 };
+    for strip in 0..CHUNKS * 16 / S::LANES / vectors {
+        let place = |v: usize| place_of::<S>(strip * vectors + v);
+        let (mut total, mut partial) = ([[zero; 2]; K], [[zero; 2]; K]);
+        for row in 0..K {
+            for v in 0..vectors {
+                let (chunk, at) = place(v);
+                if CLOSES && sums.has_total {
+                    total[row][v] = s.load_f(&sums.total[row][chunk], at);
+                }
+                if sums.has_partial {
+                    partial[row][v] = s.load_f(&sums.partial[row][chunk], at);
+                }
+            }
+        }
+        // Written out, so that sums are known by number and stay in registers.
+        macro_rules! in_turn {
+            ($($row:literal)*) => {$(
+                if $row < K {
+                    let mut y = [zero; 2];
+                    for v in 0..vectors {
+                        let (chunk, at) = place(v);
+                        if !CLOSES && sums.has_total {
+                            total[$row][v] = s.load_f(&sums.total[$row][chunk], at);
+                        }
+                        let place = &mut chunks_mut(&mut rows[$row])[tile * CHUNKS + chunk];
+                        let rest = s.sub_f(s.sub_f(s.load_f(place, at), total[$row][v]), partial[$row][v]);
+                        y[v] = s.mul_f(rest, s.splat_f(solve.inverse_diagonal[$row]));
+                        s.store_f(y[v], place, at);
+                    }
+                    for later in $row + 1..K {
+                        let factor = s.splat_f(coefficients[$row][later]);
+                        for v in 0..vectors {
+                            partial[later][v] = s.fma(factor, y[v], partial[later][v]);
+                        }
+                    }
+                    if CLOSES && $row == closed_after {
+                        for later in $row + 1..K {
+                            for v in 0..vectors {
+                                total[later][v] = s.add_f(total[later][v], partial[later][v]);
+                                partial[later][v] = zero;
+                            }
+                        }
+                    }
+                }
+            )*};
+        }
+        in_turn!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    }
 }

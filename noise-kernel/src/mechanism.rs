@@ -168,7 +168,9 @@ impl<'a> Call<'a> {
         let mut ring = Ring::new(state);
         for tile in 0..TILES {
             sums.clear();
-            sums.add::<K>(active, group, group.oldest..group.first, tile, |h, tile| ring.tile(h, tile));
+            sums.add::<K>(active, group, group.oldest..group.first, tile, |h, tile, to| {
+                ring.tiles(h, tile, to)
+            });
             active.solve::<K>(sums, &solve, tile, rows);
         }
         ring.keep(group.first, rows);
@@ -209,9 +211,11 @@ impl<'a> Call<'a> {
         };
         for index in 0..TILES {
             sums.clear();
-            sums.add::<K>(active, group, group.oldest..group.first, index, |h, index| ring.tile(h, index));
-            sums.add::<K>(active, group, group.first..group.end(), index, |h, index| {
-                tile(&rows[(h - group.first) as usize], index)
+            let past = group.oldest..group.first;
+            sums.add::<K>(active, group, past, index, |h, index, to| ring.tiles(h, index, to));
+            sums.add::<K>(active, group, group.first..group.end(), index, |h, index, to| {
+                let rows = &rows[(h.start - group.first) as usize..(h.end - group.first) as usize];
+                to.iter_mut().zip(rows).for_each(|(to, row)| *to = tile(row, index));
             });
             for (j, result) in results.iter_mut().enumerate() {
                 sums.write(active, j, &mut chunks_mut(result)[index * CHUNKS..][..CHUNKS]);

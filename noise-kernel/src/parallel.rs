@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 const TILE: usize = 32;
 
 /// Values of the next block's state fetched ahead: half of the smallest first level cache. Sums fetch the rest.
-const FETCHED: usize = 4_096;
+pub(crate) const FETCHED: usize = 4_096;
 
 /// The number of coordinates. Errors: an empty range; more than this machine can address.
 pub(crate) fn check_range(range: &Range<u64>) -> Result<usize, KernelError> {

@@ -4,14 +4,20 @@
 //! source rows, which keeps rounding small. The cuts depend on the source row alone, so neighbouring rows can
 //! share each pass over the sources and still get the bits they would get one at a time.
 
-use crate::block::Block;
+use crate::block::{BLOCK, Block};
 use crate::dispatch::Active;
+use crate::parallel::FETCHED;
 use std::ops::Range;
 
 /// Rows that share a pass over the sources, at most.
 pub(crate) const GROUP: usize = 16;
 /// A partial sum is closed after every source row h with h % 32 = 31.
 const CUT: u64 = 32;
+/// Source rows that are in the cache before the first sum, at least.
+const FETCHED_BEFORE: u64 = (FETCHED / BLOCK) as u64;
+pub(crate) const CUT_ROWS: usize = CUT as usize;
+/// A tile of each source row of a cut.
+pub(crate) type CutTiles<'a> = [&'a Tile; CUT_ROWS];
 
 /// Chunks of 16 coordinates in a tile.
 pub(crate) const CHUNKS: usize = 8;
@@ -51,8 +57,17 @@ impl<'a> Ring<'a> {
         Self { tiles: state.as_flattened_mut().as_chunks_mut().0.as_chunks_mut().0, slots }
     }
 
-    pub fn tile(&self, row: u64, index: usize) -> &Tile {
-        &self.tiles[index * self.slots + (row % self.slots as u64) as usize]
+    /// One tile of each of `rows`, as far as `to` has room.
+    pub fn tiles<'t>(&'t self, rows: Range<u64>, index: usize, to: &mut [&'t Tile]) {
+        if self.slots == 0 {
+            return;
+        }
+        let tiles = &self.tiles[index * self.slots..][..self.slots];
+        let mut slot = (rows.start % self.slots as u64) as usize;
+        for (to, _) in to.iter_mut().zip(rows) {
+            *to = &tiles[slot];
+            slot = if slot + 1 == self.slots { 0 } else { slot + 1 };
+        }
     }
 
     /// Puts in rows `first..`, of which the last stay.
@@ -134,34 +149,39 @@ impl Sums {
         (self.has_total, self.has_partial) = (false, false);
     }
 
-    /// Adds sources to the sums of K rows, in ascending order, all of one cut together: `tile_of(h, index)` is a tile
-    /// of source row h.
+    /// Adds sources to the sums of K rows, in ascending order, all of one cut together: `tiles_of(rows, index, to)` puts
+    /// the tile of each of some source rows, one cut at most, where they go.
     pub fn add<'a, const K: usize>(
         &mut self,
         active: Active,
         group: &RowGroup,
         sources: Range<u64>,
         index: usize,
-        tile_of: impl Fn(u64, usize) -> &'a Tile,
+        tiles_of: impl Fn(Range<u64>, usize, &mut CutTiles<'a>),
     ) {
-        let gather = |sources: Range<u64>, index: usize| {
-            let mut tiles = [&ZERO_TILE; CUT as usize];
-            let count = tiles.iter_mut().zip(sources).map(|(to, h)| *to = tile_of(h, index)).count();
-            (tiles, count)
-        };
-        let stop = |source: u64| ((source / CUT + 1) * CUT).min(sources.end);
-        let mut source = sources.start;
-        while source < sources.end {
-            let end = stop(source);
-            let (tiles, count) = gather(source..end, index);
-            let (next, next_count) = match index + 1 {
-                _ if end < sources.end => gather(end..stop(end), index),
-                TILES => gather(0..0, index),
-                index => gather(sources.start..stop(sources.start), index),
+        let cut = |source: u64| source..((source / CUT + 1) * CUT).min(sources.end);
+        let (mut now, mut later) = ([&ZERO_TILE; CUT_ROWS], [&ZERO_TILE; CUT_ROWS]);
+        // Of so few, all were fetched while the normals were made.
+        let fetches = sources.end - sources.start > FETCHED_BEFORE;
+        let mut at = cut(sources.start);
+        if !at.is_empty() {
+            tiles_of(at.clone(), index, &mut now);
+        }
+        while !at.is_empty() {
+            let next = match index + 1 {
+                _ if at.end < sources.end => (cut(at.end), index),
+                next if next < TILES && fetches => (cut(sources.start), next),
+                _ => (0..0, index),
             };
-            let coefficients = &group.coefficients_from(source)[..count * K];
-            active.accumulate::<K>(self, end % CUT == 0, &tiles[..count], &next[..next_count], coefficients);
-            source = end;
+            if !next.0.is_empty() {
+                tiles_of(next.0.clone(), next.1, &mut later);
+            }
+            let count = |rows: &Range<u64>| (rows.end - rows.start) as usize;
+            let (used, ahead) = (count(&at), count(&next.0));
+            let coefficients = &group.coefficients_from(at.start)[..used * K];
+            active.accumulate::<K>(self, at.end % CUT == 0, &now[..used], &later[..ahead], coefficients);
+            at = if at.end < sources.end { next.0 } else { 0..0 };
+            std::mem::swap(&mut now, &mut later);
         }
     }
 
