@@ -128,7 +128,7 @@ failover: ## how long a lost worker of four costs at dimension DIMENSION (1e8), 
 	cargo build --release --locked -p rustle -p chaos
 	$(CARGO_TARGET_DIR)/release/chaos failover --dimension $(or $(DIMENSION),100000000) --kills $(or $(KILLS),20)
 
-fuzz: ## every decoder, or TARGETS, MINUTES (1) each, with checks of overflow on
+fuzz: ## every decoder, or TARGETS, MINUTES (1) of a processor each, with checks of overflow on
 	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),1) $(TARGETS)
 
 asan: ## the noise kernel's tests under AddressSanitizer

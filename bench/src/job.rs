@@ -27,6 +27,16 @@ pub struct Job {
     buffers: Vec<Vec<f32>>,
 }
 
+/// Rows that the engine makes at once where it runs ahead of the job.
+pub fn rows_ahead(case: &Case) -> anyhow::Result<usize> {
+    let plan = case.plan()?;
+    let stream =
+        Stream::new(&JobKey::from_bytes(&[7; 32])?.branch("bench", 0, &plan.digest())?, Rounds::Twenty);
+    let coefficients = Arc::new(plan.coefficients());
+    let generator = Generator::new(stream, coefficients, case.iterations, plan.scale(), 0..1)?;
+    Ok(generator.suggested_rows_at_once())
+}
+
 impl Job {
     /// Warm: state and buffers have been written, and rows have been made.
     /// Errors: more rows at once than the case has from its first row on; what the kernel refuses.

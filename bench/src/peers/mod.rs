@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::arguments::{self, Compute};
 use crate::cases::Case;
-use crate::job::Job;
+use crate::job::{self, Job};
 use crate::machine::Machine;
 use crate::memory;
 use crate::output::Output;
@@ -35,7 +35,7 @@ pub struct Args {
     /// Coordinates; unless given, 1e7, and 1e6 for more than 32 bands
     #[arg(long, value_parser = arguments::coordinates)]
     size: Option<u64>,
-    /// Rounds of ours, peer, ours at eight rows, peer
+    /// Rounds of ours, peer, ours running ahead, peer
     #[arg(long, value_parser = arguments::positive, default_value_t = 7)]
     repeats: usize,
     /// Seconds of each measurement
@@ -96,9 +96,6 @@ const ALL: [&str; 15] = [
 
 /// Two threads unless asked otherwise, on either side.
 pub const THREADS: usize = 2;
-
-/// Rows at once, where ours makes more than one.
-const ROWS: usize = 8;
 
 struct Settings {
     compute: Compute,
@@ -174,7 +171,8 @@ fn compare(
     peer: &mut Option<Peer>,
 ) -> anyhow::Result<Compared> {
     let size = settings.size.unwrap_or(if case.bands() > 32 { 1_000_000 } else { 10_000_000 });
-    if let Some(why) = memory::lacking(case, size, ROWS)? {
+    let rows_ahead = job::rows_ahead(case)?;
+    if let Some(why) = memory::lacking(case, size, rows_ahead)? {
         anyhow::bail!("{size} coordinates: {why}");
     }
     let peer = match peer {
@@ -182,8 +180,8 @@ fn compare(
         None => peer.insert(environment.start()?),
     };
     let way = peer.prepare(library, case, size, settings.compute.threads())?;
-    let measured = settings.compute.install(|| in_turn(case, size, settings, peer))?;
-    measured.compared(library, case, size, way)
+    let measured = settings.compute.install(|| in_turn(case, size, rows_ahead, settings, peer))?;
+    measured.compared(library, case, size, rows_ahead, way)
 }
 
 /// Coordinates a second, in the order in which they were taken.
@@ -191,19 +189,25 @@ fn compare(
 struct InTurn {
     ours: Vec<f64>,
     peer: Vec<f64>,
-    ours_8: Vec<f64>,
-    peer_8: Vec<f64>,
+    ours_ahead: Vec<f64>,
+    peer_ahead: Vec<f64>,
 }
 
-fn in_turn(case: &Case, size: u64, settings: &Settings, peer: &mut Peer) -> anyhow::Result<InTurn> {
+fn in_turn(
+    case: &Case,
+    size: u64,
+    rows_ahead: usize,
+    settings: &Settings,
+    peer: &mut Peer,
+) -> anyhow::Result<InTurn> {
     let mut one = Job::new(case, 0..size, 1, settings.backend)?;
-    let mut eight = Job::new(case, 0..size, ROWS, settings.backend)?;
+    let mut ahead = Job::new(case, 0..size, rows_ahead, settings.backend)?;
     let mut all = InTurn::default();
     for _ in 0..settings.repeats {
         all.ours.push(one.rate(settings.time)?);
         all.peer.push(peer.measure(settings.time)?);
-        all.ours_8.push(eight.rate(settings.time)?);
-        all.peer_8.push(peer.measure(settings.time)?);
+        all.ours_ahead.push(ahead.rate(settings.time)?);
+        all.peer_ahead.push(peer.measure(settings.time)?);
     }
     Ok(all)
 }
@@ -214,23 +218,25 @@ impl InTurn {
         library: Library,
         case: &Case,
         size: u64,
+        rows_ahead: usize,
         way: process::Way,
     ) -> anyhow::Result<Compared> {
         let spread = |values: &[f64]| Spread::of(values).context("nothing was measured");
         let ratio = spread(&ratios(&self.ours, &self.peer))?;
-        let ratio_8 = spread(&ratios(&self.ours_8, &self.peer_8))?;
-        self.peer.append(&mut self.peer_8);
+        let ratio_ahead = spread(&ratios(&self.ours_ahead, &self.peer_ahead))?;
+        self.peer.append(&mut self.peer_ahead);
         Ok(Compared {
             case: case.name.clone(),
             library,
             dimension: size,
+            rows_ahead,
             way: way.chosen,
             ways: way.rates,
             ours: spread(&self.ours)?,
-            ours_8: spread(&self.ours_8)?,
+            ours_ahead: spread(&self.ours_ahead)?,
             peer: spread(&self.peer)?,
             ratio,
-            ratio_8,
+            ratio_ahead,
         })
     }
 }
