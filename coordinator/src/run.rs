@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -17,6 +17,7 @@ use node::ready_file::ReadyFile;
 use node::recorder::install_recorder;
 use node::security::Secured;
 use node::shutdown::drain;
+use proto::JobId;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +25,7 @@ use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
 use crate::blocking::Stop;
+use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{EPOCH, describe_metrics};
@@ -104,6 +106,22 @@ pub async fn run_with(
     ended(&stop)
 }
 
+/// For who looks on from outside at a coordinator of [`run_over`].
+pub struct Onlooker(Weak<Coordinator>);
+
+impl Onlooker {
+    /// Leases (job, shard, epoch) that the ledger has given to others, and that are served until those are ready.
+    pub fn retiring(&self) -> Vec<(JobId, u32, u64)> {
+        let Some(coordinator) = self.0.upgrade() else { return Vec::new() };
+        let cluster = coordinator.cluster();
+        let of = |view: &JobView| {
+            let job = view.record.job.clone();
+            view.retiring.iter().map(|it| (job.clone(), it.shard, it.epoch)).collect::<Vec<_>>()
+        };
+        cluster.jobs().flat_map(of).collect()
+    }
+}
+
 /// As [`run`], on a ledger and connections that are given, without metrics: simulations. `shutdown` is cancelled too
 /// where the coordinator stops by itself.
 pub async fn run_over<C>(
@@ -112,6 +130,7 @@ pub async fn run_over<C>(
     reaching: Connections,
     accepting: impl Stream<Item = std::io::Result<C>>,
     shutdown: CancellationToken,
+    looked_at: impl FnOnce(Onlooker),
 ) -> anyhow::Result<()>
 where
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
@@ -121,6 +140,7 @@ where
     let coordinator =
         node::blocking::run(move || Coordinator::open(ledger, settings, reaching, opening)).await;
     let coordinator = Arc::new(coordinator.context("opening")??);
+    looked_at(Onlooker(Arc::downgrade(&coordinator)));
     let tasks = TaskTracker::new();
     keep_going(&coordinator, &tasks, &shutdown);
     crate::grpc::serve_over(coordinator, accepting, &Secured::default(), shutdown.clone()).await?;

@@ -1,5 +1,7 @@
 //! What a heartbeat changes, and the leases that its answer grants.
 
+use std::collections::BTreeSet;
+
 use ledger::{CheckpointRecord, JobRecord, pieces_for};
 use proto::model::{CheckpointPiece, LeaseGrant};
 use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
@@ -21,11 +23,12 @@ impl Cluster {
         let held = self.holdings.of(&self.jobs, worker);
         let Self { jobs, exclusions, .. } = self;
         let mut is_work = false;
+        let (mut made_ready, mut failed) = (BTreeSet::new(), BTreeSet::new());
         for (job, index) in held {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
             let report = reports.iter().find(|report| names(view, index, report));
             match take_report(view, index, incarnation, report) {
-                Verdict::Ready => exclusions.clear(&job, worker),
+                Verdict::MadeReady => drop(made_ready.insert(job)),
                 Verdict::Waiting => {}
                 Verdict::Unclaimed => is_work = true,
                 Verdict::Refused(reason, error) => {
@@ -34,9 +37,12 @@ impl Cluster {
                             "this worker gets no shard of the job for now");
                         is_work = true;
                     }
+                    failed.insert(job);
                 }
             }
         }
+        // What the worker made ready says nothing for what it failed at.
+        made_ready.difference(&failed).for_each(|job| exclusions.clear(job, worker));
         is_work
     }
 
@@ -65,7 +71,9 @@ impl Cluster {
 }
 
 enum Verdict {
-    Ready,
+    /// It was not before.
+    MadeReady,
+    /// Not ready yet, or as ready as it was.
     Waiting,
     /// A lease from before this coordinator started, which its owner no longer holds.
     Unclaimed,
@@ -114,11 +122,12 @@ fn take_report(
         }
         ReportedState::Ready => {
             shard.is_ready = true;
-            if !was_ready {
-                info!(job = %record.job, shard = report.shard, epoch = report.epoch, next_row = report.next_row,
-                    "shard ready");
+            if was_ready {
+                return Verdict::Waiting;
             }
-            Verdict::Ready
+            info!(job = %record.job, shard = report.shard, epoch = report.epoch, next_row = report.next_row,
+                "shard ready");
+            Verdict::MadeReady
         }
         _ => Verdict::Waiting,
     }

@@ -140,6 +140,31 @@ async fn a_shard_that_failed_goes_elsewhere_and_what_is_ready_stays() {
     assert_eq!(coordinator.beat("a", 1, &reports[..1]).len(), 2);
 }
 
+/// Found by simulation (seed 2417): a shard that failed stayed where it was while another of the job was ready there.
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_has_ready_does_not_speak_for_what_it_failed_at() {
+    for failed in [0, 1] {
+        let folder = TempDir::new().unwrap();
+        let coordinator = open(&folder);
+        coordinator.register(registration("a", 1)).unwrap();
+        coordinator.create_job(create(4096, 2)).await.unwrap();
+        coordinator.reconcile().await.unwrap();
+        let grants = coordinator.beat("a", 1, &[]);
+        let mut reports =
+            [report(&grants[0], ReportedState::Ready), report(&grants[1], ReportedState::Ready)];
+        reports[failed].state = ReportedState::Failed;
+        coordinator.beat("a", 1, &reports);
+        coordinator.reconcile().await.unwrap();
+        let ready = &reports[1 - failed..2 - failed];
+        assert_eq!(coordinator.beat("a", 1, ready).len(), 1, "shard {failed} is taken away");
+        coordinator.reconcile().await.unwrap();
+        assert_eq!(coordinator.beat("a", 1, ready).len(), 1, "and is not given back before the wait is over");
+        coordinator.register(registration("b", 2)).unwrap();
+        coordinator.reconcile().await.unwrap();
+        assert_eq!(coordinator.make_ready("b", 2)[0].shard, failed as u32);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_owners_get_a_lease_of_time_to_come_back() {
     let folder = TempDir::new().unwrap();

@@ -20,7 +20,7 @@ pub struct History {
     pub rows_delivered: u64,
     /// Endpoints that the coordinator named for a lease.
     served_by: BTreeMap<Lease, String>,
-    /// When the ledger was last seen to hold each lease.
+    /// When each lease was last seen in the ledger, or in service for an owner that was not ready yet.
     held: BTreeMap<Lease, Duration>,
     pub faults: BTreeMap<&'static str, u64>,
     pub violations: Vec<String>,
@@ -123,8 +123,8 @@ impl History {
         }
     }
 
-    /// Looks at who holds what.
-    pub fn sample(&mut self, ledger: &Ledger, jobs: &[&'static Case]) {
+    pub fn sample(&mut self, ledger: &Ledger, retiring: Vec<Lease>, jobs: &[&'static Case]) {
+        self.held.extend(retiring.into_iter().map(|lease| (lease, self.now)));
         for case in jobs {
             for shard in ledger.shards(&case.job).unwrap_or_default() {
                 self.held.insert((case.job.clone(), shard.shard, shard.epoch), self.now);
@@ -145,7 +145,9 @@ impl History {
     pub fn served(&mut self, lease: Lease, asked: Duration, ttl: Duration) {
         let ended = self.held.get(&lease).copied();
         if ended.is_none_or(|last| last + ttl < asked) {
-            self.violation(format!("{lease:?} was served; the ledger held it last at {ended:?}"));
+            self.violation(format!(
+                "{lease:?}, asked for at {asked:?}, was served; it was last held at {ended:?}"
+            ));
         }
     }
 }

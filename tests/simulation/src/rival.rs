@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
 use crate::net;
+use crate::run::UNSEEN;
 use crate::trainer::connect;
 use crate::world::{LEASE_TTL, World};
 
@@ -95,7 +96,9 @@ impl Rival {
         let asked = turmoil::sim_elapsed().unwrap_or_default();
         if let Ok(true) = timeout(PATIENCE, self.is_served(case, &route, row, token)).await {
             let lease = (case.job.clone(), route.shard, route.lease_epoch);
-            self.world.history().served(lease, asked, LEASE_TTL);
+            // One that was given since the last look is known then too.
+            self.world.sample();
+            self.world.history().served(lease, asked, LEASE_TTL + UNSEEN);
         }
     }
 

@@ -25,6 +25,8 @@ const TICK: Duration = Duration::from_millis(5);
 /// swallowed is given up after 30 s without an answer to a ping, and a row may need more than one connection.
 const RECOVERY: Duration = Duration::from_secs(120);
 const SAMPLED_EVERY: u64 = 8;
+/// A lease may have been held so much longer than it was seen.
+pub const UNSEEN: Duration = TICK.saturating_mul(SAMPLED_EVERY as u32);
 
 /// What a run has shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,10 +95,8 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
         }
         drop(history);
         steps += 1;
-        if steps % SAMPLED_EVERY == 0
-            && let Some(ledger) = &*world.ledger()
-        {
-            world.history().sample(ledger, &world.cases);
+        if steps % SAMPLED_EVERY == 0 {
+            world.sample();
         }
     }
     let elapsed = sim.elapsed();

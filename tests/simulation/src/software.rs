@@ -39,7 +39,9 @@ async fn try_coordinator(world: &World) -> anyhow::Result<()> {
     world.history().check_ledger(&ledger);
     *world.ledger() = Some(ledger.clone());
     let accepting = net::accepting().await?;
-    coordinator::run_over(world.settings(), ledger, net::connections(), accepting, world.new_stop()).await
+    let looked_at = |onlooker| *world.onlooker() = Some(onlooker);
+    let (settings, stop) = (world.settings(), world.new_stop());
+    coordinator::run_over(settings, ledger, net::connections(), accepting, stop, looked_at).await
 }
 
 #[derive(Parser)]

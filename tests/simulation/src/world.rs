@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use coordinator::Settings;
 use coordinator::pace::{Expectations, Schedule};
+use coordinator::{Onlooker, Settings};
 use dice::Dice;
 use ledger::{Ledger, PlainHttp};
 use tempfile::TempDir;
@@ -28,6 +28,7 @@ pub struct World {
     pub cases: [&'static Case; 2],
     /// As the running coordinator has it open.
     pub ledger: Mutex<Option<Ledger>>,
+    onlooker: Mutex<Option<Onlooker>>,
     /// The coordinator has ended by itself.
     pub is_stopped: AtomicBool,
     /// The last worker may join.
@@ -52,6 +53,7 @@ impl World {
             disk: Disk::default(),
             cases: [cases::case(seed, 0), cases::case(seed, 1)],
             ledger: Mutex::default(),
+            onlooker: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_grown: AtomicBool::new(false),
             history: Mutex::new(History::new(is_printed)),
@@ -67,6 +69,18 @@ impl World {
 
     pub fn ledger(&self) -> MutexGuard<'_, Option<Ledger>> {
         lock(&self.ledger)
+    }
+
+    /// Of the running coordinator.
+    pub fn onlooker(&self) -> MutexGuard<'_, Option<Onlooker>> {
+        lock(&self.onlooker)
+    }
+
+    /// Looks at who may serve what just now.
+    pub fn sample(&self) {
+        let Some(ledger) = self.ledger().clone() else { return };
+        let retiring = self.onlooker().as_ref().map(Onlooker::retiring).unwrap_or_default();
+        self.history().sample(&ledger, retiring, &self.cases);
     }
 
     pub fn has_store(&self) -> bool {
