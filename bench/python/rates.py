@@ -26,17 +26,23 @@ def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
     here, there = torch.from_numpy(source), torch.from_numpy(out)
     copies = {"numpy": lambda: np.copyto(out, source), "torch": lambda: there.copy_(here)}
     with contextlib.ExitStack() as open_ones:
-        fetches = {}
+        fetches, announce = {}, {}
         for way in sessions.WAYS:
-            session = open_ones.enter_context(sessions.session(way, folder / way, made))
-            session.prefetch(BURST)
-            fetches[way] = lambda session=session: session.fetch_into(session.next_step, out)
+            for name in (way, f"{way}, announced"):
+                session = open_ones.enter_context(sessions.session(way, folder / name.replace(", ", "-"), made))
+                session.prefetch(BURST)
+                fetches[name] = lambda session=session: session.fetch_into(session.next_step, out)
+                if name != way:
+                    # Half of them at a time, twice: as many as a burst takes.
+                    announce[name] = lambda session=session: session.announce(steps=2 * BURST)
         # The first fetch begins a job's rows; it and the first copies warm up.
         for call in (*fetches.values(), *copies.values()):
             call()
         rates: dict[str, list[float]] = {name: [] for name in (*fetches, *copies)}
         for _ in range(rounds):
             for way, fetch in fetches.items():
+                if way in announce:
+                    announce[way]()
                 time.sleep(PAUSE)
                 rates[way] += _rates(fetch, dimension)
                 for name, copy in copies.items():

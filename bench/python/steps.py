@@ -19,6 +19,9 @@ import rustle.torch
 #: Of a step, waiting for noise.
 LIMIT = 0.02
 
+#: How many steps are announced at a time.
+ANNOUNCED = (0, 1, 16)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -82,38 +85,44 @@ class Training:
 
 @dataclass
 class Run:
-    """One way to train; seconds of each step, and in them of waiting for noise."""
+    """One way to train. Seconds of each step; in them of waiting until its row was here, and in all of the call that
+    waits and adds the row to the gradients."""
 
     training: Training
-    #: Where the noise of a step is announced before its gradients are computed.
-    announced: rustle.torch.Attachment | None = None
+    session: rustle.Session | None = None
+    attachment: rustle.torch.Attachment | None = None
+    #: Steps announced before a step's gradients are computed.
+    announced: int = 0
     steps: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    _waited: float = 0.0
+    calls: list[float] = field(default_factory=list)
+    _called: float = 0.0
 
-    def watch(self, session: rustle.Session) -> None:
-        """Counts the time in ``fetch_into``, where an adapter waits and copies."""
-        fetch = session.fetch_into
+    def attach(self, session: rustle.Session, announced: int) -> None:
+        trained = (self.training.optimizer, session, self.training.net)
+        self.attachment = rustle.torch.attach(*trained, divide_by=float(self.training.batch))
+        self.session, self.announced = session, announced
+        add_to = session.add_to
 
-        def timed(*arguments: Any, **words: Any) -> Any:
+        def timed(*arguments: Any) -> None:
             started = time.perf_counter()
-            try:
-                return fetch(*arguments, **words)
-            finally:
-                self._waited += time.perf_counter() - started
+            add_to(*arguments)
+            self._called += time.perf_counter() - started
 
-        session.fetch_into = timed
+        session.add_to = timed
 
     def turn(self, count: int, measured: bool) -> None:
         for _ in range(count):
-            self._waited, started = 0.0, time.perf_counter()
+            waited = self.session.waited if self.session else 0.0
+            self._called, started = 0.0, time.perf_counter()
             if self.announced:
-                self.announced.announce()
+                self.attachment.announce(self.announced)
             self.training.step()
             took = time.perf_counter() - started
             if measured:
                 self.steps.append(took)
-                self.waits.append(self._waited)
+                self.waits.append(self.session.waited - waited if self.session else 0.0)
+                self.calls.append(self._called)
 
 
 def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
@@ -125,15 +134,11 @@ def _of(model: Model, folder: Path, rounds: int) -> list[dict[str, Any]]:
     made = sessions.plan(model.dimension, max(200, model.steps * (rounds + 1)))
     with contextlib.ExitStack() as open_ones:
         runs = {"no noise": Run(Training(model))}
-        for way, announced in itertools.product(sessions.WAYS, (False, True)):
-            name = f"{way}, announced" if announced else way
-            session = open_ones.enter_context(sessions.session(way, folder / name.replace(", ", "-"), made))
-            run = Run(Training(model))
-            trained = (run.training.optimizer, session, run.training.net)
-            attachment = rustle.torch.attach(*trained, divide_by=float(model.batch))
-            run.announced = attachment if announced else None
-            run.watch(session)
-            runs[name] = run
+        for way, announced in itertools.product(sessions.WAYS, ANNOUNCED):
+            name = f"{way}, {announced} announced" if announced else way
+            session = open_ones.enter_context(sessions.session(way, folder / f"{way}-{announced}", made))
+            runs[name] = Run(Training(model))
+            runs[name].attach(session, announced)
         for round in range(rounds + 1):
             for run in runs.values():
                 # The first turn warms up.
@@ -152,6 +157,7 @@ def _found(model: Model, way: str, run: Run, bare: Run) -> dict[str, Any]:
     }
     if run is not bare:
         found["wait_seconds"] = figures.spread(run.waits)
+        found["call_seconds"] = figures.spread(run.calls)
         found["wait_of_step"] = figures.spread([w / s for w, s in zip(run.waits, run.steps, strict=True)])
         found["limit"] = LIMIT
         found["met"] = found["wait_of_step"]["median"] <= LIMIT
@@ -161,12 +167,13 @@ def _found(model: Model, way: str, run: Run, bare: Run) -> dict[str, Any]:
 def table(found: list[dict[str, Any]]) -> str:
     rows = []
     for one in found:
-        waits = ("", "", "") if "limit" not in one else (
+        waits = ("", "", "", "") if "limit" not in one else (
+            figures.shown(one["call_seconds"], 1e-3),
             figures.shown(one["wait_seconds"], 1e-3),
             figures.percent(one["wait_of_step"]),
             "yes" if one["met"] else "no",
         )
         step = figures.shown(one["step_seconds"], 1e-3)
         rows.append([one["model"], one["way"], step, f"{one['step_of_bare']:.2f}", *waits])
-    header = ["model", "noise", "step, ms", "× without", "waiting, ms", "of the step", f"≤ {LIMIT:.0%}"]
+    header = ["model", "noise", "step, ms", "× without", "waiting and adding, ms", "waiting, ms", "of the step", f"≤ {LIMIT:.0%}"]
     return figures.table("A training step in PyTorch: median (least to greatest)", header, rows)

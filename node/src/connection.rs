@@ -8,17 +8,24 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::auth::Identity;
-use crate::limits::Slot;
+use crate::limits::{Pace, Slot};
 
 /// What every HTTP/2 client sends first. Until it is there nothing else watches over the connection.
 const PREFACE_BYTES: usize = 24;
 
-/// How a caller reached this process, in the extensions of its requests.
+/// What its connection says of a request, in the request's extensions.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    pub peer: Peer,
+    pub pace: Pace,
+}
+
+/// How a caller reached this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Over a Unix socket, as the user that this process runs as.
@@ -35,11 +42,13 @@ pub enum Transport {
     Unix(UnixStream),
 }
 
-/// Closes where its HTTP/2 preface is late, and frees its slot when it is dropped.
+/// Closes where its HTTP/2 preface is late, is read at its pace, and frees its slot when it is dropped.
 pub struct Connection {
     transport: Transport,
-    peer: Peer,
+    reached: Reached,
     opening: Option<Opening>,
+    /// Not read before.
+    held: Option<Pin<Box<Sleep>>>,
     _slot: Slot,
 }
 
@@ -49,17 +58,33 @@ struct Opening {
 }
 
 impl Connection {
-    pub fn new(transport: Transport, peer: Peer, slot: Slot, preface_limit: Duration) -> Self {
+    pub fn new(transport: Transport, reached: Reached, slot: Slot, preface_limit: Duration) -> Self {
         let opening = Some(Opening { missing: PREFACE_BYTES, deadline: Box::pin(sleep(preface_limit)) });
-        Self { transport, peer, opening, _slot: slot }
+        Self { transport, reached, opening, held: None, _slot: slot }
+    }
+
+    /// Whether calls come faster than they are taken. Then the task is woken later.
+    fn is_held(&mut self, task: &mut Context<'_>) -> bool {
+        loop {
+            if let Some(held) = &mut self.held
+                && held.as_mut().poll(task).is_pending()
+            {
+                return true;
+            }
+            // More may have been spent meanwhile.
+            self.held = self.reached.pace.until().map(|until| Box::pin(sleep_until(until)));
+            if self.held.is_none() {
+                return false;
+            }
+        }
     }
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Peer;
+    type ConnectInfo = Reached;
 
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
+    fn connect_info(&self) -> Reached {
+        self.reached.clone()
     }
 }
 
@@ -89,6 +114,9 @@ impl AsyncRead for Connection {
         task: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_held(task) {
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer));
         let Some(opening) = &mut self.opening else { return polled };

@@ -13,7 +13,8 @@ use tonic::{Status, codegen::Bytes};
 use tower::{Layer, Service};
 
 use crate::auth::{Authenticator, Refusal};
-use crate::limits::{CappedBody, Limits, Rates, request_bytes, time};
+use crate::connection::Reached;
+use crate::limits::{CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
 
 /// A gRPC message's length comes before it.
 const FRAME_PREFIX: usize = 5;
@@ -87,12 +88,18 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let wording = self.guard.wording;
+        // Before anything is found out: what is refused took its time, too.
+        let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
+        pace.iter().for_each(|pace| pace.spend(1.0));
         let permit = match self.guard.admit(&mut request) {
             Ok(permit) => permit,
             Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
         };
         let (bytes, limit) = (request_bytes(request.uri().path()), time(request.uri().path()));
-        let refused = Box::new(move || wording(Refusal::TooLarge { limit: bytes }));
+        let refused = Box::new(move || {
+            pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
+            wording(Refusal::TooLarge { limit: bytes })
+        });
         let request = request.map(|body| Body::new(CappedBody { body, left: bytes + FRAME_PREFIX, refused }));
         let handling = self.inner.call(request);
         Box::pin(async move {

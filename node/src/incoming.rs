@@ -17,8 +17,8 @@ use tokio_stream::Stream;
 use tracing::warn;
 
 use crate::auth::SparseLog;
-use crate::connection::{Connection, Peer, Transport};
-use crate::limits::{Limits, Slots};
+use crate::connection::{Connection, Peer, Reached, Transport};
+use crate::limits::{Limits, Pace, Slot, Slots};
 use crate::listener::Listener;
 use crate::metric_definitions::CONNECTIONS_REFUSED;
 use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
@@ -39,6 +39,8 @@ struct Acceptor {
     credentials: Option<Credentials>,
     slots: Slots,
     refusals: SparseLog,
+    /// Of each connection.
+    calls_per_second: u32,
     ready: mpsc::Sender<Connection>,
 }
 
@@ -47,7 +49,13 @@ impl Incoming {
     pub fn new(listener: Listener, credentials: Option<Credentials>, limits: &Limits) -> Self {
         let (sender, ready) = mpsc::channel(16);
         let slots = Slots::new(limits.connections, limits.connections_per_address);
-        let acceptor = Acceptor { credentials, slots, refusals: SparseLog::default(), ready: sender };
+        let acceptor = Acceptor {
+            credentials,
+            slots,
+            refusals: SparseLog::default(),
+            calls_per_second: limits.connection_calls_per_second,
+            ready: sender,
+        };
         let accepting = tokio::spawn(Arc::new(acceptor).accept(listener));
         Self { ready, accepting }
     }
@@ -98,7 +106,7 @@ impl Acceptor {
         }
         let Some(credentials) = &self.credentials else {
             let peer = Peer::Plain(address);
-            return self.hand_on(Connection::new(Transport::Tcp(stream), peer, slot, PREFACE_LIMIT)).await;
+            return self.hand_on(Transport::Tcp(stream), peer, slot).await;
         };
         // Beside the others: a handshake takes its time.
         let (acceptor, shaking) = (self.clone(), TlsAcceptor::from(credentials.server()).accept(stream));
@@ -111,7 +119,7 @@ impl Acceptor {
             let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             let peer = Peer::Certified(address, shown.and_then(identity_of));
             let transport = Transport::Tls(Box::new(stream));
-            acceptor.hand_on(Connection::new(transport, peer, slot, PREFACE_LIMIT)).await;
+            acceptor.hand_on(transport, peer, slot).await;
         });
     }
 
@@ -127,10 +135,12 @@ impl Acceptor {
         let Some(slot) = self.slots.take(address) else {
             return self.refuse(address, "too many connections");
         };
-        self.hand_on(Connection::new(Transport::Unix(stream), Peer::Local, slot, PREFACE_LIMIT)).await;
+        self.hand_on(Transport::Unix(stream), Peer::Local, slot).await;
     }
 
-    async fn hand_on(&self, connection: Connection) {
+    async fn hand_on(&self, transport: Transport, peer: Peer, slot: Slot) {
+        let reached = Reached { peer, pace: Pace::new(self.calls_per_second) };
+        let connection = Connection::new(transport, reached, slot, PREFACE_LIMIT);
         // The server is gone: so is the connection.
         let _server_ended = self.ready.send(connection).await;
     }

@@ -56,6 +56,9 @@ pub struct SecurityArgs {
     /// Calls a second of one caller, with ten seconds' worth at once [default: 20000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_calls_per_second: Option<String>,
+    /// Calls a second of one connection, which is read no faster [default: 4000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    pub max_connection_calls_per_second: Option<String>,
     /// Bytes of rows on their way to one caller [default: 16GiB]
     #[arg(long, value_name = "BYTES", hide_short_help = true)]
     pub max_slice_bytes: Option<String>,
@@ -127,6 +130,11 @@ impl SecurityArgs {
                 "max_calls_per_second",
                 self.max_calls_per_second,
                 of.calls_per_second as usize,
+            )? as u32,
+            connection_calls_per_second: count(
+                "max_connection_calls_per_second",
+                self.max_connection_calls_per_second,
+                of.connection_calls_per_second as usize,
             )? as u32,
             slice_bytes: layers.with_default(
                 "max_slice_bytes",

@@ -39,7 +39,7 @@ class Commitment:
 
         ``start``: the first coordinate; ``divide_by``: what sums and noise are divided by.
         """
-        digests = [_native.Session.digest(_bytes(one), start, divide_by) for one in sums]
+        digests = [_native.digest(_bytes(one), start, divide_by) for one in sums]
         whole = (
             digests[0]
             if len(digests) == 1

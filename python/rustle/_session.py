@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, Callable, Literal
 
 from . import _native, errors
 from ._buffers import flat
@@ -64,7 +64,9 @@ class Session:
         elif commitment != "declared":
             text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
             raise errors.make("invalid_argument", text)
-        self._native.add_into(_step(step), values, start, bound.data if bound else None, divide_by)
+        end = start + values.size
+        data = bound.data if bound else None
+        self._native.add_into(_step(step), [(start, values)], start, end, data, divide_by)
         return buffer
 
     def prefetch(self, rows: int) -> None:
@@ -74,16 +76,30 @@ class Session:
             raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
         self._native.prefetch(rows)
 
-    def announce(self, range: Range = None, *, commitment: Commitment | None = None) -> None:
-        """Binds the next step's row in the background, and fetches it where it is made elsewhere, while its gradient is
-        still being computed: then the step does not wait for a disk or a network.
+    def announce(
+        self,
+        range: Range = None,
+        *,
+        steps: int = 1,
+        commitment: Commitment | Callable[[int], Commitment] | None = None,
+    ) -> None:
+        """Binds the rows of the next ``steps`` steps in the background, and fetches them where they are made elsewhere,
+        while gradients are still being computed: then a step does not wait for a disk or a network. To be called before
+        each step; several steps are bound together, half of them while the other half is used, so that a disk is synced
+        once for all of those.
 
-        To be called once the step is sure to come: the row counts as released from here on, so that a job that ends
-        before the step, or goes back to a checkpoint before it, has paid for it. ``range`` and ``commitment`` as in the
-        call that asks for the row. What can't be announced is found out by that call.
+        To be called where the steps are sure to come: rows count as released from here on, so that a job that ends
+        before its steps, or goes back to a checkpoint before them, has paid for up to ``steps`` rows. ``range`` and
+        ``commitment`` as in the calls that ask for the rows, ``commitment`` as a function of the step for more than one.
+        What can't be announced is found out by those calls. Rows of a cluster take ``steps`` rows of memory here.
         """
         start, end = self._bounds(range)
-        self._native.announce(start, end, commitment.data if commitment else None)
+        given: Any = commitment
+        if isinstance(commitment, Commitment):
+            given = commitment.data
+        elif commitment is not None:
+            given = lambda step: commitment(step).data
+        self._native.announce(start, end, steps, given)
 
     # Place.
 
@@ -112,6 +128,12 @@ class Session:
         return self._native.next_step
 
     # Facts.
+
+    @property
+    def waited(self) -> float:
+        """Seconds from when rows were asked for until they were here, of all calls so far. What comes after, copying
+        rows or adding them, is not in it; but where a row comes over a socket right into a buffer, that is."""
+        return self._native.waited
 
     @property
     def plan(self) -> _native.Plan:
@@ -186,6 +208,18 @@ class Session:
     def release(self, owner: object) -> None:
         if self._owner is owner:
             self._owner = None
+
+    def add_to(
+        self,
+        pieces: list[tuple[int, Any]],
+        step: int,
+        range: tuple[int, int],
+        commitment: Commitment,
+        divide_by: float,
+    ) -> None:
+        """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays, each with its first coordinate, of one
+        row of ``range``: to all of them, or after an error to none."""
+        self._native.add_into(step, pieces, *range, commitment.data, divide_by)
 
     def share(self) -> tuple[int, int, bytes]:
         """What other ranks of the same job need to bind the same rows. As secret as the batches."""

@@ -83,11 +83,13 @@ class _Noised:
         for p in self.params:
             _check_processed_flag(p.summed_grad)
         sums = {self._names[id(p)]: p.summed_grad for p in self.params}
-        row = self._noise.row(sums, 1.0)
+        noisy = {name: value.clone() for name, value in sums.items()}
+        if not self._noise.add_all(noisy, 1.0):
+            row = self._noise.row(sums, 1.0)
+            for name, value in noisy.items():
+                self._noise.add(row, name, value, 1.0)
         for p in self.params:
-            noisy = p.summed_grad.clone()
-            self._noise.add(row, self._names[id(p)], noisy, 1.0)
-            p.grad = noisy.view_as(p)
+            p.grad = noisy[self._names[id(p)]].view_as(p)
             _mark_as_processed(p.summed_grad)
 
 

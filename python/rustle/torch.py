@@ -80,6 +80,13 @@ class Noise:
 
     def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
         """The next step's noise for these local sums: bound, and fetched whole. Nothing is added yet."""
+        step, commitment = self._next(sums, divide_by)
+        row = Row(self.session, step, self.wanted, commitment)
+        self.step += 1
+        return row
+
+    def _next(self, sums: dict[str, torch.Tensor], divide_by: float) -> tuple[int, Commitment]:
+        """The next step, and what its row is bound to."""
         bad = [name for name, value in sums.items() if not torch.isfinite(value).all()]
         if bad:
             raise errors.make("invalid_argument", f"the gradient of {bad[0]!r} is not finite; skip this step")
@@ -91,15 +98,24 @@ class Noise:
             text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another one uses it"
             raise errors.make("step", text)
         # A step whose fetch failed half way comes again under the same commitment: none of it was added.
-        commitment = declared(self._nonce, self.step)
         if self.commitment == "exact":
-            commitment = self._exact(sums, divide_by)
-        row = Row(self.session, self.step, self.wanted, commitment)
-        self.step += 1
-        return row
+            return self.step, self._exact(sums, divide_by)
+        return self.step, declared(self._nonce, self.step)
 
-    def announce(self) -> None:
-        """Has the next step's row bound and fetched in the background."""
+    def add_all(self, sums: dict[str, torch.Tensor], divide_by: float) -> bool:
+        """Adds the next step's noise to all local sums; False where they are not such that noise can be added in
+        place, and nothing was done."""
+        arrays = None if self.reduce or self.sharded or len(self.wanted) != 1 else _in_place(sums)
+        if arrays is None:
+            return False
+        step, commitment = self._next(sums, divide_by)
+        pieces = [(self.pieces[name].start, array) for name, array in arrays.items()]
+        self.session.add_to(pieces, step, self.wanted[0], commitment, divide_by)
+        self.step += 1
+        return True
+
+    def announce(self, steps: int = 1) -> None:
+        """Has the next steps' rows bound and fetched in the background."""
         if self.commitment == "exact":
             text = "commitment is 'exact', which the sums decide; allowed: 'declared' where steps are announced"
             raise errors.make("invalid_argument", text)
@@ -109,7 +125,8 @@ class Noise:
         goes_on = self.session.next_step == self.step < self.session.iterations and not self.session.closed
         # A row in several stretches is fetched by several calls, of which the first waits longest: it binds.
         if self.wanted and goes_on:
-            self.session.announce(self.wanted[0], commitment=declared(self._nonce, self.step))
+            of = lambda step: declared(self._nonce, step)
+            self.session.announce(self.wanted[0], steps=steps, commitment=of)
 
     def _exact(self, sums: dict[str, torch.Tensor], divide_by: float) -> Commitment:
         arrays = [_bytes(value) for value in sums.values()]
@@ -201,9 +218,11 @@ class Attachment:
         # A parameter that got no gradient has a sum of zero, and that is as private as any other.
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
         local = {name: _local(grad) for name, grad in grads.items()}
-        row = self.noise.row(local, self.divide_by)
+        if not self.noise.add_all(local, self.divide_by):
+            row = self.noise.row(local, self.divide_by)
+            for name in parameters:
+                self.noise.add(row, name, local[name], self.divide_by)
         for name, parameter in parameters.items():
-            self.noise.add(row, name, local[name], self.divide_by)
             parameter.grad = grads[name]
         if self.noise.reduce and self.noise.ranks > 1:
             for value in local.values():
@@ -228,12 +247,13 @@ class Attachment:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.noise.load_state_dict(state)
 
-    def announce(self) -> None:
-        """To be called before the gradients of a step are computed: its noise is bound and fetched meanwhile.
+    def announce(self, steps: int = 1) -> None:
+        """To be called before the gradients of a step are computed: the noise of this and the next ``steps`` − 1 steps
+        is bound and fetched meanwhile.
 
-        See :meth:`rustle.Session.announce` for what that costs a job that ends before the step.
+        See :meth:`rustle.Session.announce` for what that costs a job that ends before those steps.
         """
-        self.noise.announce()
+        self.noise.announce(steps)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -342,6 +362,16 @@ def _add(value: torch.Tensor, noise: torch.Tensor, divide_by: float) -> None:
         value.add_(noise)
     else:
         value.copy_(value.float().add_(noise))
+
+
+def _in_place(sums: dict[str, torch.Tensor]) -> dict[str, np.ndarray] | None:
+    """The same memory, flat, where all of it is float32 in C order on the CPU and nothing shares it."""
+    fits = all(
+        value.dtype == torch.float32 and value.device.type == "cpu" and value.is_contiguous()
+        for value in sums.values()
+    )
+    apart = len({value.data_ptr() for value in sums.values()}) == len(sums)
+    return {name: value.detach().reshape(-1).numpy() for name, value in sums.items()} if fits and apart else None
 
 
 def _bytes(value: torch.Tensor) -> np.ndarray:

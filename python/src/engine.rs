@@ -1,9 +1,11 @@
 //! What makes or fetches rows, bound to commitments: in this process or a cluster.
 
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, JobId};
+use proto::{Commitment, CoordinateRange, JobId, RowRange};
 
 use crate::error::Result;
+use crate::held::Held;
+use crate::sink::Sink;
 use crate::wait::Stop;
 
 /// Who a job is.
@@ -31,26 +33,14 @@ pub struct Resumed {
     pub opened_branch: bool,
 }
 
-/// Where a row goes: f32 values of the range that was asked for.
-pub enum Sink<'a> {
-    /// Overwritten with the row.
-    Copy(&'a mut [f32]),
-    /// The row divided by a number is added.
-    Add(&'a mut [f32], f32),
-    /// Nobody wants the values yet.
-    Nowhere,
-}
-
-impl Sink<'_> {
-    /// `row` is as long as the buffer.
-    pub fn put(self, row: &[f32]) {
-        match self {
-            Self::Nowhere => {}
-            Self::Copy(out) => out.copy_from_slice(row),
-            Self::Add(out, 1.0) => out.iter_mut().zip(row).for_each(|(out, noise)| *out += noise),
-            Self::Add(out, by) => out.iter_mut().zip(row).for_each(|(out, noise)| *out += noise / by),
-        }
-    }
+/// Rows that are asked for before their steps come.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    pub branch: u64,
+    pub rows: RowRange,
+    pub range: CoordinateRange,
+    /// One a row.
+    pub commitments: Vec<Commitment>,
 }
 
 pub trait Engine: Send + Sync {
@@ -75,19 +65,10 @@ pub trait Engine: Send + Sync {
         stop: Stop,
     ) -> Result<()>;
 
-    /// Does what takes time in [`give`](Self::give) before the values are wanted: binds the row, and puts it in `values`
-    /// unless `give` has it at once. On a thread of which Python knows nothing.
-    fn announce(
-        &self,
-        branch: u64,
-        row: u64,
-        range: CoordinateRange,
-        commitment: Commitment,
-        values: &mut Vec<f32>,
-    ) -> Result<()> {
-        values.resize(range.len() as usize, 0.0);
-        self.give(branch, row, range, commitment, Sink::Copy(values), || Ok(()))
-    }
+    /// Does what takes time in [`give`](Self::give) before the values are wanted: binds the rows together, durably, and
+    /// fetches them, in `spare` where it fits. `None` where `give` has them at once. On a thread of which Python knows
+    /// nothing.
+    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Option<Held>>;
 
     /// How many rows to keep made ahead of the next one.
     fn prefetch(&self, rows: usize);

@@ -6,9 +6,11 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Engine, Job, Place, Resumed, Sink};
+use crate::engine::{Ahead, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
+use crate::held::Held;
 use crate::session::Session;
+use crate::sink::Sink;
 use crate::wait::Stop;
 
 /// A session over an engine: an object with `job`, `dimension` and `iterations` and the methods called below. What it
@@ -83,16 +85,8 @@ impl Engine for Foreign {
     }
 
     /// Nothing: its Python is called by the training job's own thread alone.
-    fn announce(
-        &self,
-        _branch: u64,
-        _row: u64,
-        _range: CoordinateRange,
-        _commitment: Commitment,
-        values: &mut Vec<f32>,
-    ) -> Result<()> {
-        values.clear();
-        Ok(())
+    fn announce(&self, _ahead: &Ahead, _spare: Option<Held>) -> Result<Option<Held>> {
+        Ok(None)
     }
 
     /// Rows are made ahead where they are made.

@@ -5,10 +5,13 @@
 
 mod account;
 mod announced;
+mod announcing;
 mod connect;
+mod digest;
 mod engine;
 mod error;
 mod foreign;
+mod held;
 mod local;
 mod making;
 mod plans;
@@ -16,6 +19,7 @@ mod remote;
 mod sampling;
 mod search;
 mod session;
+mod sink;
 mod steps;
 mod users;
 mod wait;
@@ -28,6 +32,8 @@ mod _native {
     use crate::account::{event_epsilon, plan_event, statement};
     #[pymodule_export]
     use crate::connect::connect;
+    #[pymodule_export]
+    use crate::digest::digest;
     #[pymodule_export]
     use crate::foreign::{refusal, session_over};
     #[pymodule_export]

@@ -17,9 +17,11 @@ use proto::model::OpenBranch;
 use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::engine::{Engine, Job, Place, Resumed, Sink};
+use crate::engine::{Ahead, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
-use crate::making::{Ahead, Maker};
+use crate::held::Held;
+use crate::making::{Filling, Maker};
+use crate::sink::Sink;
 use crate::wait::Stop;
 
 /// Rows made ahead where none are asked for: as many as fit in this, at most [`MOST_AHEAD`].
@@ -50,7 +52,7 @@ pub struct Local {
     key: JobKey,
     ledger: Ledger,
     pool: Arc<ThreadPool>,
-    ahead: Ahead,
+    filling: Filling,
     makers: Mutex<Vec<Arc<Maker>>>,
 }
 
@@ -76,7 +78,7 @@ impl Local {
             plan,
             key,
             ledger,
-            ahead: Ahead::start(ahead, pool.clone())?,
+            filling: Filling::start(ahead, pool.clone())?,
             pool,
             makers: Mutex::default(),
         })
@@ -121,6 +123,19 @@ impl Local {
         Ok(maker)
     }
 
+    /// That there is such a row and range.
+    fn check(&self, row: u64, range: CoordinateRange) -> Result<()> {
+        let Job { dimension, iterations, .. } = self.job;
+        if range.end > dimension {
+            let CoordinateRange { start, end } = range;
+            return Err(ServiceError::RangeBeyondDimension { start, end, dimension }.into());
+        }
+        if row >= iterations {
+            return Err(ServiceError::RowBeyondIterations { row, iterations }.into());
+        }
+        Ok(())
+    }
+
     fn layout_digest(&self) -> Result<[u8; 32]> {
         match self.plan.layout() {
             Some(layout) => Ok(layout.digest()),
@@ -154,14 +169,7 @@ impl Engine for Local {
         stop: Stop,
     ) -> Result<()> {
         let rows = RowRange::new(row, row.saturating_add(1))?;
-        if range.end > self.job.dimension {
-            let CoordinateRange { start, end } = range;
-            let dimension = self.job.dimension;
-            return Err(ServiceError::RangeBeyondDimension { start, end, dimension }.into());
-        }
-        if row >= self.job.iterations {
-            return Err(ServiceError::RowBeyondIterations { row, iterations: self.job.iterations }.into());
-        }
+        self.check(row, range)?;
         let mut sink = Some(sink);
         // Made first: what can't be made binds nothing.
         let mut release = |values: &[f32]| {
@@ -176,25 +184,20 @@ impl Engine for Local {
             let again = Maker::new(self.generator(range.as_range())?);
             again.row(row, range.as_range(), &self.pool, stop, release)?;
         }
-        self.ahead.fill(&maker);
+        self.filling.fill(&maker);
         Ok(())
     }
 
-    fn announce(
-        &self,
-        branch: u64,
-        row: u64,
-        range: CoordinateRange,
-        commitment: Commitment,
-        values: &mut Vec<f32>,
-    ) -> Result<()> {
-        values.clear();
-        self.give(branch, row, range, commitment, Sink::Nowhere, || Ok(()))
+    /// The rows themselves are made ahead whether they are bound or not.
+    fn announce(&self, ahead: &Ahead, _spare: Option<Held>) -> Result<Option<Held>> {
+        self.check(ahead.rows.end - 1, ahead.range)?;
+        self.ledger.bind(&self.job.name, ahead.branch, ahead.rows, &ahead.commitments)?;
+        Ok(None)
     }
 
     fn prefetch(&self, rows: usize) {
-        self.ahead.rows.store(rows, Ordering::Relaxed);
-        self.makers().iter().for_each(|maker| self.ahead.fill(maker));
+        self.filling.rows.store(rows, Ordering::Relaxed);
+        self.makers().iter().for_each(|maker| self.filling.fill(maker));
     }
 
     fn cursor(&self, next_row: u64, _stop: Stop) -> Result<Vec<u8>> {

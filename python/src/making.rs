@@ -142,12 +142,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A thread that fills makers while the training job computes. It ends when this is dropped.
-pub struct Ahead {
+pub struct Filling {
     pub rows: Arc<AtomicUsize>,
     fill: Sender<Weak<Maker>>,
 }
 
-impl Ahead {
+impl Filling {
     pub fn start(rows: usize, pool: Arc<ThreadPool>) -> Result<Self> {
         let (fill, filled) = channel::<Weak<Maker>>();
         let rows = Arc::new(AtomicUsize::new(rows));

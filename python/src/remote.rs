@@ -9,8 +9,10 @@ use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Job, Place, Resumed, Sink};
+use crate::engine::{Ahead, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
+use crate::held::Held;
+use crate::sink::{Out, Sink};
 use crate::wait::{Stop, wait};
 
 /// Threads of the client: it moves bytes, and hands none of them to Python.
@@ -61,6 +63,16 @@ impl Remote {
         }
     }
 
+    fn request(
+        &self,
+        (branch, rows): (u64, RowRange),
+        range: CoordinateRange,
+        commitments: Vec<Commitment>,
+    ) -> FetchRequest {
+        let (job, deadline) = (self.job.name.clone(), Instant::now() + self.timeout);
+        FetchRequest { job, branch, rows, range, commitments, deadline }
+    }
+
     fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,27 +115,42 @@ impl Engine for Remote {
         sink: Sink<'_>,
         stop: Stop,
     ) -> Result<()> {
-        let request = FetchRequest {
-            job: self.job.name.clone(),
-            branch,
-            rows: RowRange::new(row, row.saturating_add(1))?,
-            range,
-            commitments: vec![commitment],
-            deadline: Instant::now() + self.timeout,
-        };
+        let rows = RowRange::new(row, row.saturating_add(1))?;
+        let request = self.request((branch, rows), range, vec![commitment]);
         if self.lend {
             return self.give_lent(request, sink, stop);
         }
-        match sink {
-            Sink::Copy(out) => self.wait(stop, self.client.fetch_into(request, out)),
-            sink @ (Sink::Add(..) | Sink::Nowhere) => {
-                let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-                scratch.resize(range.len() as usize, 0.0);
-                self.wait(stop, self.client.fetch_into(request, &mut scratch))?;
-                sink.put(&scratch);
-                Ok(())
-            }
+        if let Out::Copy(out) = sink.out {
+            return self.wait(stop, self.client.fetch_into(request, out));
         }
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        scratch.resize(range.len() as usize, 0.0);
+        self.wait(stop, self.client.fetch_into(request, &mut scratch))?;
+        sink.put(&scratch);
+        Ok(())
+    }
+
+    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Option<Held>> {
+        let Ahead { branch, rows, range, ref commitments } = *ahead;
+        let request = self.request((branch, rows), range, commitments.clone());
+        let go_on = || Ok(());
+        if self.lend {
+            let fits = |region: &Region| region.layout().range == range && region.layout().slots as u64 == rows.len();
+            let mut region = match spare {
+                Some(Held::Lent(region)) if fits(&region) => region,
+                _ => self.client.lend(range, rows.len() as u32, ElementType::F32)?,
+            };
+            self.wait(go_on, self.client.fetch_region(request, &mut region, 0))?;
+            return Ok(Some(Held::Lent(region)));
+        }
+        let mut values = match spare {
+            Some(Held::Copied(values, _)) => values,
+            _ => Vec::new(),
+        };
+        let width = range.len() as usize;
+        values.resize(rows.len() as usize * width, 0.0);
+        self.wait(go_on, self.client.fetch_into(request, &mut values))?;
+        Ok(Some(Held::Copied(values, width)))
     }
 
     /// Workers make rows ahead by themselves.

@@ -2,18 +2,20 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{PyReadwriteArray1};
 use proto::{Commitment, CoordinateRange};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sha2::{Digest, Sha256};
 
 use crate::announced::{Announced, Asked};
-use crate::engine::{Engine, Sink};
+use crate::announcing::{Announcing, Commitments};
+use crate::engine::Engine;
 use crate::error::{Refused, Result};
 use crate::plans::Plan;
-use crate::steps::Steps;
+use crate::sink::{Out, Sink};
+use crate::steps::{Steps, nonce};
 use crate::wait::signals;
 
 #[pyclass(frozen, module = "rustle._native")]
@@ -22,6 +24,8 @@ pub struct Session {
     branch: AtomicU64,
     steps: Mutex<Steps>,
     announced: Announced,
+    /// Nanoseconds from when rows were asked for until they were here.
+    waited: AtomicU64,
     /// One call at a time.
     busy: AtomicBool,
     /// Whoever opened it: a fork has none of its threads, and would draw on the same rows.
@@ -49,6 +53,7 @@ impl Session {
             branch: AtomicU64::new(place.branch),
             steps: Mutex::new(Steps::new(place.next_row, nonce()?)),
             announced: Announced::default(),
+            waited: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             process: std::process::id(),
             job: job.name.to_string(),
@@ -88,22 +93,27 @@ impl Session {
         Ok((turn, engine))
     }
 
+    /// Values of a range of a step go to `out`.
     fn give(
         &self,
         py: Python<'_>,
-        (step, start): (u64, u64),
-        commitment: Option<Commitment>,
-        (sink, length): (Sink<'_>, usize),
+        (step, start, length): (u64, u64, usize),
+        commitment: Option<&[u8]>,
+        out: Out<'_>,
     ) -> Result<()> {
+        let commitment = commitment.map(Commitment::try_from).transpose()?;
         let (_turn, engine) = self.turn()?;
         let range = CoordinateRange::new(start, start.saturating_add(length as u64))?;
         let commitment = self.steps().admit(step, range, commitment)?;
         let branch = self.branch.load(Ordering::Relaxed);
-        let asked = Asked { branch, row: step, range, commitment };
-        py.detach(|| match self.announced.put(asked, sink, signals)? {
+        let asked = Asked { branch, row: step, range, commitment: Some(commitment) };
+        let (begun, putting) = (Instant::now(), AtomicU64::new(0));
+        py.detach(|| match self.announced.put(asked, Sink::new(out, &putting), signals)? {
             Some(sink) => engine.give(branch, step, range, commitment, sink, signals),
             None => Ok(()),
         })?;
+        let waited = (begun.elapsed().as_nanos() as u64).saturating_sub(putting.into_inner());
+        self.waited.fetch_add(waited, Ordering::Relaxed);
         self.steps().given(step, range, commitment);
         Ok(())
     }
@@ -126,40 +136,59 @@ impl Session {
         start: u64,
         commitment: Option<&[u8]>,
     ) -> Result<()> {
-        let commitment = commitment.map(Commitment::try_from).transpose()?;
         let out = out.as_slice_mut().map_err(not_contiguous)?;
-        let length = out.len();
-        self.give(py, (step, start), commitment, (Sink::Copy(out), length))
+        self.give(py, (step, start, out.len()), commitment, Out::Copy(out))
     }
 
-    /// Adds noise of `step`, divided by `divide_by`, to `out`.
+    /// Adds noise of `step`, coordinates `start` to `end`, divided by `divide_by`, to pieces: each with its first
+    /// coordinate.
     fn add_into(
         &self,
         py: Python<'_>,
         step: u64,
-        mut out: PyReadwriteArray1<'_, f32>,
+        mut pieces: Vec<(u64, PyReadwriteArray1<'_, f32>)>,
         start: u64,
+        end: u64,
         commitment: Option<&[u8]>,
         divide_by: f32,
     ) -> Result<()> {
         if !(divide_by.is_finite() && divide_by > 0.0) {
             return Err(Refused::invalid("divide_by", divide_by, "finite and above zero"));
         }
-        let commitment = commitment.map(Commitment::try_from).transpose()?;
-        let out = out.as_slice_mut().map_err(not_contiguous)?;
-        let length = out.len();
-        self.give(py, (step, start), commitment, (Sink::Add(out, divide_by), length))
+        let mut places = Vec::with_capacity(pieces.len());
+        for (first, piece) in &mut pieces {
+            let out = piece.as_slice_mut().map_err(not_contiguous)?;
+            if *first < start || end.checked_sub(*first).is_none_or(|room| room < out.len() as u64) {
+                let found = format!("{} values from coordinate {first} on", out.len());
+                return Err(Refused::invalid("pieces", found, format!("within {start}..{end}")));
+            }
+            places.push(((*first - start) as usize, out));
+        }
+        let length = end.saturating_sub(start) as usize;
+        self.give(py, (step, start, length), commitment, Out::Add(places, divide_by))
     }
 
-    /// Begins to bind the next step's row, and to fetch it where it is made elsewhere.
-    fn announce(&self, py: Python<'_>, start: u64, end: u64, commitment: Option<&[u8]>) -> Result<()> {
-        let commitment = commitment.map(Commitment::try_from).transpose()?;
+    /// Begins to bind the next rows, at most `steps` from the next one on, and to fetch them where they are made
+    /// elsewhere. `commitment`: bytes for one row, or what gives those of each.
+    fn announce(
+        &self,
+        py: Python<'_>,
+        start: u64,
+        end: u64,
+        steps: u64,
+        commitment: Option<&Bound<'_, PyAny>>,
+    ) -> Result<()> {
+        let announcing = Announcing {
+            branch: self.branch.load(Ordering::Relaxed),
+            range: CoordinateRange::new(start, end)?,
+            iterations: self.iterations,
+            at_most: steps,
+            commitments: Commitments::from_python(commitment)?,
+        };
+        announcing.check()?;
         let (_turn, engine) = self.turn()?;
-        let range = CoordinateRange::new(start, end)?;
-        let (row, branch) = (self.steps().next(), self.branch.load(Ordering::Relaxed));
-        let commitment = self.steps().admit(row, range, commitment)?;
-        let asked = Asked { branch, row, range, commitment };
-        py.detach(|| self.announced.begin(engine, asked, signals))
+        let ahead = announcing.next(&self.steps(), &self.announced)?;
+        py.detach(|| ahead.map_or(Ok(()), |ahead| self.announced.begin(engine, ahead)))
     }
 
     fn prefetch(&self, py: Python<'_>, rows: usize) -> Result<()> {
@@ -235,6 +264,12 @@ impl Session {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
+    /// Seconds from when rows were asked for until they were here, all told.
+    #[getter]
+    fn waited(&self) -> f64 {
+        Duration::from_nanos(self.waited.load(Ordering::Relaxed)).as_secs_f64()
+    }
+
     #[getter]
     fn job(&self) -> &str {
         &self.job
@@ -259,37 +294,8 @@ impl Session {
     fn next_step(&self) -> u64 {
         self.steps().next()
     }
-
-    /// The digest of an exact commitment: of the bytes of a sum, and where it lies.
-    #[staticmethod]
-    fn digest<'py>(
-        py: Python<'py>,
-        sum: PyReadonlyArray1<'py, u8>,
-        start: u64,
-        divide_by: f32,
-    ) -> Result<Bound<'py, PyBytes>> {
-        let bytes = sum.as_slice().map_err(not_contiguous)?;
-        let digest: [u8; 32] = py.detach(|| {
-            Sha256::new()
-                .chain_update(b"rustle exact sum v1")
-                .chain_update(start.to_le_bytes())
-                .chain_update((bytes.len() as u64).to_le_bytes())
-                .chain_update(divide_by.to_le_bytes())
-                .chain_update(bytes)
-                .finalize()
-                .into()
-        });
-        Ok(PyBytes::new(py, &digest))
-    }
 }
 
-fn not_contiguous(_: impl std::error::Error) -> Refused {
+pub fn not_contiguous(_: impl std::error::Error) -> Refused {
     Refused::Here("buffer", "the buffer is not contiguous; allowed: float32 in C order".into())
-}
-
-fn nonce() -> Result<[u8; 32]> {
-    let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce)
-        .map_err(|error| Refused::Here("internal", format!("the system's randomness: {error}")))?;
-    Ok(nonce)
 }

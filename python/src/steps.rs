@@ -99,7 +99,8 @@ impl Steps {
         }
     }
 
-    fn declared(&self, step: u64) -> Commitment {
+    /// What a step is bound to whose caller gives no commitment: of use for a step after the next, too.
+    pub fn declared(&self, step: u64) -> Commitment {
         let digest = Sha256::new()
             .chain_update(b"rustle python session v1")
             .chain_update(self.nonce)
@@ -107,4 +108,12 @@ impl Steps {
             .finalize();
         Commitment::declared(digest.into())
     }
+}
+
+/// Random, of one session.
+pub fn nonce() -> Result<[u8; 32]> {
+    let mut nonce = [0; 32];
+    getrandom::fill(&mut nonce)
+        .map_err(|error| Refused::Here("internal", format!("the system's randomness: {error}")))?;
+    Ok(nonce)
 }

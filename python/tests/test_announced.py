@@ -41,6 +41,60 @@ def test_announced_rows_are_the_same(request, tmp_path, folder, plan, scheme):
             session.privatize_(sums, STEPS)
 
 
+@pytest.mark.parametrize("scheme", ["inproc", "shm", "unix"])
+def test_several_announced_steps_are_the_same_and_no_more_than_that(
+    request, tmp_path, folder, plan, scheme
+):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as other:
+        expected = rows(other, STEPS)
+    url = f"inproc://{folder}" if scheme == "inproc" else request.getfixturevalue("cluster").url(scheme)
+    with rustle.connect(url) as session:
+        session.announce(steps=5)
+        until_bound(session, 3)
+        for step in range(STEPS):
+            session.announce(steps=5)
+            assert session.next_step == step
+            assert np.array_equal(session.fetch_into(step, np.empty(DIMENSION, np.float32)), expected[step])
+            assert step < released(session) <= min(step + 5, STEPS)
+        assert released(session) == STEPS and 0 < session.waited
+
+
+def test_rows_announced_under_a_function_s_commitments(session, tmp_path, plan):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as other:
+        expected = rows(other, 6)
+    batch = lambda step: Commitment.declared(f"batch {step}")
+    got = np.empty(DIMENSION, np.float32)
+    for step in range(4):
+        session.announce(steps=4, commitment=batch)
+        assert np.array_equal(session.fetch_into(step, got, commitment=batch(step)), expected[step])
+    until_bound(session, 6)
+    with pytest.raises(errors.CommitmentRefused):
+        session.fetch_into(4, got)
+    # Announced anew under others: refused alike, and nothing hangs.
+    session.announce(steps=4)
+    with pytest.raises(errors.CommitmentRefused):
+        session.fetch_into(4, got)
+    for step in (4, 5):
+        assert np.array_equal(session.fetch_into(step, got, commitment=batch(step)), expected[step])
+    with pytest.raises(TypeError):
+        session.announce(steps=2, commitment=lambda: None)
+    with pytest.raises(AttributeError):
+        session.announce(steps=2, commitment=lambda step: None)
+
+
+def test_a_rewind_leaves_what_was_announced(session):
+    first = rows(session, 2)
+    session.announce(steps=8)
+    until_bound(session, 6)
+    session.restart(2)
+    assert session.branch == 1 and session.next_step == 2
+    session.announce(steps=8)
+    fresh = session.fetch_into(2, np.empty(DIMENSION, np.float32))
+    assert not np.array_equal(fresh, first[1])
+    # Four rows of the branch that was left, which nobody used, and four of this one.
+    until_bound(session, 2 + 4 + 4)
+
+
 def test_another_range_or_commitment_comes_in_the_ordinary_way(session, tmp_path, plan):
     with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as other:
         expected = rows(other, 3)
@@ -76,6 +130,11 @@ def test_what_can_not_be_announced(folder, session):
     for bad in ((0, DIMENSION + 1), (3, 3)):
         with pytest.raises(errors.InvalidArgument):
             session.announce(bad)
+    for bad in (0, 1025):
+        with pytest.raises(errors.InvalidArgument, match="steps"):
+            session.announce(steps=bad)
+    with pytest.raises(errors.InvalidArgument, match="steps"):
+        session.announce(steps=2, commitment=Commitment.declared("one of them"))
     session.announce()
     if child := os.fork():
         assert os.waitpid(child, 0)[1] == 0

@@ -1,6 +1,5 @@
 """A session's promises: the same bits, one step after the other, whole or not at all."""
 
-import array
 import multiprocessing
 import os
 import pickle
@@ -46,75 +45,6 @@ def test_a_range_is_a_part_of_the_row(session, tmp_path, plan, first):
                 part = np.empty(end - start, np.float32)
                 other.fetch_into(step, part, (start, end))
                 assert np.array_equal(part, whole[step, start:end])
-
-
-def test_privatize_adds_what_fetch_gives(session, tmp_path, plan):
-    noise = rows(session, 2)
-    with rustle.connect(f"inproc://{prepared(tmp_path / 'other', plan)}") as other:
-        sums = np.linspace(-1, 1, DIMENSION, dtype=np.float32)
-        got = other.privatize_(sums.copy(), 0)
-        assert np.array_equal(got, sums + noise[0])
-        got = other.privatize_(sums.copy(), 1, divide_by=4.0)
-        assert np.array_equal(got, sums + noise[1] / np.float32(4))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda values: values,
-        lambda values: values.reshape(30, 100),
-        lambda values: memoryview(values),
-        lambda values: array.array("f", values),
-    ],
-)
-def test_buffers_are_written_to_in_place(session, make):
-    buffer = make(np.zeros(DIMENSION, np.float32))
-    assert session.fetch_into(0, buffer) is buffer
-    assert np.asarray(buffer).std() > 0
-
-
-class Lent:
-    """DLPack and nothing else."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def __dlpack__(self, **how):
-        return self.values.__dlpack__(**how)
-
-    def __dlpack_device__(self):
-        return self.values.__dlpack_device__()
-
-
-def test_dlpack_is_written_to_in_place(session):
-    values = np.zeros(DIMENSION, np.float32)
-    session.fetch_into(0, Lent(values))
-    assert values.std() > 0
-
-
-def read_only():
-    values = np.zeros(DIMENSION, np.float32)
-    values.flags.writeable = False
-    return values
-
-
-@pytest.mark.parametrize(
-    "buffer, word",
-    [
-        (np.zeros(DIMENSION, np.float16), "float16"),
-        (np.zeros(DIMENSION, np.float64), "float64"),
-        (np.zeros(DIMENSION, ">f4"), "float32"),
-        (np.zeros((DIMENSION, 2), np.float32)[:, 0], "not contiguous"),
-        (np.zeros((DIMENSION // 2, 2), np.float32).T, "not contiguous"),
-        (read_only(), "read-only"),
-        (np.zeros(DIMENSION - 1, np.float32), "3000"),
-        ([0.0] * DIMENSION, "list"),
-    ],
-)
-def test_buffers_that_are_refused(session, buffer, word):
-    with pytest.raises(errors.BufferRefused, match=word):
-        session.fetch_into(0, buffer)
-    assert session.next_step == 0
 
 
 def test_steps_come_one_after_the_other(session):

@@ -212,6 +212,35 @@ def test_batches_in_a_loader():
     assert [batch.tolist() for (batch,) in loader] == [batches[6].tolist(), batches[7].tolist()]
 
 
+def test_noise_is_added_alike_in_place_and_by_way_of_a_row(tmp_path, plan, monkeypatch):
+    found = []
+    for at, in_place in enumerate((rustle.torch._in_place, lambda sums: None)):
+        monkeypatch.setattr(rustle.torch, "_in_place", in_place)
+        with rustle.connect(f"inproc://{prepared(tmp_path / str(at), plan)}") as session:
+            net = model()
+            optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+            attachment = rustle.torch.attach(optimizer, session, net, divide_by=3.0)
+            for step in range(STEPS):
+                attachment.announce(steps=4 * at + 1)
+                gradients(net, step)
+                optimizer.step()
+            found.append(flat(net.parameters()))
+    assert torch.equal(*found)
+
+
+def test_a_step_that_is_refused_leaves_every_gradient(tmp_path, plan):
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net)
+        # Another trainer binds the row to something else.
+        session.fetch_into(0, np.empty(session.dimension, np.float32), commitment=rustle.Commitment.declared("x"))
+        gradients(net, 0)
+        with pytest.raises(errors.CommitmentRefused):
+            optimizer.step()
+        assert all(torch.all(p.grad == 0.1) for p in net.parameters())
+
+
 def test_announced_steps_have_the_same_noise(tmp_path, plan):
     rows = noise(tmp_path, plan, STEPS)
     net = model()

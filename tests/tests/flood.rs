@@ -8,7 +8,11 @@ use std::{
     fs,
     io::Read,
     net::TcpStream,
-    sync::Arc,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -147,6 +151,20 @@ fn a_full_process_sheds_load() {
     });
 }
 
+/// Attackers have processors of their own: here their threads run where nobody else wants to, and stop at once for
+/// whoever does.
+fn elsewhere() -> Runtime {
+    let idle = || {
+        let thread = fs::read_link("/proc/thread-self").unwrap();
+        let words = ["--idle", "--pid", "0", thread.file_name().unwrap().to_str().unwrap()];
+        assert!(Command::new("chrt").args(words).status().unwrap().success());
+    };
+    tokio::runtime::Builder::new_multi_thread().enable_all().on_thread_start(idle).build().unwrap()
+}
+
+/// Calls and connections that attackers made.
+static ATTACKS: AtomicU64 = AtomicU64::new(0);
+
 /// What the attackers do, until they are stopped.
 type Attack = fn(&TestCluster, &Runtime, usize) -> JoinSet<()>;
 
@@ -160,6 +178,7 @@ fn silent(cluster: &TestCluster, runtime: &Runtime, count: usize) -> JoinSet<()>
                     if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
                         let _closed = stream.read(&mut [0; 1]).await;
                     }
+                    ATTACKS.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
@@ -185,6 +204,7 @@ fn slow_handshakes(cluster: &TestCluster, runtime: &Runtime, count: usize) -> Jo
                             tokio::time::sleep(Duration::from_millis(200)).await;
                         }
                     }
+                    ATTACKS.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
@@ -239,6 +259,7 @@ where
         attackers.spawn(async move {
             loop {
                 attack(channel.clone()).await;
+                ATTACKS.fetch_add(1, Ordering::Relaxed);
             }
         });
     }
@@ -271,35 +292,108 @@ fn resident(cluster: &TestCluster) -> u64 {
     pages.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
+/// Seconds of a processor that the coordinator has used.
+fn processor(cluster: &TestCluster) -> f64 {
+    let pid = cluster.cluster.coordinator().unwrap().pid();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let ticks = |at: usize| fields.split(' ').nth(at).unwrap().parse::<f64>().unwrap();
+    (ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// No attack, on a machine as busy: what it costs that attackers and service share one here.
+fn spinning(_: &TestCluster, runtime: &Runtime, _: usize) -> JoinSet<()> {
+    let mut spinners = JoinSet::new();
+    for _ in 0..runtime.metrics().num_workers() {
+        let spin = async {
+            loop {
+                (0..10_000).for_each(|_| std::hint::spin_loop());
+                tokio::task::yield_now().await;
+            }
+        };
+        spinners.spawn_on(spin, runtime.handle());
+    }
+    spinners
+}
+
+/// Of one turn of an attack.
+struct Turn {
+    /// Milliseconds.
+    p99: f64,
+    attacks_per_second: f64,
+    /// Of one processor, in percent.
+    coordinator: f64,
+}
+
+fn turn(
+    cluster: &TestCluster,
+    client: &client::Client,
+    attackers: &Runtime,
+    attack: Attack,
+    rounds: usize,
+) -> Turn {
+    let mut at_it = attack(cluster, attackers, count());
+    std::thread::sleep(Duration::from_millis(500));
+    let (begun, attacks, used) = (Instant::now(), ATTACKS.load(Ordering::Relaxed), processor(cluster));
+    let p99 = p99(&honest(cluster, client, rounds));
+    let seconds = begun.elapsed().as_secs_f64();
+    let turn = Turn {
+        p99,
+        attacks_per_second: (ATTACKS.load(Ordering::Relaxed) - attacks) as f64 / seconds,
+        coordinator: 100.0 * (processor(cluster) - used) / seconds,
+    };
+    at_it.abort_all();
+    while attackers.block_on(at_it.join_next()).is_some() {}
+    turn
+}
+
+fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
+    let mut values: Vec<f64> = turns.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 #[test]
 fn an_honest_job_goes_on_under_each_attack() {
     let cluster = secured(&[]);
     let client = cluster.client_as(&Role::Job("honest".into()));
-    let rounds = if count() > 100 { 1_000 } else { 50 };
+    let (rounds, turns) = if count() > 100 { (1_000, 5) } else { (50, 1) };
     honest(&cluster, &client, 10);
-    let attackers = Runtime::new().unwrap();
-    let attacks: [(&str, Attack); 5] = [
+    let attackers = elsewhere();
+    let attacks: [(&str, Attack); 6] = [
+        ("none, idle threads spin", spinning),
         ("silent connections", silent),
         ("slow handshakes", slow_handshakes),
         ("giant messages", giant_messages),
         ("streams", streams),
         ("resets", resets),
     ];
-    let alone = p99(&honest(&cluster, &client, rounds));
+    let idle: Attack = |_, _, _| JoinSet::new();
+    let alone: Vec<Turn> = (0..turns).map(|_| turn(&cluster, &client, &attackers, idle, rounds)).collect();
+    let alone = median(&alone, |turn| turn.p99);
     let before = resident(&cluster);
-    for (name, attack) in attacks {
-        let mut attackers_at_it = attack(&cluster, &attackers, count());
-        std::thread::sleep(Duration::from_millis(500));
-        let under = p99(&honest(&cluster, &client, rounds));
-        let grown = resident(&cluster).saturating_sub(before);
-        attackers_at_it.abort_all();
-        println!(
-            "flood: {name}, {} attackers: honest p99 {under:.1} ms, alone {alone:.1} ms, ratio {:.2}, resident +{} MiB",
-            count(),
-            under / alone,
-            grown >> 20
-        );
-        assert!(grown < 256 << 20, "{name}: the coordinator grew by {grown} bytes");
+    let mut found: Vec<Vec<Turn>> = attacks.iter().map(|_| Vec::new()).collect();
+    for _ in 0..turns {
+        for ((name, attack), found) in attacks.iter().zip(&mut found) {
+            found.push(turn(&cluster, &client, &attackers, *attack, rounds));
+            let grown = resident(&cluster).saturating_sub(before);
+            assert!(grown < 256 << 20, "{name}: the coordinator grew by {grown} bytes");
+        }
     }
+    let beside = median(&found[0], |turn| turn.p99);
+    println!("flood: honest p99 alone {alone:.1} ms; medians of {turns} turns of {rounds} fetches:");
+    for ((name, _), found) in attacks.iter().zip(&found) {
+        let p99 = median(found, |turn| turn.p99);
+        println!(
+            "flood: {name}, {} attackers, {:.0} done a second: honest p99 {p99:.1} ms, {:.2} times that alone, \
+             {:.2} times that beside threads that spin, coordinator at {:.0} % of a processor",
+            count(),
+            median(found, |turn| turn.attacks_per_second),
+            p99 / alone,
+            p99 / beside,
+            median(found, |turn| turn.coordinator),
+        );
+    }
+    println!("flood: the coordinator grew by {} MiB", resident(&cluster).saturating_sub(before) >> 20);
     cluster.cluster.stop().expect("both processes end as they should");
 }

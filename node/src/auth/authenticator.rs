@@ -10,7 +10,7 @@ use metrics::counter;
 use tracing::warn;
 
 use super::{Admitted, Grant, Identity, SparseLog, Tokens, table};
-use crate::connection::Peer;
+use crate::connection::{Peer, Reached};
 use crate::metric_definitions::CALLS_REFUSED;
 
 /// Why a call is not answered. Callers learn this much and no more.
@@ -87,7 +87,7 @@ impl Authenticator {
 
     /// Who this is. An error where who they are has to be shown and was not.
     pub fn caller(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Caller, Refusal> {
-        let peer = extensions.get::<Peer>();
+        let peer = extensions.get::<Reached>().map(|reached| &reached.peer);
         let address = match peer {
             Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(*address),
             _ => None,
@@ -149,6 +149,7 @@ impl Authenticator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Pace;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -159,7 +160,7 @@ mod tests {
     fn ask(own: Option<&str>, peer: Peer, path: &str) -> Result<(), Refusal> {
         let authenticator = Authenticator::new(own.and_then(identity), None);
         let mut extensions = Extensions::new();
-        extensions.insert(peer);
+        extensions.insert(Reached { peer, pace: Pace::new(1) });
         let caller = authenticator.caller(&extensions, &HeaderMap::new())?;
         authenticator.admit(&caller, path).map(|_| ())
     }

@@ -1,15 +1,17 @@
 //! How much one caller, and all of them together, may ask of a process. Whatever is over a limit is refused at once
-//! and may be asked again; nothing waits in a queue that has no end.
+//! and may be asked again, or not read before there is time for it; nothing waits in a queue that has no end.
 
 mod budget;
 mod capped;
 mod methods;
+mod pace;
 mod rate;
 mod slots;
 
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
 pub use methods::{request_bytes, time};
+pub use pace::{Pace, TOO_LARGE};
 pub use rate::Rates;
 pub use slots::{Slot, Slots};
 
@@ -28,6 +30,8 @@ pub struct Limits {
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once.
     pub calls_per_second: u32,
+    /// Calls a second of one connection, which is read no faster, with a quarter of a second's worth at once.
+    pub connection_calls_per_second: u32,
     /// Bytes of rows on the way to one caller.
     pub slice_bytes: u64,
     /// A connection is asked to close after this, and closed a while later: who is behind it is then checked anew.
@@ -47,6 +51,7 @@ impl Default for Limits {
             streams: 128,
             calls: 4096,
             calls_per_second: 20_000,
+            connection_calls_per_second: 4_000,
             slice_bytes: 16 << 30,
             connection_age: Duration::from_secs(3600),
         }

@@ -1,0 +1,84 @@
+//! How fast the calls of one connection are taken. Whoever sends more waits where they are: the connection is not read
+//! for a while, and what is not read costs nobody else a processor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What a message that is too large costs, in calls: it was read and decrypted up to its limit.
+pub const TOO_LARGE: f64 = 64.0;
+/// Calls that may come at once, in seconds of the rate.
+const BURST_SECONDS: f64 = 0.25;
+
+/// A bucket of calls, shared by a connection and those who answer its calls.
+#[derive(Clone, Debug)]
+pub struct Pace(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    per_second: f64,
+    bucket: Mutex<Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// Below zero where more came than there was room for: calls are never split.
+    calls: f64,
+    at: Instant,
+}
+
+impl Pace {
+    pub fn new(per_second: u32) -> Self {
+        let per_second = f64::from(per_second);
+        let bucket = Bucket { calls: per_second * BURST_SECONDS, at: Instant::now() };
+        Self(Arc::new(Shared { per_second, bucket: Mutex::new(bucket) }))
+    }
+
+    pub fn spend(&self, calls: f64) {
+        self.spend_at(calls, Instant::now());
+    }
+
+    /// When the connection may be read again; `None`: now.
+    pub fn until(&self) -> Option<Instant> {
+        self.until_at(Instant::now())
+    }
+
+    fn spend_at(&self, calls: f64, now: Instant) {
+        self.filled(now, |bucket| bucket.calls -= calls);
+    }
+
+    fn until_at(&self, now: Instant) -> Option<Instant> {
+        self.filled(now, |bucket| {
+            let seconds = -bucket.calls / self.0.per_second;
+            (seconds > 0.0).then(|| bucket.at + Duration::from_secs_f64(seconds))
+        })
+    }
+
+    fn filled<T>(&self, now: Instant, then: impl FnOnce(&mut Bucket) -> T) -> T {
+        let mut bucket = self.0.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = now.saturating_duration_since(bucket.at).as_secs_f64();
+        let full = self.0.per_second * BURST_SECONDS;
+        *bucket = Bucket { calls: (bucket.calls + since * self.0.per_second).min(full), at: now };
+        then(&mut bucket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spent_comes_back_at_the_rate() {
+        let (pace, start) = (Pace::new(100), Instant::now());
+        let after = |seconds| start + Duration::from_secs_f64(seconds);
+        (0..25).for_each(|_| pace.spend_at(1.0, start));
+        assert_eq!(pace.until_at(start), None, "a quarter of a second's worth at once");
+        pace.spend_at(50.0, start);
+        assert_eq!(pace.until_at(start), Some(after(0.5)));
+        assert_eq!(pace.until_at(after(0.25)), Some(after(0.5)));
+        assert_eq!(pace.until_at(after(0.5)), None);
+        pace.spend_at(26.0, after(100.0));
+        assert_eq!(pace.until_at(after(100.0)), Some(after(100.01)), "a bucket holds no more than that");
+    }
+}
