@@ -15,13 +15,13 @@ import torch
 #: Of the copy bandwidth.
 LIMIT = 0.7
 DIMENSION = 10_000_000
-#: Seconds in which rows are made ahead again, before each burst of so many.
-PAUSE, BURST = 1.5, 3
+#: Seconds in which the row after is made, and announced, before each fetch; so many fetches a round.
+PAUSE, FETCHES = 0.4, 3
 
 
 def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
     dimension = DIMENSION // 10 if quick else DIMENSION
-    made = sessions.plan(dimension, max(200, BURST * (rounds + 1)))
+    made = sessions.plan(dimension, max(200, FETCHES * (rounds + 1)))
     source, out = np.ones(dimension, np.float32), np.ones(dimension, np.float32)
     here, there = torch.from_numpy(source), torch.from_numpy(out)
     copies = {"numpy": lambda: np.copyto(out, source), "torch": lambda: there.copy_(here)}
@@ -30,33 +30,27 @@ def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
         for way in sessions.WAYS:
             for name in (way, f"{way}, announced"):
                 session = open_ones.enter_context(sessions.session(way, folder / name.replace(", ", "-"), made))
-                session.prefetch(BURST)
                 fetches[name] = lambda session=session: session.fetch_into(session.next_step, out)
                 if name != way:
-                    # Half of them at a time, twice: as many as a burst takes.
-                    announce[name] = lambda session=session: session.announce(steps=2 * BURST)
+                    announce[name] = session.announce
         # The first fetch begins a job's rows; it and the first copies warm up.
         for call in (*fetches.values(), *copies.values()):
             call()
         rates: dict[str, list[float]] = {name: [] for name in (*fetches, *copies)}
-        for _ in range(rounds):
+        for _ in range(rounds * FETCHES):
             for way, fetch in fetches.items():
                 if way in announce:
                     announce[way]()
                 time.sleep(PAUSE)
-                rates[way] += _rates(fetch, dimension)
-                for name, copy in copies.items():
-                    rates[name] += _rates(copy, dimension)
+                for name, call in ((way, fetch), *copies.items()):
+                    rates[name].append(_rate(call, dimension))
     return [_found(way, rates, list(copies), dimension) for way in fetches]
 
 
-def _rates(call: Callable[[], object], dimension: int) -> list[float]:
-    found = []
-    for _ in range(BURST):
-        started = time.perf_counter()
-        call()
-        found.append(4 * dimension / (time.perf_counter() - started))
-    return found
+def _rate(call: Callable[[], object], dimension: int) -> float:
+    started = time.perf_counter()
+    call()
+    return 4 * dimension / (time.perf_counter() - started)
 
 
 def _found(way: str, rates: dict[str, list[float]], copies: list[str], dimension: int) -> dict[str, Any]:

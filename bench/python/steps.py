@@ -16,11 +16,8 @@ import torch
 import rustle
 import rustle.torch
 
-#: Of a step, waiting for noise.
+#: Waiting for noise: of a step at the median, and of all steps together.
 LIMIT = 0.02
-
-#: How many steps are announced at a time.
-ANNOUNCED = (0, 1, 16)
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,8 @@ class Model:
     batch: int
     #: Steps of one turn.
     steps: int
+    #: How many steps are announced, beside none and one: some tens of milliseconds' worth.
+    announced: int
 
     @property
     def dimension(self) -> int:
@@ -39,8 +38,8 @@ class Model:
 
 #: The MLP of the digits examples at their batch, and one of 10 million parameters.
 MODELS = (
-    Model("digits MLP", (64, 32, 10), 100, 100),
-    Model("10M MLP", (784, 2560, 2560, 512, 10), 64, 6),
+    Model("digits MLP", (64, 32, 10), 100, 100, 64),
+    Model("10M MLP", (784, 2560, 2560, 512, 10), 64, 6, 4),
 )
 
 
@@ -134,7 +133,7 @@ def _of(model: Model, folder: Path, rounds: int) -> list[dict[str, Any]]:
     made = sessions.plan(model.dimension, max(200, model.steps * (rounds + 1)))
     with contextlib.ExitStack() as open_ones:
         runs = {"no noise": Run(Training(model))}
-        for way, announced in itertools.product(sessions.WAYS, ANNOUNCED):
+        for way, announced in itertools.product(sessions.WAYS, (0, 1, model.announced)):
             name = f"{way}, {announced} announced" if announced else way
             session = open_ones.enter_context(sessions.session(way, folder / f"{way}-{announced}", made))
             runs[name] = Run(Training(model))
@@ -159,21 +158,24 @@ def _found(model: Model, way: str, run: Run, bare: Run) -> dict[str, Any]:
         found["wait_seconds"] = figures.spread(run.waits)
         found["call_seconds"] = figures.spread(run.calls)
         found["wait_of_step"] = figures.spread([w / s for w, s in zip(run.waits, run.steps, strict=True)])
+        # A few long waits count here as they do not in a median.
+        found["wait_of_all"] = sum(run.waits) / sum(run.steps)
         found["limit"] = LIMIT
-        found["met"] = found["wait_of_step"]["median"] <= LIMIT
+        found["met"] = max(found["wait_of_step"]["median"], found["wait_of_all"]) <= LIMIT
     return found
 
 
 def table(found: list[dict[str, Any]]) -> str:
     rows = []
     for one in found:
-        waits = ("", "", "", "") if "limit" not in one else (
+        waits = ("", "", "", "", "") if "limit" not in one else (
             figures.shown(one["call_seconds"], 1e-3),
             figures.shown(one["wait_seconds"], 1e-3),
             figures.percent(one["wait_of_step"]),
+            f"{one['wait_of_all']:.1%}",
             "yes" if one["met"] else "no",
         )
         step = figures.shown(one["step_seconds"], 1e-3)
         rows.append([one["model"], one["way"], step, f"{one['step_of_bare']:.2f}", *waits])
-    header = ["model", "noise", "step, ms", "× without", "waiting and adding, ms", "waiting, ms", "of the step", f"≤ {LIMIT:.0%}"]
+    header = ["model", "noise", "step, ms", "× without", "waiting and adding, ms", "waiting, ms", "of the step", "of all steps", f"≤ {LIMIT:.0%}"]
     return figures.table("A training step in PyTorch: median (least to greatest)", header, rows)

@@ -159,3 +159,35 @@ impl AsyncWrite for Connection {
         on_transport!(self, stream => stream.poll_shutdown(task))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::limits::Slots;
+
+    #[tokio::test]
+    async fn calls_that_come_too_fast_are_read_later() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let reached = Reached { peer: Peer::Local, pace: Pace::new(10) };
+        let pace = reached.pace.clone();
+        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
+        let mut connection = Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+        there.write_all(&[7; PREFACE_BYTES]).await.unwrap();
+        connection.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+        let spent = Instant::now();
+        pace.spend(4.5);
+        there.write_all(b"more").await.unwrap();
+        connection.read_exact(&mut [0; 2]).await.unwrap();
+        assert!(
+            spent.elapsed() >= Duration::from_millis(190),
+            "{:?} for two calls too many",
+            spent.elapsed()
+        );
+        let again = Instant::now();
+        connection.read_exact(&mut [0; 2]).await.unwrap();
+        assert!(again.elapsed() < Duration::from_millis(100), "{:?}", again.elapsed());
+    }
+}

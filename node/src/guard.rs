@@ -14,7 +14,7 @@ use tower::{Layer, Service};
 
 use crate::auth::{Authenticator, Refusal};
 use crate::connection::Reached;
-use crate::limits::{CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
+use crate::limits::{BYTES_A_CALL, CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
 
 /// A gRPC message's length comes before it.
 const FRAME_PREFIX: usize = 5;
@@ -96,11 +96,16 @@ where
             Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
         };
         let (bytes, limit) = (request_bytes(request.uri().path()), time(request.uri().path()));
+        let reading = pace.clone();
+        let read = Box::new(move |length: usize| {
+            reading.iter().for_each(|pace| pace.spend(length as f64 / BYTES_A_CALL));
+        });
         let refused = Box::new(move || {
             pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
             wording(Refusal::TooLarge { limit: bytes })
         });
-        let request = request.map(|body| Body::new(CappedBody { body, left: bytes + FRAME_PREFIX, refused }));
+        let left = bytes + FRAME_PREFIX;
+        let request = request.map(|body| Body::new(CappedBody { body, left, read, refused }));
         let handling = self.inner.call(request);
         Box::pin(async move {
             match tokio::time::timeout(limit, handling).await {

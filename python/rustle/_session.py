@@ -52,7 +52,7 @@ class Session:
 
         ``divide_by``: what the sum was divided by already, such as the expected batch size. ``"exact"`` binds the row
         to a digest of the sum as it is now, for jobs that come again to the same bits. After an error the buffer is as
-        it was.
+        it was; after an interrupt (Ctrl-C) it may hold the noise, and :attr:`next_step` says whether it does.
         """
         values = flat(buffer)
         start = self._start(range, values.size)
@@ -83,15 +83,15 @@ class Session:
         steps: int = 1,
         commitment: Commitment | Callable[[int], Commitment] | None = None,
     ) -> None:
-        """Binds the rows of the next ``steps`` steps in the background, and fetches them where they are made elsewhere,
-        while gradients are still being computed: then a step does not wait for a disk or a network. To be called before
-        each step; several steps are bound together, half of them while the other half is used, so that a disk is synced
-        once for all of those.
+        """Binds rows of the next steps in the background, up to ``steps`` of them, and fetches them where they are made
+        elsewhere, while gradients are still being computed: then a step does not wait for a disk or a network. To be
+        called before each step. Rows are bound in groups, of half as many, so that a disk is synced once for each.
 
         To be called where the steps are sure to come: rows count as released from here on, so that a job that ends
         before its steps, or goes back to a checkpoint before them, has paid for up to ``steps`` rows. ``range`` and
         ``commitment`` as in the calls that ask for the rows, ``commitment`` as a function of the step for more than one.
-        What can't be announced is found out by those calls. Rows of a cluster take ``steps`` rows of memory here.
+        What can't be announced is found out by those calls. Rows of a cluster take ``steps`` rows of memory here. Where
+        several sessions or ranges share a worker's shard, announce one step: workers keep few rows for who comes later.
         """
         start, end = self._bounds(range)
         given: Any = commitment
@@ -218,7 +218,7 @@ class Session:
         divide_by: float,
     ) -> None:
         """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays, each with its first coordinate, of one
-        row of ``range``: to all of them, or after an error to none."""
+        row of ``range``: to all of them, or after an error to none. After an interrupt :attr:`next_step` says which."""
         self._native.add_into(step, pieces, *range, commitment.data, divide_by)
 
     def share(self) -> tuple[int, int, bytes]:

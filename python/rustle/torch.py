@@ -97,7 +97,8 @@ class Noise:
         if self.session.next_step not in (self.step, self.step + 1):
             text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another one uses it"
             raise errors.make("step", text)
-        # A step whose fetch failed half way comes again under the same commitment: none of it was added.
+        # A step whose fetch of several stretches failed half way comes again under the same commitment: none of it was
+        # added.
         if self.commitment == "exact":
             return self.step, self._exact(sums, divide_by)
         return self.step, declared(self._nonce, self.step)
@@ -109,6 +110,12 @@ class Noise:
         if arrays is None:
             return False
         step, commitment = self._next(sums, divide_by)
+        if self.session.next_step != step:
+            text = (
+                f"the noise of step {step} was given out, and the call that added it was interrupted: gradients may hold "
+                "it already; go back to a checkpoint, or call session.restart"
+            )
+            raise errors.make("step", text)
         pieces = [(self.pieces[name].start, array) for name, array in arrays.items()]
         self.session.add_to(pieces, step, self.wanted[0], commitment, divide_by)
         self.step += 1
@@ -123,7 +130,10 @@ class Noise:
             self._agree()
         # Where the session is elsewhere, the step itself says so.
         goes_on = self.session.next_step == self.step < self.session.iterations and not self.session.closed
-        # A row in several stretches is fetched by several calls, of which the first waits longest: it binds.
+        # A row in several stretches is fetched by several calls, of which the first waits longest: it binds. More rows
+        # of that stretch alone, or of one rank, would have workers go back for the others.
+        if len(self.wanted) != 1 or self.ranks > 1:
+            steps = 1
         if self.wanted and goes_on:
             of = lambda step: declared(self._nonce, step)
             self.session.announce(self.wanted[0], steps=steps, commitment=of)
@@ -248,8 +258,9 @@ class Attachment:
         self.noise.load_state_dict(state)
 
     def announce(self, steps: int = 1) -> None:
-        """To be called before the gradients of a step are computed: the noise of this and the next ``steps`` − 1 steps
-        is bound and fetched meanwhile.
+        """To be called before the gradients of a step are computed: its noise is bound and fetched meanwhile, and that of
+        further steps, so that up to ``steps`` are at any time. With several ranks, or parameters whose coordinates do
+        not follow each other, it is that of this step alone.
 
         See :meth:`rustle.Session.announce` for what that costs a job that ends before those steps.
         """
@@ -293,7 +304,8 @@ def attach(
     DistributedDataParallel). ``reduce=False``: gradients are summed already. FSDP2's DTensors get the noise of their
     own shard alone.
 
-    A failed step raises before anything is changed. The optimizer's ``state_dict`` carries the cursor.
+    A failed step raises before anything is changed; one that is interrupted (Ctrl-C) may have added its noise, and the
+    next then says so. The optimizer's ``state_dict`` carries the cursor.
     """
     noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
     return Attachment(optimizer, noise, divide_by)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proto::{Commitment, CoordinateRange};
 
-use crate::engine::{Ahead, Engine};
+use crate::engine::{Ahead, Announced as Came, Asked, Engine};
 use crate::error::{Refused, Result};
 use crate::held::Held;
 use crate::sink::Sink;
@@ -18,16 +18,6 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// How long the end of a session waits: for a disk that syncs. A fetch from a cluster ends by itself.
 const END: Duration = Duration::from_secs(1);
-
-/// A row is asked for as it was announced, to the word, or in the ordinary way.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    pub branch: u64,
-    pub row: u64,
-    pub range: CoordinateRange,
-    /// `None`: whatever it is.
-    pub commitment: Option<Commitment>,
-}
 
 /// A session's announced rows.
 #[derive(Default)]
@@ -48,10 +38,16 @@ struct Group {
 }
 
 enum Values {
-    Coming(Receiver<Option<Held>>),
-    Here(Held),
-    /// Nowhere: the engine has them at once, or it failed and says why when it is asked again.
-    Elsewhere,
+    Coming(Receiver<Came>),
+    /// As the engine said; nothing where it failed: it says why when it is asked again.
+    Came(Came),
+}
+
+/// What a row is asked for with.
+pub enum Got<'a> {
+    Given,
+    /// In the ordinary way; whether it is bound already.
+    Not(Sink<'a>, bool),
 }
 
 impl Announced {
@@ -59,17 +55,27 @@ impl Announced {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many rows from the one asked for on are announced, and whether some of them are still coming.
-    pub fn there(&self, asked: Asked) -> Result<(u64, bool)> {
+    /// How many rows from `row` on are announced for that branch and range, `row` itself under that commitment where it
+    /// is given; and whether some of them are still coming.
+    pub fn there(
+        &self,
+        (branch, row): (u64, u64),
+        range: CoordinateRange,
+        commitment: Option<Commitment>,
+    ) -> (u64, bool) {
         let mut queue = self.queue();
         queue.groups.iter_mut().for_each(Group::look);
-        while queue.groups.front().is_some_and(|group| group.ahead.rows.end <= asked.row && !group.is_coming()) {
-            queue.drop_first(|| Ok(()))?;
+        while queue.groups.front().is_some_and(|group| group.ahead.rows.end <= row && !group.is_coming()) {
+            queue.pass();
         }
-        let first = queue.groups.iter().any(|group| group.at(asked).is_some());
-        let end = queue.groups.back().map_or(asked.row, |group| group.ahead.rows.end);
-        let coming = queue.groups.iter().any(Group::is_coming);
-        Ok((if first { end - asked.row } else { 0 }, coming))
+        let is_first = |group: &Group| {
+            let bound = group.commitment(row);
+            let is_same = (group.ahead.branch, group.ahead.range) == (branch, range);
+            is_same && bound.is_some() && commitment.is_none_or(|given| bound == Some(given))
+        };
+        let end = queue.groups.back().map_or(row, |group| group.ahead.rows.end);
+        let there = if queue.groups.iter().any(is_first) { end - row } else { 0 };
+        (there, queue.groups.iter().any(Group::is_coming))
     }
 
     /// Begins on a thread of its own. The rows follow those announced already, of which there are none otherwise.
@@ -83,7 +89,7 @@ impl Announced {
             // Before the answer: whoever gets it may close the ledger.
             drop(engine);
             // What failed is asked for again in the ordinary way, which says why. Nobody listens once a session ended.
-            let _ = tell.send(done.ok().flatten());
+            let _ = tell.send(done.unwrap_or(Came::Nothing));
         };
         let started = std::thread::Builder::new().name("rustle-announced".into()).spawn(run);
         started.map_err(|error| Refused::Here("internal", format!("no thread: {error}")))?;
@@ -91,21 +97,22 @@ impl Announced {
         Ok(())
     }
 
-    /// Puts the row in `sink` if it was announced and has values; else gives `sink` back, for the ordinary way.
-    pub fn put<'a>(&self, asked: Asked, sink: Sink<'a>, stop: Stop) -> Result<Option<Sink<'a>>> {
+    /// Puts the row in `sink` if it was announced to the word and is here; else gives `sink` back.
+    pub fn put<'a>(&self, asked: Asked, sink: Sink<'a>, stop: Stop) -> Result<Got<'a>> {
         let mut queue = self.queue();
         while queue.groups.front().is_some_and(|group| group.ahead.rows.end <= asked.row) {
             queue.drop_first(stop)?;
         }
-        let Some(group) = queue.groups.front_mut() else { return Ok(Some(sink)) };
+        let Some(group) = queue.groups.front_mut() else { return Ok(Got::Not(sink, false)) };
         // Also for another range or commitment: what is refused is refused for what the ledger says.
         group.wait(stop)?;
         match (group.at(asked), &group.values) {
-            (Some(index), Values::Here(held)) => {
+            (Some(index), Values::Came(Came::Here(held))) => {
                 sink.put(held.row(index)?);
-                Ok(None)
+                Ok(Got::Given)
             }
-            _ => Ok(Some(sink)),
+            (Some(_), Values::Came(Came::Bound)) => Ok(Got::Not(sink, true)),
+            _ => Ok(Got::Not(sink, false)),
         }
     }
 
@@ -120,7 +127,10 @@ impl Announced {
 
     /// The session ends.
     pub fn let_go(&self) {
-        for group in self.queue().groups.drain(..) {
+        // Held by a wait whose signal handler closes the session: then it all goes with the session.
+        let Ok(mut queue) = self.0.try_lock() else { return };
+        let Queue { groups, .. } = std::mem::take(&mut *queue);
+        for group in groups {
             if let Values::Coming(arrives) = group.values {
                 let _ = arrives.recv_timeout(END);
             }
@@ -133,36 +143,45 @@ impl Queue {
         if let Some(group) = self.groups.front_mut() {
             group.wait(stop)?;
         }
-        if let Some(Group { values: Values::Here(held), .. }) = self.groups.pop_front() {
+        self.pass();
+        Ok(())
+    }
+
+    /// Lets go of the first group, which has come.
+    fn pass(&mut self) {
+        if let Some(Group { values: Values::Came(Came::Here(held)), .. }) = self.groups.pop_front() {
             self.spare = Some(held);
         }
-        Ok(())
     }
 }
 
 impl Group {
-    /// Its place among the group's rows.
+    fn index(&self, row: u64) -> Option<usize> {
+        let rows = self.ahead.rows;
+        (rows.start..rows.end).contains(&row).then(|| (row - rows.start) as usize)
+    }
+
+    fn commitment(&self, row: u64) -> Option<Commitment> {
+        self.index(row).map(|index| self.ahead.commitments[index])
+    }
+
+    /// The row's place among the group's rows.
     fn at(&self, asked: Asked) -> Option<usize> {
-        let Ahead { branch, rows, range, commitments } = &self.ahead;
-        let index = asked.row.checked_sub(rows.start)? as usize;
-        let bound = *commitments.get(index)?;
-        let is_same = (asked.branch, asked.range) == (*branch, *range);
-        (is_same && asked.commitment.is_none_or(|commitment| commitment == bound)).then_some(index)
+        let Ahead { branch, range, .. } = self.ahead;
+        let commitment = self.commitment(asked.row)?;
+        let Asked { row, .. } = asked;
+        (asked == Asked { branch, row, range, commitment }).then(|| self.index(row)).flatten()
     }
 
     fn is_coming(&self) -> bool {
         matches!(self.values, Values::Coming(_))
     }
 
-    fn arrived(&mut self, values: Option<Held>) {
-        self.values = values.map_or(Values::Elsewhere, Values::Here);
-    }
-
     fn look(&mut self) {
         let Values::Coming(arrives) = &self.values else { return };
         match arrives.try_recv() {
-            Ok(values) => self.arrived(values),
-            Err(TryRecvError::Disconnected) => self.arrived(None),
+            Ok(came) => self.values = Values::Came(came),
+            Err(TryRecvError::Disconnected) => self.values = Values::Came(Came::Nothing),
             Err(TryRecvError::Empty) => {}
         }
     }
@@ -170,8 +189,8 @@ impl Group {
     fn wait(&mut self, stop: Stop) -> Result<()> {
         while let Values::Coming(arrives) = &self.values {
             match arrives.recv_timeout(LOOK) {
-                Ok(values) => self.arrived(values),
-                Err(RecvTimeoutError::Disconnected) => self.arrived(None),
+                Ok(came) => self.values = Values::Came(came),
+                Err(RecvTimeoutError::Disconnected) => self.values = Values::Came(Came::Nothing),
                 Err(RecvTimeoutError::Timeout) => stop()?,
             }
         }

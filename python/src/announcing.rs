@@ -1,14 +1,10 @@
 //! Which rows to announce next, and what they are bound to.
 
-use proto::{Commitment, CoordinateRange, RowRange};
+use proto::{Commitment, RowRange};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::announced::{Announced, Asked};
-use crate::engine::Ahead;
 use crate::error::{Refused, Result};
-use crate::steps::Steps;
-use crate::wait::signals;
 
 /// All of them are paid for.
 const MOST_ANNOUNCED: u64 = 1024;
@@ -32,58 +28,42 @@ impl<'a, 'py> Commitments<'a, 'py> {
         }
     }
 
-    fn of(&self, row: u64, steps: &Steps) -> Result<Commitment> {
+    /// The one given for `row`, where that is known before Python is asked.
+    pub fn given(&self, own: Commitment) -> Option<Commitment> {
         match self {
-            Self::Own => Ok(steps.declared(row)),
+            Self::Own => Some(own),
+            Self::One(given) => Some(*given),
+            Self::Each(_) => None,
+        }
+    }
+
+    /// `own`: what the session makes up for a row. Calls Python: no lock may be held.
+    pub fn of(&self, row: u64, own: impl Fn(u64) -> Commitment) -> Result<Commitment> {
+        match self {
+            Self::Own => Ok(own(row)),
             Self::One(given) => Ok(*given),
             Self::Each(of) => Ok(Commitment::try_from(&of.call1((row,))?.extract::<Vec<u8>>()?[..])?),
         }
     }
-}
 
-/// One call of `announce`.
-pub struct Announcing<'a, 'py> {
-    pub branch: u64,
-    pub range: CoordinateRange,
-    /// Rows of the job.
-    pub iterations: u64,
-    /// Rows, from the next step's on.
-    pub at_most: u64,
-    pub commitments: Commitments<'a, 'py>,
-}
-
-impl Announcing<'_, '_> {
-    pub fn check(&self) -> Result<()> {
-        let allowed = if matches!(self.commitments, Commitments::One(_)) { 1 } else { MOST_ANNOUNCED };
-        if (1..=allowed).contains(&self.at_most) {
-            return Ok(());
-        }
-        Err(Refused::invalid("steps", self.at_most, format!("1 to {allowed}")))
-    }
-
-    /// `None` where enough rows are announced or coming.
-    pub fn next(&self, steps: &Steps, announced: &Announced) -> Result<Option<Ahead>> {
-        let (branch, range, row) = (self.branch, self.range, steps.next());
-        let own = steps.admit(row, range, None)?;
-        let commitment = match &self.commitments {
-            Commitments::Own => Some(own),
-            Commitments::One(given) => Some(*given),
-            Commitments::Each(_) => None,
-        };
-        let (there, coming) = announced.there(Asked { branch, row, range, commitment })?;
-        if there == 0 {
-            announced.forget(signals)?;
+    /// The rows to announce next, so that at most `steps` of them are: `there` are from `row` on, and some may be
+    /// `coming`. `None` where that is enough.
+    pub fn next_rows(
+        &self,
+        (row, there, coming): (u64, u64, bool),
+        steps: u64,
+        iterations: u64,
+    ) -> Result<Option<RowRange>> {
+        let allowed = if matches!(self, Self::One(_)) { 1 } else { MOST_ANNOUNCED };
+        if !(1..=allowed).contains(&steps) {
+            return Err(Refused::invalid("steps", steps, format!("1 to {allowed}")));
         }
         // Two groups, so that one comes while the other is used.
-        let group = self.at_most.div_ceil(2);
-        if there + group > self.at_most || (there > 0 && coming) {
+        let (group, most) = if steps == 1 { (1, 1) } else { (steps / 2, steps / 2 * 2) };
+        let rows = row + there..(row + there + group).min(iterations);
+        if there + group > most || (there > 0 && coming) || rows.is_empty() {
             return Ok(None);
         }
-        let rows = row + there..(row + there + group).min(self.iterations);
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        let commitments = rows.clone().map(|row| self.commitments.of(row, steps)).collect::<Result<_>>()?;
-        Ok(Some(Ahead { branch, rows: RowRange::new(rows.start, rows.end)?, range, commitments }))
+        Ok(Some(RowRange::new(rows.start, rows.end)?))
     }
 }

@@ -33,6 +33,25 @@ pub struct Resumed {
     pub opened_branch: bool,
 }
 
+/// A row, to the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub branch: u64,
+    pub row: u64,
+    pub range: CoordinateRange,
+    pub commitment: Commitment,
+}
+
+/// What came of rows that were asked for early.
+pub enum Announced {
+    /// Nothing: they are asked for in the ordinary way.
+    Nothing,
+    /// They are bound, durably; the engine has their values at once.
+    Bound,
+    /// They are bound, and here.
+    Here(Held),
+}
+
 /// Rows that are asked for before their steps come.
 #[derive(Clone, Debug)]
 pub struct Ahead {
@@ -53,22 +72,13 @@ pub trait Engine: Send + Sync {
 
     fn place(&self, stop: Stop) -> Result<Place>;
 
-    /// Binds the row to the commitment, durably, then gives its values of the range. Nothing is written before all of
-    /// the row is here.
-    fn give(
-        &self,
-        branch: u64,
-        row: u64,
-        range: CoordinateRange,
-        commitment: Commitment,
-        sink: Sink<'_>,
-        stop: Stop,
-    ) -> Result<()>;
+    /// Binds the row to the commitment, durably, unless this engine said that it `is_bound`; then gives its values of
+    /// the range. Nothing is written before all of the row is here.
+    fn give(&self, asked: Asked, is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()>;
 
     /// Does what takes time in [`give`](Self::give) before the values are wanted: binds the rows together, durably, and
-    /// fetches them, in `spare` where it fits. `None` where `give` has them at once. On a thread of which Python knows
-    /// nothing.
-    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Option<Held>>;
+    /// fetches them, in `spare` where it fits, unless `give` has them at once. On a thread of which Python knows nothing.
+    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Announced>;
 
     /// How many rows to keep made ahead of the next one.
     fn prefetch(&self, rows: usize);

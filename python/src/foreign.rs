@@ -1,12 +1,12 @@
 //! An engine written in Python: what reaches noise by a way that this crate does not link, such as MPI.
 
 use numpy::PyReadonlyArray1;
-use proto::{Commitment, CoordinateRange, JobId, ServiceError};
+use proto::{JobId, ServiceError};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Ahead, Engine, Job, Place, Resumed};
+use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
 use crate::held::Held;
 use crate::session::Session;
@@ -61,15 +61,8 @@ impl Engine for Foreign {
         Ok(Place { branch, next_row })
     }
 
-    fn give(
-        &self,
-        branch: u64,
-        row: u64,
-        range: CoordinateRange,
-        commitment: Commitment,
-        sink: Sink<'_>,
-        _stop: Stop,
-    ) -> Result<()> {
+    fn give(&self, asked: Asked, _is_bound: bool, sink: Sink<'_>, _stop: Stop) -> Result<()> {
+        let Asked { branch, row, range, commitment } = asked;
         Python::attach(|py| {
             let commitment = PyBytes::new(py, &commitment.to_bytes());
             let arguments = (branch, row, range.start, range.end, commitment);
@@ -85,8 +78,8 @@ impl Engine for Foreign {
     }
 
     /// Nothing: its Python is called by the training job's own thread alone.
-    fn announce(&self, _ahead: &Ahead, _spare: Option<Held>) -> Result<Option<Held>> {
-        Ok(None)
+    fn announce(&self, _ahead: &Ahead, _spare: Option<Held>) -> Result<Announced> {
+        Ok(Announced::Nothing)
     }
 
     /// Rows are made ahead where they are made.

@@ -14,10 +14,10 @@ use node::secret_source::read_key_file;
 use noise_kernel::{Generator, History, JobKey, Rounds, Stream};
 use plan::{Coefficients, Layout, Plan};
 use proto::model::OpenBranch;
-use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange, ServiceError};
+use proto::{CoordinateRange, JobId, Lineage, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::engine::{Ahead, Engine, Job, Place, Resumed};
+use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
 use crate::held::Held;
 use crate::making::{Filling, Maker};
@@ -159,21 +159,16 @@ impl Engine for Local {
         Ok(Place { branch, next_row })
     }
 
-    fn give(
-        &self,
-        branch: u64,
-        row: u64,
-        range: CoordinateRange,
-        commitment: Commitment,
-        sink: Sink<'_>,
-        stop: Stop,
-    ) -> Result<()> {
+    fn give(&self, asked: Asked, is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
+        let Asked { branch, row, range, commitment } = asked;
         let rows = RowRange::new(row, row.saturating_add(1))?;
         self.check(row, range)?;
         let mut sink = Some(sink);
         // Made first: what can't be made binds nothing.
         let mut release = |values: &[f32]| {
-            self.ledger.bind(&self.job.name, branch, rows, &[commitment])?;
+            if !is_bound {
+                self.ledger.bind(&self.job.name, branch, rows, &[commitment])?;
+            }
             if let Some(sink) = sink.take() {
                 sink.put(values);
             }
@@ -189,10 +184,12 @@ impl Engine for Local {
     }
 
     /// The rows themselves are made ahead whether they are bound or not.
-    fn announce(&self, ahead: &Ahead, _spare: Option<Held>) -> Result<Option<Held>> {
+    fn announce(&self, ahead: &Ahead, _spare: Option<Held>) -> Result<Announced> {
         self.check(ahead.rows.end - 1, ahead.range)?;
+        // What can't be made binds nothing.
+        self.maker(ahead.range.as_range())?;
         self.ledger.bind(&self.job.name, ahead.branch, ahead.rows, &ahead.commitments)?;
-        Ok(None)
+        Ok(Announced::Bound)
     }
 
     fn prefetch(&self, rows: usize) {

@@ -9,7 +9,7 @@ use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::engine::{Ahead, Engine, Job, Place, Resumed};
+use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
 use crate::held::Held;
 use crate::sink::{Out, Sink};
@@ -106,15 +106,9 @@ impl Engine for Remote {
         Ok(Place { branch: job.branch, next_row: job.next_row })
     }
 
-    fn give(
-        &self,
-        branch: u64,
-        row: u64,
-        range: CoordinateRange,
-        commitment: Commitment,
-        sink: Sink<'_>,
-        stop: Stop,
-    ) -> Result<()> {
+    /// The coordinator is asked for its token in any case, so that it sees for itself what is bound.
+    fn give(&self, asked: Asked, _is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
+        let Asked { branch, row, range, commitment } = asked;
         let rows = RowRange::new(row, row.saturating_add(1))?;
         let request = self.request((branch, rows), range, vec![commitment]);
         if self.lend {
@@ -130,27 +124,37 @@ impl Engine for Remote {
         Ok(())
     }
 
-    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Option<Held>> {
+    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Announced> {
         let Ahead { branch, rows, range, ref commitments } = *ahead;
         let request = self.request((branch, rows), range, commitments.clone());
         let go_on = || Ok(());
         if self.lend {
-            let fits = |region: &Region| region.layout().range == range && region.layout().slots as u64 == rows.len();
+            let fits = |region: &Region| {
+                region.layout().range == range && region.layout().slots as u64 == rows.len()
+            };
             let mut region = match spare {
                 Some(Held::Lent(region)) if fits(&region) => region,
-                _ => self.client.lend(range, rows.len() as u32, ElementType::F32)?,
+                other => {
+                    // Before there is more.
+                    drop(other);
+                    self.client.lend(range, rows.len() as u32, ElementType::F32)?
+                }
             };
             self.wait(go_on, self.client.fetch_region(request, &mut region, 0))?;
-            return Ok(Some(Held::Lent(region)));
+            return Ok(Announced::Here(Held::Lent(region)));
         }
         let mut values = match spare {
             Some(Held::Copied(values, _)) => values,
             _ => Vec::new(),
         };
         let width = range.len() as usize;
-        values.resize(rows.len() as usize * width, 0.0);
+        let count = rows.len() as usize * width;
+        let more = count.saturating_sub(values.len());
+        let no_memory = |error| Refused::Here("internal", format!("{count} announced values: {error}"));
+        values.try_reserve_exact(more).map_err(no_memory)?;
+        values.resize(count, 0.0);
         self.wait(go_on, self.client.fetch_into(request, &mut values))?;
-        Ok(Some(Held::Copied(values, width)))
+        Ok(Announced::Here(Held::Copied(values, width)))
     }
 
     /// Workers make rows ahead by themselves.

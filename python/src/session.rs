@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use numpy::{PyReadwriteArray1};
+use numpy::PyReadwriteArray1;
 use proto::{Commitment, CoordinateRange};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::announced::{Announced, Asked};
-use crate::announcing::{Announcing, Commitments};
-use crate::engine::Engine;
+use crate::announced::{Announced, Got};
+use crate::announcing::Commitments;
+use crate::engine::{Ahead, Asked, Engine};
 use crate::error::{Refused, Result};
 use crate::plans::Plan;
 use crate::sink::{Out, Sink};
@@ -106,13 +106,16 @@ impl Session {
         let range = CoordinateRange::new(start, start.saturating_add(length as u64))?;
         let commitment = self.steps().admit(step, range, commitment)?;
         let branch = self.branch.load(Ordering::Relaxed);
-        let asked = Asked { branch, row: step, range, commitment: Some(commitment) };
-        let (begun, putting) = (Instant::now(), AtomicU64::new(0));
-        py.detach(|| match self.announced.put(asked, Sink::new(out, &putting), signals)? {
-            Some(sink) => engine.give(branch, step, range, commitment, sink, signals),
-            None => Ok(()),
+        let asked = Asked { branch, row: step, range, commitment };
+        let (begun, waited) = (Instant::now(), AtomicU64::new(0));
+        py.detach(|| match self.announced.put(asked, Sink::new(out, &waited), signals)? {
+            Got::Not(sink, is_bound) => engine.give(asked, is_bound, sink, signals),
+            Got::Given => Ok(()),
         })?;
-        let waited = (begun.elapsed().as_nanos() as u64).saturating_sub(putting.into_inner());
+        let waited = match waited.into_inner() {
+            0 => begun.elapsed().as_nanos() as u64,
+            waited => waited,
+        };
         self.waited.fetch_add(waited, Ordering::Relaxed);
         self.steps().given(step, range, commitment);
         Ok(())
@@ -178,17 +181,22 @@ impl Session {
         steps: u64,
         commitment: Option<&Bound<'_, PyAny>>,
     ) -> Result<()> {
-        let announcing = Announcing {
-            branch: self.branch.load(Ordering::Relaxed),
-            range: CoordinateRange::new(start, end)?,
-            iterations: self.iterations,
-            at_most: steps,
-            commitments: Commitments::from_python(commitment)?,
-        };
-        announcing.check()?;
+        let commitments = Commitments::from_python(commitment)?;
+        let range = CoordinateRange::new(start, end)?;
         let (_turn, engine) = self.turn()?;
-        let ahead = announcing.next(&self.steps(), &self.announced)?;
-        py.detach(|| ahead.map_or(Ok(()), |ahead| self.announced.begin(engine, ahead)))
+        let (row, branch) = (self.steps().next(), self.branch.load(Ordering::Relaxed));
+        let own = self.steps().admit(row, range, None)?;
+        let (there, coming) = self.announced.there((branch, row), range, commitments.given(own));
+        let Some(rows) = commitments.next_rows((row, there, coming), steps, self.iterations)? else {
+            return Ok(());
+        };
+        if there == 0 {
+            py.detach(|| self.announced.forget(signals))?;
+        }
+        let own = |row| self.steps().declared(row);
+        let bound = (rows.start..rows.end).map(|row| commitments.of(row, own)).collect::<Result<_>>()?;
+        let ahead = Ahead { branch, rows, range, commitments: bound };
+        py.detach(|| self.announced.begin(engine, ahead))
     }
 
     fn prefetch(&self, py: Python<'_>, rows: usize) -> Result<()> {
@@ -236,10 +244,11 @@ impl Session {
     }
 
     /// Goes on where rank 0 is. `place`: its [`Session::share`].
-    fn join(&self, branch: u64, step: u64, nonce: &[u8]) -> Result<()> {
+    fn join(&self, py: Python<'_>, branch: u64, step: u64, nonce: &[u8]) -> Result<()> {
         let (_turn, _engine) = self.turn()?;
         let found = format!("{} bytes", nonce.len());
         let nonce = nonce.try_into().map_err(|_| Refused::invalid("nonce", found, "32 bytes"))?;
+        py.detach(|| self.announced.forget(signals))?;
         self.branch.store(branch, Ordering::Relaxed);
         self.steps().go_on(step, nonce);
         Ok(())

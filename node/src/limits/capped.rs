@@ -10,6 +10,8 @@ use tonic::{Status, codegen::Bytes};
 pub struct CappedBody {
     pub body: Body,
     pub left: usize,
+    /// Told of every frame's length.
+    pub read: Box<dyn Fn(usize) + Send>,
     /// What to say then.
     pub refused: Box<dyn Fn() -> Status + Send>,
 }
@@ -25,6 +27,7 @@ impl http_body::Body for CappedBody {
         let polled = Pin::new(&mut self.body).poll_frame(task);
         let Poll::Ready(Some(Ok(frame))) = &polled else { return polled };
         let length = frame.data_ref().map_or(0, Bytes::len);
+        (self.read)(length);
         match self.left.checked_sub(length) {
             Some(left) => {
                 self.left = left;

@@ -11,7 +11,7 @@ mod slots;
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
 pub use methods::{request_bytes, time};
-pub use pace::{Pace, TOO_LARGE};
+pub use pace::{BYTES_A_CALL, Pace, TOO_LARGE};
 pub use rate::Rates;
 pub use slots::{Slot, Slots};
 

@@ -8,8 +8,12 @@ use tokio::time::Instant;
 
 /// What a message that is too large costs, in calls: it was read and decrypted up to its limit.
 pub const TOO_LARGE: f64 = 64.0;
+/// Bytes of messages that count as one call.
+pub const BYTES_A_CALL: f64 = (64 << 10) as f64;
 /// Calls that may come at once, in seconds of the rate.
 const BURST_SECONDS: f64 = 0.25;
+/// A connection is held for no longer than this: whoever is at the other end looks for signs of life.
+const LONGEST_SECONDS: f64 = 0.5;
 
 /// A bucket of calls, shared by a connection and those who answer its calls.
 #[derive(Clone, Debug)]
@@ -45,7 +49,8 @@ impl Pace {
     }
 
     fn spend_at(&self, calls: f64, now: Instant) {
-        self.filled(now, |bucket| bucket.calls -= calls);
+        let least = -LONGEST_SECONDS * self.0.per_second;
+        self.filled(now, |bucket| bucket.calls = (bucket.calls - calls).max(least));
     }
 
     fn until_at(&self, now: Instant) -> Option<Instant> {
@@ -74,10 +79,12 @@ mod tests {
         let after = |seconds| start + Duration::from_secs_f64(seconds);
         (0..25).for_each(|_| pace.spend_at(1.0, start));
         assert_eq!(pace.until_at(start), None, "a quarter of a second's worth at once");
-        pace.spend_at(50.0, start);
-        assert_eq!(pace.until_at(start), Some(after(0.5)));
-        assert_eq!(pace.until_at(after(0.25)), Some(after(0.5)));
-        assert_eq!(pace.until_at(after(0.5)), None);
+        pace.spend_at(40.0, start);
+        assert_eq!(pace.until_at(start), Some(after(0.4)));
+        assert_eq!(pace.until_at(after(0.2)), Some(after(0.4)));
+        assert_eq!(pace.until_at(after(0.4)), None);
+        pace.spend_at(1e6, after(0.4));
+        assert_eq!(pace.until_at(after(0.4)), Some(after(0.9)), "held for as long as that at most");
         pace.spend_at(26.0, after(100.0));
         assert_eq!(pace.until_at(after(100.0)), Some(after(100.01)), "a bucket holds no more than that");
     }

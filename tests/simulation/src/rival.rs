@@ -1,12 +1,14 @@
 //! A second process of the same jobs, as after a restart that forgot its past: binds other gradients to the same rows,
 //! and asks workers under leases that have ended.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, Connections, Route};
 use dice::Dice;
-use proto::{ReleaseToken, RowRange, ServiceError, pb};
+use futures::future::join_all;
+use proto::{JobId, ReleaseToken, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
@@ -16,11 +18,16 @@ use crate::trainer::connect;
 use crate::world::{LEASE_TTL, World};
 
 const PATIENCE: Duration = Duration::from_secs(3);
+/// A worker that is not reached keeps nobody waiting who looks whether it serves.
+const LOOK: Duration = Duration::from_millis(400);
+/// Leases asked for together: of those seen, the newest.
+const AT_ONCE: usize = 12;
 
 pub async fn compete(world: Arc<World>) -> turmoil::Result {
     let dice = Dice::named(world.seed, "rival");
     let connections = net::connections();
-    let mut rival = Rival { client: connect()?, connections, dice, world, routes: Vec::new() };
+    let (routes, tokens) = (Vec::new(), BTreeMap::new());
+    let mut rival = Rival { client: connect()?, connections, dice, world, routes, tokens };
     while !rival.world.is_done() {
         let case = *rival.dice.pick(&rival.world.cases.clone());
         match rival.dice.below(3) {
@@ -28,6 +35,7 @@ pub async fn compete(world: Arc<World>) -> turmoil::Result {
             1 => rival.look(case).await,
             _ => rival.ask_under_an_old_lease(case).await,
         }
+        rival.ask_all(case).await;
         let pause = rival.dice.millis(20, 400);
         sleep(pause).await;
     }
@@ -41,6 +49,8 @@ struct Rival {
     world: Arc<World>,
     /// All that were ever seen.
     routes: Vec<(&'static Case, Route)>,
+    /// Of each job, the last row that was bound.
+    tokens: BTreeMap<JobId, (u64, ReleaseToken)>,
 }
 
 impl Rival {
@@ -56,7 +66,9 @@ impl Rival {
             match timeout(PATIENCE, asked).await {
                 Ok(Ok(tokens)) => {
                     self.world.history().acked(&case.job, row, commitment);
-                    return tokens.into_iter().next().map(|token| (row, token));
+                    let bound = (row, tokens.into_iter().next()?);
+                    self.tokens.insert(case.job.clone(), bound);
+                    return Some(bound);
                 }
                 Ok(Err(ServiceError::AlreadyBound { .. })) => {
                     self.world.history().refused(&case.job, row, commitment);
@@ -93,8 +105,20 @@ impl Rival {
             1 => route.lease_epoch + 1,
             _ => route.lease_epoch.saturating_sub(1),
         };
+        self.ask(case, route, row, token).await;
+    }
+
+    /// Under the newest leases that were seen. Needs no coordinator, as whoever kept a token.
+    async fn ask_all(&self, case: &'static Case) {
+        let Some((row, token)) = self.tokens.get(&case.job) else { return };
+        let of_job = self.routes.iter().rev().filter(|(of, _)| of.job == case.job);
+        let asks = of_job.take(AT_ONCE).map(|(_, route)| self.ask(case, route.clone(), *row, *token));
+        join_all(asks).await;
+    }
+
+    async fn ask(&self, case: &'static Case, route: Route, row: u64, token: ReleaseToken) {
         let asked = turmoil::sim_elapsed().unwrap_or_default();
-        if let Ok(true) = timeout(PATIENCE, self.is_served(case, &route, row, token)).await {
+        if let Ok(true) = timeout(LOOK, self.is_served(case, &route, row, token)).await {
             let lease = (case.job.clone(), route.shard, route.lease_epoch);
             // One that was given since the last look is known then too.
             self.world.sample();
