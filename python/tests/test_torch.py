@@ -233,10 +233,13 @@ def test_a_step_that_is_refused_leaves_every_gradient(tmp_path, plan):
     with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
         optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
         rustle.torch.attach(optimizer, session, net)
-        # Another trainer binds the row to something else.
-        session.fetch_into(0, np.empty(session.dimension, np.float32), commitment=rustle.Commitment.declared("x"))
         gradients(net, 0)
+        # Bound to something else, and then given out by something else.
+        session.announce(commitment=rustle.Commitment.declared("x"))
         with pytest.raises(errors.CommitmentRefused):
+            optimizer.step()
+        session.fetch_into(0, np.empty(session.dimension, np.float32), commitment=rustle.Commitment.declared("x"))
+        with pytest.raises(errors.StepError, match="gradients may hold it"):
             optimizer.step()
         assert all(torch.all(p.grad == 0.1) for p in net.parameters())
 
