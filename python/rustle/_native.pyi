@@ -76,8 +76,7 @@ class Session:
         self,
         step: int,
         pieces: list[tuple[int, _F32]],
-        start: int,
-        end: int,
+        range: tuple[int, int],
         commitment: bytes | None,
         divide_by: float,
     ) -> None: ...

@@ -64,9 +64,8 @@ class Session:
         elif commitment != "declared":
             text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
             raise errors.make("invalid_argument", text)
-        end = start + values.size
-        data = bound.data if bound else None
-        self._native.add_into(_step(step), [(start, values)], start, end, data, divide_by)
+        whole, data = (start, start + values.size), bound.data if bound else None
+        self._native.add_into(_step(step), [(start, values)], whole, data, divide_by)
         return buffer
 
     def prefetch(self, rows: int) -> None:
@@ -219,7 +218,7 @@ class Session:
     ) -> None:
         """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays, each with its first coordinate, of one
         row of ``range``: to all of them, or after an error to none. After an interrupt :attr:`next_step` says which."""
-        self._native.add_into(step, pieces, *range, commitment.data, divide_by)
+        self._native.add_into(step, pieces, range, commitment.data, divide_by)
 
     def share(self) -> tuple[int, int, bytes]:
         """What other ranks of the same job need to bind the same rows. As secret as the batches."""

@@ -150,14 +150,14 @@ impl Session {
         py: Python<'_>,
         step: u64,
         mut pieces: Vec<(u64, PyReadwriteArray1<'_, f32>)>,
-        start: u64,
-        end: u64,
+        range: (u64, u64),
         commitment: Option<&[u8]>,
         divide_by: f32,
     ) -> Result<()> {
         if !(divide_by.is_finite() && divide_by > 0.0) {
             return Err(Refused::invalid("divide_by", divide_by, "finite and above zero"));
         }
+        let (start, end) = range;
         let mut places = Vec::with_capacity(pieces.len());
         for (first, piece) in &mut pieces {
             let out = piece.as_slice_mut().map_err(not_contiguous)?;
