@@ -226,6 +226,9 @@ operations! {
         => linear::merge::<S>(carry, weights, own, left);
     difference(_s, out: &mut Block, a: &Block, b: &Block) => linear::difference(out, a, b);
     scale_into(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_into(out, x, factor);
+    stream_into(s, out: &mut [f32], x: &[f32], factor: f32) => output::stream_into(s, out, x, factor);
+    /// Ends a run of `stream_into`.
+    fence(s,) => s.fence();
     scale_add(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_add(out, x, factor);
     scale_bf16(_s, out: &mut [u16], x: &[f32], factor: f32) => output::scale_bf16(out, x, factor);
 }

@@ -232,19 +232,20 @@ impl Generator {
         self.draw_past();
         let kept = self.past.slots > 0;
         let call = Call::new(&self.stream, &self.coefficients, self.next_row, count, kept);
-        let (active, scale) = (self.stream.active(), self.scale);
+        let scale = self.scale;
         let (values, slots) = match kept {
             true => (&mut self.past.values, self.past.slots),
             false => (&mut self.state, self.slots),
         };
         let (state, _) = values.as_chunks_mut::<BLOCK>();
-        let tiles = tiles(&self.range, slots, state, rows, rayon::current_num_threads());
+        let tiles =
+            tiles(&self.range, slots, state, rows, self.stream.active(), rayon::current_num_threads());
         on_own_threads(
             tiles,
             || call.scratch(),
             |scratch, tile| {
                 for block in tile.blocks.clone() {
-                    let (state, mut sink) = tile.block(block, slots, active, scale);
+                    let (state, mut sink) = tile.block(block, slots, scale);
                     call.run(block, state, scratch, &mut sink);
                 }
             },
@@ -262,7 +263,8 @@ impl Generator {
         }
         let (state, _) = values.as_chunks_mut::<BLOCK>();
         let (stream, rows) = (&self.stream, first..self.next_row);
-        let tiles = tiles(&self.range, slots, state, Vec::new(), rayon::current_num_threads());
+        let tiles =
+            tiles(&self.range, slots, state, Vec::new(), stream.active(), rayon::current_num_threads());
         on_own_threads(
             tiles,
             || (),

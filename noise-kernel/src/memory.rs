@@ -43,6 +43,16 @@ impl Buffer {
     }
 }
 
+/// A cache line of values, where one begins.
+#[repr(C, align(64))]
+pub(crate) struct Line(pub [f32; 16]);
+
+/// The whole cache lines of `values`, and what comes before and after them.
+pub(crate) fn lines(values: &mut [f32]) -> (&mut [f32], &mut [Line], &mut [f32]) {
+    // SAFETY: a line is sixteen values and nothing else, and all bits are values.
+    unsafe { values.align_to_mut::<Line>() }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.len > 0 {

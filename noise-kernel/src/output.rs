@@ -1,5 +1,8 @@
 //! Rows as they leave: what a caller's buffers hold, and how a row is put into them.
 
+use crate::memory::lines;
+use crate::simd::Simd;
+
 /// The caller's buffer for one row.
 #[derive(Debug)]
 pub enum Row<'a> {
@@ -38,6 +41,26 @@ pub(crate) fn scale_into(out: &mut [f32], x: &[f32], factor: f32) {
     }
 }
 
+/// The same past the caches, so that a row which they could not keep is not first read into them. Other threads see it
+/// only after [`Simd::fence`].
+#[inline(always)]
+pub(crate) fn stream_into<S: Simd>(s: S, out: &mut [f32], x: &[f32], factor: f32) {
+    if S::LANES == 1 {
+        return scale_into(out, x, factor);
+    }
+    let (before, whole, after) = lines(out);
+    let (x_before, x) = x.split_at(before.len());
+    let (x_whole, x_after) = x.as_chunks();
+    scale_into(before, x_before, factor);
+    let scale = s.splat_f(factor);
+    for (line, x) in whole.iter_mut().zip(x_whole) {
+        for at in (0..16).step_by(S::LANES) {
+            s.stream_f(s.mul_f(s.load_f(x, at), scale), line, at);
+        }
+    }
+    scale_into(after, x_after, factor);
+}
+
 /// out ← out + x·factor, the product rounded first: what is added is the row as it would be served.
 #[inline(always)]
 pub(crate) fn scale_add(out: &mut [f32], x: &[f32], factor: f32) {
@@ -59,4 +82,28 @@ pub(crate) fn scale_bf16(out: &mut [u16], x: &[f32], factor: f32) {
 pub fn round_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Backend;
+    use crate::dispatch::Active;
+
+    #[test]
+    fn what_goes_past_the_caches_is_what_would_go_through_them() {
+        let x: Vec<f32> = (0..600).map(|i| 1.0 + i as f32 / 512.0).collect();
+        for backend in Backend::available() {
+            let active = Active::new(backend).unwrap();
+            for start in 0..16 {
+                for len in (0..70).chain([511, 512]) {
+                    let (mut plain, mut streamed) = ([f32::NAN; 600], [f32::NAN; 600]);
+                    active.scale_into(&mut plain[start..start + len], &x[5..5 + len], 1.3);
+                    active.stream_into(&mut streamed[start..start + len], &x[5..5 + len], 1.3);
+                    active.fence();
+                    let bits = |values: [f32; 600]| values.map(f32::to_bits);
+                    assert!(bits(plain) == bits(streamed), "{len} values from {start} on, {backend}");
+                }
+            }
+        }
+    }
 }

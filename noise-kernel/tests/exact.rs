@@ -8,6 +8,7 @@ use common::{Case, Choices, all_rows, bits, branch_key, cases, stream};
 use noise_kernel::{
     BLOCK, Backend, Generator, History, JobKey, Oracle, Rounds, Row, RowKeys, Stream, stream_count,
 };
+use plan::Coefficients;
 use rayon::ThreadPoolBuilder;
 use std::ops::Range;
 
@@ -56,6 +57,28 @@ fn every_backend_gives_the_same_bits() {
             // 16, 8, 4, 2 and 1 rows share a pass.
             let rows = all_rows(&mut generator, || 31);
             assert!(bits(&rows) == bits(&expected), "{} on {backend:?}", case.name);
+        }
+    }
+}
+
+/// Rows of such a length leave the kernel past the caches.
+#[test]
+fn long_rows_have_the_bits_of_short_ones() {
+    const LONG: Range<u64> = 301..1_500_338;
+    let width = (LONG.end - LONG.start) as usize;
+    for case in [Case::new("identity", 3, Coefficients::Identity), Case::new("blt 2", 3, common::blt(2))] {
+        for backend in Backend::available() {
+            let stream = || stream().with_backend(backend).unwrap();
+            // Neither the rows nor the cuts begin at cache lines.
+            let mut rows = vec![vec![f32::NAN; width + 5]; 3];
+            let mut out: Vec<&mut [f32]> = rows.iter_mut().map(|row| &mut row[5..]).collect();
+            case.generator(stream(), SCALE, LONG).generate(&mut out).unwrap();
+            let rows: Vec<Vec<f32>> = rows.into_iter().map(|row| row[5..].to_vec()).collect();
+            for start in LONG.step_by(99_991) {
+                let part = start..LONG.end.min(start + 99_991);
+                let short = all_rows(&mut case.generator(stream(), SCALE, part.clone()), || 3);
+                assert!(columns(&rows, &LONG, &part) == bits(&short), "{} on {backend}, {part:?}", case.name);
+            }
         }
     }
 }

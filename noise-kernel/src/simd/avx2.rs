@@ -1,6 +1,7 @@
 //! Eight lanes: AVX2 and FMA.
 
 use super::Simd;
+use crate::memory::Line;
 use std::arch::x86_64::*;
 use std::hint::black_box;
 
@@ -58,6 +59,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn store_f(self, values: __m256, to: &mut [f32; 16], at: usize) {
         have!(_mm256_storeu_ps(to[at..at + 8].as_mut_ptr(), values));
+    }
+    #[inline(always)]
+    fn stream_f(self, values: __m256, to: &mut Line, at: usize) {
+        const { assert!(align_of::<Line>().is_multiple_of(32)) };
+        assert!(at.is_multiple_of(8));
+        have!(_mm256_stream_ps(to.0[at..at + 8].as_mut_ptr(), values));
+    }
+    #[inline(always)]
+    fn fence(self) {
+        have!(_mm_sfence());
     }
     #[inline(always)]
     fn prefetch(self, from: &[f32; 16]) {

@@ -1,6 +1,7 @@
 //! Sixteen lanes: AVX-512 F, BW, DQ and VL.
 
 use super::Simd;
+use crate::memory::Line;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -48,6 +49,16 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn store_f(self, values: __m512, to: &mut [f32; 16], at: usize) {
         have!(_mm512_storeu_ps(to[at..at + 16].as_mut_ptr(), values));
+    }
+    #[inline(always)]
+    fn stream_f(self, values: __m512, to: &mut Line, at: usize) {
+        const { assert!(align_of::<Line>().is_multiple_of(64)) };
+        assert!(at.is_multiple_of(16));
+        have!(_mm512_stream_ps(to.0[at..at + 16].as_mut_ptr(), values));
+    }
+    #[inline(always)]
+    fn fence(self) {
+        have!(_mm_sfence());
     }
     #[inline(always)]
     fn prefetch(self, from: &[f32; 16]) {

@@ -5,6 +5,8 @@
 //! implementation.
 //! A value of an implementing type is the proof that the processor has the instructions.
 
+use crate::memory::Line;
+
 pub(crate) mod scalar;
 
 #[cfg(target_arch = "x86_64")]
@@ -30,6 +32,11 @@ pub(crate) trait Simd: Copy {
     /// The lanes `from[at..at + LANES]`.
     fn load_f(self, from: &[f32; 16], at: usize) -> Self::F;
     fn store_f(self, values: Self::F, to: &mut [f32; 16], at: usize);
+    /// The same past the caches where the processor can: for memory that is not read soon. Other threads see it only
+    /// after [`Simd::fence`].
+    fn stream_f(self, values: Self::F, to: &mut Line, at: usize);
+    /// Ends a run of [`Simd::stream_f`].
+    fn fence(self);
     /// Fetches what will be read soon.
     fn prefetch(self, from: &[f32; 16]);
 

@@ -1,6 +1,7 @@
 //! Four lanes: NEON, which every 64-bit Arm processor has.
 
 use super::Simd;
+use crate::memory::Line;
 use std::arch::aarch64::*;
 
 #[derive(Clone, Copy)]
@@ -49,6 +50,12 @@ impl Simd for Neon {
     fn store_f(self, values: float32x4_t, to: &mut [f32; 16], at: usize) {
         have!(vst1q_f32(to[at..at + 4].as_mut_ptr(), values));
     }
+    #[inline(always)]
+    fn stream_f(self, values: float32x4_t, to: &mut Line, at: usize) {
+        self.store_f(values, &mut to.0, at);
+    }
+    #[inline(always)]
+    fn fence(self) {}
     #[inline(always)]
     fn prefetch(self, _from: &[f32; 16]) {}
 

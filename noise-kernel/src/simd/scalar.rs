@@ -3,6 +3,7 @@
 //! Loops over lanes around it hold no branches, so the compiler makes vectors of what the target always has.
 
 use super::Simd;
+use crate::memory::Line;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Scalar;
@@ -32,6 +33,12 @@ impl Simd for Scalar {
     fn store_f(self, values: f32, to: &mut [f32; 16], at: usize) {
         to[at] = values;
     }
+    #[inline(always)]
+    fn stream_f(self, values: f32, to: &mut Line, at: usize) {
+        self.store_f(values, &mut to.0, at);
+    }
+    #[inline(always)]
+    fn fence(self) {}
     #[inline(always)]
     fn prefetch(self, _from: &[f32; 16]) {}
 
