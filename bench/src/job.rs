@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use noise_kernel::{Backend, Generator, History, JobKey, Rounds, Stream};
+use noise_kernel::{Backend, Buffer, Generator, History, JobKey, Rounds, Stream};
 use plan::Coefficients;
 
 use crate::cases::Case;
@@ -24,7 +24,8 @@ pub struct Job {
     /// Batches of one period.
     batches: u64,
     generator: Generator,
-    buffers: Vec<Vec<f32>>,
+    /// As a worker's are.
+    buffers: Vec<Buffer>,
 }
 
 /// Rows that the engine makes at once where it runs ahead of the job.
@@ -63,7 +64,8 @@ impl Job {
         let key = JobKey::from_bytes(&[7; 32])?.branch("bench", 0, &plan.digest())?;
         let stream = Stream::new(&key, Rounds::Twenty).with_backend(backend)?;
         let coefficients = Arc::new(plan.coefficients());
-        let buffers = vec![vec![0f32; (range.end - range.start) as usize]; rows];
+        let width = (range.end - range.start) as usize;
+        let buffers = (0..rows).map(|_| Buffer::zeroed("a row", width)).collect::<Result<_, _>>()?;
         let generator =
             Generator::new(stream.clone(), coefficients.clone(), iterations, plan.scale(), range)?
                 .with_history(HISTORY)?;
@@ -82,7 +84,7 @@ impl Job {
         if self.generator.remaining() < rows {
             self.wind_back()?;
         }
-        let mut out: Vec<&mut [f32]> = self.buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut out: Vec<&mut [f32]> = self.buffers.iter_mut().map(|row| &mut row[..]).collect();
         self.generator.generate(&mut out)?;
         let range = self.generator.range();
         Ok(rows * (range.end - range.start))
@@ -126,7 +128,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(job.batch().unwrap(), 3 * 600);
         }
-        assert!(job.buffers.iter().flatten().all(|value| value.is_finite()));
+        assert!(job.buffers.iter().flat_map(|row| row.iter()).all(|value| value.is_finite()));
         assert!(job.rate(Duration::from_millis(1)).unwrap() > 0.0);
     }
 

@@ -178,7 +178,7 @@ mod tests {
         there.write_all(&[7; PREFACE_BYTES]).await.unwrap();
         connection.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
         let spent = Instant::now();
-        pace.spend(4.5);
+        pace.spend(2.25);
         there.write_all(b"more").await.unwrap();
         connection.read_exact(&mut [0; 2]).await.unwrap();
         assert!(

@@ -47,6 +47,10 @@ impl Buffer {
 #[repr(C, align(64))]
 pub(crate) struct Line(pub [f32; 16]);
 
+pub(crate) fn begins_line(values: &[f32]) -> bool {
+    values.as_ptr().align_offset(align_of::<Line>()) == 0
+}
+
 /// The whole cache lines of `values`, and what comes before and after them.
 pub(crate) fn lines(values: &mut [f32]) -> (&mut [f32], &mut [Line], &mut [f32]) {
     // SAFETY: a line is sixteen values and nothing else, and all bits are values.

@@ -3,6 +3,7 @@
 use crate::KernelError;
 use crate::block::{BLOCK, Block};
 use crate::dispatch::Active;
+use crate::memory::begins_line;
 use crate::output::Row;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -171,9 +172,19 @@ impl Sink<'_, '_> {
 
     /// Starts to fetch where row `row` will be written: stores that miss the caches would hold up what comes after.
     pub fn prefetch(&self, row: usize) {
+        let end = self.at + self.count;
+        let through_next_line = |out: &[f32]| out.len().min(end + 16);
         match self.rows.get(row) {
-            Some(Row::F32(_)) if self.streams => {}
-            Some(Row::F32(out) | Row::Add(out)) => self.active.prefetch(&out[self.at..self.at + self.count]),
+            // Whole lines go past the caches. Where a block ends within one, the next block has the rest of it.
+            Some(Row::F32(out)) if self.streams => {
+                let next = &out[end..through_next_line(out)];
+                if !begins_line(next) {
+                    self.active.prefetch(next);
+                }
+            }
+            Some(Row::F32(out) | Row::Add(out)) => {
+                self.active.prefetch(&out[self.at..through_next_line(out)]);
+            }
             _ => {}
         }
     }

@@ -12,6 +12,8 @@ pub const TOO_LARGE: f64 = 64.0;
 pub const BYTES_A_CALL: f64 = (64 << 10) as f64;
 /// Calls that may come at once, in seconds of the rate.
 const BURST_SECONDS: f64 = 0.25;
+/// Of these, what a connection begins with: whoever comes again and again has no burst each time.
+const FIRST_SECONDS: f64 = 0.025;
 /// A connection is held for no longer than this: whoever is at the other end looks for signs of life.
 const LONGEST_SECONDS: f64 = 0.5;
 
@@ -35,7 +37,7 @@ struct Bucket {
 impl Pace {
     pub fn new(per_second: u32) -> Self {
         let per_second = f64::from(per_second);
-        let bucket = Bucket { calls: per_second * BURST_SECONDS, at: Instant::now() };
+        let bucket = Bucket { calls: per_second * FIRST_SECONDS, at: Instant::now() };
         Self(Arc::new(Shared { per_second, bucket: Mutex::new(bucket) }))
     }
 
@@ -77,15 +79,17 @@ mod tests {
     fn what_is_spent_comes_back_at_the_rate() {
         let (pace, start) = (Pace::new(100), Instant::now());
         let after = |seconds| start + Duration::from_secs_f64(seconds);
-        (0..25).for_each(|_| pace.spend_at(1.0, start));
-        assert_eq!(pace.until_at(start), None, "a quarter of a second's worth at once");
+        pace.spend_at(2.5, start);
+        assert_eq!(pace.until_at(start), None, "little at once at first");
         pace.spend_at(40.0, start);
         assert_eq!(pace.until_at(start), Some(after(0.4)));
         assert_eq!(pace.until_at(after(0.2)), Some(after(0.4)));
         assert_eq!(pace.until_at(after(0.4)), None);
         pace.spend_at(1e6, after(0.4));
         assert_eq!(pace.until_at(after(0.4)), Some(after(0.9)), "held for as long as that at most");
-        pace.spend_at(26.0, after(100.0));
+        (0..25).for_each(|_| pace.spend_at(1.0, after(100.0)));
+        assert_eq!(pace.until_at(after(100.0)), None, "a quarter of a second's worth at once, later");
+        pace.spend_at(1.0, after(100.0));
         assert_eq!(pace.until_at(after(100.0)), Some(after(100.01)), "a bucket holds no more than that");
     }
 }

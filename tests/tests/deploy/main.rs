@@ -11,6 +11,8 @@ mod metrics_page;
 mod page;
 mod prometheus;
 mod resources;
+#[cfg(feature = "etcd")]
+mod standby;
 mod systemd;
 mod watched;
 
