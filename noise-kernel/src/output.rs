@@ -23,6 +23,13 @@ impl<'a> Row<'a> {
         }
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Row::F32(values) | Row::Add(values) => size_of_val(&**values),
+            Row::Bf16(values) => size_of_val(&**values),
+        }
+    }
+
     /// Takes the first `count` values away. The row has as many.
     pub(crate) fn split_off(&mut self, count: usize) -> Row<'a> {
         match self {

@@ -13,8 +13,11 @@ use std::sync::{Mutex, PoisonError};
 /// Blocks handled by one task, at most: 64 KiB of each row.
 const TILE: usize = 32;
 
-/// Bytes of rows and state from which a call's rows go past the caches: nobody finds them there when it has ended.
+/// Bytes of rows and state from which a call's rows go past the caches: by its end most of them would have left these.
 const STREAMED: usize = 16 << 20;
+
+/// Slots of state up to which they do: after a longer past many rows leave at once, which the caches take up faster.
+const STREAMED_SLOTS: usize = 16;
 
 /// Values of the next block's state fetched ahead: half of the smallest first level cache. Sums fetch the rest.
 pub(crate) const FETCHED: usize = 4_096;
@@ -69,7 +72,8 @@ pub(crate) fn tiles<'a>(
     threads: usize,
 ) -> Vec<Tile<'a>> {
     let all = blocks(range);
-    let touched = size_of_val(state) + rows.iter().map(|row| row.len() * size_of::<f32>()).sum::<usize>();
+    let touched = size_of_val(state) + rows.iter().map(Row::bytes).sum::<usize>();
+    let streams = touched >= STREAMED && slots <= STREAMED_SLOTS;
     let size = ((all.end - all.start) / (8 * threads as u64)).clamp(1, TILE as u64);
     let mut rows = rows;
     let mut tiles = Vec::new();
@@ -85,7 +89,7 @@ pub(crate) fn tiles<'a>(
         state = later;
         let rows = rows.iter_mut().map(|row| row.split_off(width)).collect();
         at = blocks.end;
-        tiles.push(Tile { blocks, state: now, coordinates, rows, active, streams: touched >= STREAMED });
+        tiles.push(Tile { blocks, state: now, coordinates, rows, active, streams });
     }
     tiles
 }
@@ -202,5 +206,27 @@ impl Sink<'_, '_> {
             Some(Row::Add(out)) => self.active.scale_add(&mut out[here], values, self.scale),
             Some(Row::Bf16(out)) => self.active.scale_bf16(&mut out[here], values, self.scale),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streams(coordinates: u64, slots: usize, rows: usize) -> bool {
+        let range = 0..coordinates;
+        let count = (blocks(&range).end) as usize * slots;
+        let mut state = vec![crate::block::ZERO_BLOCK; count];
+        let mut buffers = vec![vec![0f32; coordinates as usize]; rows];
+        let rows = buffers.iter_mut().map(|row| Row::F32(row)).collect();
+        tiles(&range, slots, &mut state, rows, Active::best(), 2).iter().all(|tile| tile.streams)
+    }
+
+    /// `long_rows_have_the_bits_of_short_ones` in tests/exact.rs rests on it.
+    #[test]
+    fn a_call_that_touches_much_goes_past_the_caches() {
+        assert!(streams(1_500_037, 0, 3) && streams(1_500_037, 2, 3) && streams(1 << 20, 16, 1));
+        assert!(!streams(99_991, 0, 3) && !streams(99_991, 2, 3) && !streams(1 << 20, 2, 1));
+        assert!(!streams(1 << 20, 17, 8));
     }
 }

@@ -30,7 +30,8 @@ pub struct Limits {
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once.
     pub calls_per_second: u32,
-    /// Calls a second of one connection, which is read no faster, with a quarter of a second's worth at once.
+    /// Calls a second of one connection, which is read no faster, with a quarter of a second's worth at once, and a tenth of
+    /// that where it is new.
     pub connection_calls_per_second: u32,
     /// Bytes of rows on the way to one caller.
     pub slice_bytes: u64,

@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn what_is_spent_comes_back_at_the_rate() {
-        let (pace, start) = (Pace::new(100), Instant::now());
+        let pace = Pace::new(100);
+        let start = pace.0.bucket.lock().unwrap().at;
         let after = |seconds| start + Duration::from_secs_f64(seconds);
         pace.spend_at(2.5, start);
         assert_eq!(pace.until_at(start), None, "little at once at first");

@@ -19,6 +19,8 @@ use super::{read, run};
 
 const MANIFEST: &str = "deploy/kubernetes/examples/etcd.yaml";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Of the lead, as it is unless `--store-lease` says otherwise.
+const LEASE: Duration = Duration::from_secs(5);
 
 /// The container's words, the program's name first.
 fn words(manifest: &str) -> Vec<String> {
@@ -75,10 +77,17 @@ impl Coordinators {
         tests::status(self.running[index].metrics(), "/readyz") == 200
     }
 
-    fn wait_until_ready(&self, index: usize) {
+    /// Whom one that stands by knows to lead.
+    fn leader(&self, index: usize) -> Option<String> {
+        let status = tests::get(self.running[index].metrics(), "/status");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        status["standing_by"].as_bool()?.then(|| status["leader"].as_str().map(str::to_owned))?
+    }
+
+    fn wait_until(&self, what: &str, happened: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.is_ready(index) {
-            assert!(Instant::now() < deadline, "none is ready after {PATIENCE:?}");
+        while !happened(self) {
+            assert!(Instant::now() < deadline, "after {PATIENCE:?} not yet: {what}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -106,14 +115,22 @@ fn of_two_coordinators_the_ready_one_leads_and_the_other_takes_over() {
         running: Vec::new(),
     };
     coordinators.start();
-    coordinators.wait_until_ready(0);
+    coordinators.wait_until("the first is ready", |all| all.is_ready(0));
     coordinators.start();
-    assert!(!coordinators.is_ready(1), "who stands by would be sent calls");
+    coordinators.wait_until("the second stands by", |all| all.leader(1).is_some());
+    assert_eq!(coordinators.leader(1).unwrap(), coordinators.running[0].grpc());
     assert_eq!(tests::status(coordinators.running[1].metrics(), "/livez"), 200);
+    // For longer than a lead lasts that is not held on to.
+    let watched = Instant::now();
+    while watched.elapsed() < LEASE + LEASE / 2 {
+        assert!(coordinators.is_ready(0), "who leads would be sent no calls");
+        assert!(!coordinators.is_ready(1), "who stands by would be sent calls");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 
     coordinators.running.remove(0).kill().unwrap();
     let killed = Instant::now();
-    coordinators.wait_until_ready(0);
+    coordinators.wait_until("the other is ready", |all| all.is_ready(0));
     println!("ready {:.1} s after the other was killed", killed.elapsed().as_secs_f64());
     // All of it lies under the path that the manifest names.
     let keys = etcd.control(&["get", "", "--prefix", "--keys-only"]);
