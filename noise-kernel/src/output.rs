@@ -48,7 +48,7 @@ pub(crate) fn scale_into(out: &mut [f32], x: &[f32], factor: f32) {
     }
 }
 
-/// The same past the caches, so that a row which they could not keep is not first read into them. Other threads see it
+/// The same past the caches: what the row overwrites is not read first. Other threads see it
 /// only after [`Simd::fence`].
 #[inline(always)]
 pub(crate) fn stream_into<S: Simd>(s: S, out: &mut [f32], x: &[f32], factor: f32) {

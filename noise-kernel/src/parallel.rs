@@ -16,7 +16,7 @@ const TILE: usize = 32;
 /// Bytes of rows and state from which a call's rows go past the caches: by its end most of them would have left these.
 const STREAMED: usize = 16 << 20;
 
-/// Slots of state up to which they do: after a longer past many rows leave at once, which the caches take up faster.
+/// Slots of state up to which they do: with a longer past, rows that went through the caches were made faster.
 const STREAMED_SLOTS: usize = 16;
 
 /// Values of the next block's state fetched ahead: half of the smallest first level cache. Sums fetch the rest.

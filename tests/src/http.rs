@@ -7,24 +7,12 @@ use std::{
 
 /// Body of `GET url`; panics on anything but 200.
 pub fn get(base: &str, path: &str) -> String {
-    let answer = answer(base, path);
-    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-    answer.split_once("\r\n\r\n").expect("a header").1.to_owned()
-}
-
-/// Status of `GET url`.
-pub fn status(base: &str, path: &str) -> u16 {
-    let answer = answer(base, path);
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    status.unwrap_or_else(|| panic!("{path}: {answer}"))
-}
-
-fn answer(base: &str, path: &str) -> String {
     let address = base.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).expect("the endpoint listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
         .expect("the request is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
-    answer
+    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    answer.split_once("\r\n\r\n").expect("a header").1.to_owned()
 }

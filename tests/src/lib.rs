@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-pub use http::{get, status};
+pub use http::get;
 pub use plans::{plans, small_plan};
 
 /// All tests use one key, so that bytes can be compared between clusters.

@@ -151,7 +151,7 @@ fn a_connection_is_read_at_its_pace_and_others_at_theirs() {
             assert!(matches!(answer, Err(ServiceError::NotFound { .. })), "{answer:?}");
         }
         let (took, begun) = (begun.elapsed(), Instant::now());
-        assert!(took >= Duration::from_millis(700), "{took:?} for 160 calls, 20 at once and 80 a second");
+        assert!(took >= Duration::from_millis(700), "{took:?} for 160 calls, 2 at once and 80 a second");
         other.jobs().list().await.expect("another connection is not held");
         assert!(begun.elapsed() < took, "another connection waited {:?}", begun.elapsed());
     });

@@ -17,8 +17,8 @@ pub(crate) struct Avx2 {
 macro_rules! have {
     ($call:expr) => {
         // SAFETY: an `Avx2` exists only where AVX2 and FMA were found ([`Avx2::new`]); loads and stores are of
-        // `LANES` values within arrays whose bounds were checked, and what is streamed
-        // begins at a multiple of its size, since a `Line` does.
+        // `LANES` values within arrays whose bounds were checked, and what is streamed begins at a
+        // multiple of its size, since a `Line` does.
         unsafe { $call }
     };
 }

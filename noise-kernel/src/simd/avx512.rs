@@ -11,8 +11,8 @@ pub(crate) struct Avx512(());
 macro_rules! have {
     ($call:expr) => {
         // SAFETY: an `Avx512` exists only where AVX-512 F, BW, DQ and VL were found ([`Avx512::new`]); loads and
-        // stores are of `LANES` values within arrays whose bounds were checked, and what is streamed
-        // begins at a multiple of its size, since a `Line` does.
+        // stores are of `LANES` values within arrays whose bounds were checked, and what is streamed begins at a
+        // multiple of its size, since a `Line` does.
         unsafe { $call }
     };
 }

@@ -114,13 +114,13 @@ impl Drop for Prometheus {
     }
 }
 
-/// Free a moment ago: Prometheus can't be told to choose by itself.
-fn free_address() -> String {
+/// Free a moment ago: for what can't be told to choose by itself.
+pub fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Status and body. HTTP/1.0, so that the body is not cut into chunks.
-fn get(address: &str, target: &str) -> Option<(u16, String)> {
+pub fn get(address: &str, target: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET {target} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
     let mut answer = String::new();

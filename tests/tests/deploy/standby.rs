@@ -2,7 +2,6 @@
 //! folders, over a real etcd of three members with TLS.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use tests::{
     program,
 };
 
+use super::prometheus::{free_address, get};
 use super::{read, run};
 
 const MANIFEST: &str = "deploy/kubernetes/examples/etcd.yaml";
@@ -52,11 +52,12 @@ impl Coordinators {
     fn start(&mut self) {
         let name = format!("coordinator-{}", self.running.len());
         let dir = &self.options.dir;
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // It has to say who it is before it listens.
+        let address = free_address();
         let places = [
-            ("0.0.0.0:7300", format!("127.0.0.1:{port}")),
+            ("0.0.0.0:7300", address.clone()),
             ("0.0.0.0:7301", "127.0.0.1:0".to_owned()),
-            ("$(POD_NAME).coordinators.rustle.svc.cluster.local:7300", format!("127.0.0.1:{port}")),
+            ("$(POD_NAME).coordinators.rustle.svc.cluster.local:7300", address),
             ("/etc/rustle/tls", dir.join("certs/coordinator").display().to_string()),
             ("/etc/rustle/etcd", self.etcd_tls.clone()),
             ("/var/lib/rustle", dir.join(&name).display().to_string()),
@@ -74,14 +75,19 @@ impl Coordinators {
 
     /// Whether Kubernetes would send calls to it.
     fn is_ready(&self, index: usize) -> bool {
-        tests::status(self.running[index].metrics(), "/readyz") == 200
+        self.answer(index, "/readyz").0 == 200
+    }
+
+    /// Status and body.
+    fn answer(&self, index: usize, page: &str) -> (u16, String) {
+        get(self.running[index].metrics().trim_start_matches("http://"), page).unwrap()
     }
 
     /// Whom one that stands by knows to lead.
     fn leader(&self, index: usize) -> Option<String> {
-        let status = tests::get(self.running[index].metrics(), "/status");
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-        status["standing_by"].as_bool()?.then(|| status["leader"].as_str().map(str::to_owned))?
+        let status: serde_json::Value = serde_json::from_str(&self.answer(index, "/status").1).unwrap();
+        let leader = status["standing_by"].as_bool()?.then(|| status["leader"].as_str())??;
+        (!leader.is_empty()).then(|| leader.to_owned())
     }
 
     fn wait_until(&self, what: &str, happened: impl Fn(&Self) -> bool) {
@@ -119,7 +125,7 @@ fn of_two_coordinators_the_ready_one_leads_and_the_other_takes_over() {
     coordinators.start();
     coordinators.wait_until("the second stands by", |all| all.leader(1).is_some());
     assert_eq!(coordinators.leader(1).unwrap(), coordinators.running[0].grpc());
-    assert_eq!(tests::status(coordinators.running[1].metrics(), "/livez"), 200);
+    assert_eq!(coordinators.answer(1, "/livez").0, 200);
     // For longer than a lead lasts that is not held on to.
     let watched = Instant::now();
     while watched.elapsed() < LEASE + LEASE / 2 {
