@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: chaos failover fuzz asan mutants
+.PHONY: chaos ends failover fuzz asan mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -120,12 +120,14 @@ flood: build ## an honest job beside COUNT attackers of each kind: one line of f
 simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events
 	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),1000))
 
-chaos: ## COUNT rounds (200) of real faults on a real cluster, from seed FIRST (0), or the round of SEED alone
-	cargo build --release --locked -p rustle -p chaos
-	$(CARGO_TARGET_DIR)/release/chaos $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),200) --first $(or $(FIRST),0))
+chaos: build ## COUNT rounds (200) of real faults, or of FAULTS alone (kill-worker,end-at), from seed FIRST (0), or of SEED alone
+	@$(STAGE) clocks tests/setup/clocks.sh
+	$(CARGO_TARGET_DIR)/release/chaos $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),200) --first $(or $(FIRST),0))
 
-failover: ## how long a lost worker of four costs at dimension DIMENSION (1e8), KILLS times (20)
-	cargo build --release --locked -p rustle -p chaos
+ends: build ## a process ended at every durable step, COUNT times (20) alone, with one of the other role, and with everyone
+	$(CARGO_TARGET_DIR)/release/chaos --every-point $(or $(COUNT),20)
+
+failover: build ## how long a lost worker of four costs at dimension DIMENSION (1e8), KILLS times (20)
 	$(CARGO_TARGET_DIR)/release/chaos failover --dimension $(or $(DIMENSION),100000000) --kills $(or $(KILLS),20)
 
 fuzz: ## every decoder, or TARGETS, MINUTES (1) of a processor each, with checks of overflow on

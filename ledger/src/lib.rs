@@ -57,7 +57,7 @@ pub use container::{ShardCheckpoint, ShardHeader};
 pub use cursor::{CursorState, JobCursor};
 pub use error::LedgerError;
 pub use event::{BoundRow, Event};
-pub use fail_points::FAIL_POINTS;
+pub use fail_points::{ARE_ARMABLE, FAIL_POINTS, end_where_asked};
 pub use object::{manifest_object, piece_object};
 pub use payload::ShardValues;
 pub use record::{

@@ -16,7 +16,9 @@ use std::{
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{
-    LedgerError, files,
+    LedgerError,
+    fail_points::end_where_asked,
+    files,
     keeper::File as FileKeeper,
     migrate,
     store::{Store, begin_durable, panic_text},
@@ -71,10 +73,13 @@ fn begin(path: &Path) -> io::Result<()> {
         _ => {}
     }
     let file = files::create_private_file(&draft)?;
+    end_where_asked("ledger::create::begin");
     let begun = Database::builder().create_file(file).map_err(redb::Error::from);
     let begun = begun.and_then(|db| begin_tables(&db)).map_err(io::Error::other);
+    end_where_asked("ledger::create::before_link");
     // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
     let linked = begun.and_then(|()| fs::hard_link(&draft, path));
+    end_where_asked("ledger::create::after_link");
     fs::remove_file(&draft)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

@@ -127,6 +127,7 @@ impl Delivery {
             if self.out.send(Ok(chunk)).await.is_err() {
                 return Ok(());
             }
+            ledger::end_where_asked("delivery::chunk");
             at = next;
         }
         Ok(())

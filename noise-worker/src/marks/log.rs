@@ -82,8 +82,11 @@ impl Log {
             text.push_str(&format!("{} {json}\n", hex::encode(head)));
         }
         if !text.is_empty() {
+            ledger::end_where_asked("released::append::begin");
             self.file.write_all(text.as_bytes())?;
+            ledger::end_where_asked("released::append::written");
             self.file.sync_data()?;
+            ledger::end_where_asked("released::append::end");
         }
         self.head = head;
         Ok(())
@@ -100,8 +103,10 @@ fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     if is_new {
+        ledger::end_where_asked("released::create::begin");
         log.sync_all()?;
         File::open(folder)?.sync_all()?;
+        ledger::end_where_asked("released::create::end");
     }
     Ok(log)
 }

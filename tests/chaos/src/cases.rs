@@ -1,12 +1,15 @@
 //! The jobs of a session, one after the other, each with all of its rows by the oracle.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use anyhow::Context;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{JobId, pb};
+use proto::{JobId, Lineage, pb};
 
 use crate::KEY;
 
@@ -22,6 +25,7 @@ pub struct Case {
     pub request: pb::CreateJobRequest,
     /// `rows[t][i]`, by the oracle.
     pub rows: Vec<Vec<f32>>,
+    plan: Plan,
 }
 
 #[derive(Default)]
@@ -38,6 +42,11 @@ fn mechanism(number: usize) -> Mechanism {
 
 impl Case {
     pub fn new(number: usize) -> anyhow::Result<Self> {
+        Self::named(&format!("chaos-{number}"), number)
+    }
+
+    /// With the mechanism of that number.
+    pub fn named(name: &str, number: usize) -> anyhow::Result<Self> {
         let spec = PlanSpec {
             chacha_rounds: 20,
             iterations: ROWS,
@@ -47,10 +56,7 @@ impl Case {
             mechanism: mechanism(number),
             layout: None,
         };
-        Self::of_plan(&format!("chaos-{number}"), &Plan::new(spec)?)
-    }
-
-    fn of_plan(name: &str, plan: &Plan) -> anyhow::Result<Self> {
+        let plan = Plan::new(spec)?;
         let (job, key) = (JobId::new(name)?, JobKey::from_bytes(&KEY)?);
         let request = pb::CreateJobRequest {
             job: job.to_string(),
@@ -60,8 +66,15 @@ impl Case {
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
         };
-        let rows = Recipe::new(plan, &key, &job, 0)?.oracle()?.rows(0..ROWS, 0..DIMENSION);
-        Ok(Self { job, request, rows: rows.context("rows of the oracle")? })
+        let rows = Recipe::new(&plan, &key, &job, 0)?.oracle()?.rows(0..ROWS, 0..DIMENSION);
+        Ok(Self { job, request, rows: rows.context("rows of the oracle")?, plan })
+    }
+
+    /// By the oracle, after the job went back.
+    pub fn rows_of(&self, lineage: &Lineage, rows: Range<u64>) -> anyhow::Result<Vec<Vec<f32>>> {
+        let key = JobKey::from_bytes(&KEY)?;
+        let oracle = Recipe::of_lineage(&self.plan, &key, &self.job, lineage)?.oracle()?;
+        Ok(oracle.rows(rows, 0..DIMENSION)?)
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use rustle::cluster::{ClusterOptions, LocalCluster, Process};
 
-use crate::{KEY, place::Place};
+use crate::{KEY, place::Place, points::Role};
 
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 pub const LEASE_TTL: Duration = Duration::from_millis(1_500);
@@ -36,6 +36,14 @@ impl Cluster {
         Ok(kill_process(pid, signal)?)
     }
 
+    pub fn runs(&self, role: Role, worker: usize) -> bool {
+        let process = match role {
+            Role::Coordinator => self.processes.coordinator(),
+            Role::Worker => self.processes.worker(worker),
+        };
+        process.is_some_and(is_alive)
+    }
+
     /// Starts the coordinator, then the workers, where they have ended.
     pub fn mend(&mut self) -> anyhow::Result<()> {
         if !self.processes.coordinator().is_some_and(is_alive) {
@@ -58,6 +66,11 @@ impl Cluster {
 
     pub fn kill_coordinator(&mut self) {
         let _ = self.processes.kill_coordinator();
+    }
+
+    pub fn kill_all(&mut self) {
+        self.kill_coordinator();
+        (0..self.workers).for_each(|worker| self.kill_worker(worker));
     }
 }
 

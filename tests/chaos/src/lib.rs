@@ -1,16 +1,21 @@
 //! Real processes under real faults: a local cluster, jobs that bind and fetch rows without pause, a nemesis that
 //! breaks one thing a round, and a history that knows what must never be seen.
 
+pub mod calls;
 pub mod cases;
 pub mod cluster;
 pub mod damage;
+pub mod ends;
 pub mod failover;
 pub mod figures;
 pub mod history;
 pub mod nemesis;
 pub mod place;
+pub mod points;
+pub mod rewinds;
 pub mod run;
 pub mod stale;
+pub mod starts;
 pub mod trainer;
 
 /// One key for all clusters here, so that the oracle knows every row.

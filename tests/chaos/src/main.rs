@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use chaos::{failover, nemesis::Fault, run};
+use chaos::{ends, failover, nemesis::Fault, run};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tempfile::TempDir;
@@ -32,6 +32,9 @@ struct Rounds {
     /// Choose from these faults alone, separated by commas
     #[arg(long, value_delimiter = ',')]
     faults: Vec<Fault>,
+    /// End a process at every durable step, so often alone, with one of the other role, and with everyone
+    #[arg(long, value_name = "TIMES", conflicts_with_all = ["count", "seed", "faults"])]
+    every_point: Option<u64>,
     /// Keep logs, ledger and checkpoints here
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -86,13 +89,21 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn rounds(rounds: &Rounds, common: &Common) -> anyhow::Result<bool> {
     let temporary = TempDir::new()?;
+    let (mut faults, mut count) = (rounds.faults.clone(), rounds.count);
+    if let Some(times) = rounds.every_point {
+        anyhow::ensure!(
+            ledger::ARE_ARMABLE,
+            "--every-point needs a build with the feature ledger/failpoints"
+        );
+        (faults, count) = (vec![Fault::EndAt], times * ends::rounds());
+    }
     let seeds = match rounds.seed {
         Some(seed) => seed..seed + 1,
-        None => rounds.first..rounds.first + rounds.count,
+        None => rounds.first..rounds.first + count,
     };
     let bar = bar(seeds.end - seeds.start);
     let dir = std::path::absolute(rounds.dir.as_deref().unwrap_or(temporary.path()))?;
-    let (program, workers, faults) = (run::program()?, common.workers, rounds.faults.clone());
+    let (program, workers) = (run::program()?, common.workers);
     let options = run::Options { program, dir, workers, seeds, faults };
     let figures = run::run(&options, |seed, what| {
         bar.inc(1);

@@ -30,12 +30,16 @@ pub enum Fault {
     Partition,
     OneWay,
     SlowLink,
+    /// A job goes back to an earlier row while someone is killed.
+    Rewind,
+    /// A process ends at a durable step.
+    EndAt,
     /// No fault that the service survives: shows that a lost binding is seen. In no list.
     Rollback,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 11] = [
+    pub const ALL: [Fault; 13] = [
         Fault::KillWorker,
         Fault::KillCoordinator,
         Fault::KillAll,
@@ -47,6 +51,8 @@ impl Fault {
         Fault::Partition,
         Fault::OneWay,
         Fault::SlowLink,
+        Fault::Rewind,
+        Fault::EndAt,
     ];
 
     pub fn is_possible(self, place: &Place) -> bool {
@@ -54,6 +60,7 @@ impl Fault {
             Fault::Clock => place.has_clock,
             Fault::DiskFull => place.has_disk,
             Fault::Partition | Fault::OneWay | Fault::SlowLink => place.has_network,
+            Fault::EndAt => ledger::ARE_ARMABLE,
             _ => true,
         }
     }
@@ -83,8 +90,8 @@ pub struct Nemesis<'a> {
 }
 
 impl Nemesis<'_> {
-    /// Breaks one thing, waits, and heals it; says what it did.
-    pub fn round(&mut self, fault: Fault, dice: &mut Dice) -> anyhow::Result<String> {
+    /// Breaks one thing, waits, and heals it; says what it did. `turn`: how often this fault came before.
+    pub fn round(&mut self, fault: Fault, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
         sleep(dice.millis(0, 400));
         let worker = dice.below(self.cluster.workers as u64) as usize;
         let done = match fault {
@@ -97,6 +104,8 @@ impl Nemesis<'_> {
             Fault::LedgerDamage => self.ledger_damage(dice),
             Fault::CheckpointDamage => self.checkpoint_damage(dice),
             Fault::Partition | Fault::OneWay | Fault::SlowLink => self.network(fault, worker, dice),
+            Fault::Rewind => self.rewind(turn, dice),
+            Fault::EndAt => self.end_at(turn, dice),
             Fault::Rollback => self.rollback(),
         };
         let done = done?;
@@ -117,8 +126,7 @@ impl Nemesis<'_> {
     }
 
     fn kill_all(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
-        self.cluster.kill_coordinator();
-        (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
+        self.cluster.kill_all();
         sleep(dice.millis(0, 500));
         Ok("all processes killed".into())
     }

@@ -55,6 +55,7 @@ impl Place {
         };
         fs::create_dir_all(place.data_dir())?;
         fs::create_dir_all(dir.join("clock"))?;
+        fs::create_dir_all(dir.join("ends"))?;
         place.has_clock = FAKETIME.iter().any(|library| Path::new(library).exists());
         if !place.has_clock {
             place.missing.push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
@@ -127,6 +128,7 @@ impl Place {
         let mut script = "#!/bin/sh\nrole=coordinator\nbefore=\nfor word in \"$@\"; do\n    \
                           [ \"$before\" = --name ] && role=$word\n    before=$word\ndone\n"
             .to_owned();
+        script += &format!("export RUSTLE_END_AT={}/$role\n", self.dir.join("ends").display());
         if let Some(library) = FAKETIME.iter().find(|library| Path::new(library).exists()) {
             let clocks = self.dir.join("clock");
             script += &format!(
@@ -162,6 +164,22 @@ impl Place {
         let (file, draft) = (self.dir.join("clock").join(role), self.dir.join("clock.new"));
         fs::write(&draft, format!("{seconds:+}\n"))?;
         fs::rename(draft, file).context("set a clock")
+    }
+
+    /// The role's process ends where it comes to that point, after it has gone through so many times.
+    pub fn end_at(&self, role: &str, point: &str, before: u64) -> anyhow::Result<()> {
+        let (file, draft) = (self.dir.join("ends").join(role), self.dir.join("ends.new"));
+        fs::write(&draft, format!("{point} {before}\n"))?;
+        fs::rename(draft, file).context("ask for an end")
+    }
+
+    /// Nobody ends any more.
+    pub fn end_nobody(&self) -> anyhow::Result<()> {
+        for file in fs::read_dir(self.dir.join("ends"))? {
+            // It may have been taken meanwhile.
+            let _ = fs::remove_file(file?.path());
+        }
+        Ok(())
     }
 
     /// Everything sent to the worker is lost.

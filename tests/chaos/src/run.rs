@@ -61,10 +61,10 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
 
     for seed in options.seeds.clone() {
         // In turn, so that few rounds have seen every fault; all else is the seed's.
-        let fault = faults[(seed % faults.len() as u64) as usize];
+        let (fault, turn) = (faults[(seed % faults.len() as u64) as usize], seed / faults.len() as u64);
         let runtime = runtime.handle().clone();
         let mut nemesis = Nemesis { cluster: &mut cluster, place: &place, session: &session, runtime };
-        let what = play(&mut nemesis, fault, seed, &mut figures);
+        let what = play(&mut nemesis, (fault, turn), seed, &mut figures);
         round(seed, &what.with_context(|| format!("seed {seed}, {fault}"))?);
         if !figures.violations.is_empty() {
             break;
@@ -90,9 +90,14 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
 }
 
 /// One fault, its end, the recovery, and a look at what was bound; says what was done.
-fn play(nemesis: &mut Nemesis, fault: Fault, seed: u64, figures: &mut Figures) -> anyhow::Result<String> {
+fn play(
+    nemesis: &mut Nemesis,
+    (fault, turn): (Fault, u64),
+    seed: u64,
+    figures: &mut Figures,
+) -> anyhow::Result<String> {
     let mut dice = Dice::new(seed);
-    let what = nemesis.round(fault, &mut dice)?;
+    let what = nemesis.round(fault, turn, &mut dice)?;
     recover(nemesis.session, nemesis.cluster, figures);
     nemesis.runtime.block_on(check_some_bindings(nemesis.session, &mut dice));
     *figures.faults.entry(fault).or_default() += 1;

@@ -3,18 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use client::FetchRequest;
 use dice::Dice;
-use proto::{Commitment, CoordinateRange, ReleaseToken, Result, RowRange, ServiceError};
-use tokio::time::{Instant, sleep, timeout};
+use proto::{Commitment, ReleaseToken, Result, ServiceError};
+use tokio::time::{sleep, timeout};
 
 use crate::{
     Session,
-    cases::{Case, DIMENSION, ROWS},
+    calls::{self, PATIENCE},
+    cases::{Case, ROWS},
 };
 
-/// How long one call may take before it is given up and made again.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// Between two rows.
 const PAUSE: Duration = Duration::from_millis(60);
 const AGAIN: Duration = Duration::from_millis(50);
@@ -113,28 +111,14 @@ async fn again(session: &Session, dice: &mut Dice) {
 }
 
 pub async fn bind(session: &Session, case: &Case, row: u64, commitment: Commitment) -> Result<ReleaseToken> {
-    let rows = RowRange { start: row, end: row + 1 };
-    let binding = [commitment];
-    let bound = timeout(PATIENCE, session.client.bind(&case.job, 0, rows, &binding)).await;
-    let late = |_| ServiceError::Unavailable { what: "an answer in time".into() };
-    bound.map_err(late)??.pop().ok_or_else(|| ServiceError::internal("no token"))
+    calls::bind(session, &case.job, 0, row, commitment).await
 }
 
 /// True where the whole row came; it has been compared then.
 pub async fn fetch(session: &Session, case: &Case, row: u64, commitment: Commitment) -> bool {
-    let mut out = vec![f32::NAN; DIMENSION as usize];
-    let request = FetchRequest {
-        job: case.job.clone(),
-        branch: 0,
-        rows: RowRange { start: row, end: row + 1 },
-        range: CoordinateRange { start: 0, end: DIMENSION },
-        commitments: vec![commitment],
-        deadline: Instant::now() + PATIENCE,
-    };
-    let fetched = timeout(PATIENCE * 2, session.client.fetch_into(request, &mut out)).await;
-    let has_come = matches!(fetched, Ok(Ok(())));
-    if has_come {
+    let fetched = calls::fetch(session, &case.job, 0, row, commitment).await;
+    fetched.is_ok_and(|out| {
         session.history.delivered(&case.job, row, &out, &case.rows[row as usize]);
-    }
-    has_come
+        true
+    })
 }

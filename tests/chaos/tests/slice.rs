@@ -31,6 +31,24 @@ fn six_rounds_of_faults_lose_double_and_change_nothing() {
 }
 
 #[test]
+fn jobs_that_go_back_while_processes_are_killed_get_fresh_rows() {
+    let figures = rounds(0..3, vec![Rewind]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+}
+
+/// Before, within and after the commits of a new branch and of a binding. `make ends` has all points.
+#[test]
+fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
+    if !ledger::ARE_ARMABLE {
+        println!("SKIPPED: built without the feature ledger/failpoints");
+        return;
+    }
+    let figures = rounds(15..21, vec![EndAt]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    assert_eq!(figures.faults[&EndAt], 6);
+}
+
+#[test]
 fn a_ledger_that_forgets_is_seen() {
     let figures = rounds(0..1, vec![Rollback]);
     assert!(!figures.is_good() && figures.count(Broken::Lost) > 0, "{:?}", figures.violations);

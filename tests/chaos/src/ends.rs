@@ -1,0 +1,144 @@
+//! A process ended on the spot at a point that it comes to, and others with it.
+
+use std::{
+    fs,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use dice::Dice;
+use proto::Commitment;
+
+use crate::{
+    calls::{bind, in_time},
+    cases::Case,
+    nemesis::Nemesis,
+    points::{self, Point, Role, Way},
+    run, starts,
+};
+
+/// A point that is not reached by then is no point of this service.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who else is ended, before anything is started again.
+const ALONE: u64 = 0;
+const WITH_ONE_OF_THE_OTHER_ROLE: u64 = 1;
+const TURNS: u64 = 3;
+
+/// Until every point has been reached in every company.
+pub fn rounds() -> u64 {
+    points::all().len() as u64 * TURNS
+}
+
+impl Nemesis<'_> {
+    /// Every point in turn: the process alone, then with one of the other role, then with everyone.
+    pub fn end_at(&mut self, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
+        let points = points::all();
+        let point = &points[(turn % points.len() as u64) as usize];
+        if point.way == Way::FirstStart {
+            return starts::end_at(&run::program()?, point, dice);
+        }
+        let others = turn / points.len() as u64 % TURNS;
+        let ended = match point.way {
+            Way::Start => self.end_as_it_starts(point, dice),
+            _ => self.end_as_it_works(point, turn, dice),
+        };
+        self.place.end_nobody()?;
+        let ended = ended?;
+        let worker = dice.below(self.cluster.workers as u64) as usize;
+        match (others, point.role) {
+            (ALONE, _) => {}
+            (WITH_ONE_OF_THE_OTHER_ROLE, Role::Coordinator) => self.cluster.kill_worker(worker),
+            (WITH_ONE_OF_THE_OTHER_ROLE, Role::Worker) => self.cluster.kill_coordinator(),
+            _ => self.cluster.kill_all(),
+        }
+        sleep(dice.millis(0, 500));
+        let beside = ["alone", "and one of the other role", "and everyone else"][others as usize];
+        Ok(format!("{ended} ended at {}, {beside}", point.name))
+    }
+
+    fn end_as_it_starts(&mut self, point: &Point, dice: &mut Dice) -> anyhow::Result<String> {
+        let worker = dice.below(self.cluster.workers as u64) as usize;
+        let (role, started) = match point.role {
+            Role::Coordinator => {
+                self.cluster.kill_coordinator();
+                self.place.end_at("coordinator", &point.name, 0)?;
+                ("coordinator".to_owned(), self.cluster.processes.start_coordinator())
+            }
+            Role::Worker => {
+                let name = format!("worker-{worker}");
+                self.cluster.kill_worker(worker);
+                // As one that has lost its disk: a record is begun only where there is none.
+                fs::remove_dir_all(self.cluster.processes.dir().join("workers").join(&name))?;
+                self.place.end_at(&name, &point.name, 0)?;
+                let started = self.cluster.processes.start_worker(worker);
+                (name, started)
+            }
+        };
+        ensure!(started.is_err(), "{role} started, and never came to {}", point.name);
+        Ok(role)
+    }
+
+    fn end_as_it_works(&mut self, point: &Point, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
+        // Not only the first row after the last round's end.
+        let before = if point.way == Way::Training { dice.below(3) } else { 0 };
+        match point.role {
+            Role::Coordinator => self.place.end_at("coordinator", &point.name, before)?,
+            Role::Worker => (0..self.cluster.workers)
+                .try_for_each(|worker| self.place.end_at(&format!("worker-{worker}"), &point.name, before))?,
+        }
+        let began = Instant::now();
+        for number in 0.. {
+            if let Some(ended) = self.ended(point.role) {
+                return Ok(ended);
+            }
+            ensure!(began.elapsed() < PATIENCE, "{} was not reached in {PATIENCE:?}", point.name);
+            self.lead_to(point, &format!("end-{turn}-{number}"), dice)?;
+            sleep(Duration::from_millis(10));
+        }
+        unreachable!("an end of all numbers")
+    }
+
+    fn ended(&self, role: Role) -> Option<String> {
+        match role {
+            Role::Coordinator => (!self.cluster.runs(role, 0)).then(|| "coordinator".to_owned()),
+            Role::Worker => {
+                let ended = (0..self.cluster.workers).find(|worker| !self.cluster.runs(role, *worker));
+                ended.map(|worker| format!("worker-{worker}"))
+            }
+        }
+    }
+
+    /// Once; calls may fail, since whom they ask may have ended.
+    fn lead_to(&mut self, point: &Point, job: &str, dice: &mut Dice) -> anyhow::Result<()> {
+        let session = self.session;
+        let newest = session.cases.lasting().pop().context("a job")?.job.clone();
+        let jobs = session.client.jobs();
+        match point.way {
+            Way::Reshard => {
+                let shards = *dice.pick(&[4, 5, 6, 7]);
+                let _ = self.runtime.block_on(in_time(jobs.reshard(&newest, shards)));
+            }
+            Way::Checkpoint => {
+                let _ = self.runtime.block_on(in_time(jobs.checkpoint(&newest)));
+            }
+            Way::Loss => {
+                let worker = dice.below(self.cluster.workers as u64) as usize;
+                self.cluster.kill_worker(worker);
+                let _ = self.cluster.processes.start_worker(worker);
+            }
+            Way::Job | Way::Rewind => {
+                let case = Case::named(job, dice.below(4) as usize)?;
+                let _ = self.runtime.block_on(async {
+                    in_time(jobs.create(case.request.clone())).await?;
+                    bind(session, &case.job, 0, 0, Commitment::of_text("before")).await?;
+                    in_time(jobs.rewind(&case.job, 0, 0)).await?;
+                    in_time(jobs.destroy(&case.job)).await
+                });
+            }
+            Way::Training | Way::Start | Way::FirstStart => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Every durable step, named: where a process can be ended on the spot while the service works, and what leads there.
+
+/// What makes the service come to a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Jobs that train do.
+    Training,
+    /// A start of the process.
+    Start,
+    /// A worker that is lost, and shards that get another owner.
+    Loss,
+    /// A job that is made, trained for some rows and destroyed.
+    Job,
+    Reshard,
+    Rewind,
+    Checkpoint,
+    /// The first start on a folder that holds no ledger, or one of format 1.
+    FirstStart,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Coordinator,
+    Worker,
+}
+
+#[derive(Clone, Debug)]
+pub struct Point {
+    pub name: String,
+    pub role: Role,
+    pub way: Way,
+}
+
+/// Of the ledger, beside those of [`ledger::FAIL_POINTS`] that are changes.
+const CREATION: [&str; 3] = ["begin", "before_link", "after_link"];
+
+const OTHERS: [(&str, Role, Way); 13] = [
+    ("checkpoint::piece::begin", Role::Worker, Way::Checkpoint),
+    ("checkpoint::piece::part", Role::Worker, Way::Checkpoint),
+    ("checkpoint::piece::finish", Role::Worker, Way::Checkpoint),
+    ("checkpoint::piece::end", Role::Worker, Way::Checkpoint),
+    ("checkpoint::manifest::begin", Role::Coordinator, Way::Checkpoint),
+    ("checkpoint::manifest::end", Role::Coordinator, Way::Checkpoint),
+    ("checkpoint::delete::begin", Role::Coordinator, Way::Checkpoint),
+    ("checkpoint::delete::piece", Role::Coordinator, Way::Checkpoint),
+    ("released::append::begin", Role::Worker, Way::Training),
+    ("released::append::written", Role::Worker, Way::Training),
+    ("released::append::end", Role::Worker, Way::Training),
+    ("released::create::begin", Role::Worker, Way::Start),
+    ("released::create::end", Role::Worker, Way::Start),
+];
+
+/// All points, in a fixed order.
+pub fn all() -> Vec<Point> {
+    let of = |name: String, role, way| Point { name, role, way };
+    let changes = ledger::FAIL_POINTS.iter().flat_map(|change| {
+        let steps = match *change {
+            // Its transaction begins when the ledger is opened.
+            "migrate" => &["before_commit", "after_commit"][..],
+            _ => &["begin", "before_commit", "after_commit"],
+        };
+        steps
+            .iter()
+            .map(move |step| of(format!("ledger::{change}::{step}"), Role::Coordinator, way_to(change)))
+    });
+    let creation = CREATION.iter();
+    let creation =
+        creation.map(|step| of(format!("ledger::create::{step}"), Role::Coordinator, Way::FirstStart));
+    let others = OTHERS.iter().map(|(name, role, way)| of((*name).to_owned(), *role, *way));
+    let sending = of("delivery::chunk".to_owned(), Role::Worker, Way::Training);
+    changes.chain(creation).chain(others).chain([sending]).collect()
+}
+
+fn way_to(change: &str) -> Way {
+    match change {
+        "next_epoch" => Way::Start,
+        "create_job" | "set_job_state" => Way::Job,
+        "set_owners" => Way::Loss,
+        "replace_shards" => Way::Reshard,
+        "open_branch" => Way::Rewind,
+        "add_checkpoint" | "remove_checkpoint" => Way::Checkpoint,
+        "migrate" => Way::FirstStart,
+        _ => Way::Training,
+    }
+}

@@ -1,0 +1,201 @@
+//! A job goes back while processes are killed: the rows from there on are fresh, those before are as they were, and what
+//! was left is known.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use dice::Dice;
+use proto::{Commitment, JobId, Lineage, Result, ServiceError};
+use serde_json::json;
+
+use crate::{
+    Session,
+    calls::{bind, fetch, in_time},
+    cases::Case,
+    history::Broken,
+    nemesis::Nemesis,
+};
+
+/// A call that is not answered by then has not come back.
+const PATIENCE: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_millis(50);
+const DELTA: f64 = 1e-6;
+
+/// What a job did before it went back.
+struct Before {
+    case: Case,
+    /// Rows fetched, and rows that were bound and never fetched.
+    fetched: u64,
+    bound: u64,
+    /// First row that comes anew.
+    back_to: u64,
+}
+
+fn commitment(when: &str, row: u64) -> Commitment {
+    Commitment::of_text(&format!("{when} {row}"))
+}
+
+/// The call's answer, however often it takes. Refusals that a retry does not heal are answers.
+async fn answered<T>(mut call: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        match call().await {
+            Err(error) if error.retry_safe() && began.elapsed() < PATIENCE => tokio::time::sleep(AGAIN).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+impl Nemesis<'_> {
+    /// A job of its own: trained, killed, back to an earlier row, trained with other batches.
+    pub fn rewind(&mut self, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
+        let case = Case::named(&format!("back-{turn}"), dice.below(4) as usize)?;
+        let fetched = dice.within(2, 8);
+        let bound = fetched + dice.below(3);
+        let before = Before { case, fetched, bound, back_to: dice.below(fetched + 1) };
+        let (session, runtime) = (self.session, self.runtime.clone());
+        runtime.block_on(train(session, &before, dice)).context("before it goes back")?;
+
+        let killed = self.kill_around(&before, dice)?;
+        let opened = runtime.block_on(answered(async || {
+            in_time(session.client.jobs().rewind(&before.case.job, before.back_to, 0)).await
+        }));
+        let opened = opened.context("going back")?;
+        if opened.branch != 1 {
+            let text = format!("{}: asked twice, branch {} was opened", before.case.job, opened.branch);
+            session.history.violation(Broken::Doubled, text);
+        }
+        runtime.block_on(train_anew(session, &before)).context("after it went back")?;
+        let Before { back_to, bound, .. } = before;
+        Ok(format!("a job of {bound} rows went back to {back_to}, {killed}"))
+    }
+
+    /// Someone, before, while or after the job asks to go back.
+    fn kill_around(&mut self, before: &Before, dice: &mut Dice) -> anyhow::Result<String> {
+        let (client, job, back_to) = (self.session.client.clone(), before.case.job.clone(), before.back_to);
+        let asking = self.runtime.spawn(async move { in_time(client.jobs().rewind(&job, back_to, 0)).await });
+        if dice.one_in(4) {
+            asking.abort();
+        }
+        sleep(Duration::from_micros(dice.below(12_000)));
+        let worker = dice.below(self.cluster.workers as u64) as usize;
+        let killed = match dice.below(3) {
+            0 => {
+                self.cluster.kill_coordinator();
+                "coordinator killed".to_owned()
+            }
+            1 => {
+                self.cluster.kill_worker(worker);
+                format!("worker {worker} killed")
+            }
+            _ => {
+                self.cluster.kill_all();
+                "all killed".to_owned()
+            }
+        };
+        // Its answer is lost with whoever asked.
+        asking.abort();
+        self.cluster.mend()?;
+        Ok(killed)
+    }
+}
+
+async fn train(session: &Session, before: &Before, dice: &mut Dice) -> anyhow::Result<()> {
+    let Before { case, fetched, bound, .. } = before;
+    let job = &case.job;
+    answered(async || in_time(session.client.jobs().create(case.request.clone())).await).await?;
+    let saved = dice.below(*fetched);
+    for row in 0..*bound {
+        let of = commitment("before", row);
+        answered(async || bind(session, job, 0, row, of).await).await?;
+        if row < *fetched {
+            let values = answered(async || fetch(session, job, 0, row, of).await).await?;
+            expect_row(session, job, row, &values, &case.rows[row as usize]);
+        }
+        if row == saved && dice.one_in(2) {
+            // One that fails is no concern here: the row's state is then made from the key.
+            let _ = in_time(session.client.jobs().checkpoint(job)).await;
+        }
+    }
+    Ok(())
+}
+
+async fn train_anew(session: &Session, before: &Before) -> anyhow::Result<()> {
+    let &Before { ref case, fetched, bound, back_to } = before;
+    let job = &case.job;
+    let end = bound + 2;
+    let lineage = Lineage::default().rewound(back_to, 1);
+    let expected = case.rows_of(&lineage, 0..end)?;
+    for row in back_to..end {
+        let of = commitment("after", row);
+        answered(async || bind(session, job, 1, row, of).await).await?;
+        let values = answered(async || fetch(session, job, 1, row, of).await).await?;
+        expect_row(session, job, row, &values, &expected[row as usize]);
+        let old = &case.rows[row as usize];
+        let same = values.iter().zip(old).filter(|(new, old)| new == old).count();
+        if same > old.len() / 100 {
+            let text = format!("{job} row {row}: {same} of {} values came again", old.len());
+            session.history.violation(Broken::Doubled, text);
+        }
+    }
+    for row in 0..back_to.min(fetched) {
+        let values = answered(async || fetch(session, job, 1, row, commitment("before", row)).await).await?;
+        expect_row(session, job, row, &values, &case.rows[row as usize]);
+    }
+    for row in [0, back_to.saturating_sub(1), back_to, end - 1] {
+        let taken = answered(async || bind(session, job, 1, row, commitment("thief", row)).await).await;
+        expect_refused(session, job, row, taken.map(|_| ()), |error| {
+            matches!(error, ServiceError::AlreadyBound { .. })
+        });
+        let of = commitment("before", row.min(bound - 1));
+        let left = answered(async || bind(session, job, 0, row.min(bound - 1), of).await).await;
+        expect_refused(session, job, row, left.map(|_| ()), |error| {
+            matches!(error, ServiceError::BranchSuperseded { .. })
+        });
+    }
+    expect_report(session, before, end).await?;
+    answered(async || in_time(session.client.jobs().destroy(job)).await).await?;
+    Ok(())
+}
+
+fn expect_row(session: &Session, job: &JobId, row: u64, values: &[f32], expected: &[f32]) {
+    if values.iter().zip(expected).any(|(a, b)| a.to_bits() != b.to_bits()) {
+        session.history.violation(Broken::Different, format!("{job} row {row} differs from the oracle"));
+    }
+}
+
+fn expect_refused(
+    session: &Session,
+    job: &JobId,
+    row: u64,
+    outcome: Result<()>,
+    is_meant: impl Fn(&ServiceError) -> bool,
+) {
+    match outcome {
+        Err(error) if is_meant(&error) => {}
+        Err(error) => session.history.violation(Broken::Stuck, format!("{job} row {row}: {error}")),
+        Ok(()) => {
+            session.history.violation(Broken::Lost, format!("{job} row {row} took another's commitment"))
+        }
+    }
+}
+
+/// What the accountant is given: every row that was left behind, and every row since.
+async fn expect_report(session: &Session, before: &Before, end: u64) -> anyhow::Result<()> {
+    let job = &before.case.job;
+    let report = answered(async || in_time(session.client.jobs().report(job, DELTA)).await).await?;
+    let report: serde_json::Value = serde_json::from_str(&report)?;
+    let (back_to, bound) = (before.back_to, before.bound);
+    let expected = json!({ "branches": [
+        { "branch": 0, "parent": null, "from_row": 0, "released": [[0, bound]] },
+        { "branch": 1, "parent": 0, "from_row": back_to, "released": [[back_to, end]] },
+    ]});
+    if report["released"] != expected {
+        let text = format!("{job}: reported {}, released {expected}", report["released"]);
+        session.history.violation(Broken::Lost, text);
+    }
+    Ok(())
+}
