@@ -22,6 +22,7 @@ use crate::service::{Said, Told};
 mod handover;
 mod jobs;
 mod leases;
+mod left;
 mod release;
 mod watching;
 

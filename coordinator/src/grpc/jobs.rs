@@ -8,7 +8,7 @@ use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
 use super::admitted::{own, parts};
-use super::answer;
+use super::{answer, to_its_end};
 use crate::coordinator::Coordinator;
 
 pub struct JobsService(pub Arc<Coordinator>);
@@ -20,8 +20,8 @@ fn named(job: String) -> Result<JobId> {
 #[tonic::async_trait]
 impl Jobs for JobsService {
     async fn create_job(&self, request: Request<pb::CreateJobRequest>) -> Result<Response<pb::Job>, Status> {
-        let request = own(request)?;
-        answer(async { self.0.create_job(request.try_into()?).await }.await)
+        let (coordinator, request) = (self.0.clone(), own(request)?);
+        to_its_end(async move { coordinator.create_job(request.try_into()?).await }).await
     }
 
     async fn get_job(&self, request: Request<pb::GetJobRequest>) -> Result<Response<pb::Job>, Status> {
@@ -38,16 +38,16 @@ impl Jobs for JobsService {
     }
 
     async fn finish_job(&self, request: Request<pb::FinishJobRequest>) -> Result<Response<pb::Job>, Status> {
-        let job = own(request)?.job;
-        answer(async { self.0.finish_job(named(job)?).await }.await)
+        let (coordinator, job) = (self.0.clone(), own(request)?.job);
+        to_its_end(async move { coordinator.finish_job(named(job)?).await }).await
     }
 
     async fn destroy_job(
         &self,
         request: Request<pb::DestroyJobRequest>,
     ) -> Result<Response<pb::DestroyJobResponse>, Status> {
-        let job = own(request)?.job;
-        answer(async { self.0.destroy_job(named(job)?).await }.await)
+        let (coordinator, job) = (self.0.clone(), own(request)?.job);
+        to_its_end(async move { coordinator.destroy_job(named(job)?).await }).await
     }
 
     async fn reshard_job(
@@ -79,8 +79,8 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::OpenBranchRequest>,
     ) -> Result<Response<pb::Job>, Status> {
-        let request = own(request)?;
-        answer(async { self.0.open_branch(request.try_into()?).await }.await)
+        let (coordinator, request) = (self.0.clone(), own(request)?);
+        to_its_end(async move { coordinator.open_branch(request.try_into()?).await }).await
     }
 
     async fn list_entries(
@@ -115,8 +115,9 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::ResumeJobRequest>,
     ) -> Result<Response<pb::Resumed>, Status> {
-        let pb::ResumeJobRequest { job, cursor, replay } = own(request)?;
-        answer(async { self.0.resume(named(job)?, &cursor, replay).await }.await)
+        let (coordinator, request) = (self.0.clone(), own(request)?);
+        let pb::ResumeJobRequest { job, cursor, replay } = request;
+        to_its_end(async move { coordinator.resume(named(job)?, &cursor, replay).await }).await
     }
 
     async fn get_report(

@@ -11,18 +11,30 @@ mod workers;
 use metrics::counter;
 use node::auth::Refusal;
 use node::follow::LEADER_HEADER;
+use node::trace_context::carry;
 use proto::{Result, ServiceError};
 use tonic::metadata::MetadataValue;
 use tonic::{Response, Status};
 
 use crate::metric_definitions::ERRORS;
 
+#[cfg(test)]
+pub use jobs::JobsService;
 pub use server::{serve, serve_over};
 #[cfg(feature = "etcd")]
 pub use standby::{Door, Leader, serve_standby};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)
+}
+
+/// A change is made in the ledger and then in memory, which must not part: it goes on to its end where its caller has
+/// left, or has been cut off.
+async fn to_its_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<Response<T>, Status> {
+    let ended = tokio::spawn(carry(change)).await;
+    answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 
 /// What callers are told of a refusal.

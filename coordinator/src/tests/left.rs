@@ -1,0 +1,63 @@
+//! Callers that leave, or are cut off, while what they asked for is under way.
+
+use std::sync::Arc;
+
+use node::auth::Admitted;
+use proto::pb::{self, jobs_server::Jobs};
+use tonic::Request;
+
+use super::*;
+use crate::grpc::JobsService;
+
+/// Asks, and is gone before the ledger has answered.
+async fn ask_and_leave<T>(call: impl Future<Output = T>) {
+    assert!(tokio::time::timeout(Duration::ZERO, call).await.is_err(), "it was answered at once");
+}
+
+/// What the coordinator goes by, once it is so; the ledger is there first.
+async fn comes_to(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
+    for _ in 0..500 {
+        if coordinator.job_message(&job()).is_ok_and(|job| is_so(&job)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (seen, kept) = (coordinator.job_message(&job()), coordinator.ledger.job(&job()).unwrap());
+    panic!("the ledger has {kept:?}, and the coordinator goes by {seen:?}");
+}
+
+fn admitted<M>(message: M) -> Request<M> {
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(Admitted::everyone());
+    request
+}
+
+#[tokio::test]
+async fn a_change_is_made_whole_also_where_its_caller_has_left() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = Arc::new(open(&folder));
+    let jobs = JobsService(coordinator.clone());
+    let name = job().to_string();
+
+    let create = pb::CreateJobRequest {
+        job: name.clone(),
+        plan_toml: PLAN.to_owned(),
+        dimension: 2048,
+        shards: 2,
+        key_commitment: KEY.to_vec(),
+        plan_digest: Vec::new(),
+    };
+    ask_and_leave(jobs.create_job(admitted(create))).await;
+    comes_to(&coordinator, |job| job.state() == pb::JobState::Running).await;
+
+    let back = pb::OpenBranchRequest { job: name.clone(), from_row: 0, expected_branch: 0, parent: None };
+    ask_and_leave(jobs.open_branch(admitted(back.clone()))).await;
+    comes_to(&coordinator, |job| job.branch == 1).await;
+    let again = jobs.open_branch(admitted(back)).await.unwrap().into_inner();
+    assert_eq!((again.branch, again.next_row), (1, 0));
+
+    ask_and_leave(jobs.finish_job(admitted(pb::FinishJobRequest { job: name.clone() }))).await;
+    comes_to(&coordinator, |job| job.state() == pb::JobState::Finished).await;
+    ask_and_leave(jobs.destroy_job(admitted(pb::DestroyJobRequest { job: name }))).await;
+    comes_to(&coordinator, |job| job.state() == pb::JobState::Destroyed).await;
+}
