@@ -1,4 +1,7 @@
 //! The jobs that simulations train, and every row they may ever be given, by the oracle.
+//!
+//! A row is named by the branch whose Z it has and its number: branches that share it share all rows before it, so
+//! that its bytes are the same on each of them.
 
 use std::sync::OnceLock;
 
@@ -6,18 +9,18 @@ use ledger::{JobRecord, JobState, ShardRecord};
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, JobId, pb};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, pb};
 
 pub const ROWS: u64 = 14;
 /// Three shards at most, the last one not whole.
 pub const DIMENSION: u64 = 1300;
 const KEY: [u8; 32] = [42; 32];
 
-/// One job: its plan and its rows.
+/// One job: its plan and its rows, as long as it never goes back.
 pub struct Case {
     pub job: JobId,
     pub plan: Plan,
-    pub rows: Vec<Vec<f32>>,
+    rows: Vec<Vec<f32>>,
 }
 
 pub fn key() -> JobKey {
@@ -55,12 +58,24 @@ fn computed(name: &str, mechanism: Mechanism) -> Case {
         layout: None,
     })
     .expect("a valid plan");
-    let oracle = Recipe::new(&plan, &key(), &job, 0).expect("a recipe").oracle().expect("an oracle");
-    let rows = oracle.rows(0..ROWS, 0..DIMENSION).expect("rows");
+    let rows = rows_from(0, &plan, &job, &Lineage::default());
     Case { job, plan, rows }
 }
 
+fn rows_from(first: u64, plan: &Plan, job: &JobId, lineage: &Lineage) -> Vec<Vec<f32>> {
+    let recipe = Recipe::of_lineage(plan, &key(), job, lineage).expect("a recipe");
+    recipe.oracle().expect("an oracle").rows(first..ROWS, 0..DIMENSION).expect("rows")
+}
+
 impl Case {
+    /// The rows that are a branch's own.
+    pub fn own_rows(&self, lineage: &Lineage) -> Vec<Vec<f32>> {
+        match lineage.branch() {
+            0 => self.rows.clone(),
+            _ => rows_from(lineage.from_row(), &self.plan, &self.job, lineage),
+        }
+    }
+
     pub fn create(&self, shards: u32) -> pb::CreateJobRequest {
         pb::CreateJobRequest {
             job: self.job.to_string(),
@@ -83,7 +98,7 @@ impl Case {
             mechanism: self.plan.mechanism().name().to_owned(),
             key_commitment: key().commitment(),
             branch: 0,
-            lineage: proto::Lineage::default(),
+            lineage: Lineage::default(),
             shards: 1,
             layout_epoch: 0,
             state: JobState::Running,
@@ -92,8 +107,9 @@ impl Case {
         (record, vec![ShardRecord { shard: 0, range, epoch: 0, owner: None }])
     }
 
-    /// Of each row there are two gradients, of which one may ever be released.
-    pub fn commitment(&self, row: u64, rival: bool) -> Commitment {
-        Commitment::of_text(&format!("{} {row} {rival}", self.job))
+    /// Of each row of a branch's own there are two gradients, of which one may ever be released. Whoever goes back comes
+    /// to the row with others: it draws other batches.
+    pub fn commitment(&self, branch: u64, row: u64, rival: bool) -> Commitment {
+        Commitment::of_text(&format!("{} {branch} {row} {rival}", self.job))
     }
 }

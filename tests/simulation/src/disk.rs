@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dice::Dice;
 use redb::StorageBackend;
 
-/// What a disk writes whole or not at all.
-const SECTOR: usize = 512;
+/// What a disk writes whole or not at all, in bytes: the one or the other.
+pub const SECTORS: [usize; 2] = [512, 4096];
 
 /// Clones are the same disk.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
+    sector: usize,
     /// What reads see: the page cache.
     seen: Vec<u8>,
     /// What is on the platters.
@@ -47,7 +48,7 @@ impl Change {
     }
 
     /// Each sector of a write may have arrived, or not.
-    fn apply_in_part(&self, to: &mut Vec<u8>, lost: u64, dice: &mut Dice) {
+    fn apply_in_part(&self, to: &mut Vec<u8>, sector: usize, lost: u64, dice: &mut Dice) {
         let Change::Write { offset, bytes } = self else {
             if !dice.one_in(lost) {
                 self.apply(to);
@@ -56,7 +57,7 @@ impl Change {
         };
         let mut at = 0;
         while at < bytes.len() {
-            let next = ((offset + at) / SECTOR + 1) * SECTOR - offset;
+            let next = ((offset + at) / sector + 1) * sector - offset;
             let next = next.min(bytes.len());
             if !dice.one_in(lost) {
                 put(to, offset + at, &bytes[at..next]);
@@ -74,6 +75,10 @@ fn put(to: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 }
 
 impl Disk {
+    pub fn with_sectors_of(sector: usize) -> Self {
+        Self(Arc::new(Mutex::new(State { sector, ..State::default() })))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,7 +100,8 @@ impl Disk {
         let mut state = self.state();
         state.opened += 1;
         let unsynced = std::mem::take(&mut state.unsynced);
-        unsynced.iter().for_each(|change| change.apply_in_part(&mut state.durable, lost, dice));
+        let sector = state.sector;
+        unsynced.iter().for_each(|change| change.apply_in_part(&mut state.durable, sector, lost, dice));
         state.seen = state.durable.clone();
         state.power_is_out = false;
         state.changes_left = None;
@@ -131,8 +137,8 @@ impl Disk {
 
     pub fn erase(&self) {
         let mut state = self.state();
-        let State { opened, is_full, changes, .. } = *state;
-        *state = State { opened: opened + 1, is_full, changes, ..State::default() };
+        let State { sector, opened, is_full, changes, .. } = *state;
+        *state = State { sector, opened: opened + 1, is_full, changes, ..State::default() };
     }
 }
 

@@ -6,14 +6,56 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+use serde_json::{Value, json};
+
 use crate::run::{Outcome, run_seed};
+
+/// What was done and seen, as numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    pub rows_delivered: u64,
+    /// Branches that a training job went back to a row on.
+    pub rewinds: u64,
+    /// Pairs of rows of one number and two branches, both delivered and held against each other.
+    pub rows_drawn_anew: u64,
+    /// Released, not of the last branch, and in the accountant's input.
+    pub rows_abandoned: u64,
+    /// Requests for a branch that was left.
+    pub refused_by_ledger: u64,
+    pub refused_by_workers: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.rows_delivered += other.rows_delivered;
+        self.rewinds += other.rewinds;
+        self.rows_drawn_anew += other.rows_drawn_anew;
+        self.rows_abandoned += other.rows_abandoned;
+        self.refused_by_ledger += other.refused_by_ledger;
+        self.refused_by_workers += other.refused_by_workers;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows_delivered, rewinds, rows_drawn_anew, rows_abandoned, .. } = self;
+        write!(
+            f,
+            "{rows_delivered} rows delivered; {rewinds} rewinds, {rows_drawn_anew} rows held against those of the \
+             branches before, {rows_abandoned} abandoned rows listed, {} requests for branches that were left refused \
+             by the ledger and {} by workers",
+            self.refused_by_ledger, self.refused_by_workers
+        )
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Figures {
     pub seeds: u64,
     pub virtual_time: Duration,
     pub longest_recovery: Duration,
-    pub rows_delivered: u64,
+    pub tally: Tally,
     pub faults: BTreeMap<&'static str, u64>,
     /// With their seeds.
     pub violations: Vec<(u64, String)>,
@@ -28,13 +70,27 @@ impl Figures {
         self.seeds += 1;
         self.virtual_time += outcome.virtual_time;
         self.longest_recovery = self.longest_recovery.max(outcome.recovery);
-        self.rows_delivered += outcome.rows_delivered;
+        self.tally.add(outcome.tally);
         outcome.faults.iter().for_each(|(kind, count)| *self.faults.entry(kind).or_default() += count);
         self.violations.extend(outcome.violations.into_iter().map(|text| (outcome.seed, text)));
     }
 
     pub fn is_good(&self) -> bool {
         self.violations.is_empty() && self.unrepeatable.is_empty()
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "seeds": self.seeds,
+            "virtual_hours": self.virtual_time.as_secs_f64() / 3600.0,
+            "longest_recovery_s": self.longest_recovery.as_secs_f64(),
+            "tally": self.tally,
+            "faults": self.faults,
+            "violations": self.violations,
+            "unrepeatable": self.unrepeatable,
+            "repeated": self.repeated,
+            "took_s": self.took.as_secs_f64(),
+        })
     }
 }
 
@@ -44,11 +100,11 @@ impl fmt::Display for Figures {
         let failed: std::collections::BTreeSet<_> = self.violations.iter().map(|(seed, _)| seed).collect();
         write!(
             f,
-            "{} seeds, {:.1} virtual hours, {} rows delivered; {}; {} of {} repeated alike; longest recovery {:.1} s; \
+            "{} seeds, {:.1} virtual hours, {}; {}; {} of {} repeated alike; longest recovery {:.1} s; \
              {} seeds with violations",
             self.seeds,
             self.virtual_time.as_secs_f64() / 3600.0,
-            self.rows_delivered,
+            self.tally,
             faults.join(", "),
             self.repeated - self.unrepeatable.len() as u64,
             self.repeated,

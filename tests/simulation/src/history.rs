@@ -3,25 +3,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ledger::Ledger;
-use proto::{Commitment, CoordinateRange, JobId, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
 
+use crate::branches::Branches;
 use crate::cases::{Case, DIMENSION, ROWS};
+use crate::figures::Tally;
+use crate::leases::Leases;
 
-/// A shard of a job under one epoch.
-pub type Lease = (JobId, u32, u64);
+/// A row of a job: the branch whose Z it has, and its number.
+pub type RowOfZ = (JobId, u64, u64);
+
+/// Two values drawn apart are the same f32 once in some ten million: so many in one row are no chance.
+const NO_CHANCE: usize = 4;
 
 #[derive(Debug, Default)]
 pub struct History {
     pub now: Duration,
+    pub branches: Branches,
+    pub leases: Leases,
+    /// Bindings that some caller has asked for.
+    pub asked: BTreeMap<RowOfZ, Vec<Commitment>>,
     /// Bindings that a caller was told of.
-    acked: BTreeMap<(JobId, u64, u64), Commitment>,
-    delivered: BTreeSet<(JobId, u64)>,
-    pub rows_delivered: u64,
-    /// Endpoints that the coordinator named for a lease.
-    served_by: BTreeMap<Lease, String>,
-    /// When each lease was last seen in the ledger, or in service for an owner that was not ready yet.
-    held: BTreeMap<Lease, Duration>,
+    pub acked: BTreeMap<RowOfZ, Commitment>,
+    delivered: BTreeSet<RowOfZ>,
+    trained: BTreeSet<JobId>,
+    pub tally: Tally,
     pub faults: BTreeMap<&'static str, u64>,
     pub violations: Vec<String>,
     /// FNV-1a over all events with their times.
@@ -31,8 +37,12 @@ pub struct History {
 }
 
 impl History {
-    pub fn new(is_printed: bool) -> Self {
-        Self { is_printed, trace: 0xcbf2_9ce4_8422_2325, ..Self::default() }
+    pub fn new(is_printed: bool, cases: &[&'static Case]) -> Self {
+        let mut history = Self { is_printed, trace: 0xcbf2_9ce4_8422_2325, ..Self::default() };
+        for case in cases {
+            history.learn(case, &Lineage::default(), Some(Duration::ZERO));
+        }
+        history
     }
 
     pub fn event(&mut self, text: impl AsRef<str>) {
@@ -61,93 +71,119 @@ impl History {
         self.violations.push(text.as_ref().to_owned());
     }
 
-    /// A caller was told that the row is bound to the commitment.
-    pub fn acked(&mut self, job: &JobId, row: u64, commitment: Commitment) {
-        match self.acked.insert((job.clone(), 0, row), commitment) {
-            None => self.event(format!("{job} row {row} bound")),
+    /// True where a caller is told of the branch for the first time.
+    pub fn learn(&mut self, case: &Case, lineage: &Lineage, told: Option<Duration>) -> bool {
+        self.branches.learn(case, lineage, told).unwrap_or_else(|error| {
+            self.violation(error);
+            false
+        })
+    }
+
+    /// A caller goes to ask for bindings; gives the newest branch that any was told of by then.
+    pub fn asked(&mut self, job: &JobId, branch: u64, rows: RowRange, commitments: &[Commitment]) -> u64 {
+        for (row, commitment) in rows.as_range().zip(commitments) {
+            let of_z = self.branches.of_row(job, branch, row);
+            let asked = self.asked.entry((job.clone(), of_z, row)).or_default();
+            if !asked.contains(commitment) {
+                asked.push(*commitment);
+            }
+        }
+        self.branches.newest(job)
+    }
+
+    /// A caller was told that the row is bound to the commitment; `newest` is what it had from [`History::asked`].
+    pub fn acked(&mut self, job: &JobId, branch: u64, newest: u64, row: u64, commitment: Commitment) {
+        if newest > branch {
+            self.violation(format!(
+                "{job} row {row} was bound on branch {branch}, after branch {newest} was known"
+            ));
+        }
+        let of_z = self.branches.of_row(job, branch, row);
+        match self.acked.insert((job.clone(), of_z, row), commitment) {
+            None => self.event(format!("{job} row {row} of branch {of_z} bound")),
             Some(before) if before == commitment => {}
-            Some(_) => self.violation(format!("{job} row {row} was bound to two commitments")),
+            Some(_) => {
+                self.violation(format!("{job} row {row} of branch {of_z} was bound to two commitments"))
+            }
         }
     }
 
     /// A caller was told that the row is bound to another commitment than this.
-    pub fn refused(&mut self, job: &JobId, row: u64, commitment: Commitment) {
-        if self.acked.get(&(job.clone(), 0, row)) == Some(&commitment) {
-            self.violation(format!("{job} row {row} was refused the commitment that it is bound to"));
-        }
-    }
-
-    pub fn delivered(&mut self, case: &Case, rows: RowRange, range: CoordinateRange, values: &[f32]) {
-        let job = &case.job;
-        let width = range.len() as usize;
-        for (row, got) in rows.as_range().zip(values.chunks(width)) {
-            let expected = &case.rows[row as usize][range.start as usize..range.end as usize];
-            let differs = got.iter().zip(expected).position(|(got, exact)| got.to_bits() != exact.to_bits());
-            if let Some(at) = differs {
-                self.violation(format!(
-                    "{job} row {row} differs from the oracle at {}",
-                    range.start + at as u64
-                ));
-            }
-            if !self.acked.contains_key(&(job.clone(), 0, row)) {
-                self.violation(format!("{job} row {row} was delivered before it was bound"));
-            }
-            if range.len() == DIMENSION && self.delivered.insert((job.clone(), row)) {
-                self.rows_delivered += 1;
-                self.event(format!("{job} row {row} delivered"));
-            }
-        }
-    }
-
-    pub fn all_delivered(&self, job: &JobId) -> bool {
-        (0..ROWS).all(|row| self.delivered.contains(&(job.clone(), row)))
-    }
-
-    /// What a caller was told must be in the ledger, whatever became of the disk.
-    pub fn check_ledger(&mut self, ledger: &Ledger) {
-        let mut lost = Vec::new();
-        for ((job, branch, row), commitment) in &self.acked {
-            match ledger.bindings(job, *branch, *row..*row + 1) {
-                Ok(found) if found == [(*row, *commitment)] => {}
-                Ok(found) if found.is_empty() => lost.push(format!("{job} row {row}: acked, and lost")),
-                Ok(_) => lost.push(format!("{job} row {row}: acked, and bound to another commitment")),
-                Err(error) => lost.push(format!("{job} row {row}: acked, and not readable: {error}")),
-            }
-        }
-        lost.iter().for_each(|lost| self.violation(lost));
-    }
-
-    pub fn check_nothing_acked(&mut self) {
-        if !self.acked.is_empty() {
-            self.violation("all bindings are lost: there is no ledger");
-        }
-    }
-
-    pub fn sample(&mut self, ledger: &Ledger, retiring: Vec<Lease>, jobs: &[&'static Case]) {
-        self.held.extend(retiring.into_iter().map(|lease| (lease, self.now)));
-        for case in jobs {
-            for shard in ledger.shards(&case.job).unwrap_or_default() {
-                self.held.insert((case.job.clone(), shard.shard, shard.epoch), self.now);
-            }
-        }
-    }
-
-    /// One process serves a shard under an epoch, and no other ever does.
-    pub fn routed(&mut self, lease: Lease, endpoint: &str) {
-        let before = self.served_by.entry(lease.clone()).or_insert_with(|| endpoint.to_owned());
-        if before != endpoint {
-            let text = format!("{lease:?} is served by {before} and by {endpoint}");
-            self.violation(text);
-        }
-    }
-
-    /// A worker has served under this epoch, asked at `asked`.
-    pub fn served(&mut self, lease: Lease, asked: Duration, ttl: Duration) {
-        let ended = self.held.get(&lease).copied();
-        if ended.is_none_or(|last| last + ttl < asked) {
+    pub fn refused(&mut self, job: &JobId, branch: u64, row: u64, commitment: Commitment) {
+        let of_z = self.branches.of_row(job, branch, row);
+        if self.acked.get(&(job.clone(), of_z, row)) == Some(&commitment) {
             self.violation(format!(
-                "{lease:?}, asked for at {asked:?}, was served; it was last held at {ended:?}"
+                "{job} row {row} of branch {of_z} was refused the commitment that it is bound to"
             ));
         }
+    }
+
+    pub fn delivered(
+        &mut self,
+        case: &Case,
+        branch: u64,
+        rows: RowRange,
+        range: CoordinateRange,
+        values: &[f32],
+    ) {
+        let job = &case.job;
+        for (row, got) in rows.as_range().zip(values.chunks(range.len() as usize)) {
+            self.check_values(job, branch, row, range.start, got);
+            let of_z = (job.clone(), self.branches.of_row(job, branch, row), row);
+            if !self.acked.contains_key(&of_z) {
+                self.violation(format!(
+                    "{job} row {row} of branch {} was delivered before it was bound",
+                    of_z.1
+                ));
+            }
+            if range.len() == DIMENSION && !self.delivered.contains(&of_z) {
+                self.tally.rows_delivered += 1;
+                self.event(format!("{job} row {row} of branch {} delivered", of_z.1));
+                self.check_fresh(&of_z);
+                self.delivered.insert(of_z);
+            }
+        }
+    }
+
+    /// Whatever leaves is of the branch that it was asked of, bit for bit.
+    pub fn check_values(&mut self, job: &JobId, branch: u64, row: u64, start: u64, got: &[f32]) {
+        let expected = self.branches.row(job, branch, row).unwrap_or_default();
+        let expected = expected.get(start as usize..start as usize + got.len()).unwrap_or_default();
+        let differs = |(got, exact): (&f32, &f32)| got.to_bits() != exact.to_bits();
+        let at = match expected.len() == got.len() {
+            true => got.iter().zip(expected).position(differs),
+            false => Some(0),
+        };
+        if let Some(at) = at {
+            let at = start + at as u64;
+            self.violation(format!("{job} row {row} of branch {branch} differs from the oracle at {at}"));
+        }
+    }
+
+    /// A row of fresh Z is none of those that left under its number before.
+    fn check_fresh(&mut self, (job, of_z, row): &RowOfZ) {
+        let bits =
+            |branch| self.branches.row(job, branch, *row).unwrap_or_default().iter().map(|it| it.to_bits());
+        let before = self.delivered.iter().filter(|(of, _, at)| of == job && at == row).map(|(_, z, _)| *z);
+        let before: Vec<u64> = before.collect();
+        let same = |old: &&u64| bits(**old).zip(bits(*of_z)).filter(|(old, new)| old == new).count();
+        let repeated = before.iter().find(|old| same(old) >= NO_CHANCE).copied();
+        self.tally.rows_drawn_anew += before.len() as u64;
+        if let Some(old) = repeated {
+            self.violation(format!("{job} row {row} of branch {of_z} is that of branch {old} again"));
+        }
+    }
+
+    /// The training job has come to its end on this branch.
+    pub fn trained(&mut self, job: &JobId, branch: u64) {
+        let of_z = |row| (job.clone(), self.branches.of_row(job, branch, row), row);
+        if let Some(row) = (0..ROWS).find(|row| !self.delivered.contains(&of_z(*row))) {
+            self.violation(format!("{job} ended on branch {branch} without row {row}"));
+        }
+        self.trained.insert(job.clone());
+    }
+
+    pub fn has_trained(&self, job: &JobId) -> bool {
+        self.trained.contains(job)
     }
 }

@@ -2,19 +2,23 @@
 //! disk that fail as a seed says. What must never happen is in [`history`]; docs/reliability.md says what is simulated
 //! and what is not.
 
+mod audit;
+mod branches;
 mod cases;
 mod disk;
 pub mod explore;
 mod figures;
 mod history;
+mod leases;
 mod nemesis;
 mod net;
 mod operator;
+mod rewinds;
 mod rival;
 mod run;
 mod software;
 mod trainer;
 mod world;
 
-pub use figures::{Figures, simulate};
+pub use figures::{Figures, Tally, simulate};
 pub use run::{Outcome, run_seed};

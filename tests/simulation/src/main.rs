@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 #[derive(Parser)]
 #[command(about = "Runs the whole service in simulation, seed by seed")]
@@ -28,6 +28,14 @@ struct Cli {
     /// Stop after the first violation
     #[arg(long)]
     stop: bool,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -56,6 +64,9 @@ fn main() -> anyhow::Result<ExitCode> {
     for seed in &figures.unrepeatable {
         eprintln!("seed {seed}: went another way the second time");
     }
-    println!("{figures}");
+    match cli.format {
+        Format::Text => println!("{figures}"),
+        Format::Json => println!("{:#}", figures.json()),
+    }
     Ok(if figures.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,5 +1,5 @@
 //! A second process of the same jobs, as after a restart that forgot its past: binds other gradients to the same rows,
-//! and asks workers under leases that have ended.
+//! also of branches that were left, and asks workers under leases that have ended and with tokens of long ago.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::{Client, Connections, Route};
 use dice::Dice;
 use futures::future::join_all;
-use proto::{JobId, ReleaseToken, RowRange, ServiceError, pb};
+use proto::{JobId, Lineage, ReleaseToken, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
@@ -23,17 +23,26 @@ const LOOK: Duration = Duration::from_millis(400);
 /// Leases asked for together: of those seen, the newest.
 const AT_ONCE: usize = 12;
 
+/// A row as it was bound on a branch.
+#[derive(Clone, Copy)]
+struct Bound {
+    branch: u64,
+    row: u64,
+    token: ReleaseToken,
+}
+
 pub async fn compete(world: Arc<World>) -> turmoil::Result {
     let dice = Dice::named(world.seed, "rival");
     let connections = net::connections();
-    let (routes, tokens) = (Vec::new(), BTreeMap::new());
-    let mut rival = Rival { client: connect()?, connections, dice, world, routes, tokens };
+    let (routes, bound) = (Vec::new(), BTreeMap::new());
+    let mut rival = Rival { client: connect()?, connections, dice, world, routes, bound };
     while !rival.world.is_done() {
         let case = *rival.dice.pick(&rival.world.cases.clone());
-        match rival.dice.below(3) {
+        match rival.dice.below(4) {
             0 => drop(rival.bind(case).await),
             1 => rival.look(case).await,
-            _ => rival.ask_under_an_old_lease(case).await,
+            2 => rival.ask_under_an_old_lease(case).await,
+            _ => rival.go_back_too(case).await,
         }
         rival.ask_all(case).await;
         let pause = rival.dice.millis(20, 400);
@@ -49,34 +58,74 @@ struct Rival {
     world: Arc<World>,
     /// All that were ever seen.
     routes: Vec<(&'static Case, Route)>,
-    /// Of each job, the last row that was bound.
-    tokens: BTreeMap<JobId, (u64, ReleaseToken)>,
+    /// Of each branch of a job, the last row that was bound.
+    bound: BTreeMap<(JobId, u64), Bound>,
 }
 
 impl Rival {
+    /// Mostly the newest, else one that was left.
+    fn branch(&mut self, case: &Case) -> u64 {
+        let newest = self.world.history().branches.newest(&case.job);
+        if newest > 0 && self.dice.one_in(3) { self.dice.below(newest) } else { newest }
+    }
+
     /// A row, bound to either of its commitments, and its token.
-    async fn bind(&mut self, case: &'static Case) -> Option<(u64, ReleaseToken)> {
-        let row = self.dice.below(ROWS);
+    async fn bind(&mut self, case: &'static Case) -> Option<Bound> {
+        let (job, row) = (&case.job, self.dice.below(ROWS));
+        let branch = self.branch(case);
         let is_rival = self.dice.one_in(2);
         for is_rival in [is_rival, !is_rival] {
-            let commitment = case.commitment(row, is_rival);
             let rows = RowRange { start: row, end: row + 1 };
-            let commitments = [commitment];
-            let asked = self.client.bind(&case.job, 0, rows, &commitments);
-            match timeout(PATIENCE, asked).await {
+            let (commitments, newest) = {
+                let mut history = self.world.history();
+                let of_z = history.branches.of_row(job, branch, row);
+                let commitments = [case.commitment(of_z, row, is_rival)];
+                (commitments, history.asked(job, branch, rows, &commitments))
+            };
+            match timeout(PATIENCE, self.client.bind(job, branch, rows, &commitments)).await {
                 Ok(Ok(tokens)) => {
-                    self.world.history().acked(&case.job, row, commitment);
-                    let bound = (row, tokens.into_iter().next()?);
-                    self.tokens.insert(case.job.clone(), bound);
+                    self.world.history().acked(job, branch, newest, row, commitments[0]);
+                    let bound = Bound { branch, row, token: tokens.into_iter().next()? };
+                    self.bound.insert((job.clone(), branch), bound);
                     return Some(bound);
                 }
+                Ok(Err(error)) if newest > branch => {
+                    self.world.history().left_refused(job, branch, &error);
+                    return None;
+                }
                 Ok(Err(ServiceError::AlreadyBound { .. })) => {
-                    self.world.history().refused(&case.job, row, commitment);
+                    self.world.history().refused(job, branch, row, commitments[0]);
                 }
                 _ => return None,
             }
         }
         None
+    }
+
+    /// From a branch that was left, to any row: nothing comes of it. What was opened so before may be said again.
+    async fn go_back_too(&mut self, case: &'static Case) {
+        let (job, row) = (&case.job, self.dice.below(ROWS));
+        let newest = self.world.history().branches.newest(job);
+        if newest == 0 {
+            return;
+        }
+        let expected = self.dice.below(newest);
+        match timeout(PATIENCE, self.client.jobs().rewind(job, row, expected)).await {
+            Ok(Ok(opened)) => {
+                let lineage = Lineage::try_from(opened.lineage);
+                let mut history = self.world.history();
+                let known = history.branches.lineage(job, newest);
+                let is_known =
+                    lineage.as_ref().is_ok_and(|told| known == Some(told) && told.from_row() == row);
+                if !is_known || expected + 1 != newest {
+                    history.violation(format!(
+                        "{job} went back from branch {expected}, which was left: {lineage:?}"
+                    ));
+                }
+            }
+            Ok(Err(error)) => self.world.history().left_refused(job, expected, &error),
+            Err(_) => {}
+        }
     }
 
     async fn look(&mut self, case: &'static Case) {
@@ -93,7 +142,7 @@ impl Rival {
 
     /// A lease that was seen some time, or one beside it: who serves it must hold it.
     async fn ask_under_an_old_lease(&mut self, case: &'static Case) {
-        let Some((row, token)) = self.bind(case).await else { return };
+        let Some(bound) = self.bind(case).await else { return };
         let of_job: Vec<Route> =
             self.routes.iter().filter(|(of, _)| of.job == case.job).map(|(_, route)| route.clone()).collect();
         if of_job.is_empty() {
@@ -105,31 +154,56 @@ impl Rival {
             1 => route.lease_epoch + 1,
             _ => route.lease_epoch.saturating_sub(1),
         };
-        self.ask(case, route, row, token).await;
+        self.ask(case, route, bound).await;
     }
 
-    /// Under the newest leases that were seen. Needs no coordinator, as whoever kept a token.
-    async fn ask_all(&self, case: &'static Case) {
-        let Some((row, token)) = self.tokens.get(&case.job) else { return };
-        let of_job = self.routes.iter().rev().filter(|(of, _)| of.job == case.job);
-        let asks = of_job.take(AT_ONCE).map(|(_, route)| self.ask(case, route.clone(), *row, *token));
-        join_all(asks).await;
+    /// Under the newest leases that were seen, for a row of any branch. Needs no coordinator, as whoever kept a token.
+    async fn ask_all(&mut self, case: &'static Case) {
+        let of_job = self.bound.range((case.job.clone(), 0)..=(case.job.clone(), u64::MAX));
+        let of_job: Vec<Bound> = of_job.map(|(_, bound)| *bound).collect();
+        if of_job.is_empty() {
+            return;
+        }
+        let bound = *self.dice.pick(&of_job);
+        let leases = self.routes.iter().rev().filter(|(of, _)| of.job == case.job);
+        join_all(leases.take(AT_ONCE).map(|(_, route)| self.ask(case, route.clone(), bound))).await;
     }
 
-    async fn ask(&self, case: &'static Case, route: Route, row: u64, token: ReleaseToken) {
+    async fn ask(&self, case: &'static Case, route: Route, bound: Bound) {
         let asked = turmoil::sim_elapsed().unwrap_or_default();
-        if let Ok(true) = timeout(LOOK, self.is_served(case, &route, row, token)).await {
-            let lease = (case.job.clone(), route.shard, route.lease_epoch);
-            // One that was given since the last look is known then too.
-            self.world.sample();
-            self.world.history().served(lease, asked, LEASE_TTL + UNSEEN);
+        let Bound { branch, row, .. } = bound;
+        match timeout(LOOK, self.first_chunk(case, &route, bound)).await {
+            Ok(Ok(Some(chunk))) => {
+                let lease = (case.job.clone(), route.shard, route.lease_epoch);
+                // One that was given since the last look is known then too.
+                self.world.sample();
+                let values: Vec<f32> =
+                    chunk.data.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+                let mut history = self.world.history();
+                history.served(lease, branch, asked, LEASE_TTL + UNSEEN);
+                history.check_values(&case.job, branch, row, chunk.start, &values);
+            }
+            Ok(Err(ServiceError::BranchSuperseded { current, .. })) => {
+                let mut history = self.world.history();
+                match current > branch {
+                    true => history.tally.refused_by_workers += 1,
+                    false => history.violation(format!("a worker refused branch {branch} for {current}")),
+                }
+            }
+            _ => {}
         }
     }
 
-    async fn is_served(&self, case: &Case, route: &Route, row: u64, token: ReleaseToken) -> bool {
+    async fn first_chunk(
+        &self,
+        case: &Case,
+        route: &Route,
+        bound: Bound,
+    ) -> proto::Result<Option<pb::Chunk>> {
+        let Bound { branch, row, token } = bound;
         let request = pb::FetchSliceRequest {
             job: case.job.to_string(),
-            branch: 0,
+            branch,
             shard: route.shard,
             lease_epoch: route.lease_epoch,
             rows: Some(RowRange { start: row, end: row + 1 }.into()),
@@ -141,8 +215,7 @@ impl Rival {
             slot: 0,
         };
         let endpoint = route.endpoint.as_deref().unwrap_or_default();
-        let Ok(mut shards) = self.connections.shards(endpoint) else { return false };
-        let Ok(answer) = shards.fetch_slice(request).await else { return false };
-        matches!(answer.into_inner().message().await, Ok(Some(_)))
+        let mut shards = self.connections.shards(endpoint)?;
+        Ok(shards.fetch_slice(request).await?.into_inner().message().await?)
     }
 }

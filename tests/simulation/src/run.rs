@@ -12,6 +12,7 @@ use ledger::Ledger;
 use rayon::ThreadPool;
 use turmoil::{Builder, Sim};
 
+use crate::figures::Tally;
 use crate::nemesis::Nemesis;
 use crate::software::{COORDINATOR, coordinator, worker_process};
 use crate::world::{WORKERS, World, worker};
@@ -35,7 +36,7 @@ pub struct Outcome {
     pub virtual_time: Duration,
     /// From the end of all faults to the end of the jobs.
     pub recovery: Duration,
-    pub rows_delivered: u64,
+    pub tally: Tally,
     pub faults: BTreeMap<&'static str, u64>,
     pub violations: Vec<String>,
     /// Of all events with their times: equal for equal runs.
@@ -109,7 +110,7 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
         seed,
         virtual_time: elapsed,
         recovery: elapsed.saturating_sub(nemesis.healed()),
-        rows_delivered: history.rows_delivered,
+        tally: history.tally,
         trace: history.trace,
         has_shut_down: history.has_shut_down || world.has_coordinator_begun_to_stop(),
         has_store: world.has_store(),
@@ -151,7 +152,11 @@ fn check_what_is_left(world: &World) {
         return world.history().check_nothing_acked();
     }
     match Ledger::open_on(world.disk.open(), Path::new("ledger.redb")) {
-        Ok(ledger) => world.history().check_ledger(&ledger),
+        Ok(ledger) => {
+            let mut history = world.history();
+            history.check_ledger(&ledger);
+            history.check_report(&ledger, &world.cases);
+        }
         Err(error) => world.history().violation(format!("the ledger does not open at the end: {error}")),
     }
 }

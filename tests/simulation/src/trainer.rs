@@ -1,4 +1,5 @@
-//! A training job: binds row after row and fetches it, whatever happens, and checks every byte.
+//! A training job: binds row after row and fetches it, whatever happens, and checks every byte. In every other seed it
+//! crashes now and then, and goes on from a checkpoint of its own ([`crate::rewinds`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +11,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::cases::{Case, DIMENSION, ROWS};
 use crate::net;
+use crate::rewinds::{Kept, crashes};
 use crate::software::COORDINATOR;
 use crate::world::World;
 
 /// Of one attempt; there is always another.
-const PATIENCE: Duration = Duration::from_secs(8);
+pub const PATIENCE: Duration = Duration::from_secs(8);
 pub const WHOLE: CoordinateRange = CoordinateRange { start: 0, end: DIMENSION };
 
 pub fn connect() -> Result<Client> {
@@ -23,26 +25,22 @@ pub fn connect() -> Result<Client> {
 
 pub async fn train(world: Arc<World>, at: usize) -> turmoil::Result {
     let case = world.cases[at];
-    let mut trainer =
-        Trainer { client: connect()?, dice: Dice::named(world.seed, case.job.as_str()), world, case };
+    let dice = Dice::named(world.seed, case.job.as_str());
+    let mut trainer = Trainer { client: connect()?, dice, world, case, branch: 0 };
     trainer.create().await;
-    let mut next = 0;
-    while next < ROWS {
-        let end = (next + trainer.dice.within(1, 3)).min(ROWS);
-        trainer.step(RowRange { start: next, end }).await;
-        next = end;
-        let pause = trainer.dice.millis(0, 250);
-        sleep(pause).await;
-    }
+    trainer.go_on().await?;
     trainer.ask_beyond().await;
+    trainer.world.history().trained(&case.job, trainer.branch);
     Ok(())
 }
 
-struct Trainer {
-    client: Client,
-    dice: Dice,
-    world: Arc<World>,
-    case: &'static Case,
+pub struct Trainer {
+    pub client: Client,
+    pub dice: Dice,
+    pub world: Arc<World>,
+    pub case: &'static Case,
+    /// That it binds on.
+    pub branch: u64,
 }
 
 impl Trainer {
@@ -58,21 +56,52 @@ impl Trainer {
         }
     }
 
+    /// To the last row; a crash falls within a step, wherever that is by then.
+    async fn go_on(&mut self) -> Result<()> {
+        let mut crashes = crashes(self.world.seed, self.case);
+        let (mut kept, mut next) = (Kept::default(), 0);
+        while next < ROWS {
+            let rows = RowRange { start: next, end: (next + self.dice.within(1, 3)).min(ROWS) };
+            match crashes.last().is_some_and(|row| rows.end >= *row) {
+                true => {
+                    crashes.pop();
+                    let lives = self.dice.millis(0, 150);
+                    let _cut_short = timeout(lives, self.step(rows)).await;
+                    next = self.come_back(&mut kept).await?;
+                }
+                false => {
+                    self.step(rows).await;
+                    next = rows.end;
+                    self.keep(next, &mut kept).await;
+                }
+            }
+            let pause = self.dice.millis(0, 250);
+            sleep(pause).await;
+        }
+        Ok(())
+    }
+
     /// All of the rows with this job's own gradient, or each with whichever it is bound to.
-    async fn step(&mut self, rows: RowRange) {
-        let own: Vec<_> = rows.as_range().map(|row| self.case.commitment(row, false)).collect();
+    pub async fn step(&mut self, rows: RowRange) {
+        let own: Vec<_> = rows.as_range().map(|row| self.commitment(row, false)).collect();
         if self.fetch(rows, own).await {
             return;
         }
         for row in rows.as_range() {
             let one = RowRange { start: row, end: row + 1 };
-            if !self.fetch(one, vec![self.case.commitment(row, false)]).await
-                && !self.fetch(one, vec![self.case.commitment(row, true)]).await
+            if !self.fetch(one, vec![self.commitment(row, false)]).await
+                && !self.fetch(one, vec![self.commitment(row, true)]).await
             {
                 let text = format!("{} row {row} is bound to none of its commitments", self.case.job);
                 self.world.history().violation(text);
             }
         }
+    }
+
+    /// Rows that are from an earlier branch keep the gradients that they had there.
+    pub fn commitment(&self, row: u64, is_rival: bool) -> Commitment {
+        let branch = self.world.history().branches.of_row(&self.case.job, self.branch, row);
+        self.case.commitment(branch, row, is_rival)
     }
 
     /// Until it works; false where a row is bound to something else.
@@ -84,7 +113,7 @@ impl Trainer {
                 Ok(Ok(())) => return true,
                 Ok(Err(ServiceError::AlreadyBound { row, .. })) => {
                     let at = (row - rows.start) as usize;
-                    self.world.history().refused(&self.case.job, row, commitments[at]);
+                    self.world.history().refused(&self.case.job, self.branch, row, commitments[at]);
                     return false;
                 }
                 Ok(Err(error)) => self.expect_passing(&error),
@@ -95,44 +124,46 @@ impl Trainer {
     }
 
     async fn attempt(&self, rows: RowRange, commitments: &[Commitment], in_two_steps: bool) -> Result<()> {
+        let (job, branch) = (&self.case.job, self.branch);
         let request = FetchRequest {
-            job: self.case.job.clone(),
-            branch: 0,
+            job: job.clone(),
+            branch,
             rows,
             range: WHOLE,
             commitments: commitments.to_vec(),
             deadline: Instant::now() + PATIENCE,
         };
+        let newest = self.world.history().asked(job, branch, rows, commitments);
+        let acked = || {
+            let mut history = self.world.history();
+            let bound = rows.as_range().zip(commitments);
+            bound.for_each(|(row, bound)| history.acked(job, branch, newest, row, *bound));
+        };
         let mut out = vec![f32::NAN; (rows.len() * DIMENSION) as usize];
         if in_two_steps {
-            let tokens = self.client.bind(&self.case.job, 0, rows, commitments).await?;
-            self.acked(rows, commitments);
+            let tokens = self.client.bind(job, branch, rows, commitments).await?;
+            acked();
             self.client.fetch_bound_into(request, tokens, &mut out).await?;
         } else {
             self.client.fetch_into(request, &mut out).await?;
-            self.acked(rows, commitments);
+            acked();
         }
-        self.world.history().delivered(self.case, rows, WHOLE, &out);
+        self.world.history().delivered(self.case, branch, rows, WHOLE, &out);
         Ok(())
-    }
-
-    fn acked(&self, rows: RowRange, commitments: &[Commitment]) {
-        let mut history = self.world.history();
-        rows.as_range().zip(commitments).for_each(|(row, bound)| history.acked(&self.case.job, row, *bound));
     }
 
     /// No row beyond the plan's is ever bound.
     async fn ask_beyond(&mut self) {
         let rows = RowRange { start: ROWS - 1, end: ROWS + 1 };
-        let commitments = [self.case.commitment(ROWS - 1, false), self.case.commitment(ROWS, false)];
-        let asked = timeout(PATIENCE, self.client.bind(&self.case.job, 0, rows, &commitments)).await;
-        if let Ok(Ok(_)) = asked {
+        let commitments = [self.commitment(ROWS - 1, false), self.commitment(ROWS, false)];
+        let asked = self.client.bind(&self.case.job, self.branch, rows, &commitments);
+        if let Ok(Ok(_)) = timeout(PATIENCE, asked).await {
             self.world.history().violation(format!("{} row {ROWS} was bound", self.case.job));
         }
     }
 
     /// Faults of the cluster pass; refusals don't.
-    fn expect_passing(&self, error: &ServiceError) {
+    pub fn expect_passing(&self, error: &ServiceError) {
         let passes = error.retry_safe()
             || matches!(
                 error,

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::cases::{self, Case};
-use crate::disk::Disk;
+use crate::disk::{Disk, SECTORS};
 use crate::history::History;
 use crate::software::COORDINATOR;
 
@@ -48,15 +48,16 @@ pub fn worker(at: usize) -> String {
 impl World {
     pub fn new(seed: u64, is_printed: bool) -> anyhow::Result<Arc<Self>> {
         let has_store = Dice::named(seed, "store").one_in(3);
+        let cases = [cases::case(seed, 0), cases::case(seed, 1)];
         Ok(Arc::new(Self {
             seed,
-            disk: Disk::default(),
-            cases: [cases::case(seed, 0), cases::case(seed, 1)],
+            disk: Disk::with_sectors_of(*Dice::named(seed, "sector").pick(&SECTORS)),
+            cases,
             ledger: Mutex::default(),
             onlooker: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_grown: AtomicBool::new(false),
-            history: Mutex::new(History::new(is_printed)),
+            history: Mutex::new(History::new(is_printed, &cases)),
             drains: Mutex::new(vec![CancellationToken::new(); WORKERS]),
             stops: Mutex::default(),
             store: has_store.then(tempfile::tempdir).transpose()?,
@@ -131,7 +132,7 @@ impl World {
     /// The trainers' work is done.
     pub fn is_done(&self) -> bool {
         let history = self.history();
-        self.cases.iter().all(|case| history.all_delivered(&case.job))
+        self.cases.iter().all(|case| history.has_trained(&case.job))
     }
 
     /// The coordinator's machine has the disk.

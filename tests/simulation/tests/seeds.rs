@@ -1,5 +1,7 @@
 //! A slice of `make simulate`. The full figure comes from there.
 
+use simulation::Tally;
+
 #[test]
 fn fifty_seeds_hold_every_promise_and_repeat_themselves() {
     let figures = simulation::simulate(0..50, 2, 1, false).unwrap();
@@ -9,6 +11,11 @@ fn fifty_seeds_hold_every_promise_and_repeat_themselves() {
     assert!(figures.repeated > 0);
     for kind in ["kill", "power cut", "partition", "one-way partition", "hold", "disk full", "reshard"] {
         assert!(figures.faults.contains_key(kind), "no {kind}: {:?}", figures.faults);
+    }
+    let Tally { rewinds, rows_drawn_anew, rows_abandoned, refused_by_ledger, refused_by_workers, .. } =
+        figures.tally;
+    for seen in [rewinds, rows_drawn_anew, rows_abandoned, refused_by_ledger, refused_by_workers] {
+        assert!(seen >= 50, "too few rewinds to say anything: {:?}", figures.tally);
     }
 }
 

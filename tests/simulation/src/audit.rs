@@ -1,0 +1,106 @@
+//! What the ledger must have, whatever became of the disk: all that callers were told, and for the accountant every
+//! row that may have left.
+
+use std::collections::BTreeSet;
+
+use accounting::rewind::{Released, ReleasedBranch};
+use ledger::Ledger;
+use proto::{JobId, Lineage};
+
+use crate::cases::{Case, ROWS};
+use crate::history::History;
+
+impl History {
+    /// What a caller was told must be in the ledger, whatever became of the disk.
+    pub fn check_ledger(&mut self, ledger: &Ledger) {
+        let mut lost = Vec::new();
+        for ((job, branch, row), commitment) in &self.acked {
+            let row_of = || format!("{job} row {row} of branch {branch}: acked, and");
+            match ledger.bindings(job, *branch, *row..*row + 1) {
+                Ok(found) if found == [(*row, *commitment)] => {}
+                Ok(found) if found.is_empty() => lost.push(format!("{} lost", row_of())),
+                Ok(_) => lost.push(format!("{} bound to another commitment", row_of())),
+                Err(error) => lost.push(format!("{} not readable: {error}", row_of())),
+            }
+        }
+        for (job, lineage) in self.branches.told().filter(|(_, lineage)| lineage.branch() > 0) {
+            match ledger.lineage(job, lineage.branch()) {
+                Ok(found) if found == *lineage => {}
+                Ok(found) => {
+                    lost.push(format!("{job}: told that rows are of {lineage}, and they are of {found}"))
+                }
+                Err(error) => lost.push(format!("{job}: told that rows are of {lineage}, and lost: {error}")),
+            }
+        }
+        lost.iter().for_each(|lost| self.violation(lost));
+    }
+
+    pub fn check_nothing_acked(&mut self) {
+        if !self.acked.is_empty() {
+            self.violation("all bindings are lost: there is no ledger");
+        }
+    }
+
+    /// What the accountant reads, at the end: all rows that were bound and no other, abandoned ones too.
+    pub fn check_report(&mut self, ledger: &Ledger, cases: &[&'static Case]) {
+        for Case { job, .. } in cases {
+            let Ok(report) = ledger.report(job) else { continue };
+            match serde_json::from_value::<Released>(report["released"].clone()) {
+                Ok(released) => self.check_released(job, &released),
+                Err(error) => self.violation(format!("{job}: the accountant can't read the report: {error}")),
+            }
+        }
+    }
+
+    fn check_released(&mut self, job: &JobId, released: &Released) {
+        if let Err(error) = released.check(ROWS) {
+            self.violation(format!("{job}: the accountant refuses the report: {error}"));
+        }
+        let rows = |branch: &ReleasedBranch| {
+            let number = branch.branch;
+            branch
+                .released
+                .clone()
+                .into_iter()
+                .flat_map(move |(start, end)| (start..end).map(move |row| (number, row)))
+        };
+        let listed: BTreeSet<(u64, u64)> = released.branches.iter().flat_map(rows).collect();
+        let of_job = |((of, branch, row), _): (&(JobId, u64, u64), _)| (of == job).then_some((*branch, *row));
+        let acked: BTreeSet<_> = self.acked.iter().filter_map(|(row, _)| of_job((row, ()))).collect();
+        let asked: BTreeSet<_> = self.asked.iter().filter_map(|(row, _)| of_job((row, ()))).collect();
+        for (branch, row) in acked.difference(&listed) {
+            self.violation(format!(
+                "{job}: the report has no row {row} of branch {branch}, which was released"
+            ));
+        }
+        for (branch, row) in listed.difference(&asked) {
+            self.violation(format!(
+                "{job}: the report has row {row} of branch {branch}, which nobody asked for"
+            ));
+        }
+        let newest = self.check_lineages(job, released);
+        let is_abandoned = |(branch, row): &&(u64, u64)| newest.branch_of(*row) != *branch;
+        self.tally.rows_abandoned += listed.iter().filter(is_abandoned).count() as u64;
+    }
+
+    /// As the accountant puts them together again; gives the newest.
+    fn check_lineages(&mut self, job: &JobId, released: &Released) -> Lineage {
+        let mut lineages: Vec<Lineage> = Vec::new();
+        for of in &released.branches {
+            let parent = of.parent.and_then(|parent| lineages.iter().find(|it| it.branch() == parent));
+            let root = Lineage::of_branch(of.branch);
+            lineages.push(parent.map_or(root, |parent| parent.rewound(of.from_row, of.branch)));
+        }
+        for (branch, lineage) in (0..=self.branches.newest(job)).zip(&lineages) {
+            if let Some(told) = self.branches.lineage(job, branch).filter(|told| *told != lineage) {
+                self.violation(format!(
+                    "{job}: the report has branch {branch} as {lineage}, and it is {told}"
+                ));
+            }
+        }
+        if self.branches.newest(job) >= lineages.len() as u64 {
+            self.violation(format!("{job}: the report lacks the newest branch"));
+        }
+        lineages.pop().unwrap_or_default()
+    }
+}
