@@ -1,12 +1,15 @@
 //! The ledger against the plainest model there is, closed and opened again on the way.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap, thread};
 
 use ledger::{JobState, Ledger, LedgerError};
-use proptest::prelude::*;
+use proptest::{
+    prelude::*,
+    test_runner::{TestCaseResult, TestRunner},
+};
 use proto::{Commitment, RowRange, model::OpenBranch};
 
-use crate::{ITERATIONS, Place, id, rows};
+use crate::{ITERATIONS, Place, id, is_long, processors, rows};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -148,42 +151,70 @@ fn compare(ledger: &Ledger, model: &Model) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
-    #[test]
-    fn the_ledger_does_what_maps_would(steps in prop::collection::vec(step(), 1..50)) {
-        let place = Place::new();
-        let mut ledger = place.with_job();
-        let mut model = Model::new();
-        for step in steps {
-            match step {
-                Step::Reopen => {
-                    drop(ledger);
-                    ledger = place.open();
-                }
-                Step::Finish => {
-                    ledger.set_job_state(&id("j"), JobState::Finished).unwrap();
-                    model.finished = true;
-                }
-                Step::Bind { behind, start, commitments } => {
-                    let branch = model.current().saturating_sub(behind);
-                    let expected = model.bind(branch, start, &commitments);
-                    let asked: Vec<_> = commitments.iter().map(|c| Commitment::declared([*c; 32])).collect();
-                    let range = rows(start, start + asked.len() as u64);
-                    let got = ledger.bind(&id("j"), branch, range, &asked);
-                    prop_assert!(got.as_ref().err().is_none_or(is_refusal), "{:?}", got);
-                    prop_assert_eq!(got.map(|bound| bound.newly).map_err(|_| ()), expected);
-                }
-                Step::Rewind { behind, from_row, parent } => {
-                    let expected_branch = model.current().saturating_sub(behind);
-                    let expected = model.rewind(expected_branch, from_row, parent);
-                    let request = OpenBranch { job: id("j"), from_row, expected_branch, parent };
-                    let got = ledger.open_branch(&request);
-                    prop_assert!(got.as_ref().err().is_none_or(is_refusal), "{:?}", got);
-                    prop_assert_eq!(got.map(|opened| opened.job.branch).map_err(|_| ()), expected);
-                }
+/// Takes the steps with a ledger and with the model. What they answer is compared, and after each step all they hold.
+fn follow(steps: Vec<Step>) -> TestCaseResult {
+    let place = if is_long() { Place::in_memory() } else { Place::new() };
+    let mut ledger = place.with_job();
+    let mut model = Model::new();
+    for step in steps {
+        match step {
+            Step::Reopen => {
+                drop(ledger);
+                ledger = place.open();
             }
-            compare(&ledger, &model);
+            Step::Finish => {
+                ledger.set_job_state(&id("j"), JobState::Finished).unwrap();
+                model.finished = true;
+            }
+            Step::Bind { behind, start, commitments } => {
+                let branch = model.current().saturating_sub(behind);
+                let expected = model.bind(branch, start, &commitments);
+                let asked: Vec<_> = commitments.iter().map(|c| Commitment::declared([*c; 32])).collect();
+                let range = rows(start, start + asked.len() as u64);
+                let got = ledger.bind(&id("j"), branch, range, &asked);
+                prop_assert!(got.as_ref().err().is_none_or(is_refusal), "{:?}", got);
+                prop_assert_eq!(got.map(|bound| bound.newly).map_err(|_| ()), expected);
+            }
+            Step::Rewind { behind, from_row, parent } => {
+                let expected_branch = model.current().saturating_sub(behind);
+                let expected = model.rewind(expected_branch, from_row, parent);
+                let request = OpenBranch { job: id("j"), from_row, expected_branch, parent };
+                let got = ledger.open_branch(&request);
+                prop_assert!(got.as_ref().err().is_none_or(is_refusal), "{:?}", got);
+                prop_assert_eq!(got.map(|opened| opened.job.branch).map_err(|_| ()), expected);
+            }
         }
+        compare(&ledger, &model);
     }
+    Ok(())
+}
+
+/// Batches of 48 cases until so many steps were taken. Gives how many were, and how many opened the ledger anew.
+fn take(least: usize) -> (usize, usize) {
+    let (taken, reopened) = (Cell::new(0), Cell::new(0));
+    while taken.get() == 0 || taken.get() < least {
+        let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
+        let case = |steps: Vec<Step>| {
+            taken.set(taken.get() + steps.len());
+            let reopens = steps.iter().filter(|step| matches!(step, Step::Reopen));
+            reopened.set(reopened.get() + reopens.count());
+            follow(steps)
+        };
+        let run = TestRunner::new(config).run(&prop::collection::vec(step(), 1..50), case);
+        run.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    (taken.get(), reopened.get())
+}
+
+/// With RUSTLE_LONG a million steps, in memory, on every processor.
+#[test]
+fn the_ledger_does_what_maps_would() {
+    let (threads, least) = if is_long() { (processors(), 1_000_000) } else { (1, 0usize) };
+    let (steps, reopened) = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| take(least.div_ceil(threads)))).collect();
+        let done = running.into_iter().map(|thread| thread.join().unwrap());
+        done.fold((0, 0), |(steps, reopened), (s, r)| (steps + s, reopened + r))
+    });
+    println!("{steps} steps, {reopened} of them open the ledger anew");
+    assert!(steps >= least);
 }

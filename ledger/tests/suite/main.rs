@@ -18,6 +18,15 @@ use ledger::Ledger;
 
 pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards};
 
+/// Whether all is asked that these tests can do, not a slice of it.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("RUSTLE_LONG").is_some()
+}
+
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// A ledger in its own folder, with the job `j`.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
@@ -26,6 +35,12 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// In memory, where the system has a folder there: a disk would take hours for what RUSTLE_LONG asks.
+    pub(crate) fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self { folder: folder.unwrap() }
     }
 
     pub(crate) fn path(&self) -> std::path::PathBuf {
