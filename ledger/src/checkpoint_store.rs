@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path as Location,
 };
@@ -92,27 +93,26 @@ impl CheckpointStore {
         let name = manifest_object(&record.job, record.id);
         let json = serde_json::to_vec_pretty(record)
             .map_err(|error| LedgerError::Checkpoint { object: name.clone(), reason: error.to_string() })?;
+        let json = Bytes::from(json);
         self.make_folder(&name).await?;
         object_fail_point!("checkpoint::manifest::begin", name);
         let location = location(&name)?;
-        let put = self.store.put_opts(&location, PutPayload::from(json), PutMode::Create.into()).await;
+        let put =
+            self.store.put_opts(&location, PutPayload::from(json.clone()), PutMode::Create.into()).await;
         object_fail_point!("checkpoint::manifest::end", name);
         match put {
             Ok(_) => self.make_private(&name).await,
-            // A put whose answer was lost, sent again.
-            Err(object_store::Error::AlreadyExists { .. }) if self.read_manifest(&name).await? == *record => {
+            // A put whose answer was lost, sent again. To the byte: a damaged one may still read as the same record.
+            Err(object_store::Error::AlreadyExists { .. }) if self.read_manifest(&name).await? == json => {
                 Ok(())
             }
             Err(error) => Err(object_error(&name, error)),
         }
     }
 
-    async fn read_manifest(&self, name: &str) -> Result<CheckpointRecord> {
+    async fn read_manifest(&self, name: &str) -> Result<Bytes> {
         let got = self.store.get(&location(name)?).await.map_err(|error| object_error(name, error))?;
-        let bytes = got.bytes().await.map_err(|error| object_error(name, error))?;
-        let refused = |reason: String| LedgerError::Checkpoint { object: name.to_owned(), reason };
-        serde_json::from_slice(&bytes)
-            .map_err(|error| refused(format!("its manifest can't be read: {error}")))
+        got.bytes().await.map_err(|error| object_error(name, error))
     }
 
     /// Deletes the manifest, then the pieces. What is gone already is fine.

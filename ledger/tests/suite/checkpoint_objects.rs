@@ -10,12 +10,12 @@ use proto::{CoordinateRange, ElementType, model::CheckpointPiece};
 
 use crate::{id, range};
 
-struct Folder {
+pub(crate) struct Folder {
     folder: tempfile::TempDir,
-    store: CheckpointStore,
+    pub(crate) store: CheckpointStore,
 }
 
-fn folder() -> Folder {
+pub(crate) fn folder() -> Folder {
     let folder = tempfile::tempdir().unwrap();
     let store = CheckpointStore::open(&format!("file://{}/store", folder.path().display())).unwrap();
     Folder { folder, store }
@@ -25,7 +25,7 @@ fn key() -> CheckpointKey {
     CheckpointKey::new(&[3; 32])
 }
 
-async fn read(
+pub(crate) async fn read(
     store: &CheckpointStore,
     object: &str,
     sha256: &[u8; 32],
@@ -34,7 +34,7 @@ async fn read(
 }
 
 impl Folder {
-    fn file(&self, object: &str) -> PathBuf {
+    pub(crate) fn file(&self, object: &str) -> PathBuf {
         self.folder.path().join("store").join(object)
     }
 }
@@ -59,7 +59,7 @@ fn values(count: usize) -> Vec<f32> {
 }
 
 /// One block of 20 state values and a window of 2 rows, in segments of 64 bytes.
-async fn small(store: &CheckpointStore) -> (String, Written) {
+pub(crate) async fn small(store: &CheckpointStore) -> (String, Written) {
     let (range, rows) = (range(0, 5), vec![values(5); 2]);
     let object = piece_object(&id("j"), 1, range);
     let store = store.clone().with_sizes(100, 64);
@@ -187,7 +187,7 @@ fn only_absolute_folders_are_stores() {
     }
 }
 
-fn record(pieces: &[(String, CoordinateRange, [u8; 32])]) -> CheckpointRecord {
+pub(crate) fn record(pieces: &[(String, CoordinateRange, [u8; 32])]) -> CheckpointRecord {
     let piece = |(object, range, sha256): &(String, CoordinateRange, [u8; 32])| CheckpointPiece {
         object: object.clone(),
         range: *range,

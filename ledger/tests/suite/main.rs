@@ -10,6 +10,7 @@ mod checkpoint_objects;
 mod cursor;
 mod damage;
 mod jobs;
+mod manifest;
 mod migration;
 mod parts;
 mod shards;
