@@ -91,7 +91,7 @@ impl Ledger {
         if unbound.is_empty() {
             return Ok(Bound { newly: 0 });
         }
-        self.queue.run(request, |batch| {
+        let commit = |batch: &[&Request]| {
             self.store.write("bind", |transaction| {
                 let outcomes = batch.iter().map(|request| match bind_one(transaction, request) {
                     Err(Fail::Refused(error)) => Ok(Err(error)),
@@ -104,7 +104,8 @@ impl Ledger {
                     false => Outcome::Nothing(outcomes),
                 })
             })
-        })
+        };
+        self.queue.run(request, commit, |reason| self.store.stop(reason.to_owned()))
     }
 
     /// Of the Z that is the branch's own.

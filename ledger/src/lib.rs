@@ -42,6 +42,7 @@ mod sealing;
 mod shards;
 mod store;
 mod sweep;
+mod sync;
 mod tables;
 mod tiling;
 mod verify;

@@ -127,7 +127,8 @@ impl Store {
         }
     }
 
-    fn stop(&self, reason: String) -> LedgerError {
+    /// What is on disk is not known: nothing more is read or written until the ledger is opened anew.
+    pub fn stop(&self, reason: String) -> LedgerError {
         self.stopped.store(true, Ordering::Release);
         tracing::error!(path = %self.path.display(), reason, "the ledger stopped");
         LedgerError::Stopped { path: self.path.clone(), reason }
