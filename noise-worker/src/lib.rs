@@ -32,6 +32,7 @@ mod shard;
 mod snapshot;
 mod spans;
 mod stores;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod transport;

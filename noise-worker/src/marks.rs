@@ -10,12 +10,13 @@ mod log;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use anyhow::Context;
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
 
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use log::{Line, Log};
 
 /// A row, the branch whose Z it has, and what it is bound to.

@@ -1,0 +1,11 @@
+//! In place of `node::blocking`: the work is a task of the scheduler's.
+
+use shuttle::future::{self, JoinHandle};
+
+pub fn run<T, F>(work: F) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    future::spawn(async move { work() })
+}

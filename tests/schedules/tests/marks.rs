@@ -1,0 +1,106 @@
+//! The worker's record, when requests for the same rows meet.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
+use schedules::{
+    each_schedule,
+    marks::{Marks, Released},
+};
+use shuttle::{
+    future::{self, JoinHandle, block_on},
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    thread,
+};
+
+fn job() -> JobId {
+    JobId::new("j").unwrap()
+}
+
+fn record() -> Arc<Marks> {
+    Arc::new(Marks::open(None).unwrap())
+}
+
+fn released(branch: u64, rows: &[u64], text: &str) -> Vec<Released> {
+    let commitment = Commitment::of_text(text);
+    rows.iter().map(|&row| Released { branch, row, commitment }).collect()
+}
+
+fn note(
+    marks: &Arc<Marks>,
+    rows: &'static [u64],
+    text: &'static str,
+) -> JoinHandle<(&'static str, Result<()>)> {
+    let noting = marks.clone().note(job(), 0, released(0, rows, text));
+    future::spawn(async move { (text, noting.await) })
+}
+
+/// Asks for both commitments in turn. One that was refused once is refused for ever, and they never both are.
+fn watch(marks: &Marks) {
+    let mut refused = None;
+    for _ in 0..4 {
+        for text in ["a", "b"] {
+            let is_refused = marks.check(&job(), 0, &released(0, &[3, 4], text)).is_err();
+            assert!(is_refused || refused != Some(text), "{text} was refused, and is allowed");
+            if is_refused {
+                assert_eq!(*refused.get_or_insert(text), text, "both are refused");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_two_commitments_for_the_same_rows_one_is_noted() {
+    each_schedule(|| {
+        let marks = record();
+        let noting = [note(&marks, &[3, 4], "a"), note(&marks, &[4, 3], "b"), note(&marks, &[3, 4], "a")];
+        let watched = marks.clone();
+        let watcher = thread::spawn(move || watch(&watched));
+        let noted = noting.map(|noting| block_on(noting).unwrap());
+        watcher.join().unwrap();
+        let taken = noted.iter().find(|(_, noted)| noted.is_ok()).unwrap().0;
+        for (text, noted) in noted {
+            match noted {
+                Ok(()) => assert_eq!(text, taken, "both were noted"),
+                Err(ServiceError::AlreadyBound { branch: 0, row: 3 | 4, .. }) => assert_ne!(text, taken),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(marks.all(), [JobMark { job: job(), branch: 0, next_row: 5 }]);
+    });
+}
+
+#[test]
+fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
+    each_schedule(|| {
+        let (marks, was_seen) = (record(), Arc::new(AtomicBool::new(false)));
+        let (seeing, seen) = (marks.clone(), was_seen.clone());
+        let next = future::spawn(async move {
+            seeing.see(2, vec![(job(), 1)]).await.unwrap();
+            seen.store(true, SeqCst);
+            seeing.note(job(), 1, released(1, &[2], "c")).await
+        });
+        let noting = marks.clone();
+        let old = future::spawn(async move {
+            for row in [5, 6, 7] {
+                let came_late = was_seen.load(SeqCst);
+                match noting.clone().note(job(), 0, released(0, &[row], "a")).await {
+                    Ok(()) => assert!(!came_late, "row {row} was noted on the branch that was left"),
+                    Err(ServiceError::BranchSuperseded { current: 1, .. }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+                let came_late = was_seen.load(SeqCst);
+                match noting.see_epoch(1).await {
+                    Ok(()) => assert!(!came_late, "an old coordinator was believed"),
+                    Err(ServiceError::StaleEpoch { presented: 1, current: 2 }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+        block_on(old).unwrap();
+        block_on(next).unwrap().unwrap();
+        assert_eq!(marks.all(), [JobMark { job: job(), branch: 1, next_row: 3 }]);
+    });
+}
