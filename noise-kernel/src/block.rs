@@ -15,9 +15,9 @@ pub(crate) type Block = [f32; BLOCK];
 pub(crate) const ZERO_BLOCK: Block = [0.0; BLOCK];
 
 /// Groups of 16 ChaCha blocks in a noise block.
-const GROUPS: usize = 2;
+pub(crate) const GROUPS: usize = 2;
 /// Rows of 16 pairs in a noise block: each takes two rows of words.
-const PAIR_ROWS: usize = 16;
+pub(crate) const PAIR_ROWS: usize = 16;
 
 /// The block counter's half that extension words come from.
 const EXTENSION: u64 = 1 << 63;
@@ -29,6 +29,19 @@ pub(crate) struct Place<'a> {
     pub stream: u64,
     /// Number of the noise block.
     pub number: u64,
+}
+
+impl Place<'_> {
+    /// The first ChaCha block of a group of the noise block's own.
+    #[inline(always)]
+    pub fn counter(&self, group: usize) -> u64 {
+        self.number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * group as u64)
+    }
+
+    /// The ChaCha block that holds the extension words of a row of pairs.
+    pub fn extension(&self, row: usize) -> u64 {
+        EXTENSION | self.number.wrapping_mul(PAIR_ROWS as u64).wrapping_add(row as u64)
+    }
 }
 
 /// Memory that will be needed after the normals: it is fetched a few lines at a time while they are made, as many as
@@ -68,8 +81,7 @@ pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &
     let (rows, _) = out.as_chunks_mut::<LANES>();
     let (groups, _) = rows.as_chunks_mut::<16>();
     for (g, words) in groups.iter_mut().enumerate() {
-        let first = place.number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * g as u64);
-        chacha::group::<S, TWENTY>(s, place.key, place.stream, first, &mut early, words);
+        chacha::group::<S, TWENTY>(s, place.key, place.stream, place.counter(g), &mut early, words);
     }
     let (pairs, _) = rows.as_chunks_mut::<2>();
     if S::LANES == LANES {
@@ -196,7 +208,7 @@ fn place_of<S: Simd>(vector: usize) -> (usize, usize) {
 #[cold]
 #[inline(never)]
 fn refine<const TWENTY: bool>(place: Place<'_>, row: usize, a: &[f32; LANES], w: &mut [f32; LANES]) {
-    let counter = EXTENSION | place.number.wrapping_mul(PAIR_ROWS as u64).wrapping_add(row as u64);
+    let counter = place.extension(row);
     for (lane, w) in w.iter_mut().enumerate() {
         let extension = || chacha::block::<TWENTY>(place.key, place.stream, counter)[lane];
         *w = refined(a[lane].to_bits(), extension).unwrap_or(*w);

@@ -132,17 +132,21 @@ mod tests {
     use rand_chacha::{ChaCha12Rng, ChaCha20Rng};
     use rand_core::{Rng, SeedableRng};
 
-    fn check(key: [u32; 8], stream: u64, first: u64) {
+    fn at(key: [u32; 8], stream: u64, counter: u64) -> (ChaCha20Rng, ChaCha12Rng) {
         let mut seed = [0; 32];
         for (bytes, word) in seed.chunks_exact_mut(4).zip(key) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        let mut twenty = ChaCha20Rng::from_seed(seed);
-        let mut twelve = ChaCha12Rng::from_seed(seed);
+        let (mut twenty, mut twelve) = (ChaCha20Rng::from_seed(seed), ChaCha12Rng::from_seed(seed));
         twenty.set_stream(stream);
         twelve.set_stream(stream);
-        twenty.set_word_pos(u128::from(first) * 16);
-        twelve.set_word_pos(u128::from(first) * 16);
+        twenty.set_word_pos(u128::from(counter) * 16);
+        twelve.set_word_pos(u128::from(counter) * 16);
+        (twenty, twelve)
+    }
+
+    fn check(key: [u32; 8], stream: u64, first: u64) {
+        let (mut twenty, mut twelve) = at(key, stream, first);
         let mut ours: [Group; 2] = [[[0.0; LANES]; 16]; 2];
         group::<_, true>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[0]);
         group::<_, false>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[1]);
@@ -160,6 +164,28 @@ mod tests {
             for stream in [0, 1, 0xffff_ffff, 1 << 32, u64::MAX] {
                 check([0x0123_4567; 8], stream, first);
             }
+        }
+    }
+
+    /// Extension words come one block at a time, from counters of 2⁶³ and more: word 2⁶⁷ and beyond.
+    fn check_block(key: [u32; 8], stream: u64, counter: u64) {
+        let (mut twenty, mut twelve) = at(key, stream, counter);
+        let ours = (block::<true>(&key, stream, counter), block::<false>(&key, stream, counter));
+        for word in 0..16 {
+            assert_eq!((ours.0[word], ours.1[word]), (twenty.next_u32(), twelve.next_u32()));
+        }
+    }
+
+    #[test]
+    fn a_block_alone_is_rand_chachas_to_the_last_there_is() {
+        for counter in [0, (1 << 60) - 1, 1 << 63, (1 << 63) + (1 << 59) - 1, u64::MAX] {
+            check_block([0x0123_4567; 8], 1 << 33, counter);
+        }
+        let mut dice = dice::Dice::new(1);
+        let count = if std::env::var_os("RUSTLE_LONG").is_some() { 1_000_000 } else { 10_000 };
+        for _ in 0..count {
+            let key = std::array::from_fn(|_| dice.roll() as u32);
+            check_block(key, dice.roll(), dice.roll() | 1 << 63);
         }
     }
 

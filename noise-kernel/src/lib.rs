@@ -26,6 +26,8 @@ mod memory;
 mod oracle;
 mod oracle_normal;
 mod output;
+#[cfg(test)]
+mod overlap;
 mod parallel;
 #[allow(unsafe_code)]
 mod simd;

@@ -97,7 +97,7 @@ impl Stream {
         later.map_or(&self.key, |later| &later.words)
     }
 
-    fn place(&self, stream: u64, number: u64) -> Place<'_> {
+    pub(crate) fn place(&self, stream: u64, number: u64) -> Place<'_> {
         Place { key: self.key_of(stream), stream, number }
     }
 

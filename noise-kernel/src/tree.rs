@@ -6,6 +6,7 @@ use crate::Stream;
 use crate::block::{Block, ZERO_BLOCK};
 use crate::parallel::Sink;
 use plan::Tree;
+use std::ops::RangeInclusive;
 
 /// Where one row lies in its tree.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,19 @@ pub(crate) struct Step {
     last: bool,
     /// Leaves without data that complete the tree after the last row.
     virtual_steps: u64,
+}
+
+impl Step {
+    /// Numbers of the leaves that the row adds to its tree: its own, and those without data where they follow it.
+    pub fn leaves(&self) -> RangeInclusive<u64> {
+        self.leaf..=self.leaf + if self.last { self.virtual_steps } else { 0 }
+    }
+
+    /// Streams of a leaf and, by rising level, of the nodes that it completes.
+    pub fn nodes(&self, leaf: u64) -> RangeInclusive<u64> {
+        let node = self.first_node + 2 * leaf - u64::from(leaf.count_ones());
+        node..=node + u64::from(leaf.trailing_ones())
+    }
 }
 
 /// The steps of rows `first..first + count`. The tree has been checked and has these rows.
@@ -68,12 +82,11 @@ impl Scratch {
             let mut before = ZERO_BLOCK;
             if step.last && step.virtual_steps > 0 {
                 self.prefix(stream, state, step.leaf, &mut before);
-                for leaf in step.leaf..=step.leaf + step.virtual_steps {
-                    self.leaf(stream, step.first_node, leaf, block, state);
-                }
             } else {
                 self.prefix(stream, state, (1 << step.leaf.trailing_ones()) - 1, &mut before);
-                self.leaf(stream, step.first_node, step.leaf, block, state);
+            }
+            for leaf in step.leaves() {
+                self.leaf(stream, step, leaf, block, state);
             }
             stream.active().difference(&mut self.node, &self.carry, &before);
             sink.write(row, &self.node);
@@ -92,16 +105,15 @@ impl Scratch {
     }
 
     /// Adds a leaf: `carry` becomes the estimate of the largest subtree it completes, and is kept.
-    fn leaf(&mut self, stream: &Stream, first_node: u64, leaf: u64, block: u64, state: &mut [Block]) {
-        let node = first_node + 2 * leaf - u64::from(leaf.count_ones());
-        stream.fill_block(node, block, &mut self.carry);
-        let completed = leaf.trailing_ones();
-        for level in 1..=completed {
-            stream.fill_block(node + u64::from(level), block, &mut self.node);
-            let left = &state[level as usize - 1];
-            stream.active().merge(&mut self.carry, weights(level), &self.node, left);
+    fn leaf(&mut self, stream: &Stream, step: &Step, leaf: u64, block: u64, state: &mut [Block]) {
+        let nodes = step.nodes(leaf);
+        stream.fill_block(*nodes.start(), block, &mut self.carry);
+        for (level, node) in nodes.enumerate().skip(1) {
+            stream.fill_block(node, block, &mut self.node);
+            let left = &state[level - 1];
+            stream.active().merge(&mut self.carry, weights(level as u32), &self.node, left);
         }
-        if let Some(slot) = state.get_mut(completed as usize) {
+        if let Some(slot) = state.get_mut(leaf.trailing_ones() as usize) {
             *slot = self.carry;
         }
     }
