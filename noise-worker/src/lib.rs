@@ -16,7 +16,7 @@ mod idle;
 mod keyring;
 mod leases;
 mod make;
-mod marks;
+pub mod marks;
 mod membership;
 mod meter;
 mod metric_definitions;

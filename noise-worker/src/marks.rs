@@ -2,10 +2,15 @@
 //!
 //! `released.log` is only ever added to. Each line is a hash and a JSON object; the hash covers the object and the hash
 //! of the line before. A line is on disk before the first byte of its row leaves. A last line that is cut was never
-//! acted on, and is dropped; any other fault refuses the file. Rows under another commitment, branches below the
-//! highest seen and coordinators of an earlier epoch are refused.
+//! acted on, and is dropped; any other fault within the lines refuses the file. Rows under another commitment, branches
+//! below the highest seen and coordinators of an earlier epoch are refused.
+//!
+//! A record that lost its last lines reads as the older one that it once was, wherever it was cut: the newest hash is
+//! kept nowhere else. What it says is true as far as it goes; for the rows after, the coordinator's ledger alone guards.
 
 mod log;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,7 +43,7 @@ struct OfJob {
 impl OfJob {
     fn next_row(&self) -> u64 {
         let own = self.rows.range((self.branch, 0)..=(self.branch, u64::MAX)).next_back();
-        own.map_or(0, |((_, row), _)| row + 1)
+        own.map_or(0, |((_, row), _)| row.saturating_add(1))
     }
 
     fn mark(&self, job: &JobId) -> JobMark {
@@ -236,92 +241,5 @@ impl State {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn job() -> JobId {
-        JobId::new("j").unwrap()
-    }
-
-    fn row(branch: u64, row: u64, text: &str) -> Released {
-        Released { branch, row, commitment: Commitment::of_text(text) }
-    }
-
-    async fn noted(folder: &Path) {
-        let marks = Arc::new(Marks::open(Some(folder)).unwrap());
-        marks.see_epoch(5).await.unwrap();
-        marks.clone().note(job(), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await.unwrap();
-        marks.see(5, vec![(job(), 2)]).await.unwrap();
-        marks.clone().note(job(), 2, vec![row(0, 3, "a"), row(2, 4, "c")]).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_was_released_is_known_after_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        noted(folder.path()).await;
-        let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
-        assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 5 }]);
-        assert_eq!(marks.check(&job(), 2, &[row(0, 3, "a"), row(2, 4, "c"), row(2, 5, "d")]), Ok(()));
-        let other = marks.check(&job(), 2, &[row(2, 4, "d")]).unwrap_err();
-        assert!(matches!(other, ServiceError::AlreadyBound { branch: 2, row: 4, .. }), "{other}");
-        let noted = marks.clone().note(job(), 2, vec![row(0, 3, "x")]).await.unwrap_err();
-        assert!(matches!(noted, ServiceError::AlreadyBound { branch: 0, row: 3, .. }), "{noted}");
-        let old = marks.check(&job(), 1, &[row(0, 3, "a")]).unwrap_err();
-        assert!(matches!(old, ServiceError::BranchSuperseded { current: 2, .. }), "{old}");
-        let stale = marks.see_epoch(4).await.unwrap_err();
-        assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
-        assert_eq!(marks.risen().len(), 1);
-        marks.told(&marks.risen());
-        assert_eq!(marks.risen(), []);
-    }
-
-    #[tokio::test]
-    async fn a_cut_end_is_dropped_and_any_other_damage_refuses() {
-        let folder = tempfile::tempdir().unwrap();
-        noted(folder.path()).await;
-        let path = folder.path().join("released.log");
-        let whole = fs::read(&path).unwrap();
-        let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
-        for length in last..whole.len() {
-            fs::write(&path, &whole[..length]).unwrap();
-            let marks = Marks::open(Some(folder.path())).unwrap();
-            assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 0 }], "cut to {length}");
-        }
-        for at in (0..whole.len() - 1).step_by(7) {
-            let mut flipped = whole.clone();
-            flipped[at] ^= 4;
-            fs::write(&path, &flipped).unwrap();
-            assert!(Marks::open(Some(folder.path())).is_err(), "byte {at}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_a_newer_build_wrote_is_refused_as_that() {
-        let folder = tempfile::tempdir().unwrap();
-        noted(folder.path()).await;
-        let path = folder.path().join("released.log");
-        let before = fs::read_to_string(&path).unwrap();
-        let last = before.lines().last().unwrap();
-        let json = br#"{"moon":{"phase":4}}"#;
-        let head = log::chained(&hex::decode(&last[..64]).unwrap().try_into().unwrap(), json);
-        let text = format!("{before}{} {}\n", hex::encode(head), std::str::from_utf8(json).unwrap());
-        fs::write(&path, &text).unwrap();
-        let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
-        assert!(error.contains("newer build") && error.contains("moon"), "{error}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
-    }
-
-    #[test]
-    fn a_folder_has_one_worker() {
-        let folder = tempfile::tempdir().unwrap();
-        let _held = Marks::open(Some(folder.path())).unwrap();
-        let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
-        assert!(error.contains("another worker"), "{error}");
     }
 }

@@ -1,5 +1,7 @@
 //! The worker without a network: what it serves, under which lease, and to whom.
 
+mod full_disk;
+
 use std::{sync::Arc, time::Duration};
 
 use clap::Parser;
@@ -130,8 +132,11 @@ struct Worker {
 impl Worker {
     /// With a lease that was asked for so long ago.
     fn with(grant: LeaseGrant, asked: Duration) -> Self {
-        let leases =
-            Leases::new(Keyring::new(Some(key()), None), Arc::new(Marks::open(None).unwrap()), limits());
+        Self::of_record(Marks::open(None).unwrap(), grant, asked)
+    }
+
+    fn of_record(marks: Marks, grant: LeaseGrant, asked: Duration) -> Self {
+        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(marks), limits());
         let worker = Self {
             service: NoiseService::new(
                 leases.clone(),

@@ -24,7 +24,7 @@ pub fn targets() -> Vec<Target> {
 }
 
 /// A folder in memory where there is one: nothing here needs a disk.
-fn folder() -> TempDir {
+pub(super) fn folder() -> TempDir {
     let shared = Path::new("/dev/shm");
     let folder = if shared.is_dir() { TempDir::new_in(shared) } else { TempDir::new() };
     folder.expect("a folder")
@@ -89,11 +89,11 @@ fn ledger(bytes: &[u8]) -> String {
 }
 
 /// An error's words but for the folder, which is another each time.
-fn without(folder: &TempDir, error: impl std::fmt::Display) -> String {
+pub(super) fn without(folder: &TempDir, error: impl std::fmt::Display) -> String {
     words(error.to_string().replace(&folder.path().display().to_string(), ""))
 }
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 

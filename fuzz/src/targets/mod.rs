@@ -4,6 +4,7 @@ mod access;
 mod files;
 mod lending;
 mod messages;
+mod record;
 mod text;
 mod wire;
 
@@ -16,6 +17,7 @@ pub fn all() -> Vec<Target> {
         wire::targets(),
         files::targets(),
         lending::targets(),
+        record::targets(),
         text::targets(),
     ]
     .into_iter()

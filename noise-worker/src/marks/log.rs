@@ -42,34 +42,50 @@ impl Log {
         let mut log = Self { file: locked(folder, path)?, head: [0; 32] };
         let mut bytes = Vec::new();
         log.file.read_to_end(&mut bytes)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let mut whole = 0;
+        for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let number = number + 1;
             let damaged = || {
                 format!(
                     "is damaged in line {number}; restore it, or give this worker another folder once you know that the ledger is the newest"
                 )
             };
-            let json = log.read(line).with_context(damaged)?;
+            let Some(ended) = line.strip_suffix(b"\n") else {
+                log.is_cut(line).with_context(damaged)?;
+                break;
+            };
+            let json = log.read(ended).with_context(damaged)?;
             // Whole, by its hash: what can't be read then was not known yet when this build was made.
-            let line = serde_json::from_slice(json).with_context(|| {
+            let said = serde_json::from_slice(json).with_context(|| {
                 format!("has in line {number} what a newer build wrote; run a build that is not older")
             })?;
-            take(line).map_err(anyhow::Error::msg).with_context(damaged)?;
+            take(said).map_err(anyhow::Error::msg).with_context(damaged)?;
+            whole += line.len() as u64;
         }
         // Never acted on: its row was to leave only once all of it was on disk.
-        log.file.set_len(whole as u64)?;
+        log.file.set_len(whole)?;
         log.file.sync_all()?;
         Ok(log)
+    }
+
+    /// Error: the end without a newline is a whole line, and the newline became another byte.
+    fn is_cut(&mut self, end: &[u8]) -> anyhow::Result<()> {
+        match end.split_last() {
+            // A disk may show a zero where it had not written yet.
+            Some((byte, line)) if *byte != 0 && self.read(line).is_ok() => {
+                bail!("it ends in byte {byte} instead of a newline")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The line's object, if its hash is that of all lines so far.
     fn read<'a>(&mut self, line: &'a [u8]) -> anyhow::Result<&'a [u8]> {
         let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
         let json = json.strip_prefix(b" ").context("is no line of such a record")?;
-        self.head = chained(&self.head, json);
-        ensure!(hash == hex::encode(self.head).as_bytes(), "its hash is not that of what was before");
+        let head = chained(&self.head, json);
+        ensure!(hash == hex::encode(head).as_bytes(), "its hash is not that of what was before");
+        self.head = head;
         Ok(json)
     }
 

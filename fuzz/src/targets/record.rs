@@ -1,0 +1,77 @@
+//! A worker's own record of what it has released.
+
+use std::{fs, path::Path, sync::Arc};
+
+use noise_worker::marks::{Marks, Released};
+use proto::{Commitment, JobId, model::JobMark};
+use sha2::{Digest, Sha256};
+
+use super::files::{folder, runtime, without};
+use crate::Target;
+
+pub fn targets() -> Vec<Target> {
+    vec![
+        Target { name: "record", seeds, run: opened, slice: 1_000 },
+        Target { name: "record-lines", seeds, run: |bytes| opened(&chained(bytes)), slice: 1_000 },
+    ]
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let folder = folder();
+    let marks = Arc::new(Marks::open(Some(folder.path())).expect("a new record"));
+    let row = |branch, row, text| Released { branch, row, commitment: Commitment::of_text(text) };
+    let job = |name| JobId::new(name).expect("a valid name");
+    let noted = async {
+        marks.see_epoch(5).await?;
+        marks.clone().note(job("job-1"), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await?;
+        marks.see(6, vec![(job("job-1"), 2)]).await?;
+        marks.clone().note(job("job-1"), 2, vec![row(2, 4, "c")]).await?;
+        marks.clone().note(job("j2"), 0, vec![row(0, 0, "a")]).await
+    };
+    runtime().block_on(noted).expect("a record that is written");
+    let whole = fs::read(folder.path().join("released.log")).expect("its bytes");
+    vec![whole[..whole.len() - 9].to_vec(), whole]
+}
+
+/// With the hashes of the lines as they are, so that what lies behind that check is reached.
+fn chained(bytes: &[u8]) -> Vec<u8> {
+    let (mut head, mut record) = ([0; 32], Vec::new());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Some((_, json)) = line.split_at_checked(65).filter(|_| line.ends_with(b"\n")) else {
+            record.extend(line);
+            continue;
+        };
+        let said = Sha256::new().chain_update(b"rustle mark v1").chain_update(head);
+        head = said.chain_update(&json[..json.len() - 1]).finalize().into();
+        record.extend(format!("{} ", hex::encode(head)).bytes().chain(json.iter().copied()));
+    }
+    record
+}
+
+fn known(folder: &Path) -> anyhow::Result<Vec<JobMark>> {
+    let mut marks = Marks::open(Some(folder))?.all();
+    marks.sort_by(|one, two| one.job.cmp(&two.job));
+    Ok(marks)
+}
+
+/// Refused and left as it is; or what is kept are its first lines, all of them whole, and opened again they say the same.
+fn opened(bytes: &[u8]) -> String {
+    let folder = folder();
+    let path = folder.path().join("released.log");
+    fs::write(&path, bytes).expect("a file");
+    match known(folder.path()) {
+        Ok(marks) => {
+            let kept = fs::read(&path).expect("what was kept");
+            assert!(kept.last().is_none_or(|byte| *byte == b'\n'), "half a line was kept");
+            let dropped = bytes.strip_prefix(&kept[..]).expect("what was kept is not what was there");
+            assert!(!dropped.contains(&b'\n'), "a whole line was dropped");
+            assert_eq!(known(folder.path()).ok(), Some(marks), "opened again, it says something else");
+            assert!(fs::read(&path).is_ok_and(|left| left == kept), "opened again, it was changed");
+            if dropped.is_empty() { "whole".into() } else { "cut".into() }
+        }
+        Err(error) => {
+            assert!(fs::read(&path).is_ok_and(|left| left == bytes), "a refused record was changed");
+            without(&folder, error.root_cause())
+        }
+    }
+}

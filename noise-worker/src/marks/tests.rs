@@ -1,0 +1,137 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// In memory where there is one: thousands of records are opened here.
+fn folder() -> TempDir {
+    let shared = Path::new("/dev/shm");
+    let folder = if shared.is_dir() { TempDir::new_in(shared) } else { TempDir::new() };
+    folder.unwrap()
+}
+
+fn job() -> JobId {
+    JobId::new("j").unwrap()
+}
+
+fn row(branch: u64, row: u64, text: &str) -> Released {
+    Released { branch, row, commitment: Commitment::of_text(text) }
+}
+
+async fn noted(folder: &Path) {
+    let marks = Arc::new(Marks::open(Some(folder)).unwrap());
+    marks.see_epoch(5).await.unwrap();
+    marks.clone().note(job(), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await.unwrap();
+    marks.see(5, vec![(job(), 2)]).await.unwrap();
+    marks.clone().note(job(), 2, vec![row(0, 3, "a"), row(2, 4, "c")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_released_is_known_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    noted(folder.path()).await;
+    let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+    assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 5 }]);
+    assert_eq!(marks.check(&job(), 2, &[row(0, 3, "a"), row(2, 4, "c"), row(2, 5, "d")]), Ok(()));
+    let other = marks.check(&job(), 2, &[row(2, 4, "d")]).unwrap_err();
+    assert!(matches!(other, ServiceError::AlreadyBound { branch: 2, row: 4, .. }), "{other}");
+    let noted = marks.clone().note(job(), 2, vec![row(0, 3, "x")]).await.unwrap_err();
+    assert!(matches!(noted, ServiceError::AlreadyBound { branch: 0, row: 3, .. }), "{noted}");
+    let old = marks.check(&job(), 1, &[row(0, 3, "a")]).unwrap_err();
+    assert!(matches!(old, ServiceError::BranchSuperseded { current: 2, .. }), "{old}");
+    let stale = marks.see_epoch(4).await.unwrap_err();
+    assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
+    assert_eq!(marks.risen().len(), 1);
+    marks.told(&marks.risen());
+    assert_eq!(marks.risen(), []);
+}
+
+/// What `noted` leaves known after each of its lines: an epoch, rows 3 and 4 of branch 0, branch 2, its row 4.
+fn known_after(lines: usize) -> Vec<JobMark> {
+    let known = [None, None, Some((0, 4)), Some((0, 5)), Some((2, 0)), Some((2, 5))][lines];
+    known.into_iter().map(|(branch, next_row)| JobMark { job: job(), branch, next_row }).collect()
+}
+
+#[tokio::test]
+async fn of_a_record_cut_at_any_length_the_whole_lines_are_kept_and_nothing_else() {
+    let folder = folder();
+    noted(folder.path()).await;
+    let path = folder.path().join("released.log");
+    let whole = fs::read(&path).unwrap();
+    for length in 0..=whole.len() {
+        let lines: Vec<_> = whole[..length].split_inclusive(|byte| *byte == b'\n').collect();
+        let lines: Vec<_> = lines.into_iter().filter(|line| line.ends_with(b"\n")).collect();
+        fs::write(&path, &whole[..length]).unwrap();
+        let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+        assert_eq!(marks.all(), known_after(lines.len()), "cut to {length}");
+        assert_eq!(fs::read(&path).unwrap(), lines.concat(), "cut to {length}");
+        assert_eq!(marks.see_epoch(4).await.is_err(), !lines.is_empty(), "cut to {length}");
+        // It goes on where it was cut.
+        marks.clone().note(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
+        drop(marks);
+        let marks = Marks::open(Some(folder.path())).unwrap();
+        assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 8 }], "cut to {length}");
+        assert!(fs::read(&path).unwrap().starts_with(&lines.concat()), "cut to {length}");
+    }
+    println!("cut at {} lengths", whole.len() + 1);
+}
+
+#[tokio::test]
+async fn a_record_with_any_bit_flipped_is_refused_and_left_as_it_is() {
+    let folder = folder();
+    noted(folder.path()).await;
+    let path = folder.path().join("released.log");
+    let whole = fs::read(&path).unwrap();
+    for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << bit;
+        fs::write(&path, &flipped).unwrap();
+        let error = format!("{:#}", Marks::open(Some(folder.path())).err().expect("it is opened"));
+        let line = 1 + whole[..at].iter().filter(|byte| **byte == b'\n').count();
+        assert!(error.contains(&format!("damaged in line {line};")), "bit {bit} of byte {at}: {error}");
+        assert!(fs::read(&path).unwrap() == flipped, "bit {bit} of byte {at}: the record was changed");
+    }
+    println!("{} bits flipped", whole.len() * 8);
+}
+
+/// A disk that had not written its last byte when the power went shows a zero there: as good as cut.
+#[tokio::test]
+async fn zeros_in_place_of_an_end_are_dropped() {
+    let folder = folder();
+    noted(folder.path()).await;
+    let path = folder.path().join("released.log");
+    let whole = fs::read(&path).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+    for written in last..whole.len() {
+        let mut zeroed = whole.clone();
+        zeroed[written..].fill(0);
+        fs::write(&path, &zeroed).unwrap();
+        let marks = Marks::open(Some(folder.path())).unwrap();
+        assert_eq!(marks.all(), known_after(4), "zeros from {written}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_newer_build_wrote_is_refused_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    noted(folder.path()).await;
+    let path = folder.path().join("released.log");
+    let before = fs::read_to_string(&path).unwrap();
+    let last = before.lines().last().unwrap();
+    let json = br#"{"moon":{"phase":4}}"#;
+    let head = log::chained(&hex::decode(&last[..64]).unwrap().try_into().unwrap(), json);
+    let text = format!("{before}{} {}\n", hex::encode(head), std::str::from_utf8(json).unwrap());
+    fs::write(&path, &text).unwrap();
+    let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+    assert!(error.contains("newer build") && error.contains("moon"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
+}
+
+#[test]
+fn a_folder_has_one_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let _held = Marks::open(Some(folder.path())).unwrap();
+    let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+    assert!(error.contains("another worker"), "{error}");
+}
