@@ -30,19 +30,20 @@ impl Stop {
     }
 }
 
-/// Runs one call. It goes on to its end, also where the caller has left by then.
+/// Runs one call. It goes on to its end, also where the caller has left by then; a store that failed ends the process
+/// in that case too, for nobody may ask again.
 pub async fn with_ledger<T: Send + 'static>(
     ledger: &Ledger,
     stop: &Stop,
     call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T> {
-    let ledger = ledger.clone();
-    let outcome = node::blocking::run(move || call(&ledger)).await.map_err(ServiceError::internal)?;
-    outcome.map_err(|error| {
-        let error = ServiceError::from(error);
-        if let ServiceError::Store { reason } = &error {
-            stop.because(reason.clone());
-        }
-        error
-    })
+    let (ledger, stop) = (ledger.clone(), stop.clone());
+    let outcome = node::blocking::run(move || {
+        call(&ledger).map_err(ServiceError::from).inspect_err(|error| {
+            if let ServiceError::Store { reason } = error {
+                stop.because(reason.clone());
+            }
+        })
+    });
+    outcome.await.map_err(ServiceError::internal)?
 }

@@ -21,7 +21,7 @@ pub struct Store {
     db: Database,
     keeper: Box<dyn Keeper>,
     path: PathBuf,
-    /// Set when a commit failed or the store panicked: what is on disk is not known.
+    /// Set when a commit or the disk failed or the store panicked: what is on disk is not known.
     stopped: AtomicBool,
 }
 
@@ -109,7 +109,7 @@ impl Store {
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
         self.keeper.may_speak()?;
         if self.stopped.load(Ordering::Acquire) {
-            let reason = "an earlier change failed in a way that leaves its outcome open".to_owned();
+            let reason = "an earlier call failed in a way that leaves its outcome open".to_owned();
             return Err(LedgerError::Stopped { path: self.path.clone(), reason });
         }
         catch_unwind(AssertUnwindSafe(run))
@@ -139,6 +139,11 @@ impl Store {
         match fail {
             Fail::Refused(error) => error,
             Fail::Store(redb::Error::Corrupted(reason)) => LedgerError::Damaged { path, reason },
+            // A disk that failed once may lose what it takes from now on, and say that all is well.
+            Fail::Store(error @ (redb::Error::Io(_) | redb::Error::PreviousIo)) => {
+                let _ = self.stop(error.to_string());
+                LedgerError::Io { path, reason: error.to_string() }
+            }
             Fail::Store(error) => LedgerError::Io { path, reason: error.to_string() },
             Fail::Record(reason) => {
                 LedgerError::Damaged { path, reason: format!("a record can't be read: {reason}") }

@@ -93,3 +93,25 @@ async fn without_workers_a_proxied_fetch_names_what_is_missing() {
         other => panic!("{other:?}"),
     }
 }
+
+#[tokio::test]
+async fn a_ledger_that_fails_ends_the_coordinator_also_when_the_caller_has_left() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    let (fail, failing) = std::sync::mpsc::channel();
+    let call = coordinator.with_ledger(move |_| {
+        failing.recv().unwrap();
+        let (path, reason) = ("l".into(), "a commit failed".to_owned());
+        Err::<(), _>(ledger::LedgerError::Stopped { path, reason })
+    });
+    assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "it waits for the disk");
+    assert_eq!(coordinator.stop.reason(), None);
+    fail.send(()).unwrap();
+    let stopped = async {
+        while coordinator.stop.reason().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stopped).await.unwrap();
+    assert!(coordinator.stop.reason().unwrap().contains("a commit failed"));
+}

@@ -9,6 +9,7 @@ mod checkpoint_list;
 mod checkpoint_objects;
 mod cursor;
 mod damage;
+mod faults;
 mod jobs;
 mod manifest;
 mod migration;
