@@ -37,13 +37,15 @@ fn seeds() -> Vec<Vec<u8>> {
 fn chained(bytes: &[u8]) -> Vec<u8> {
     let (mut head, mut record) = ([0; 32], Vec::new());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let Some((_, json)) = line.split_at_checked(65).filter(|_| line.ends_with(b"\n")) else {
+        let whole = line.strip_suffix(b"\n").and_then(|line| line.split_at_checked(65));
+        let Some((_, json)) = whole else {
             record.extend(line);
             continue;
         };
         let said = Sha256::new().chain_update(b"rustle mark v1").chain_update(head);
-        head = said.chain_update(&json[..json.len() - 1]).finalize().into();
+        head = said.chain_update(json).finalize().into();
         record.extend(format!("{} ", hex::encode(head)).bytes().chain(json.iter().copied()));
+        record.push(b'\n');
     }
     record
 }
