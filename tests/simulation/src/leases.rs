@@ -24,8 +24,8 @@ pub struct Leases {
 struct Held {
     /// When it was last seen.
     last: Duration,
-    /// What the job was on then.
-    branch: u64,
+    /// What it was given on; `None` where it was first seen when its job may have left that.
+    branch: Option<u64>,
 }
 
 impl History {
@@ -39,9 +39,13 @@ impl History {
                     self.learn(case, &lineage, None);
                 }
             }
-            let held = Held { last: self.now, branch: record.branch };
-            let of_job = retiring.iter().filter(|lease| lease.0 == case.job).cloned();
-            of_job.for_each(|lease| self.hold(lease, held));
+            let last = self.now;
+            // These may lag behind the ledger for a moment, and then are of the branch that it has left.
+            for lease in retiring.iter().filter(|lease| lease.0 == case.job) {
+                let branch = self.leases.held.get(lease).and_then(|held| held.branch);
+                self.leases.held.insert(lease.clone(), Held { last, branch });
+            }
+            let held = Held { last, branch: Some(record.branch) };
             for shard in ledger.shards(&case.job).unwrap_or_default() {
                 self.hold((case.job.clone(), shard.shard, shard.epoch), held);
             }
@@ -49,12 +53,9 @@ impl History {
     }
 
     fn hold(&mut self, lease: Lease, held: Held) {
-        match self.leases.held.insert(lease.clone(), held) {
-            Some(before) if before.branch < held.branch => {
-                let (old, new) = (before.branch, held.branch);
-                self.violation(format!("{lease:?} was of branch {old}, and goes on with branch {new}"));
-            }
-            _ => {}
+        let before = self.leases.held.insert(lease.clone(), held).and_then(|before| before.branch);
+        if let Some((old, new)) = before.zip(held.branch).filter(|(old, new)| old < new) {
+            self.violation(format!("{lease:?} was of branch {old}, and goes on with branch {new}"));
         }
     }
 
@@ -76,7 +77,7 @@ impl History {
                 "{lease:?}, asked for at {asked:?}, was served; it was last held at {ended:?}"
             ));
         }
-        if let Some(Held { branch: of, .. }) = held.filter(|held| held.branch != branch) {
+        if let Some(of) = held.and_then(|held| held.branch).filter(|of| *of != branch) {
             self.violation(format!("{lease:?} is of branch {of}, and served branch {branch}"));
         }
         if let Some(left) = self.branches.left_at(&lease.0, branch).filter(|left| *left + ttl < asked) {
