@@ -12,21 +12,61 @@ const WINDOW: usize = 8;
 /// What to look for, found by its first bytes.
 #[derive(Debug, Default)]
 pub struct Scan {
-    patterns: HashMap<[u8; WINDOW], Vec<(Vec<u8>, String)>>,
+    secrets: Vec<String>,
+    patterns: HashMap<[u8; WINDOW], Vec<Pattern>>,
     pub bytes: u64,
     /// Where something was found, and as what.
     pub hits: Vec<String>,
 }
 
+/// One window of a secret, as it might be printed.
+#[derive(Debug)]
+struct Pattern {
+    text: Box<[u8]>,
+    secret: usize,
+    at: usize,
+    form: &'static str,
+}
+
 impl Scan {
     pub fn add(&mut self, name: &str, secret: &[u8]) {
+        let number = self.named(name);
         for (at, window) in secret.windows(WINDOW).enumerate() {
-            for (form, pattern) in forms(window) {
-                let start = pattern[..WINDOW].try_into().expect("patterns are long enough");
-                let what = format!("{name}, bytes {at}..{}, {form}", at + WINDOW);
-                self.patterns.entry(start).or_default().push((pattern, what));
+            forms(window).into_iter().for_each(|(form, text)| self.know(number, at, form, text));
+        }
+    }
+
+    /// Every two neighbours, raw and as programs print numbers; every 64th two in all forms. Zeros are no secret.
+    pub fn add_values(&mut self, name: &str, values: &[f32]) {
+        let number = self.named(name);
+        for (at, pair) in values.windows(2).enumerate() {
+            if pair.contains(&0.0) || pair[0] == pair[1] {
+                continue;
+            }
+            let raw = [pair[0].to_le_bytes(), pair[1].to_le_bytes()].concat();
+            if at % 64 == 0 {
+                let forms = forms(&raw).into_iter();
+                forms.for_each(|(form, text)| self.know(number, at * 4, form, text));
+            } else {
+                self.know(number, at * 4, "raw", raw);
+            }
+            for printed in [format!("{}, {}", pair[0], pair[1]), format!("{},{}", pair[0], pair[1])] {
+                // Shorter ones are anybody's numbers.
+                if printed.len() > 12 {
+                    self.know(number, at * 4, "printed", printed.into_bytes());
+                }
             }
         }
+    }
+
+    fn named(&mut self, name: &str) -> usize {
+        self.secrets.push(name.to_owned());
+        self.secrets.len() - 1
+    }
+
+    fn know(&mut self, secret: usize, at: usize, form: &'static str, text: Vec<u8>) {
+        let start = text[..WINDOW].try_into().expect("patterns are long enough");
+        self.patterns.entry(start).or_default().push(Pattern { text: text.into(), secret, at, form });
     }
 
     pub fn look(&mut self, origin: &str, haystack: &[u8]) {
@@ -36,8 +76,11 @@ impl Scan {
             else {
                 continue;
             };
-            let found = patterns.iter().filter(|(pattern, _)| haystack[at..].starts_with(pattern));
-            self.hits.extend(found.map(|(_, what)| format!("{origin} at {at}: {what}")));
+            let found = patterns.iter().filter(|pattern| haystack[at..].starts_with(&pattern.text));
+            let secrets = &self.secrets;
+            self.hits.extend(found.map(|Pattern { secret, at: from, form, .. }| {
+                format!("{origin} at {at}: {}, bytes {from}..{}, {form}", secrets[*secret], from + WINDOW)
+            }));
         }
     }
 
@@ -98,6 +141,26 @@ mod tests {
                 scan.look("planted", &text);
                 assert!(scan.hits.len() > known, "{}", String::from_utf8_lossy(&text));
             }
+        }
+    }
+    #[test]
+    fn values_are_found_as_they_lie_and_as_they_are_printed() {
+        let values: Vec<f32> = (0..200).map(|i| (i as f32 * 0.37).sin() * 3.1).collect();
+        let mut scan = Scan::default();
+        scan.add_values("state", &values);
+        scan.look("zeros", &[0; 4096]);
+        assert!(scan.hits.is_empty());
+        let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        for text in [
+            raw[41..61].to_vec(),
+            hex::encode(&raw).into_bytes(),
+            STANDARD.encode(&raw).into_bytes(),
+            format!("{:?}", &values[7..9]).into_bytes(),
+            serde_json::to_vec(&values[100..102]).expect("numbers"),
+        ] {
+            let known = scan.hits.len();
+            scan.look("planted", &text);
+            assert!(scan.hits.len() > known, "{}", String::from_utf8_lossy(&text));
         }
     }
 }

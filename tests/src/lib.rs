@@ -1,5 +1,7 @@
 //! Harness of the end-to-end tests: real processes on ports they choose, real gRPC, and the oracle to compare with.
 
+pub mod certificates;
+pub mod collector;
 pub mod etcd;
 pub mod etcd_tls;
 mod http;
@@ -7,6 +9,7 @@ pub mod leaks;
 mod plans;
 pub mod raw_call;
 pub mod raw_tls;
+pub mod rights;
 
 use std::{
     path::PathBuf,

@@ -6,16 +6,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
+use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, Stream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::transport::{Channel, Endpoint};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Opens HTTP/2 over TLS, showing the certificate of a `--tls-dir` or none: the first bytes that the server sends,
-/// or why there are none.
-pub fn open(address: &str, shown: Option<&Path>) -> io::Result<Vec<u8>> {
+/// Showing the certificate of a `--tls-dir`, or none.
+fn config(shown: Option<&Path>) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -31,8 +35,16 @@ pub fn open(address: &str, shown: Option<&Path>) -> io::Result<Vec<u8>> {
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let name = ServerName::try_from("localhost").expect("a name");
-    let mut connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+    Arc::new(config)
+}
+
+fn localhost() -> ServerName<'static> {
+    ServerName::try_from("localhost").expect("a name")
+}
+
+/// Opens HTTP/2 over TLS: the first bytes that the server sends, or why there are none.
+pub fn open(address: &str, shown: Option<&Path>) -> io::Result<Vec<u8>> {
+    let mut connection = ClientConnection::new(config(shown), localhost()).expect("a client");
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut stream = Stream::new(&mut connection, &mut socket);
@@ -44,6 +56,30 @@ pub fn open(address: &str, shown: Option<&Path>) -> io::Result<Vec<u8>> {
         true => Err(io::ErrorKind::UnexpectedEof.into()),
         false => Ok(first),
     }
+}
+
+/// A connection to do with as one likes.
+pub async fn connect(address: &str, shown: Option<&Path>) -> io::Result<TlsStream<tokio::net::TcpStream>> {
+    connect_by(config(shown), address).await
+}
+
+async fn connect_by(
+    config: Arc<ClientConfig>,
+    address: &str,
+) -> io::Result<TlsStream<tokio::net::TcpStream>> {
+    let stream = tokio::net::TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    TlsConnector::from(config).connect(localhost(), stream).await
+}
+
+/// For gRPC, with certificates that our own client refuses to show. Call inside a tokio runtime.
+pub fn channel(address: &str, shown: &Path) -> Channel {
+    let (config, address) = (config(Some(shown)), address.to_owned());
+    let connector = tower::service_fn(move |_: Uri| {
+        let (config, address) = (config.clone(), address.clone());
+        async move { connect_by(config, &address).await.map(TokioIo::new) }
+    });
+    Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector)
 }
 
 /// What a server answers to a client that speaks nothing newer than TLS 1.2.

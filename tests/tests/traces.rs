@@ -3,83 +3,21 @@
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-    trace_service_server::{TraceService, TraceServiceServer},
-};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message;
 use proto::{Commitment, JobId};
-use tests::{KEY, TestCluster, flags, job, plans, program, start_with};
+use tests::{
+    KEY, TestCluster,
+    collector::{Collector, Sent},
+    flags, job, plans, program, start_with,
+};
 use tokio::runtime::Runtime;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status};
 
 /// What spans may say of a call. Whatever is new here must be nobody's secret.
 const ALLOWED: [&str; 9] =
     ["job", "branch", "first_row", "rows", "coordinates", "how", "row", "shard", "otel.kind"];
-
-#[derive(Clone, Default)]
-struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
-
-#[tonic::async_trait]
-impl TraceService for Collector {
-    async fn export(
-        &self,
-        request: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        self.0.lock().unwrap().push(request.into_inner());
-        Ok(Response::new(ExportTraceServiceResponse::default()))
-    }
-}
-
-/// A span, and the process that sent it.
-#[derive(Clone, Debug)]
-struct Sent {
-    service: String,
-    span: Span,
-}
-
-impl Collector {
-    fn start(runtime: &Runtime) -> (Self, SocketAddr) {
-        let collector = Self::default();
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
-        let server =
-            tonic::transport::Server::builder().add_service(TraceServiceServer::new(collector.clone()));
-        runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        (collector, address)
-    }
-
-    fn spans(&self) -> Vec<Sent> {
-        let requests = self.0.lock().unwrap();
-        let resources = requests.iter().flat_map(|request| &request.resource_spans);
-        let spans = resources.flat_map(|of| {
-            let service = service(of.resource.as_ref().unwrap());
-            let spans = of.scope_spans.iter().flat_map(|scope| scope.spans.clone());
-            spans.map(move |span| Sent { service: service.clone(), span })
-        });
-        spans.collect()
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().iter().flat_map(Message::encode_to_vec).collect()
-    }
-}
-
-fn service(resource: &Resource) -> String {
-    let found = resource.attributes.iter().find(|attribute| attribute.key == "service.name");
-    match found.unwrap().value.clone().unwrap().value {
-        Some(Value::StringValue(name)) => name,
-        other => panic!("service.name is {other:?}"),
-    }
-}
 
 fn traced(url: String) -> TestCluster {
     start_with(1, move |options| {

@@ -1,0 +1,117 @@
+//! The memory of processes that hold secrets, which nobody but root can have: not by a crash, not by asking for it.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::ExitStatusExt,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustle::cluster::{ClusterOptions, LocalCluster};
+use tempfile::TempDir;
+use tests::program;
+
+#[test]
+fn processes_can_be_neither_dumped_nor_traced() {
+    let cluster = tests::start(1);
+    for process in [cluster.cluster.coordinator().unwrap(), cluster.cluster.worker(0).unwrap()] {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", process.pid())).unwrap();
+        let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+        assert_eq!(core.split_whitespace().nth(5), Some("0"), "{core}");
+    }
+}
+
+/// A coordinator that listens, in a folder of its own.
+fn coordinator(dir: &Path, more: &[&str]) -> Child {
+    let ready = dir.join("ready.json");
+    let child = Command::new(program())
+        .args(["coordinator", "--listen", "127.0.0.1:0", "--data-dir", "data", "--exit-with-parent"])
+        .arg("--ready-file")
+        .arg(&ready)
+        .args(more)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !ready.exists() {
+        assert!(Instant::now() < deadline, "the coordinator does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+#[test]
+fn a_crash_leaves_no_core() {
+    // Inherited: what the processes are told of cores is this, unless they see to it themselves.
+    let most = getrlimit(Resource::Core).maximum;
+    setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
+    let dumped = |more: &[&str]| {
+        let dir = TempDir::new().unwrap();
+        let mut child = coordinator(dir.path(), more);
+        kill_process(Pid::from_child(&child), Signal::ABORT).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(6), "{status}");
+        let files: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let has_core = files.iter().any(|name| name.to_string_lossy().starts_with("core"));
+        status.core_dumped() || has_core
+    };
+    assert!(!dumped(&[]), "a coordinator has left a core");
+    // The control: this system writes cores where it may.
+    match dumped(&["--allow-core-dumps"]) {
+        true => {}
+        false => println!("this system writes no cores at all: nothing was shown"),
+    }
+}
+
+/// Run as root alone: only then there is another user to be.
+#[test]
+fn memory_and_environment_are_not_for_the_same_user() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can run a cluster as another user: left out");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (copied, wrapped) = (dir.path().join("rustle"), dir.path().join("as-nobody"));
+    fs::copy(program(), &copied).unwrap();
+    let as_nobody = format!("setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups");
+    let script = format!("#!/bin/sh\nexec {as_nobody} {} \"$@\"\n", copied.display());
+    fs::write(&wrapped, script).unwrap();
+    fs::set_permissions(&wrapped, fs::Permissions::from_mode(0o755)).unwrap();
+    // As readable as another process of this user is: of one that may be dumped.
+    let reads = |pid: u32, file: &str| {
+        let read = format!("head -c 64 /proc/{pid}/{file} > /dev/null 2>&1");
+        Command::new("sh").args(["-c", &format!("{as_nobody} sh -c '{read}'")]).status().unwrap().success()
+    };
+    for (hardened, more) in [(true, None), (false, Some("--allow-core-dumps"))] {
+        let cluster_dir = dir.path().join(format!("hardened-{hardened}"));
+        fs::create_dir(&cluster_dir).unwrap();
+        fs::set_permissions(&cluster_dir, fs::Permissions::from_mode(0o777)).unwrap();
+        let mut options = ClusterOptions::new(wrapped.clone(), cluster_dir, 1);
+        options.coordinator_flags.extend(more.map(str::to_owned));
+        options.worker_flags.extend(more.map(str::to_owned));
+        let cluster = LocalCluster::start(options, [7; 32]).unwrap();
+        for process in [cluster.coordinator().unwrap(), cluster.worker(0).unwrap()] {
+            let pid = process.pid();
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            assert!(status.contains(&format!("Uid:\t{NOBODY}\t{NOBODY}")), "{status}");
+            for file in ["mem", "environ", "maps"] {
+                let owner = fs::metadata(format!("/proc/{pid}/{file}")).unwrap().uid();
+                assert_eq!(owner, if hardened { 0 } else { NOBODY }, "{file}");
+            }
+            for file in ["environ", "maps"] {
+                assert_eq!(reads(pid, file), !hardened, "/proc/{pid}/{file} for its own user");
+            }
+        }
+    }
+}
