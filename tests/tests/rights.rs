@@ -3,21 +3,22 @@
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use client::Connections;
 use node::{
     auth::{
         Grant, Identity, Role,
-        table::{self, About, RULES, Rule},
+        table::{self, RULES, Rule},
     },
     tls::Expected,
 };
 use prost::Message;
 use proto::ServiceError;
 use tests::{
-    TestCluster,
-    raw_call::{about, call},
+    TestCluster, get,
+    raw_call::call,
+    rights::{is_denied, may, message, path},
     start, start_with,
 };
 
@@ -32,27 +33,8 @@ const IDENTITIES: [&str; 8] = [
     "scraper",
 ];
 
-/// What requests are about: no such job or worker exists, so that nothing changes where a call is let through.
-fn named(rule: &Rule) -> &'static str {
-    if rule.about == About::Worker { "worker-9" } else { "own" }
-}
-
-fn path(rule: &Rule) -> String {
-    rule.path
-        .replace("grpc.health.v1.Health/*", "grpc.health.v1.Health/Check")
-        .replace("ServerReflection/*", "ServerReflection/ServerReflectionInfo")
-}
-
-/// Of the table of rights alone, read anew.
-fn may(identity: &str, rule: &Rule) -> bool {
-    let role = Role::parse(identity).unwrap();
-    let grant = Grant::of(&Identity { trust_domain: "local".into(), role });
-    let is_own = matches!(rule.about, About::Nothing | About::VisibleJobs) || grant.is_for(named(rule));
-    rule.roles.contains(&grant.role) && is_own
-}
-
-fn is_denied(answer: &Result<(), ServiceError>) -> bool {
-    matches!(answer, Err(ServiceError::Unauthenticated | ServiceError::PermissionDenied))
+fn grant(identity: &str) -> Grant {
+    Grant::of(&Identity { trust_domain: "local".into(), role: Role::parse(identity).unwrap() })
 }
 
 fn endpoint(cluster: &TestCluster, rule: &Rule) -> (String, Expected) {
@@ -66,15 +48,15 @@ fn ask(cluster: &TestCluster, connections: &Connections, rule: &Rule) -> Result<
     let (endpoint, expected) = endpoint(cluster, rule);
     let _inside = cluster.runtime.enter();
     let channel = connections.channel(&endpoint, expected).unwrap();
-    // Health and reflection take an empty message as well.
-    let message = if rule.path.contains("rustle") { about(named(rule)) } else { bytes::Bytes::new() };
-    cluster.runtime.block_on(call(channel, &path(rule), None, message))
+    cluster.runtime.block_on(call(channel, &path(rule), None, message(rule)))
 }
 
 #[test]
 fn every_identity_at_every_rpc() {
     let cluster = start_with(1, |options| options.tls = true);
     let (mut let_in, mut refused) = (0, 0);
+    // By identity and whether it was at the worker.
+    let mut refusals: BTreeMap<(&str, bool), u64> = BTreeMap::new();
     for identity in IDENTITIES {
         let dialing = cluster.cluster.dialing(&Role::parse(identity).unwrap()).unwrap();
         let connections = Connections::dialing(dialing);
@@ -85,10 +67,16 @@ fn every_identity_at_every_rpc() {
                 Ok(()) => true,
             };
             assert!(reached, "{identity} at {}: {answer:?}", rule.path);
-            assert_eq!(!is_denied(&answer), may(identity, rule), "{identity} at {}: {answer:?}", rule.path);
+            assert_eq!(
+                !is_denied(&answer),
+                may(&grant(identity), rule),
+                "{identity} at {}: {answer:?}",
+                rule.path
+            );
             if is_denied(&answer) {
                 assert_eq!(answer, Err(ServiceError::PermissionDenied), "{identity} at {}", rule.path);
                 refused += 1;
+                *refusals.entry((identity, rule.path.starts_with("/rustle.v1.Shards/"))).or_default() += 1;
             } else {
                 let_in += 1;
             }
@@ -96,6 +84,7 @@ fn every_identity_at_every_rpc() {
     }
     println!("{} calls: {let_in} let in, {refused} refused", let_in + refused);
     assert!(refused > 80 && let_in > 40, "{let_in} {refused}");
+    assert_each_is_logged_once_and_counted(&cluster, &refusals);
 
     // Signed by our authority, and nobody of ours: another trust domain's operator.
     let own = cluster.cluster.dir().join("tls");
@@ -110,10 +99,29 @@ fn every_identity_at_every_rpc() {
     assert_eq!(ask(&cluster, &third, get_job), Err(ServiceError::PermissionDenied));
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
     assert!(log.contains("may not have"), "refusals are logged");
-    let lines =
-        log.lines().filter(|line| line.contains("may not have") && line.contains("job/other")).count();
-    assert_eq!(lines, 1, "once a peer and minute");
     assert!(log.lines().any(|line| line.contains("not its own") && line.contains("job/third")));
+}
+
+/// All refusals of a peer within a minute are one line in the log of the process that refused, and each counts.
+fn assert_each_is_logged_once_and_counted(
+    cluster: &TestCluster,
+    refusals: &BTreeMap<(&'static str, bool), u64>,
+) {
+    for at_worker in [false, true] {
+        let of = if at_worker { cluster.cluster.worker(0) } else { cluster.cluster.coordinator() };
+        let log = fs::read_to_string(of.unwrap().log()).unwrap();
+        for identity in IDENTITIES {
+            let peer = format!("peer={identity} ");
+            let lines = log.lines().filter(|line| line.contains("may not have") && line.contains(&peer));
+            let expected = usize::from(refusals.contains_key(&(identity, at_worker)));
+            assert_eq!(lines.count(), expected, "{identity}, at the worker: {at_worker}:\n{log}");
+        }
+        let page = get(of.unwrap().metrics(), "/metrics");
+        let counted = "rustle_calls_refused_total{reason=\"forbidden\"} ";
+        let counted = page.lines().find_map(|line| line.strip_prefix(counted)).unwrap();
+        let expected: u64 = refusals.iter().filter(|((_, at), _)| *at == at_worker).map(|(_, n)| n).sum();
+        assert_eq!(counted.parse(), Ok(expected), "at the worker: {at_worker}");
+    }
 }
 
 #[test]
@@ -134,7 +142,7 @@ fn what_the_table_must_say() {
         ("job/own", "/rustle.v1.Jobs/CreateJob", false),
         ("scraper", "/rustle.v1.Jobs/ListJobs", false),
     ] {
-        assert_eq!(may(identity, table::find(path).unwrap()), allowed, "{identity} at {path}");
+        assert_eq!(may(&grant(identity), table::find(path).unwrap()), allowed, "{identity} at {path}");
     }
     assert!(table::find("/rustle.v1.Noise/Bindings").is_none());
 }
