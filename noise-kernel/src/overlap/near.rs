@@ -7,7 +7,9 @@ use rayon::prelude::*;
 /// Pairs of one task, from dice of its own.
 const TASK: u64 = 50_000;
 
-const CHANGES: [(&str, fn(&mut Tuple, &mut Dice)); 16] = [
+type Change = fn(&mut Tuple, &mut Dice);
+
+const CHANGES: [(&str, Change); 16] = [
     ("another row", |t, dice| t.row = any_row(dice)),
     ("another coordinate", |t, dice| t.index = any(dice)),
     ("another coordinate of the block", |t, dice| t.index ^= dice.below(512)),
