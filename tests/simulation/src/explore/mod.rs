@@ -4,15 +4,22 @@
 //!
 //! A client asks anything of anyone at any time, with any token that was ever handed out: that is what lost, late and
 //! doubled messages amount to. What the ledger answers, the real ledger has answered ([`rule`]).
+//!
+//! States that differ in names alone ([`names`]), or in what no later step reads ([`unread`]), count as one. Each is
+//! kept whole, in 16 bytes ([`packed`]): no hash stands for a state, so none can be missed for looking like another.
 
+mod faults;
 mod model;
+mod names;
+mod packed;
 mod rule;
 mod state;
+mod unread;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::HashSet;
 
-pub use model::{Action, Rules};
+pub use model::{Action, Model, Rules, Step};
+pub use packed::Packed;
 pub use rule::BindRule;
 pub use state::State;
 
@@ -20,60 +27,72 @@ pub use state::State;
 #[derive(Debug)]
 pub struct Explored {
     pub states: usize,
-    pub transitions: usize,
+    pub transitions: u64,
     pub depth: usize,
     /// There is no further state.
     pub is_complete: bool,
-    /// What must not be, and the actions that lead there.
+    /// What must not be, and the actions that lead there, each with the names of the canonical state before it.
     pub violation: Option<(String, Vec<Action>)>,
 }
 
 /// All states, or those up to the first violation, or the nearest ones where there are more than `most`.
-pub fn explore(rules: Rules, bind: &BindRule, most: usize) -> Explored {
-    let mut seen: HashMap<State, u32> = HashMap::from([(State::first(), 0)]);
-    let mut ways: Vec<(u32, Option<Action>)> = vec![(0, None)];
-    let mut open = vec![State::first()];
-    let (mut transitions, mut depth) = (0, 0);
-    while !open.is_empty() && seen.len() <= most {
-        let mut next = Vec::new();
-        for state in open.drain(..) {
-            let from = seen[&state];
-            for (action, outcome) in model::steps(&state, rules, bind) {
+pub fn explore(model: &Model<'_>, most: usize) -> Explored {
+    let first = model.canonical(&State::first(model.jobs));
+    let mut seen = HashSet::from([first]);
+    let mut found = Found { states: vec![first], parents: vec![0] };
+    let (mut transitions, mut depth, mut level) = (0, 0, 0..1);
+    while !level.is_empty() && found.states.len() <= most {
+        for from in level.clone() {
+            let state = found.states[from].state();
+            for (action, outcome) in model.steps(&state) {
                 transitions += 1;
-                let reached = match outcome {
-                    Ok(reached) => reached.canonical(),
-                    Err(what) => {
-                        let mut way = way_to(&ways, from);
-                        way.push(action);
-                        let violation = Some((what, way));
-                        return Explored {
-                            states: seen.len(),
-                            transitions,
-                            depth,
-                            is_complete: false,
-                            violation,
-                        };
+                match outcome {
+                    // Most requests change nothing.
+                    Ok(reached) if reached == state => {}
+                    Ok(reached) => {
+                        let reached = model.canonical(&reached);
+                        if seen.insert(reached) {
+                            found.states.push(reached);
+                            found.parents.push(from as u32);
+                        }
                     }
-                };
-                if let Entry::Vacant(entry) = seen.entry(reached) {
-                    entry.insert(ways.len() as u32);
-                    ways.push((from, Some(action)));
-                    next.push(reached);
+                    Err(what) => {
+                        let mut way = found.way_to(model, from);
+                        way.push(action);
+                        let (states, violation) = (found.states.len(), Some((what, way)));
+                        return Explored { states, transitions, depth, is_complete: false, violation };
+                    }
                 }
             }
         }
         depth += 1;
-        open = next;
+        level = level.end..found.states.len();
     }
-    Explored { states: seen.len(), transitions, depth, is_complete: open.is_empty(), violation: None }
+    let states = found.states.len();
+    Explored { states, transitions, depth, is_complete: level.is_empty(), violation: None }
 }
 
-fn way_to(ways: &[(u32, Option<Action>)], mut at: u32) -> Vec<Action> {
-    let mut way = Vec::new();
-    while let (before, Some(action)) = ways[at as usize] {
-        way.push(action);
-        at = before;
+/// In the order in which they were found.
+struct Found {
+    states: Vec<Packed>,
+    /// For each the place of the one that it was first reached from.
+    parents: Vec<u32>,
+}
+
+impl Found {
+    /// The actions are not kept: each is the one that leads from a state to the next.
+    fn way_to(&self, model: &Model<'_>, mut at: usize) -> Vec<Action> {
+        let mut way = Vec::new();
+        while at > 0 {
+            let before = self.parents[at] as usize;
+            let steps = model.steps(&self.states[before].state());
+            let leads = |(_, outcome): &Step| {
+                outcome.as_ref().is_ok_and(|reached| model.canonical(reached) == self.states[at])
+            };
+            way.extend(steps.into_iter().find(leads).map(|(action, _)| action));
+            at = before;
+        }
+        way.reverse();
+        way
     }
-    way.reverse();
-    way
 }

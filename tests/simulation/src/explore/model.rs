@@ -1,12 +1,10 @@
 //! What each node may do next, and what must hold whatever they do.
 
+use super::faults::faults;
 use super::rule::BindRule;
 use super::state::{
-    BRANCHES, COMMITMENTS, EPOCHS, Grants, Holder, JOBS, Pending, ROWS, State, WORKERS, Worker,
+    BRANCHES, COMMITMENTS, EPOCHS, Grants, Holder, Pending, REWOUND_TO, State, WORKERS, Worker,
 };
-
-/// A rewind opens a new branch from this row.
-pub const REWOUND_TO: usize = 1;
 
 /// What a bug would change.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,33 +37,46 @@ pub enum Action {
     Mend,
 }
 
-type Step = (Action, Result<State, String>);
-
-/// Every action that is possible, and where it leads; `Err` says what it violates.
-pub fn steps(state: &State, rules: Rules, bind: &BindRule) -> Vec<Step> {
-    let mut steps = Vec::new();
-    faults(state, &mut steps);
-    for worker in 0..WORKERS {
-        lease_steps(state, worker, rules, &mut steps);
-        serve_steps(state, worker, rules, &mut steps);
-    }
-    if state.is_up {
-        for job in 0..JOBS {
-            bind_steps(state, job, rules, bind, &mut steps);
-            owner_steps(state, job, rules, &mut steps);
-        }
-        sync_step(state, &mut steps);
-    }
-    steps
+/// What is explored: at most [`super::state::JOBS`] jobs of at most [`super::state::ROWS`] rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    pub bind: &'a BindRule,
+    pub rules: Rules,
+    pub jobs: usize,
+    pub rows: usize,
 }
 
-fn changed(state: &State, change: impl FnOnce(&mut State)) -> Result<State, String> {
+/// An action, and where it leads; `Err` says what it violates.
+pub type Step = (Action, Result<State, String>);
+
+impl Model<'_> {
+    /// Every action that is possible.
+    pub fn steps(&self, state: &State) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(32);
+        faults(state, &mut steps);
+        for worker in 0..WORKERS {
+            lease_steps(state, worker, self.rules, &mut steps);
+            serve_steps(state, worker, self, &mut steps);
+        }
+        if state.is_up {
+            for job in 0..self.jobs {
+                bind_steps(state, job, self, &mut steps);
+                owner_steps(state, job, self.rules, &mut steps);
+            }
+            sync_step(state, &mut steps);
+        }
+        steps
+    }
+}
+
+pub(super) fn changed(state: &State, change: impl FnOnce(&mut State)) -> Result<State, String> {
     let mut next = *state;
     change(&mut next);
     Ok(next)
 }
 
-fn bind_steps(state: &State, job: usize, rules: Rules, bind: &BindRule, steps: &mut Vec<Step>) {
+fn bind_steps(state: &State, job: usize, model: &Model<'_>, steps: &mut Vec<Step>) {
+    let Model { rules, bind, .. } = *model;
     if state.pending.is_some() {
         return;
     }
@@ -73,7 +84,7 @@ fn bind_steps(state: &State, job: usize, rules: Rules, bind: &BindRule, steps: &
     let from = if state.jobs[job].branch > 0 { REWOUND_TO } else { 0 };
     let bound = rows.map(|row| row.bound);
     let branch = state.jobs[job].branch as usize;
-    for row in from..ROWS {
+    for row in from..model.rows {
         for commitment in 1..=COMMITMENTS as u8 {
             if !rules.binds_twice && !bind.grants(&bound, row, commitment) {
                 continue;
@@ -100,7 +111,7 @@ fn sync_step(state: &State, steps: &mut Vec<Step>) {
     }
 }
 
-fn durable(state: &State, pending: Pending, is_acked: bool) -> Result<State, String> {
+pub(super) fn durable(state: &State, pending: Pending, is_acked: bool) -> Result<State, String> {
     let Pending { job, row, commitment } = pending;
     let mut next = *state;
     next.pending = None;
@@ -117,12 +128,13 @@ fn durable(state: &State, pending: Pending, is_acked: bool) -> Result<State, Str
 }
 
 /// Whatever a client may ask: any row of any branch, under any token and epoch.
-fn serve_steps(state: &State, worker: usize, rules: Rules, steps: &mut Vec<Step>) {
-    let Worker { is_up: true, is_fresh: true, held: Some(held), .. } = state.workers[worker] else { return };
-    for job in 0..JOBS {
+fn serve_steps(state: &State, worker: usize, model: &Model<'_>, steps: &mut Vec<Step>) {
+    let Worker { is_up: true, is_fresh: true, held, .. } = state.workers[worker] else { return };
+    let rules = model.rules;
+    for job in 0..model.jobs {
         let Some((held_branch, held_epoch)) = held.jobs[job] else { continue };
         for (branch, rows) in (0..BRANCHES as u8).zip(&state.jobs[job].rows) {
-            for (row, cell) in rows.iter().enumerate() {
+            for (row, cell) in rows.iter().enumerate().take(model.rows) {
                 for commitment in 1..=COMMITMENTS as u8 {
                     let is_signed = cell.tokens[commitment as usize - 1] & (1 << held.key) != 0;
                     for epoch in 0..EPOCHS as u8 {
@@ -171,7 +183,8 @@ fn lease_steps(state: &State, at: usize, rules: Rules, steps: &mut Vec<Step>) {
     if is_reachable && worker.answer.is_some() {
         let applied = changed(state, |next| {
             let worker = &mut next.workers[at];
-            (worker.held, worker.answer, worker.is_fresh) = (worker.answer, None, true);
+            worker.held = worker.answer.take().unwrap_or_default();
+            worker.is_fresh = true;
         });
         steps.push((Action::Answered { worker: at }, applied));
     }
@@ -192,14 +205,14 @@ fn lease_steps(state: &State, at: usize, rules: Rules, steps: &mut Vec<Step>) {
 
 /// The coordinator hears what the worker holds, and answers with what it should.
 fn heartbeat(next: &mut State, at: usize) {
-    let mut grants = Grants { jobs: [None; JOBS], key: next.starts };
+    let mut grants = Grants { key: next.starts, ..Grants::default() };
     let held = next.workers[at].held;
     next.workers[at].is_live = true;
     for (number, job) in next.jobs.iter_mut().enumerate() {
         if job.owner() != Some(at) {
             continue;
         }
-        let names_it = held.and_then(|held| held.jobs[number]).is_some_and(|(_, epoch)| epoch == job.epoch);
+        let names_it = held.jobs[number].is_some_and(|(_, epoch)| epoch == job.epoch);
         job.holder = match job.holder {
             Holder::Unknown if names_it => Holder::Running,
             // It does not hold it any more: placement gives the shard anew.
@@ -241,58 +254,5 @@ fn owner_steps(state: &State, at: usize, rules: Rules, steps: &mut Vec<Step>) {
             next.jobs[at].branch += 1;
         });
         steps.push((Action::Rewind { job: at }, rewound));
-    }
-}
-
-fn faults(state: &State, steps: &mut Vec<Step>) {
-    if !state.is_up {
-        let started = changed(state, |next| {
-            (next.is_up, next.starts) = (true, next.starts + 1);
-            next.jobs.iter_mut().for_each(|job| job.holder = Holder::Unknown);
-            // Owners from before are waited for, for the time of a lease.
-            next.workers.iter_mut().for_each(|worker| worker.is_live = true);
-        });
-        steps.push((Action::CoordinatorStart, started));
-    }
-    for at in 0..WORKERS {
-        if !state.workers[at].is_up {
-            let started = changed(state, |next| next.workers[at].is_up = true);
-            steps.push((Action::WorkerStart { worker: at }, started));
-        }
-    }
-    if state.crashes_left > 0 {
-        crashes(state, steps);
-    }
-    if let Some(_worker) = state.cut {
-        steps.push((Action::Mend, changed(state, |next| next.cut = None)));
-    } else if state.partitions_left > 0 {
-        for worker in 0..WORKERS {
-            let cut = changed(state, |next| {
-                (next.cut, next.partitions_left) = (Some(worker as u8), next.partitions_left - 1);
-            });
-            steps.push((Action::Cut { worker }, cut));
-        }
-    }
-}
-
-fn crashes(state: &State, steps: &mut Vec<Step>) {
-    let down = |state: &State| State { is_up: false, pending: None, crashes_left: 0, ..*state };
-    if state.is_up {
-        steps.push((Action::CoordinatorCrash { keeps_unsynced: false }, Ok(down(state))));
-        if let Some(pending) = state.pending {
-            let kept = durable(state, pending, false).map(|kept| down(&kept));
-            steps.push((Action::CoordinatorCrash { keeps_unsynced: true }, kept));
-        }
-    }
-    for at in (0..WORKERS).filter(|worker| state.workers[*worker].is_up) {
-        let crashed = changed(state, |next| {
-            next.crashes_left = 0;
-            let worker = &mut next.workers[at];
-            *worker = Worker { is_up: false, is_fresh: false, held: None, answer: None, ..*worker };
-            for job in next.jobs.iter_mut().filter(|job| job.owner() == Some(at)) {
-                job.holder = if job.holder == Holder::Running { Holder::Gone } else { job.holder };
-            }
-        });
-        steps.push((Action::WorkerCrash { worker: at }, crashed));
     }
 }

@@ -20,6 +20,12 @@ fn index(bound: &Bound) -> usize {
     bound.iter().fold(0, |index, row| index * (COMMITMENTS + 1) + *row as usize)
 }
 
+/// In the order of their indices.
+fn each_bound() -> impl Iterator<Item = Bound> {
+    let each = || 0..=COMMITMENTS as u8;
+    each().flat_map(move |a| each().flat_map(move |b| each().map(move |c| [a, b, c])))
+}
+
 fn commitment(number: u8) -> Commitment {
     Commitment::of_text(&number.to_string())
 }
@@ -29,8 +35,7 @@ impl BindRule {
     pub fn of_the_ledger() -> anyhow::Result<Self> {
         let case = cases::case(0, 0);
         let mut answers = Vec::new();
-        let each = || 0..=COMMITMENTS as u8;
-        for bound in each().flat_map(|a| each().flat_map(move |b| each().map(move |c| [a, b, c]))) {
+        for bound in each_bound() {
             let mut answer = [[false; COMMITMENTS]; ROWS];
             for (row, answer) in answer.iter_mut().enumerate() {
                 for (asked, answer) in answer.iter_mut().enumerate() {
@@ -44,7 +49,29 @@ impl BindRule {
             }
             answers.push(answer);
         }
-        Ok(Self(answers))
+        let rule = Self(answers);
+        rule.check_that_names_do_not_matter()?;
+        Ok(rule)
+    }
+
+    /// All rows and commitments get the same answer where they are unbound, bound to what is asked, or to another:
+    /// the exploration takes those that differ in names for one.
+    fn check_that_names_do_not_matter(&self) -> anyhow::Result<()> {
+        let mut answers = [None; 3];
+        for bound in each_bound() {
+            for (row, asked) in
+                (0..ROWS).flat_map(|row| (1..=COMMITMENTS as u8).map(move |asked| (row, asked)))
+            {
+                let is_granted = self.grants(&bound, row, asked);
+                let case = if bound[row] == 0 { 0 } else { 1 + usize::from(bound[row] != asked) };
+                let expected = *answers[case].get_or_insert(is_granted);
+                anyhow::ensure!(
+                    is_granted == expected,
+                    "rows {bound:?}: row {row} for {asked} is no like others"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Commitments are 1 and 2; 0 is unbound.

@@ -7,6 +7,8 @@ pub const COMMITMENTS: usize = 2;
 pub const BRANCHES: usize = 2;
 /// Epochs of a shard: the first, and that after a change of owner.
 pub const EPOCHS: usize = 2;
+/// A rewind opens a new branch from this row.
+pub const REWOUND_TO: usize = 1;
 
 /// A row of a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,7 +48,7 @@ impl Job {
 }
 
 /// What a heartbeat's answer grants: for each job the branch and epoch, where there is one; and who signs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Grants {
     pub jobs: [Option<(u8, u8)>; JOBS],
     pub key: u8,
@@ -57,7 +59,7 @@ pub struct Worker {
     pub is_up: bool,
     /// By its own clock, its lease has not ended.
     pub is_fresh: bool,
-    pub held: Option<Grants>,
+    pub held: Grants,
     /// An answer under way to it.
     pub answer: Option<Grants>,
     /// By the coordinator's clock, its lease has not ended.
@@ -88,14 +90,18 @@ pub struct State {
 }
 
 impl State {
-    /// Both jobs are created; the first worker owns the first, the second the second.
-    pub fn first() -> Self {
-        let job = |worker| Job { owners: [worker, 0], holder: Holder::Running, ..Job::default() };
-        let worker = Worker { is_up: true, is_fresh: false, held: None, answer: None, is_live: true };
+    /// The jobs are created; the first worker owns the first, the second the second.
+    pub fn first(jobs: usize) -> Self {
+        let job = |number| match number {
+            _ if number >= jobs => Job::default(),
+            _ => Job { owners: [number as u8 + 1, 0], holder: Holder::Running, ..Job::default() },
+        };
+        let worker =
+            Worker { is_up: true, is_fresh: false, held: Grants::default(), answer: None, is_live: true };
         Self {
             is_up: true,
             starts: 0,
-            jobs: [job(1), job(2)],
+            jobs: std::array::from_fn(job),
             workers: [worker; WORKERS],
             pending: None,
             cut: None,
@@ -103,23 +109,5 @@ impl State {
             partitions_left: 1,
             rewinds_left: 1,
         }
-    }
-
-    /// One state for all that differ in names alone: commitments of a row may change places, and rows of a branch
-    /// on the same side of a rewind, where no binding is under way.
-    pub fn canonical(mut self) -> Self {
-        for (number, job) in self.jobs.iter_mut().enumerate() {
-            if self.pending.is_some_and(|pending| usize::from(pending.job) == number) {
-                continue;
-            }
-            for row in job.rows.iter_mut().flatten() {
-                if row.bound == 2 || (row.bound == 0 && row.tokens[0] < row.tokens[1]) {
-                    row.tokens.swap(0, 1);
-                    row.bound = u8::from(row.bound == 2);
-                }
-            }
-            job.rows.iter_mut().for_each(|rows| rows[super::model::REWOUND_TO..].sort_unstable());
-        }
-        self
     }
 }
