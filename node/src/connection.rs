@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::auth::Identity;
-use crate::limits::{Pace, Slot};
+use crate::limits::{Frames, Pace, Slot};
 
 /// What every HTTP/2 client sends first. Until it is there nothing else watches over the connection.
 const PREFACE_BYTES: usize = 24;
@@ -47,6 +47,7 @@ pub struct Connection {
     transport: Transport,
     reached: Reached,
     opening: Option<Opening>,
+    frames: Frames,
     /// Not read before.
     held: Option<Pin<Box<Sleep>>>,
     _slot: Slot,
@@ -60,7 +61,7 @@ struct Opening {
 impl Connection {
     pub fn new(transport: Transport, reached: Reached, slot: Slot, preface_limit: Duration) -> Self {
         let opening = Some(Opening { missing: PREFACE_BYTES, deadline: Box::pin(sleep(preface_limit)) });
-        Self { transport, reached, opening, held: None, _slot: slot }
+        Self { transport, reached, opening, frames: Frames::default(), held: None, _slot: slot }
     }
 
     /// Whether calls come faster than they are taken. Then the task is woken later.
@@ -119,6 +120,10 @@ impl AsyncRead for Connection {
         }
         let before = buffer.filled().len();
         let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer));
+        let cost = self.frames.cost(&buffer.filled()[before..]);
+        if cost > 0.0 {
+            self.reached.pace.spend(cost);
+        }
         let Some(opening) = &mut self.opening else { return polled };
         opening.missing = opening.missing.saturating_sub(buffer.filled().len() - before);
         if opening.missing == 0 {
@@ -189,5 +194,21 @@ mod tests {
         let again = Instant::now();
         connection.read_exact(&mut [0; 2]).await.unwrap();
         assert!(again.elapsed() < Duration::from_millis(100), "{:?}", again.elapsed());
+    }
+
+    #[tokio::test]
+    async fn pings_count_as_calls_do() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let reached = Reached { peer: Peer::Local, pace: Pace::new(100) };
+        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
+        let mut connection = Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+        let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        there.write_all(&[[7; PREFACE_BYTES].to_vec(), ping.repeat(40)].concat()).await.unwrap();
+        let mut read = vec![0; PREFACE_BYTES + 40 * ping.len()];
+        connection.read_exact(&mut read).await.unwrap();
+        let spent = Instant::now();
+        there.write_all(&ping).await.unwrap();
+        connection.read_exact(&mut [0; 17]).await.unwrap();
+        assert!(spent.elapsed() >= Duration::from_millis(300), "{:?} for 40 pings", spent.elapsed());
     }
 }

@@ -16,9 +16,6 @@ use crate::auth::{Authenticator, Refusal};
 use crate::connection::Reached;
 use crate::limits::{BYTES_A_CALL, CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
 
-/// A gRPC message's length comes before it.
-const FRAME_PREFIX: usize = 5;
-
 /// How a process words a refusal: typed, and with the kind of error that its clients know.
 pub type Wording = fn(Refusal) -> Status;
 
@@ -104,8 +101,9 @@ where
             pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
             wording(Refusal::TooLarge { limit: bytes })
         });
-        let left = bytes + FRAME_PREFIX;
-        let request = request.map(|body| Body::new(CappedBody { body, left, read, refused }));
+        let request = request.map(|body| {
+            Body::new(CappedBody { body, limit: bytes, taken: 0, prefix: Vec::new(), read, refused })
+        });
         let handling = self.inner.call(request);
         Box::pin(async move {
             match tokio::time::timeout(limit, handling).await {

@@ -3,6 +3,7 @@
 
 mod budget;
 mod capped;
+mod frames;
 mod methods;
 mod pace;
 mod rate;
@@ -10,6 +11,7 @@ mod slots;
 
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
+pub use frames::Frames;
 pub use methods::{request_bytes, time};
 pub use pace::{BYTES_A_CALL, Pace, TOO_LARGE};
 pub use rate::Rates;
@@ -30,7 +32,7 @@ pub struct Limits {
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once.
     pub calls_per_second: u32,
-    /// Calls a second of one connection, which is read no faster, with a quarter of a second's worth at once, and a tenth of
+    /// Calls a second of one connection, pings and the like among them, which is read no faster, with a quarter of a second's worth at once, and a tenth of
     /// that where it is new.
     pub connection_calls_per_second: u32,
     /// Bytes of rows on the way to one caller.

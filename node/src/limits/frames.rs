@@ -1,0 +1,75 @@
+//! What the frames below calls cost: pings, settings, resets and the like take a processor's time, and no call tells of
+//! them.
+
+/// What every HTTP/2 client sends first.
+const PREFACE_BYTES: usize = 24;
+/// Length, kind, flags and stream of a frame (RFC 9113, section 4.1).
+const HEAD_BYTES: usize = 9;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const WINDOW_UPDATE: u8 = 8;
+/// Who takes many rows with a small window sends thousands a second.
+const OF_WINDOW: f64 = 1.0 / 16.0;
+
+/// Follows the frames that a client sends by their heads alone.
+#[derive(Debug)]
+pub struct Frames {
+    /// Until the next head.
+    skip: usize,
+    head: [u8; HEAD_BYTES],
+    known: usize,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { skip: PREFACE_BYTES, head: [0; HEAD_BYTES], known: 0 }
+    }
+}
+
+impl Frames {
+    /// In calls, of the frames that begin in the next bytes. Calls and their messages are counted where they are
+    /// answered.
+    pub fn cost(&mut self, mut bytes: &[u8]) -> f64 {
+        let mut cost = 0.0;
+        while !bytes.is_empty() {
+            let skipped = self.skip.min(bytes.len());
+            let missing = HEAD_BYTES - self.known;
+            let (head, rest) = bytes[skipped..].split_at(missing.min(bytes.len() - skipped));
+            self.skip -= skipped;
+            self.head[self.known..][..head.len()].copy_from_slice(head);
+            self.known += head.len();
+            bytes = rest;
+            if self.known == HEAD_BYTES {
+                let [a, b, c, kind, ..] = self.head;
+                (self.skip, self.known) = (u32::from_be_bytes([0, a, b, c]) as usize, 0);
+                cost += match kind {
+                    DATA | HEADERS => 0.0,
+                    WINDOW_UPDATE => OF_WINDOW,
+                    _ => 1.0,
+                };
+            }
+        }
+        cost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, length: u32) -> Vec<u8> {
+        [&length.to_be_bytes()[1..], &[kind], &[0; 5], &vec![kind; length as usize]].concat()
+    }
+
+    #[test]
+    fn frames_count_by_their_kind_however_they_are_cut() {
+        let sent =
+            [vec![4; PREFACE_BYTES], frame(4, 6), frame(1, 40), frame(0, 70_000), frame(6, 8)].concat();
+        let sent = [sent, frame(8, 4), frame(4, 0), frame(3, 4), frame(0, 0)].concat();
+        for at_once in [1, 2, 7, 9, 100, 1 << 20] {
+            let mut frames = Frames::default();
+            let cost: f64 = sent.chunks(at_once).map(|bytes| frames.cost(bytes)).sum();
+            assert_eq!(cost, 4.0 + OF_WINDOW, "{at_once} bytes at once");
+        }
+    }
+}
