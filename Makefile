@@ -114,7 +114,8 @@ test-long: setup build ## the same at full size: hours, not minutes
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 
 flood: export COUNT ?= 1000
-flood: build ## an honest job beside COUNT attackers of each kind: one line of figures each
+flood: export NEXTEST_PROFILE := flood
+flood: build ## an honest job beside COUNT attackers (1000) of each kind, MINUTES each: figures, and misses as failures
 	cargo nextest run --release -p tests --locked --no-capture -E 'test(an_honest_job_goes_on)'
 
 simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events

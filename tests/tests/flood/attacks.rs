@@ -1,0 +1,154 @@
+//! What attackers do.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use node::tls::Expected;
+use tests::{
+    TestCluster,
+    raw_call::{about, call},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    runtime::Runtime,
+    task::JoinSet,
+};
+
+use crate::{address, flooder, path, url};
+
+/// Calls and connections that attackers made, and those that they began.
+pub static ATTACKS: AtomicU64 = AtomicU64::new(0);
+pub static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// What the attackers do, until they are stopped.
+pub type Attack = fn(&Against<'_>, &Runtime, usize) -> JoinSet<()>;
+
+/// Whom.
+pub struct Against<'a> {
+    pub cluster: &'a TestCluster,
+    pub of: Expected,
+}
+
+pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let (mut attackers, address) = (JoinSet::new(), address(against.cluster, against.of));
+    for _ in 0..count {
+        let address = address.clone();
+        attackers.spawn_on(
+            async move {
+                loop {
+                    if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
+                        let _closed = stream.read(&mut [0; 1]).await;
+                    }
+                    ATTACKS.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            runtime.handle(),
+        );
+    }
+    attackers
+}
+
+pub fn slow_handshakes(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let (mut attackers, address) = (JoinSet::new(), address(against.cluster, against.of));
+    for _ in 0..count {
+        let address = address.clone();
+        attackers.spawn_on(
+            async move {
+                loop {
+                    if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
+                        // A handshake record of 512 bytes that never comes whole.
+                        for byte in [0x16, 3, 1, 2, 0].into_iter().chain([0; 500]) {
+                            if stream.write_all(&[byte]).await.is_err() {
+                                break;
+                            }
+                            tokio::time::sleep(Duration::from_millis(200)).await;
+                        }
+                    }
+                    ATTACKS.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            runtime.handle(),
+        );
+    }
+    attackers
+}
+
+pub fn giant_messages(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    // Beyond what either process takes.
+    let giant = Bytes::from(vec![0; (8 << 20) + 1]);
+    let path = path(against.of);
+    repeat(against, runtime, count.min(50), move |channel| {
+        let giant = giant.clone();
+        async move {
+            let _refused = call(channel, path, None, giant).await;
+        }
+    })
+}
+
+/// Ten calls an attacker at once, all over one connection.
+pub fn streams(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let path = path(against.of);
+    repeat(against, runtime, count * 10, move |channel| async move {
+        let _answer = call(channel, path, None, about("flooder")).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+}
+
+/// Calls that are given up as soon as they are sent.
+pub fn resets(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+    let path = path(against.of);
+    repeat(against, runtime, count, move |channel| async move {
+        let calling = call(channel, path, None, about("flooder"));
+        let _given_up = tokio::time::timeout(Duration::from_micros(300), calling).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    })
+}
+
+fn repeat<F>(
+    against: &Against<'_>,
+    runtime: &Runtime,
+    count: usize,
+    attack: impl Fn(tonic::transport::Channel) -> F + Send + Sync + 'static,
+) -> JoinSet<()>
+where
+    F: Future<Output = ()> + Send,
+{
+    let (connections, attack) = (flooder(against.cluster), Arc::new(attack));
+    let _inside = runtime.enter();
+    let channel = connections.channel(&url(against.cluster, against.of), against.of).unwrap();
+    let mut attackers = JoinSet::new();
+    for _ in 0..count {
+        let (attack, channel) = (attack.clone(), channel.clone());
+        attackers.spawn(async move {
+            loop {
+                BEGUN.fetch_add(1, Ordering::Relaxed);
+                attack(channel.clone()).await;
+                ATTACKS.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    attackers
+}
+
+/// No attack, on a machine as busy: what it costs that attackers and service share one here.
+pub fn spinning(_: &Against<'_>, runtime: &Runtime, _: usize) -> JoinSet<()> {
+    let mut spinners = JoinSet::new();
+    for _ in 0..runtime.metrics().num_workers() {
+        let spin = async {
+            loop {
+                (0..10_000).for_each(|_| std::hint::spin_loop());
+                tokio::task::yield_now().await;
+            }
+        };
+        spinners.spawn_on(spin, runtime.handle());
+    }
+    spinners
+}

@@ -1,0 +1,222 @@
+//! An honest job beside each attack. A slice asserts what holds on any machine; at size its times are measured, and
+//! an attack that makes it more than twice as slow fails the run.
+
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use node::{auth::Role, tls::Expected};
+use tests::{TestCluster, job};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+use crate::{
+    DIMENSION,
+    attacks::{
+        ATTACKS, Against, Attack, BEGUN, giant_messages, resets, silent, slow_handshakes, spinning, streams,
+    },
+    http2,
+    processes::{Processes, processor},
+    secured,
+};
+
+/// How much longer an honest fetch may take at the 99th percentile than alone.
+const LIMIT: f64 = 2.0;
+const TURNS: usize = 5;
+
+const ATTACKERS: [(&str, Attack, Expected); 13] = [
+    ("none, idle threads spin", spinning, Expected::Coordinator),
+    ("silent connections", silent, Expected::Coordinator),
+    ("slow handshakes", slow_handshakes, Expected::Coordinator),
+    ("giant messages", giant_messages, Expected::Coordinator),
+    ("streams", streams, Expected::Coordinator),
+    ("resets", resets, Expected::Coordinator),
+    ("pings", http2::pings, Expected::Coordinator),
+    ("settings", http2::settings, Expected::Coordinator),
+    ("header bombs", http2::bombs, Expected::Coordinator),
+    ("giant messages to the worker", giant_messages, Expected::Worker),
+    ("streams to the worker", streams, Expected::Worker),
+    ("resets to the worker", resets, Expected::Worker),
+    ("pings to the worker", http2::pings, Expected::Worker),
+];
+
+fn number(variable: &str) -> Option<f64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
+/// Attackers of each kind at once.
+fn count() -> usize {
+    number("COUNT").map_or(60, |count| count as usize)
+}
+
+fn is_at_size() -> bool {
+    count() > 100
+}
+
+/// How long a turn lasts.
+#[derive(Clone, Copy)]
+enum Length {
+    Fetches(usize),
+    Time(Duration),
+}
+
+/// `MINUTES`: of each attack, in all its turns together.
+fn length() -> Length {
+    match (number("MINUTES"), is_at_size()) {
+        (Some(minutes), _) => Length::Time(Duration::from_secs_f64(minutes * 60.0 / turns() as f64)),
+        (None, true) => Length::Fetches(1_000),
+        (None, false) => Length::Fetches(50),
+    }
+}
+
+fn turns() -> usize {
+    if is_at_size() { TURNS } else { 1 }
+}
+
+/// Attackers have processors of their own: here, at size, their threads run where nobody else wants to, and stop at once
+/// for whoever does. A slice measures no times, and beside other tests such threads might never run.
+fn elsewhere() -> Runtime {
+    let at_size = is_at_size();
+    let idle = move || {
+        if !at_size {
+            return;
+        }
+        let thread = fs::read_link("/proc/thread-self").unwrap();
+        let words = ["--idle", "--pid", "0", thread.file_name().unwrap().to_str().unwrap()];
+        let set = Command::new("chrt").args(words).status();
+        if !set.is_ok_and(|status| status.success()) {
+            println!(
+                "flood: threads can't be put into the idle class (chrt of util-linux): they count as well"
+            );
+        }
+    };
+    tokio::runtime::Builder::new_multi_thread().enable_all().on_thread_start(idle).build().unwrap()
+}
+
+/// Times of an honest job's fetches through the coordinator's binding and the worker's slices, in order.
+fn honest(cluster: &TestCluster, client: &client::Client, length: Length) -> Vec<Duration> {
+    let fetch = || {
+        let started = Instant::now();
+        let texts = vec!["step 0".to_owned()];
+        let patience = Duration::from_secs(60);
+        cluster
+            .fetch_by(client, &job("honest"), 0..1, 0..DIMENSION, texts, patience)
+            .expect("honest calls go on");
+        started.elapsed()
+    };
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    while match length {
+        Length::Fetches(count) => times.len() < count,
+        Length::Time(time) => begun.elapsed() < time,
+    } {
+        times.push(fetch());
+    }
+    times.sort();
+    times
+}
+
+fn p99(times: &[Duration]) -> f64 {
+    times[(times.len() - 1) * 99 / 100].as_secs_f64() * 1e3
+}
+
+/// Of one turn of an attack.
+struct Turn {
+    /// Milliseconds.
+    p99: f64,
+    begun: u64,
+    attacks_per_second: f64,
+    /// Of one processor, in percent.
+    coordinator: f64,
+}
+
+fn turn(
+    against: &Against<'_>,
+    client: &client::Client,
+    attackers: &Runtime,
+    attack: Attack,
+    length: Length,
+) -> Turn {
+    let begun_before = BEGUN.load(Ordering::Relaxed);
+    let mut at_it = attack(against, attackers, count());
+    std::thread::sleep(Duration::from_millis(500));
+    let cluster = against.cluster;
+    let (begun, attacks, used) = (Instant::now(), ATTACKS.load(Ordering::Relaxed), processor(cluster));
+    let p99 = p99(&honest(cluster, client, length));
+    let seconds = begun.elapsed().as_secs_f64();
+    let turn = Turn {
+        p99,
+        begun: BEGUN.load(Ordering::Relaxed) - begun_before,
+        attacks_per_second: (ATTACKS.load(Ordering::Relaxed) - attacks) as f64 / seconds,
+        coordinator: 100.0 * (processor(cluster) - used) / seconds,
+    };
+    at_it.abort_all();
+    while attackers.block_on(at_it.join_next()).is_some() {}
+    turn
+}
+
+fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
+    let mut values: Vec<f64> = turns.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn an_honest_job_goes_on_under_each_attack() {
+    let cluster = secured(&[]);
+    let client = cluster.client_as(&Role::Job("honest".into()));
+    honest(&cluster, &client, Length::Fetches(10));
+    let attackers = elsewhere();
+    let idle: Attack = |_, _, _| JoinSet::new();
+    let run = |attack: Attack, of: Expected| {
+        let against = Against { cluster: &cluster, of };
+        turn(&against, &client, &attackers, attack, length())
+    };
+    let alone: Vec<Turn> = (0..turns()).map(|_| run(idle, Expected::Coordinator)).collect();
+    let alone = median(&alone, |turn| turn.p99);
+    let before = Processes::of(&cluster);
+    let mut found: Vec<Vec<Turn>> = ATTACKERS.iter().map(|_| Vec::new()).collect();
+    for _ in 0..turns() {
+        for ((name, attack, of), found) in ATTACKERS.iter().zip(&mut found) {
+            found.push(run(*attack, *of));
+            before.check(&cluster, name);
+        }
+    }
+    for ((name, ..), found) in ATTACKERS.iter().zip(&found).skip(3) {
+        assert!(found.iter().all(|turn| turn.begun > 0), "{name}: nobody attacked");
+    }
+    let misses = report(alone, &found);
+    println!(
+        "flood: coordinator and worker grew by {:?} MiB",
+        before.grown().iter().map(|b| b >> 20).collect::<Vec<_>>()
+    );
+    cluster.cluster.stop().expect("both processes end as they should");
+    // A slice beside other tests can't tell the attackers from the machine.
+    assert!(misses.is_empty() || !is_at_size(), "beyond {LIMIT} times what it takes alone: {misses:#?}");
+}
+
+/// One line an attack; those over the limit.
+fn report(alone: f64, found: &[Vec<Turn>]) -> Vec<String> {
+    let beside = median(&found[0], |turn| turn.p99);
+    println!("flood: honest p99 alone {alone:.1} ms; medians of {} turns:", turns());
+    let mut misses = Vec::new();
+    for (number, ((name, ..), found)) in ATTACKERS.iter().zip(found).enumerate() {
+        let p99 = median(found, |turn| turn.p99);
+        let line = format!(
+            "{name}, {} attackers, {:.0} done a second: honest p99 {p99:.1} ms, {:.2} times that alone, \
+             {:.2} times that beside threads that spin, coordinator at {:.0} % of a processor",
+            count(),
+            median(found, |turn| turn.attacks_per_second),
+            p99 / alone,
+            p99 / beside,
+            median(found, |turn| turn.coordinator),
+        );
+        println!("flood: {line}");
+        // The first is no attack.
+        if number > 0 && p99 / alone > LIMIT {
+            misses.push(line);
+        }
+    }
+    misses
+}

@@ -1,0 +1,54 @@
+//! What callers who mean no good can do to one who does. `make flood COUNT=1000` runs it at size and prints one line
+//! of figures an attack; a plain test run is a slice of it.
+
+// Clippy's exemption for tests does not reach helpers of integration tests.
+#![allow(clippy::unwrap_used)]
+
+mod attacks;
+mod claims;
+mod frames;
+mod honest;
+mod http2;
+mod limits;
+mod processes;
+
+use client::Connections;
+use node::{auth::Role, tls::Expected};
+use tests::{TestCluster, flags, job, plans, start_with};
+
+const DIMENSION: u64 = 100_000;
+
+/// A cluster over TLS with one worker and the job that is to go on.
+fn secured(more: &[&str]) -> TestCluster {
+    let cluster = start_with(1, |options| {
+        options.tls = true;
+        options.coordinator_flags.extend(flags(more));
+        options.worker_flags.extend(flags(more));
+    });
+    cluster.create(&job("honest"), &plans()[0], DIMENSION, 1).unwrap();
+    cluster.wait_ready(&job("honest"));
+    cluster
+}
+
+fn url(cluster: &TestCluster, of: Expected) -> String {
+    match of {
+        Expected::Coordinator => cluster.cluster.url(),
+        Expected::Worker => cluster.cluster.worker(0).unwrap().grpc().to_owned(),
+    }
+}
+
+fn address(cluster: &TestCluster, of: Expected) -> String {
+    url(cluster, of).trim_start_matches("https://").to_owned()
+}
+
+/// What a job that is none may call, at either process.
+fn path(of: Expected) -> &'static str {
+    match of {
+        Expected::Coordinator => "/rustle.v1.Jobs/GetJob",
+        Expected::Worker => "/rustle.v1.Shards/FetchSlice",
+    }
+}
+
+fn flooder(cluster: &TestCluster) -> Connections {
+    Connections::dialing(cluster.cluster.dialing(&Role::Job("flooder".into())).unwrap())
+}
