@@ -49,7 +49,7 @@ impl Coordinator {
         }
         let ready: ReadyFile = serde_json::from_slice(&fs::read(ready).unwrap()).unwrap();
         let runtime = Runtime::new().unwrap();
-        let client = runtime.block_on(async { Client::new(&ready.grpc) }).unwrap();
+        let client = runtime.block_on(async { Client::connect(&ready.grpc) }).unwrap();
         Self { child: Some(child), client, runtime }
     }
 
