@@ -66,8 +66,8 @@ impl History {
         };
         let listed: BTreeSet<(u64, u64)> = released.branches.iter().flat_map(rows).collect();
         let of_job = |((of, branch, row), _): (&(JobId, u64, u64), _)| (of == job).then_some((*branch, *row));
-        let acked: BTreeSet<_> = self.acked.iter().filter_map(|(row, _)| of_job((row, ()))).collect();
-        let asked: BTreeSet<_> = self.asked.iter().filter_map(|(row, _)| of_job((row, ()))).collect();
+        let acked: BTreeSet<_> = self.acked.keys().filter_map(|row| of_job((row, ()))).collect();
+        let asked: BTreeSet<_> = self.asked.keys().filter_map(|row| of_job((row, ()))).collect();
         for (branch, row) in acked.difference(&listed) {
             self.violation(format!(
                 "{job}: the report has no row {row} of branch {branch}, which was released"
