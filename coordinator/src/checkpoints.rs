@@ -10,6 +10,7 @@ use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, piece_objec
 use metrics::{counter, gauge, histogram};
 use proto::model::CheckpointPiece;
 use proto::{JobId, Result, ServiceError, pb};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
@@ -27,6 +28,18 @@ const LONGEST_PIECE: Duration = Duration::from_secs(1800);
 impl Coordinator {
     /// Writes a checkpoint of every shard now. Any shard that fails fails it whole.
     pub async fn checkpoint(&self, job: &JobId) -> Result<pb::Checkpoint> {
+        let turn = self.turn_to_checkpoint(job).await?;
+        self.checkpoint_in(turn, job).await
+    }
+
+    /// Of one job there is one checkpoint at a time.
+    pub async fn turn_to_checkpoint(&self, job: &JobId) -> Result<OwnedMutexGuard<()>> {
+        let one_at_a_time = self.cluster().job(job)?.checkpointing.clone();
+        Ok(one_at_a_time.lock_owned().await)
+    }
+
+    /// Its entry in the ledger and what memory says must not part: not to be left half way, but by the process's end.
+    pub async fn checkpoint_in(&self, _turn: OwnedMutexGuard<()>, job: &JobId) -> Result<pb::Checkpoint> {
         let began = Instant::now();
         let Some(store) = &self.store else {
             return Err(ServiceError::JobState {
@@ -35,8 +48,6 @@ impl Coordinator {
                 allowed: "checkpoints where --checkpoint-url names a store".into(),
             });
         };
-        let one_at_a_time = self.cluster().job(job)?.checkpointing.clone();
-        let _writing = one_at_a_time.lock().await;
         self.cluster().job_mut(job)?.attempted = Instant::now();
         let written = match self.write_checkpoint(store, job).await {
             Ok(written) => written,

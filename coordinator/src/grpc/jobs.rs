@@ -8,7 +8,7 @@ use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
 use super::admitted::{own, parts};
-use super::{answer, to_its_end};
+use super::{answer, refused, to_its_end};
 use crate::coordinator::Coordinator;
 
 pub struct JobsService(pub Arc<Coordinator>);
@@ -54,8 +54,9 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::ReshardJobRequest>,
     ) -> Result<Response<pb::Job>, Status> {
-        let pb::ReshardJobRequest { job, shards } = own(request)?;
-        answer(async { self.0.reshard_job(named(job)?, shards).await }.await)
+        let (coordinator, request) = (self.0.clone(), own(request)?);
+        let pb::ReshardJobRequest { job, shards } = request;
+        to_its_end(async move { coordinator.reshard_job(named(job)?, shards).await }).await
     }
 
     async fn set_placement_hints(
@@ -71,8 +72,11 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::CheckpointJobRequest>,
     ) -> Result<Response<pb::Checkpoint>, Status> {
-        let job = own(request)?.job;
-        answer(async { self.0.checkpoint(&named(job)?).await }.await)
+        let (coordinator, job) = (self.0.clone(), own(request)?.job);
+        let job = named(job).map_err(refused)?;
+        // Who leaves while another checkpoint is written has asked for none.
+        let turn = coordinator.turn_to_checkpoint(&job).await.map_err(refused)?;
+        to_its_end(async move { coordinator.checkpoint_in(turn, &job).await }).await
     }
 
     async fn open_branch(

@@ -28,8 +28,8 @@ fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)
 }
 
-/// A change is made in the ledger and then in memory, which must not part: it goes on to its end where its caller has
-/// left, or has been cut off.
+/// A change is made in the ledger and then in memory, which must not part, and what is prepared for one is given up by
+/// whoever waits for it: it goes on to its end where its caller has left, or has been cut off.
 async fn to_its_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {

@@ -16,16 +16,21 @@ const LONGEST: Duration = Duration::from_secs(1800);
 
 impl Coordinator {
     /// Returns when the new shards have taken over. Where no worker has room for one of them, or they take longer than
-    /// half an hour, the old ones stay.
+    /// half an hour, the old ones stay. Asked again while they are made ready, it waits for the same ones.
     pub async fn reshard_job(&self, job: JobId, shards: u32) -> Result<pb::Job> {
         if self.is_cut_so(&job, shards)? {
             return self.job_message(&job);
         }
-        // Without it the new shards are made again from the key: slower, and the same.
-        if let Err(error) = self.checkpoint(&job).await {
-            warn!(%job, %error, "resharding without a fresh checkpoint");
-        }
-        let number = self.begin_reshard(&job, shards)?;
+        let number = match self.number_of_coming(&job, shards)? {
+            Some(number) => number,
+            None => {
+                // Without it the new shards are made again from the key: slower, and the same.
+                if let Err(error) = self.checkpoint(&job).await {
+                    warn!(%job, %error, "resharding without a fresh checkpoint");
+                }
+                self.begin_reshard(&job, shards)?
+            }
+        };
         let began = Instant::now();
         while self.is_coming(&job, number)? {
             let is_hopeless = began.elapsed() > 2 * self.lease_ttl() && self.has_no_room(&job, number)?;
@@ -58,6 +63,13 @@ impl Coordinator {
         info!(%job, shards, "shards of a new layout are being prepared");
         self.nudge.notify_one();
         Ok(number)
+    }
+
+    /// The number of the layout that is being made ready, where it has so many shards.
+    fn number_of_coming(&self, job: &JobId, shards: u32) -> Result<Option<u64>> {
+        let cluster = self.cluster();
+        let coming = cluster.job(job)?.coming.as_ref();
+        Ok(coming.filter(|coming| coming.shards.len() == shards as usize).map(|coming| coming.number))
     }
 
     fn is_coming(&self, job: &JobId, number: u64) -> Result<bool> {

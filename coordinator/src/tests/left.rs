@@ -66,3 +66,35 @@ async fn a_change_is_made_whole_also_where_its_caller_has_left() {
     ask_and_leave(jobs.destroy_job(admitted(pb::DestroyJobRequest { job: name }))).await;
     comes_to(&coordinator, |job| job.state() == pb::JobState::Destroyed).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn resharding_is_given_up_also_where_its_caller_has_left() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = Arc::new(open(&folder));
+    let jobs = JobsService(coordinator.clone());
+    // Room for what it serves, 8 KiB, and no more.
+    let place = WorkerPlace { memory_bytes: Some(9_000), ..WorkerPlace::default() };
+    coordinator.register(Register { place, ..registration("a", 1) }).unwrap();
+    coordinator.create_job(create(2048, 1)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let served = coordinator.make_ready("a", 1);
+    assert_eq!(served.len(), 1);
+    let goes_on_for = async |time: Duration| {
+        for _ in 0..8 {
+            coordinator.reconcile().await.unwrap();
+            coordinator.beat("a", 1, &[report(&served[0], ReportedState::Ready)]);
+            tokio::time::sleep(time / 8).await;
+        }
+        let cluster = coordinator.cluster();
+        cluster.job(&job()).unwrap().coming.as_ref().map(|coming| coming.number)
+    };
+
+    let request = pb::ReshardJobRequest { job: job().to_string(), shards: 2 };
+    ask_and_leave(jobs.reshard_job(admitted(request.clone()))).await;
+    let number = goes_on_for(TTL).await;
+    assert!(number.is_some(), "a layout is being prepared");
+    ask_and_leave(jobs.reshard_job(admitted(request))).await;
+    assert_eq!(goes_on_for(TTL / 2).await, number, "the one that was asked for before");
+    assert_eq!(goes_on_for(TTL).await, None, "given up");
+    assert_eq!(coordinator.job_message(&job()).unwrap().shards, 1);
+}
