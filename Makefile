@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: chaos ends failover fuzz asan mutants
+.PHONY: chaos ends failover slow-link fuzz asan mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -130,6 +130,9 @@ ends: build ## a process ended at every durable step, COUNT times (20) alone, wi
 
 failover: build ## how long a lost worker of four costs at dimension DIMENSION (1e8), KILLS times (20)
 	$(CARGO_TARGET_DIR)/release/chaos failover --dimension $(or $(DIMENSION),100000000) --kills $(or $(KILLS),20)
+
+slow-link: build ## what one worker of four behind a slow link costs at dimension DIMENSION (4e5), TURNS times (10)
+	$(CARGO_TARGET_DIR)/release/chaos slow-link --dimension $(or $(DIMENSION),400000) --turns $(or $(TURNS),10)
 
 fuzz: ## every decoder, or TARGETS, MINUTES (1) of a processor each, with checks of overflow on
 	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),1) $(TARGETS)

@@ -15,7 +15,7 @@ use proto::{
     pb,
 };
 
-use super::messages::checked;
+use super::{files::folder, messages::checked};
 use crate::{Target, outcome, words};
 
 pub fn targets() -> Vec<Target> {
@@ -98,10 +98,11 @@ fn settings_seeds() -> Vec<Vec<u8>> {
 
 /// The bytes as a private file.
 fn with_file<T>(bytes: &[u8], read: impl FnOnce(&Path) -> T) -> Option<T> {
-    let file = tempfile::NamedTempFile::new().ok()?;
-    fs::write(file.path(), bytes).ok()?;
-    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).ok()?;
-    Some(read(file.path()))
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, bytes).ok()?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).ok()?;
+    Some(read(&path))
 }
 
 fn settings(bytes: &[u8]) -> String {

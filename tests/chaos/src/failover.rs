@@ -7,24 +7,21 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use client::{Client, FetchRequest};
+use client::Client;
 use dice::Dice;
-use noise_kernel::{JobKey, Oracle};
-use noise_worker::recipe::Recipe;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
+use proto::JobId;
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
 use tokio::{runtime::Runtime, time::sleep};
 
-use crate::KEY;
+use crate::{
+    KEY,
+    rows::{PATIENCE, Rows, percentile},
+};
 
 /// Limits of the 95th percentile, in seconds.
 const NOTICED: f64 = 5.0;
 const FIRST_ROW: f64 = 15.0;
-/// The whole vector is compared with the oracle in so many places.
-const SAMPLES: u64 = 64;
-const PATIENCE: Duration = Duration::from_secs(240);
 
 pub struct Options {
     pub dimension: u64,
@@ -40,14 +37,6 @@ pub struct Figures {
     /// Seconds, in order of the kills.
     pub noticed: Vec<f64>,
     pub first_row: Vec<f64>,
-}
-
-/// Nearest rank.
-fn percentile(values: &[f64], percent: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 impl Figures {
@@ -83,13 +72,7 @@ impl std::fmt::Display for Figures {
 
 struct Failover {
     cluster: LocalCluster,
-    client: Client,
-    runtime: Runtime,
-    job: JobId,
-    dimension: u64,
-    oracle: Oracle,
-    row: u64,
-    out: Vec<f32>,
+    rows: Rows,
 }
 
 /// With the default heartbeat and lease. `killed` is told of each kill. From the program's first thread.
@@ -115,17 +98,6 @@ pub fn run(
 impl Failover {
     fn start(program: &Path, dir: &Path, options: &Options) -> anyhow::Result<Self> {
         let &Options { dimension, workers, count, .. } = options;
-        let plan = Plan::new(PlanSpec {
-            chacha_rounds: 20,
-            // Two rows a kill, and one to begin with.
-            iterations: 2 * count + 1,
-            noise_multiplier: 1.0,
-            clip_norm: 1.0,
-            participation: Participation { min_sep: 1, max_participations: 1 },
-            mechanism: Mechanism::Blt { theta: vec![0.999, 0.9], omega: vec![0.01, 0.2] },
-            layout: None,
-        })?;
-        let (job, key) = (JobId::new("failover")?, JobKey::from_bytes(&KEY)?);
         let mut options = ClusterOptions::new(program.to_owned(), dir.to_owned(), workers);
         options.worker_flags = vec!["--ahead-rows".into(), "1".into()];
         let cluster = LocalCluster::start(options, KEY)?;
@@ -134,18 +106,9 @@ impl Failover {
             let _inside = runtime.enter();
             Client::connect(&cluster.url())?
         };
-        let request = pb::CreateJobRequest {
-            job: job.to_string(),
-            plan_toml: plan.to_toml_string()?,
-            dimension,
-            shards: 2 * workers as u32,
-            key_commitment: key.commitment().to_vec(),
-            plan_digest: plan.digest().to_vec(),
-        };
-        runtime.block_on(client.jobs().create(request))?;
-        let oracle = Recipe::new(&plan, &key, &job, 0)?.oracle()?;
-        let out = vec![0.0; dimension as usize];
-        let mut failover = Self { cluster, client, runtime, job, dimension, oracle, row: 0, out };
+        // Two rows a kill, and one to begin with.
+        let rows = Rows::begin(runtime, client, (dimension, 2 * workers as u32), 2 * count + 1)?;
+        let mut failover = Self { cluster, rows };
         failover.fetch(&mut Dice::new(0))?;
         Ok(failover)
     }
@@ -153,53 +116,23 @@ impl Failover {
     /// Kills the worker while all is well, and waits until all is well again.
     fn kill(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<(Duration, Duration)> {
         self.fetch(dice)?;
-        self.runtime.block_on(checkpoint(&self.client, &self.job))?;
+        self.rows.runtime.block_on(checkpoint(&self.rows.client, &self.rows.job))?;
         let endpoint = self.cluster.worker(worker).context("the worker runs")?.grpc().to_owned();
         let began = Instant::now();
         self.cluster.kill_worker(worker)?;
-        let (client, job) = (self.client.clone(), self.job.clone());
-        let noticed = self.runtime.spawn(gone(client, job, endpoint, began));
-        let first_row = self.take()?.duration_since(began);
-        let noticed = self.runtime.block_on(noticed)??;
-        self.compare(dice)?;
+        let (client, job) = (self.rows.client.clone(), self.rows.job.clone());
+        let noticed = self.rows.runtime.spawn(gone(client, job, endpoint, began));
+        let first_row = self.rows.take()?.duration_since(began);
+        let noticed = self.rows.runtime.block_on(noticed)??;
+        self.rows.compare(dice)?;
         self.cluster.start_worker(worker)?;
-        self.runtime.block_on(all_ready(&self.client, &self.job))?;
+        self.rows.runtime.block_on(all_ready(&self.rows.client, &self.rows.job))?;
         Ok((noticed, first_row))
     }
 
     fn fetch(&mut self, dice: &mut Dice) -> anyhow::Result<()> {
-        self.take()?;
-        self.compare(dice)
-    }
-
-    /// The next row, whole; says when it was here.
-    fn take(&mut self) -> anyhow::Result<Instant> {
-        self.out.fill(f32::NAN);
-        let request = FetchRequest {
-            job: self.job.clone(),
-            branch: 0,
-            rows: RowRange { start: self.row, end: self.row + 1 },
-            range: CoordinateRange { start: 0, end: self.dimension },
-            commitments: vec![Commitment::of_text(&format!("row {}", self.row))],
-            deadline: (Instant::now() + PATIENCE).into(),
-        };
-        self.row += 1;
-        self.runtime.block_on(self.client.fetch_into(request, &mut self.out))?;
-        Ok(Instant::now())
-    }
-
-    /// The row taken last, in samples and at both ends.
-    fn compare(&self, dice: &mut Dice) -> anyhow::Result<()> {
-        let row = self.row - 1;
-        let random = (0..SAMPLES).map(|_| dice.below(self.dimension));
-        for start in random.chain([0, self.dimension.saturating_sub(512)]) {
-            let range = start..(start + 512).min(self.dimension);
-            let exact = &self.oracle.rows(row..row + 1, range.clone())?[0];
-            let got = &self.out[range.start as usize..range.end as usize];
-            let is_same = got.iter().zip(exact).all(|(got, exact)| got.to_bits() == exact.to_bits());
-            ensure!(is_same, "row {row} differs from the oracle within {range:?}");
-        }
-        Ok(())
+        self.rows.take()?;
+        self.rows.compare(dice)
     }
 }
 
@@ -230,7 +163,7 @@ async fn checkpoint(client: &Client, job: &JobId) -> anyhow::Result<()> {
     }
 }
 
-async fn all_ready(client: &Client, job: &JobId) -> anyhow::Result<()> {
+pub async fn all_ready(client: &Client, job: &JobId) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         let view = client.jobs().get(job).await?;
@@ -239,17 +172,5 @@ async fn all_ready(client: &Client, job: &JobId) -> anyhow::Result<()> {
         }
         ensure!(began.elapsed() < PATIENCE, "{} of {} shards are ready", view.shards_ready, view.shards);
         sleep(Duration::from_millis(20)).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_nearest_ranks() {
-        let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
-        assert_eq!((percentile(&values, 50.0), percentile(&values, 95.0)), (10.0, 19.0));
-        assert_eq!(percentile(&[3.0], 95.0), 3.0);
     }
 }

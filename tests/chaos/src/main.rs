@@ -1,8 +1,8 @@
-//! `make chaos` and `make failover`: real processes, real faults, one line of figures.
+//! `make chaos`, `make failover` and `make slow-link`: real processes, real faults, one line of figures.
 
 use std::{path::PathBuf, process::ExitCode};
 
-use chaos::{ends, failover, nemesis::Fault, run};
+use chaos::{ends, failover, nemesis::Fault, run, slow_link};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tempfile::TempDir;
@@ -57,6 +57,13 @@ enum Figure {
         #[arg(long, default_value_t = 20)]
         kills: u64,
     },
+    /// Put one worker behind a slow link, again and again: what that costs whole rows, and the other workers' parts
+    SlowLink {
+        #[arg(long, default_value_t = 400_000)]
+        dimension: u64,
+        #[arg(long, default_value_t = 10)]
+        turns: u64,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -78,6 +85,14 @@ fn main() -> anyhow::Result<ExitCode> {
             let options = failover::Options { dimension, workers: cli.common.workers, count: kills, seed: 0 };
             let (dir, bar) = (TempDir::new()?, bar(kills));
             let figures = failover::run(&run::program()?, dir.path(), &options, |_| bar.inc(1))?;
+            bar.finish_and_clear();
+            print(format, figures.json(), figures.to_string());
+            figures.is_good()
+        }
+        Some(Figure::SlowLink { dimension, turns }) => {
+            let options = slow_link::Options { dimension, workers: cli.common.workers, turns };
+            let (dir, bar) = (TempDir::new()?, bar(turns));
+            let figures = slow_link::run(&run::program()?, dir.path(), &options, || bar.inc(1))?;
             bar.finish_and_clear();
             print(format, figures.json(), figures.to_string());
             figures.is_good()

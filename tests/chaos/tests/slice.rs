@@ -4,7 +4,7 @@ use chaos::{
     figures::Figures,
     history::Broken,
     nemesis::Fault::{self, *},
-    run,
+    run, slow_link,
 };
 
 fn rounds(seeds: std::ops::Range<u64>, faults: Vec<Fault>) -> Figures {
@@ -46,6 +46,21 @@ fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
     let figures = rounds(15..21, vec![EndAt]);
     assert!(figures.is_good(), "{:?}", figures.violations);
     assert_eq!(figures.faults[&EndAt], 6);
+}
+
+/// Rows come, and from those who did; `make slow-link` has the times.
+#[test]
+fn rows_come_over_a_slow_link_and_shards_stay_where_they_are() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let options = slow_link::Options { dimension: 100_000, workers: 2, turns: 1 };
+    let program = run::program().expect("the binary under test");
+    match slow_link::run(&program, dir.path(), &options, || ()) {
+        Ok(figures) => println!("{figures}"),
+        Err(error) if error.to_string().contains("no link can be made slow here") => {
+            println!("SKIPPED: {error:#}");
+        }
+        Err(error) => panic!("{error:#}"),
+    }
 }
 
 #[test]
