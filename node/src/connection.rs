@@ -18,6 +18,9 @@ use crate::limits::{Frames, Pace, Slot};
 /// What every HTTP/2 client sends first. Until it is there nothing else watches over the connection.
 const PREFACE_BYTES: usize = 24;
 
+/// A call or three: of what comes too fast, so much is taken at once.
+const PIECE_BYTES: usize = 256;
+
 /// What its connection says of a request, in the request's extensions.
 #[derive(Clone, Debug)]
 pub struct Reached {
@@ -119,7 +122,16 @@ impl AsyncRead for Connection {
             return Poll::Pending;
         }
         let before = buffer.filled().len();
-        let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer));
+        let polled = match self.reached.pace.is_low() && buffer.remaining() > PIECE_BYTES {
+            true => {
+                let mut piece = [0; PIECE_BYTES];
+                let mut piece = ReadBuf::new(&mut piece);
+                let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, &mut piece));
+                buffer.put_slice(piece.filled());
+                polled
+            }
+            false => on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer)),
+        };
         let cost = self.frames.cost(&buffer.filled()[before..]);
         if cost > 0.0 {
             self.reached.pace.spend(cost);

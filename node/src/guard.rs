@@ -14,7 +14,7 @@ use tower::{Layer, Service};
 
 use crate::auth::{Authenticator, Refusal};
 use crate::connection::Reached;
-use crate::limits::{BYTES_A_CALL, CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
+use crate::limits::{CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
 
 /// How a process words a refusal: typed, and with the kind of error that its clients know.
 pub type Wording = fn(Refusal) -> Status;
@@ -85,25 +85,18 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let wording = self.guard.wording;
-        // Before anything is found out: what is refused took its time, too.
         let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
-        pace.iter().for_each(|pace| pace.spend(1.0));
         let permit = match self.guard.admit(&mut request) {
             Ok(permit) => permit,
             Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
         };
         let (bytes, limit) = (request_bytes(request.uri().path()), time(request.uri().path()));
-        let reading = pace.clone();
-        let read = Box::new(move |length: usize| {
-            reading.iter().for_each(|pace| pace.spend(length as f64 / BYTES_A_CALL));
-        });
         let refused = Box::new(move || {
             pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
             wording(Refusal::TooLarge { limit: bytes })
         });
-        let request = request.map(|body| {
-            Body::new(CappedBody { body, limit: bytes, taken: 0, prefix: Vec::new(), read, refused })
-        });
+        let request = request
+            .map(|body| Body::new(CappedBody { body, limit: bytes, taken: 0, prefix: Vec::new(), refused }));
         let handling = self.inner.call(request);
         Box::pin(async move {
             match tokio::time::timeout(limit, handling).await {

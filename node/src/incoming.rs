@@ -12,13 +12,15 @@ use metrics::counter;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
+use tokio::time::{sleep, sleep_until, timeout};
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
 use tracing::warn;
 
 use crate::auth::SparseLog;
 use crate::connection::{Connection, Peer, Reached, Transport};
-use crate::limits::{Limits, Pace, Slot, Slots};
+use crate::limits::{Limits, Pace, Slot, Slots, Turns};
 use crate::listener::Listener;
 use crate::metric_definitions::CONNECTIONS_REFUSED;
 use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
@@ -38,6 +40,7 @@ pub struct Incoming {
 struct Acceptor {
     credentials: Option<Credentials>,
     slots: Slots,
+    turns: Turns,
     refusals: SparseLog,
     /// Of each connection.
     calls_per_second: u32,
@@ -52,6 +55,7 @@ impl Incoming {
         let acceptor = Acceptor {
             credentials,
             slots,
+            turns: Turns::new(limits.handshakes_per_second),
             refusals: SparseLog::default(),
             calls_per_second: limits.connection_calls_per_second,
             ready: sender,
@@ -109,18 +113,31 @@ impl Acceptor {
             return self.hand_on(Transport::Tcp(stream), peer, slot).await;
         };
         // Beside the others: a handshake takes its time.
-        let (acceptor, shaking) = (self.clone(), TlsAcceptor::from(credentials.server()).accept(stream));
+        let (acceptor, credentials) = (self.clone(), credentials.clone());
         tokio::spawn(async move {
-            let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, shaking).await {
-                Ok(Ok(stream)) => stream,
-                Ok(Err(error)) => return acceptor.refuse(address, error),
-                Err(_) => return acceptor.refuse(address, "the TLS handshake took too long"),
+            let stream = match acceptor.shake_hands(&credentials, stream, address).await {
+                Ok(stream) => stream,
+                Err(error) => return acceptor.refuse(address, error),
             };
             let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             let peer = Peer::Certified(address, shown.and_then(identity_of));
             let transport = Transport::Tls(Box::new(stream));
             acceptor.hand_on(transport, peer, slot).await;
         });
+    }
+
+    /// In its address's turn, which is not taken before there is a hello: who sends nothing costs nothing.
+    async fn shake_hands(
+        &self,
+        credentials: &Credentials,
+        stream: TcpStream,
+        address: IpAddr,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long");
+        let hello = LazyConfigAcceptor::new(Default::default(), stream);
+        let hello = timeout(HANDSHAKE_LIMIT, hello).await.map_err(late)??;
+        sleep_until(self.turns.take(address)).await;
+        timeout(HANDSHAKE_LIMIT, hello.into_stream(credentials.server())).await.map_err(late)?
     }
 
     async fn take_unix(&self, stream: UnixStream) {
@@ -155,5 +172,5 @@ impl Acceptor {
 
 async fn after(error: io::Error) {
     warn!(%error, "a connection could not be accepted");
-    tokio::time::sleep(AFTER_ERROR).await;
+    sleep(AFTER_ERROR).await;
 }

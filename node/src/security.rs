@@ -47,6 +47,9 @@ pub struct SecurityArgs {
     /// Open connections of one IP address [default: 1024]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_connections_per_address: Option<String>,
+    /// TLS handshakes a second of one IP address, with two seconds' worth at once; more wait [default: 100]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    pub max_handshakes_per_second: Option<String>,
     /// Calls under way on one connection [default: 128]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_streams: Option<String>,
@@ -124,6 +127,11 @@ impl SecurityArgs {
                 self.max_connections_per_address,
                 of.connections_per_address,
             )?,
+            handshakes_per_second: count(
+                "max_handshakes_per_second",
+                self.max_handshakes_per_second,
+                of.handshakes_per_second as usize,
+            )? as u32,
             streams: count("max_streams", self.max_streams, of.streams as usize)? as u32,
             calls: count("max_calls", self.max_calls, of.calls)?,
             calls_per_second: count(

@@ -18,8 +18,6 @@ pub struct CappedBody {
     pub taken: usize,
     /// The first message's prefix, as far as it is there.
     pub prefix: Vec<u8>,
-    /// Told of every frame's length.
-    pub read: Box<dyn Fn(usize) + Send>,
     /// What to say then.
     pub refused: Box<dyn Fn() -> Status + Send>,
 }
@@ -43,7 +41,6 @@ impl http_body::Body for CappedBody {
         let polled = Pin::new(&mut self.body).poll_frame(task);
         let Poll::Ready(Some(Ok(frame))) = &polled else { return polled };
         let length = frame.data_ref().map_or(0, Bytes::len);
-        (self.read)(length);
         let begins = frame.data_ref().map_or(&[][..], |data| &data[..length.min(PREFIX - self.prefix.len())]);
         self.prefix.extend_from_slice(begins);
         self.taken += length;
@@ -73,8 +70,7 @@ mod tests {
         let frames = pieces.iter().map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece))));
         let body = Body::new(StreamBody::new(iter(frames)));
         let refused = Box::new(|| Status::resource_exhausted("too large"));
-        let capped =
-            CappedBody { body, limit, taken: 0, prefix: Vec::new(), read: Box::new(|_| {}), refused };
+        let capped = CappedBody { body, limit, taken: 0, prefix: Vec::new(), refused };
         Ok(capped.collect().await?.to_bytes().len())
     }
 

@@ -1,13 +1,16 @@
-//! What the frames below calls cost: pings, settings, resets and the like take a processor's time, and no call tells of
-//! them.
+//! What frames cost, as soon as they are read: a call that is given up, a ping or a reset takes a processor's time, and
+//! no handler tells of it.
 
 /// What every HTTP/2 client sends first.
 const PREFACE_BYTES: usize = 24;
 /// Length, kind, flags and stream of a frame (RFC 9113, section 4.1).
 const HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
 const WINDOW_UPDATE: u8 = 8;
+/// Bytes of messages that count as one call.
+const BYTES_A_CALL: f64 = (64 << 10) as f64;
+/// However short a piece of a message is.
+const OF_DATA: f64 = 1.0 / 64.0;
 /// Who takes many rows with a small window sends thousands a second.
 const OF_WINDOW: f64 = 1.0 / 16.0;
 
@@ -27,8 +30,7 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// In calls, of the frames that begin in the next bytes. Calls and their messages are counted where they are
-    /// answered.
+    /// In calls, of the frames that begin in the next bytes.
     pub fn cost(&mut self, mut bytes: &[u8]) -> f64 {
         let mut cost = 0.0;
         while !bytes.is_empty() {
@@ -43,7 +45,7 @@ impl Frames {
                 let [a, b, c, kind, ..] = self.head;
                 (self.skip, self.known) = (u32::from_be_bytes([0, a, b, c]) as usize, 0);
                 cost += match kind {
-                    DATA | HEADERS => 0.0,
+                    DATA => OF_DATA.max(self.skip as f64 / BYTES_A_CALL),
                     WINDOW_UPDATE => OF_WINDOW,
                     _ => 1.0,
                 };
@@ -65,11 +67,12 @@ mod tests {
     fn frames_count_by_their_kind_however_they_are_cut() {
         let sent =
             [vec![4; PREFACE_BYTES], frame(4, 6), frame(1, 40), frame(0, 70_000), frame(6, 8)].concat();
-        let sent = [sent, frame(8, 4), frame(4, 0), frame(3, 4), frame(0, 0)].concat();
+        let sent = [sent, frame(8, 4), frame(4, 0), frame(3, 4), frame(0, 0), frame(0, 2048)].concat();
         for at_once in [1, 2, 7, 9, 100, 1 << 20] {
             let mut frames = Frames::default();
             let cost: f64 = sent.chunks(at_once).map(|bytes| frames.cost(bytes)).sum();
-            assert_eq!(cost, 4.0 + OF_WINDOW, "{at_once} bytes at once");
+            let of_data = 70_000.0 / BYTES_A_CALL + OF_DATA + 2048.0 / BYTES_A_CALL;
+            assert!((cost - 5.0 - OF_WINDOW - of_data).abs() < 1e-9, "{cost}, {at_once} bytes at once");
         }
     }
 }

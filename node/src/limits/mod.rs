@@ -8,14 +8,16 @@ mod methods;
 mod pace;
 mod rate;
 mod slots;
+mod turns;
 
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
 pub use frames::Frames;
 pub use methods::{request_bytes, time};
-pub use pace::{BYTES_A_CALL, Pace, TOO_LARGE};
+pub use pace::{Pace, TOO_LARGE};
 pub use rate::Rates;
 pub use slots::{Slot, Slots};
+pub use turns::Turns;
 
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ pub struct Limits {
     /// Open connections, of all callers and of one IP address.
     pub connections: usize,
     pub connections_per_address: usize,
+    /// TLS handshakes a second of one IP address, with two seconds' worth at once. Whoever comes faster waits.
+    pub handshakes_per_second: u32,
     /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
     /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
@@ -32,8 +36,8 @@ pub struct Limits {
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once.
     pub calls_per_second: u32,
-    /// Calls a second of one connection, pings and the like among them, which is read no faster, with a quarter of a second's worth at once, and a tenth of
-    /// that where it is new.
+    /// Calls a second of one connection, pings and the like among them: it is read no faster, with a quarter of a
+    /// second's worth at once, and a tenth of that where it is new.
     pub connection_calls_per_second: u32,
     /// Bytes of rows on the way to one caller.
     pub slice_bytes: u64,
@@ -51,6 +55,7 @@ impl Default for Limits {
         Self {
             connections: 4096,
             connections_per_address: 1024,
+            handshakes_per_second: 100,
             streams: 128,
             calls: 4096,
             calls_per_second: 20_000,

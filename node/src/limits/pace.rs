@@ -8,12 +8,13 @@ use tokio::time::Instant;
 
 /// What a message that is too large costs, in calls: it was read and decrypted up to its limit.
 pub const TOO_LARGE: f64 = 64.0;
-/// Bytes of messages that count as one call.
-pub const BYTES_A_CALL: f64 = (64 << 10) as f64;
 /// Calls that may come at once, in seconds of the rate.
 const BURST_SECONDS: f64 = 0.25;
 /// Of these, what a connection begins with: whoever comes again and again has no burst each time.
 const FIRST_SECONDS: f64 = 0.025;
+/// With less than this left, a connection is read in small pieces: what comes at once is worked off before anyone else
+/// has a turn.
+const LITTLE_SECONDS: f64 = 0.0125;
 /// A connection is held for no longer than this: whoever is at the other end looks for signs of life.
 const LONGEST_SECONDS: f64 = 0.5;
 
@@ -50,6 +51,15 @@ impl Pace {
         self.until_at(Instant::now())
     }
 
+    /// Whether it is about to be held.
+    pub fn is_low(&self) -> bool {
+        self.is_low_at(Instant::now())
+    }
+
+    fn is_low_at(&self, now: Instant) -> bool {
+        self.filled(now, |bucket| bucket.calls < LITTLE_SECONDS * self.0.per_second)
+    }
+
     fn spend_at(&self, calls: f64, now: Instant) {
         let least = -LONGEST_SECONDS * self.0.per_second;
         self.filled(now, |bucket| bucket.calls = (bucket.calls - calls).max(least));
@@ -80,8 +90,10 @@ mod tests {
         let pace = Pace::new(100);
         let start = pace.0.bucket.lock().unwrap().at;
         let after = |seconds| start + Duration::from_secs_f64(seconds);
+        assert!(!pace.is_low_at(start));
         pace.spend_at(2.5, start);
         assert_eq!(pace.until_at(start), None, "little at once at first");
+        assert!(pace.is_low_at(start));
         pace.spend_at(40.0, start);
         assert_eq!(pace.until_at(start), Some(after(0.4)));
         assert_eq!(pace.until_at(after(0.2)), Some(after(0.4)));

@@ -27,7 +27,7 @@ const LIMIT: f64 = 2.0;
 const TURNS: usize = 5;
 
 const ATTACKERS: [(&str, Attack, Expected); 13] = [
-    ("none, idle threads spin", spinning, Expected::Coordinator),
+    ("none, other processors spin", spinning, Expected::Coordinator),
     ("silent connections", silent, Expected::Coordinator),
     ("slow handshakes", slow_handshakes, Expected::Coordinator),
     ("giant messages", giant_messages, Expected::Coordinator),
@@ -75,24 +75,33 @@ fn turns() -> usize {
     if is_at_size() { TURNS } else { 1 }
 }
 
-/// Attackers have processors of their own: here, at size, their threads run where nobody else wants to, and stop at once
-/// for whoever does. A slice measures no times, and beside other tests such threads might never run.
-fn elsewhere() -> Runtime {
-    let at_size = is_at_size();
-    let idle = move || {
-        if !at_size {
-            return;
-        }
-        let thread = fs::read_link("/proc/thread-self").unwrap();
-        let words = ["--idle", "--pid", "0", thread.file_name().unwrap().to_str().unwrap()];
-        let set = Command::new("chrt").args(words).status();
-        if !set.is_ok_and(|status| status.success()) {
-            println!(
-                "flood: threads can't be put into the idle class (chrt of util-linux): they count as well"
-            );
+/// Who means no good has processors of their own, as on machines of their own: the thread that calls this, and all that
+/// it starts, keeps to the first half, the attackers' threads to the second. A slice measures no times and needs no
+/// such thing; nor is it to be had on one processor.
+fn apart() -> Runtime {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let is_apart = is_at_size() && processors > 1;
+    let first = processors / 2;
+    if is_apart {
+        keep_to(format!("0-{}", first - 1));
+    }
+    let elsewhere = move || {
+        if is_apart {
+            keep_to(format!("{first}-{}", processors - 1));
         }
     };
-    tokio::runtime::Builder::new_multi_thread().enable_all().on_thread_start(idle).build().unwrap()
+    let threads = processors - if is_apart { first } else { 0 };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(threads).enable_all().on_thread_start(elsewhere).build().unwrap()
+}
+
+/// This thread, and what it starts from now on.
+fn keep_to(processors: String) {
+    let thread = fs::read_link("/proc/thread-self").unwrap();
+    let thread = thread.file_name().unwrap().to_str().unwrap();
+    let set = Command::new("taskset").args(["--cpu-list", "--pid", &processors, thread]).output();
+    let is_set = set.is_ok_and(|output| output.status.success());
+    assert!(is_set, "a thread can't be kept to processors {processors} (taskset of util-linux)");
 }
 
 /// Times of an honest job's fetches through the coordinator's binding and the worker's slices, in order.
@@ -164,10 +173,10 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
 
 #[test]
 fn an_honest_job_goes_on_under_each_attack() {
+    let attackers = apart();
     let cluster = secured(&[]);
     let client = cluster.client_as(&Role::Job("honest".into()));
     honest(&cluster, &client, Length::Fetches(10));
-    let attackers = elsewhere();
     let idle: Attack = |_, _, _| JoinSet::new();
     let run = |attack: Attack, of: Expected| {
         let against = Against { cluster: &cluster, of };

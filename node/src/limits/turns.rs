@@ -1,0 +1,67 @@
+//! When each address may shake hands: a TLS handshake costs a processor more than any call that is refused, and whoever
+//! connects again and again would cost everyone else theirs.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Handshakes at once, in seconds of the rate.
+const BURST_SECONDS: f64 = 2.0;
+/// Addresses that have all of theirs left are forgotten when there are more than this.
+const KEPT: usize = 4096;
+
+#[derive(Debug)]
+pub struct Turns {
+    gap: Duration,
+    burst: Duration,
+    /// When each address's handshakes so far would be through, one after the other at the rate.
+    through: Mutex<HashMap<IpAddr, Instant>>,
+}
+
+impl Turns {
+    pub fn new(per_second: u32) -> Self {
+        let gap = Duration::from_secs(1) / per_second.max(1);
+        Self { gap, burst: Duration::from_secs_f64(BURST_SECONDS), through: Mutex::default() }
+    }
+
+    /// Takes the address's next turn; says when that is.
+    pub fn take(&self, address: IpAddr) -> Instant {
+        self.take_at(address, Instant::now())
+    }
+
+    fn take_at(&self, address: IpAddr, now: Instant) -> Instant {
+        let mut through = self.through.lock().unwrap_or_else(PoisonError::into_inner);
+        if through.len() >= KEPT {
+            through.retain(|_, at| *at > now);
+        }
+        let own = through.entry(address).or_insert(now);
+        *own = (*own).max(now) + self.gap;
+        // Not subtracted from an instant, which may be too early for that.
+        let ahead = own.saturating_duration_since(now).saturating_sub(self.burst);
+        now + ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_and_then_one_after_the_other_each_address_for_itself() {
+        let turns = Turns::new(10);
+        let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        (0..20).for_each(|_| assert_eq!(turns.take_at(one, start), start));
+        assert_eq!(turns.take_at(one, start), after(100));
+        assert_eq!(turns.take_at(one, start), after(200));
+        assert_eq!(turns.take_at(other, start), start);
+        assert_eq!(turns.take_at(one, after(300)), after(300));
+        assert_eq!(turns.take_at(one, after(300)), after(400), "who waits has its turn taken");
+        (0..20).for_each(|_| assert_eq!(turns.take_at(one, after(9_000)), after(9_000)));
+        assert_eq!(turns.take_at(one, after(9_000)), after(9_100), "no more than a burst is saved up");
+    }
+}
