@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
@@ -51,6 +51,10 @@ pub struct Connection {
     reached: Reached,
     opening: Option<Opening>,
     frames: Frames,
+    /// Of all of its caller's connections.
+    shared: Option<Pace>,
+    /// Not read before, for what it has spent of that.
+    turn: Option<Instant>,
     /// Not read before.
     held: Option<Pin<Box<Sleep>>>,
     _slot: Slot,
@@ -64,7 +68,13 @@ struct Opening {
 impl Connection {
     pub fn new(transport: Transport, reached: Reached, slot: Slot, preface_limit: Duration) -> Self {
         let opening = Some(Opening { missing: PREFACE_BYTES, deadline: Box::pin(sleep(preface_limit)) });
-        Self { transport, reached, opening, frames: Frames::default(), held: None, _slot: slot }
+        let frames = Frames::default();
+        Self { transport, reached, opening, frames, shared: None, turn: None, held: None, _slot: slot }
+    }
+
+    /// One of several connections of a caller, which share a pace beside their own.
+    pub fn sharing(self, pace: Pace) -> Self {
+        Self { shared: Some(pace), ..self }
     }
 
     /// Whether calls come faster than they are taken. Then the task is woken later.
@@ -76,7 +86,9 @@ impl Connection {
                 return true;
             }
             // More may have been spent meanwhile.
-            self.held = self.reached.pace.until().map(|until| Box::pin(sleep_until(until)));
+            let turn = self.turn.take().filter(|turn| *turn > Instant::now());
+            let until = self.reached.pace.until().max(turn);
+            self.held = until.map(|until| Box::pin(sleep_until(until)));
             if self.held.is_none() {
                 return false;
             }
@@ -122,7 +134,8 @@ impl AsyncRead for Connection {
             return Poll::Pending;
         }
         let before = buffer.filled().len();
-        let polled = match self.reached.pace.is_low() && buffer.remaining() > PIECE_BYTES {
+        let is_low = self.reached.pace.is_low() || self.shared.as_ref().is_some_and(Pace::is_low);
+        let polled = match is_low && buffer.remaining() > PIECE_BYTES {
             true => {
                 let mut piece = [0; PIECE_BYTES];
                 let mut piece = ReadBuf::new(&mut piece);
@@ -135,6 +148,7 @@ impl AsyncRead for Connection {
         let cost = self.frames.cost(&buffer.filled()[before..]);
         if cost > 0.0 {
             self.reached.pace.spend(cost);
+            self.turn = self.shared.as_ref().and_then(|shared| shared.spend_in_turn(cost));
         }
         let Some(opening) = &mut self.opening else { return polled };
         opening.missing = opening.missing.saturating_sub(buffer.filled().len() - before);
@@ -180,7 +194,6 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::time::Instant;
 
     use super::*;
     use crate::limits::Slots;

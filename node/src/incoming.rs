@@ -20,7 +20,7 @@ use tracing::warn;
 
 use crate::auth::SparseLog;
 use crate::connection::{Connection, Peer, Reached, Transport};
-use crate::limits::{Limits, Pace, Slot, Slots, Turns};
+use crate::limits::{Limits, Pace, Paces, Slot, Slots, Turns};
 use crate::listener::Listener;
 use crate::metric_definitions::CONNECTIONS_REFUSED;
 use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
@@ -42,6 +42,8 @@ struct Acceptor {
     slots: Slots,
     turns: Turns,
     refusals: SparseLog,
+    /// Of each caller.
+    paces: Paces,
     /// Of each connection.
     calls_per_second: u32,
     ready: mpsc::Sender<Connection>,
@@ -57,6 +59,8 @@ impl Incoming {
             slots,
             turns: Turns::new(limits.handshakes_per_second),
             refusals: SparseLog::default(),
+            // Beyond its rate a caller is refused, and told so: that is not to be slower than one connection is.
+            paces: Paces::new(limits.calls_per_second.max(limits.connection_calls_per_second)),
             calls_per_second: limits.connection_calls_per_second,
             ready: sender,
         };
@@ -156,8 +160,17 @@ impl Acceptor {
     }
 
     async fn hand_on(&self, transport: Transport, peer: Peer, slot: Slot) {
+        let shared = match &peer {
+            Peer::Local => None,
+            Peer::Plain(address) | Peer::Certified(address, None) => Some(self.paces.of(address.to_string())),
+            Peer::Certified(_, Some(identity)) => Some(self.paces.of(identity.role.to_string())),
+        };
         let reached = Reached { peer, pace: Pace::new(self.calls_per_second) };
         let connection = Connection::new(transport, reached, slot, PREFACE_LIMIT);
+        let connection = match shared {
+            Some(pace) => connection.sharing(pace),
+            None => connection,
+        };
         // The server is gone: so is the connection.
         let _server_ended = self.ready.send(connection).await;
     }

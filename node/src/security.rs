@@ -47,7 +47,7 @@ pub struct SecurityArgs {
     /// Open connections of one IP address [default: 1024]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_connections_per_address: Option<String>,
-    /// TLS handshakes a second of one IP address, with two seconds' worth at once; more wait [default: 100]
+    /// TLS handshakes a second of one IP address, with four seconds' worth at once; more wait [default: 50]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_handshakes_per_second: Option<String>,
     /// Calls under way on one connection [default: 128]
@@ -56,7 +56,7 @@ pub struct SecurityArgs {
     /// Calls under way, of all callers [default: 4096]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_calls: Option<String>,
-    /// Calls a second of one caller, with ten seconds' worth at once [default: 20000]
+    /// Calls a second of one caller, with ten seconds' worth at once; its connections are read no faster [default: 20000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_calls_per_second: Option<String>,
     /// Calls a second of one connection, which is read no faster [default: 4000]

@@ -6,9 +6,12 @@ const PREFACE_BYTES: usize = 24;
 /// Length, kind, flags and stream of a frame (RFC 9113, section 4.1).
 const HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;
+const RESET: u8 = 3;
 const WINDOW_UPDATE: u8 = 8;
 /// Bytes of messages that count as one call.
-const BYTES_A_CALL: f64 = (64 << 10) as f64;
+const BYTES_A_CALL: f64 = (16 << 10) as f64;
+/// What was begun for a call is given up, and whoever does so too often is cut off and shakes hands again.
+const OF_RESET: f64 = 4.0;
 /// However short a piece of a message is.
 const OF_DATA: f64 = 1.0 / 64.0;
 /// Who takes many rows with a small window sends thousands a second.
@@ -46,6 +49,7 @@ impl Frames {
                 (self.skip, self.known) = (u32::from_be_bytes([0, a, b, c]) as usize, 0);
                 cost += match kind {
                     DATA => OF_DATA.max(self.skip as f64 / BYTES_A_CALL),
+                    RESET => OF_RESET,
                     WINDOW_UPDATE => OF_WINDOW,
                     _ => 1.0,
                 };
@@ -72,7 +76,10 @@ mod tests {
             let mut frames = Frames::default();
             let cost: f64 = sent.chunks(at_once).map(|bytes| frames.cost(bytes)).sum();
             let of_data = 70_000.0 / BYTES_A_CALL + OF_DATA + 2048.0 / BYTES_A_CALL;
-            assert!((cost - 5.0 - OF_WINDOW - of_data).abs() < 1e-9, "{cost}, {at_once} bytes at once");
+            assert!(
+                (cost - 4.0 - OF_RESET - OF_WINDOW - of_data).abs() < 1e-9,
+                "{cost}, {at_once} bytes at once"
+            );
         }
     }
 }

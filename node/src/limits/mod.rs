@@ -14,7 +14,7 @@ pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
 pub use frames::Frames;
 pub use methods::{request_bytes, time};
-pub use pace::{Pace, TOO_LARGE};
+pub use pace::{Pace, Paces, TOO_LARGE};
 pub use rate::Rates;
 pub use slots::{Slot, Slots};
 pub use turns::Turns;
@@ -27,14 +27,14 @@ pub struct Limits {
     /// Open connections, of all callers and of one IP address.
     pub connections: usize,
     pub connections_per_address: usize,
-    /// TLS handshakes a second of one IP address, with two seconds' worth at once. Whoever comes faster waits.
+    /// TLS handshakes a second of one IP address, with four seconds' worth at once. Whoever comes faster waits.
     pub handshakes_per_second: u32,
     /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
     /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
     /// Calls under way, of all callers.
     pub calls: usize,
-    /// Calls a second of one caller, with ten seconds' worth at once.
+    /// Calls a second of one caller, with ten seconds' worth at once; its connections together are read no faster.
     pub calls_per_second: u32,
     /// Calls a second of one connection, pings and the like among them: it is read no faster, with a quarter of a
     /// second's worth at once, and a tenth of that where it is new.
@@ -55,7 +55,7 @@ impl Default for Limits {
         Self {
             connections: 4096,
             connections_per_address: 1024,
-            handshakes_per_second: 100,
+            handshakes_per_second: 50,
             streams: 128,
             calls: 4096,
             calls_per_second: 20_000,

@@ -1,13 +1,14 @@
 //! How fast the calls of one connection are taken. Whoever sends more waits where they are: the connection is not read
 //! for a while, and what is not read costs nobody else a processor.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 /// What a message that is too large costs, in calls: it was read and decrypted up to its limit.
-pub const TOO_LARGE: f64 = 64.0;
+pub const TOO_LARGE: f64 = 256.0;
 /// Calls that may come at once, in seconds of the rate.
 const BURST_SECONDS: f64 = 0.25;
 /// Of these, what a connection begins with: whoever comes again and again has no burst each time.
@@ -40,6 +41,14 @@ impl Pace {
         let per_second = f64::from(per_second);
         let bucket = Bucket { calls: per_second * FIRST_SECONDS, at: Instant::now() };
         Self(Arc::new(Shared { per_second, bucket: Mutex::new(bucket) }))
+    }
+
+    /// Of a caller's, for one of the connections that share it: until when that one is not to be read. Each waits for
+    /// what it has spent itself, after all that was spent before, so that they are not read all at once.
+    pub fn spend_in_turn(&self, calls: f64) -> Option<Instant> {
+        let now = Instant::now();
+        self.spend_at(calls, now);
+        self.until_at(now)
     }
 
     pub fn spend(&self, calls: f64) {
@@ -81,6 +90,31 @@ impl Pace {
     }
 }
 
+/// One pace for all connections of a caller, as long as one of them is open.
+#[derive(Debug)]
+pub struct Paces {
+    per_second: u32,
+    open: Mutex<HashMap<String, Weak<Shared>>>,
+}
+
+impl Paces {
+    pub fn new(per_second: u32) -> Self {
+        Self { per_second, open: Mutex::default() }
+    }
+
+    pub fn of(&self, caller: String) -> Pace {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pace) = open.get(&caller).and_then(Weak::upgrade) {
+            return Pace(pace);
+        }
+        // At most as many are left as there are connections.
+        open.retain(|_, pace| pace.strong_count() > 0);
+        let pace = Pace::new(self.per_second);
+        open.insert(caller, Arc::downgrade(&pace.0));
+        pace
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +138,19 @@ mod tests {
         assert_eq!(pace.until_at(after(100.0)), None, "a quarter of a second's worth at once, later");
         pace.spend_at(1.0, after(100.0));
         assert_eq!(pace.until_at(after(100.0)), Some(after(100.01)), "a bucket holds no more than that");
+    }
+
+    #[test]
+    fn connections_of_a_caller_share_its_pace_each_in_turn() {
+        let paces = Paces::new(1_000);
+        let (one, other) = (paces.of("a".into()), paces.of("a".into()));
+        let start = Instant::now();
+        assert_eq!(one.spend_in_turn(20.0), None);
+        let [first, second] = [one.spend_in_turn(105.0), other.spend_in_turn(100.0)].map(Option::unwrap);
+        assert!(first >= start + Duration::from_millis(90) && first < second, "{:?}", second - first);
+        assert_eq!(paces.of("b".into()).spend_in_turn(20.0), None);
+        drop((one, other));
+        assert_eq!(paces.of("a".into()).spend_in_turn(20.0), None, "begun anew");
+        assert!(paces.open.lock().unwrap().len() <= 2);
     }
 }

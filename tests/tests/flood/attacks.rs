@@ -35,6 +35,10 @@ pub struct Against<'a> {
     pub of: Expected,
 }
 
+pub fn nobody(_: &Against<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
+    JoinSet::new()
+}
+
 pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     let (mut attackers, address) = (JoinSet::new(), address(against.cluster, against.of));
     for _ in 0..count {
