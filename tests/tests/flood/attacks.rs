@@ -46,6 +46,7 @@ pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet
         attackers.spawn_on(
             async move {
                 loop {
+                    BEGUN.fetch_add(1, Ordering::Relaxed);
                     if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
                         let _closed = stream.read(&mut [0; 1]).await;
                     }
@@ -66,6 +67,7 @@ pub fn slow_handshakes(against: &Against<'_>, runtime: &Runtime, count: usize) -
         attackers.spawn_on(
             async move {
                 loop {
+                    BEGUN.fetch_add(1, Ordering::Relaxed);
                     if let Ok(mut stream) = tokio::net::TcpStream::connect(&address).await {
                         // A handshake record of 512 bytes that never comes whole.
                         for byte in [0x16, 3, 1, 2, 0].into_iter().chain([0; 500]) {

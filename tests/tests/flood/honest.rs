@@ -29,12 +29,10 @@ const TURNS: usize = 5;
 const AFTERMATH: Duration = Duration::from_millis(1_500);
 
 /// The first two are no attacks: nothing, and processors that are busy with something else. In every turn each has its
-/// place, so that what drifts, drifts for all.
+/// place, so that what drifts, drifts for all; the last two are mild, so that little is left of them when it begins anew.
 const ATTACKERS: [(&str, Attack, Expected); 14] = [
     ("none", nobody, Expected::Coordinator),
     ("none, other processors spin", spinning, Expected::Coordinator),
-    ("silent connections", silent, Expected::Coordinator),
-    ("slow handshakes", slow_handshakes, Expected::Coordinator),
     ("giant messages", giant_messages, Expected::Coordinator),
     ("streams", streams, Expected::Coordinator),
     ("resets", resets, Expected::Coordinator),
@@ -45,6 +43,8 @@ const ATTACKERS: [(&str, Attack, Expected); 14] = [
     ("streams to the worker", streams, Expected::Worker),
     ("resets to the worker", resets, Expected::Worker),
     ("pings to the worker", http2::pings, Expected::Worker),
+    ("silent connections", silent, Expected::Coordinator),
+    ("slow handshakes", slow_handshakes, Expected::Coordinator),
 ];
 
 fn number(variable: &str) -> Option<f64> {
@@ -198,7 +198,7 @@ fn an_honest_job_goes_on_under_each_attack() {
             before.check(&cluster, name);
         }
     }
-    for ((name, ..), found) in ATTACKERS.iter().zip(&found).skip(4) {
+    for ((name, ..), found) in ATTACKERS.iter().zip(&found).skip(2) {
         assert!(found.iter().all(|turn| turn.begun > 0), "{name}: nobody attacked");
     }
     let misses = report(&found);
