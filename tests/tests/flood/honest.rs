@@ -29,7 +29,7 @@ const TURNS: usize = 5;
 const AFTERMATH: Duration = Duration::from_millis(1_500);
 
 /// The first two are no attacks: nothing, and processors that are busy with something else. In every turn each has its
-/// place, so that what drifts, drifts for all; the last two are mild, so that little is left of them when it begins anew.
+/// place, so that what drifts, drifts for all. The last two are mild: little is left of them when it begins anew.
 const ATTACKERS: [(&str, Attack, Expected); 14] = [
     ("none", nobody, Expected::Coordinator),
     ("none, other processors spin", spinning, Expected::Coordinator),
