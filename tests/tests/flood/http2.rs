@@ -25,6 +25,8 @@ use crate::{
 
 const CONNECTIONS: usize = 8;
 const LASTS: Duration = Duration::from_millis(1_500);
+/// One that must be closed is read no faster than its caller's pace until it is.
+const CLOSED_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes that are sent at once.
 const BATCH: usize = 64 << 10;
 
@@ -206,9 +208,10 @@ fn http2_floods_cost_no_memory_and_no_process() {
         let address = address(&cluster, of);
         for flood in [&PINGS, &SETTINGS_AGAIN, &BOMBS].into_iter().chain(&OTHERS) {
             let mut attackers = JoinSet::new();
+            let lasts = if flood.is_fatal { CLOSED_WITHIN } else { LASTS };
             for _ in 0..CONNECTIONS {
                 let (address, shown) = (address.clone(), shown.clone());
-                let attack = async move { flood.send(&address, &shown, path(of), LASTS).await };
+                let attack = async move { flood.send(&address, &shown, path(of), lasts).await };
                 attackers.spawn_on(attack, runtime.handle());
             }
             fetch().expect("an honest job goes on");
