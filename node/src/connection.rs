@@ -13,13 +13,13 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::auth::Identity;
-use crate::limits::{Frames, Pace, Slot};
+use crate::limits::{Frames, HEAD_BYTES, Pace, Slot};
 
 /// What every HTTP/2 client sends first. Until it is there nothing else watches over the connection.
 const PREFACE_BYTES: usize = 24;
 
-/// A call or three: of what comes too fast, so much is taken at once.
-const PIECE_BYTES: usize = 256;
+/// So many frames may begin in what is taken at once, also where they come too fast: a call or three.
+const HEADS: f64 = 28.0;
 
 /// What its connection says of a request, in the request's extensions.
 #[derive(Clone, Debug)]
@@ -96,6 +96,14 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Bytes that may be read at once: the frame that has begun, and heads of as many as there are calls left.
+    fn most(&self) -> usize {
+        let left = self.shared.iter().map(Pace::left).fold(self.reached.pace.left(), f64::min);
+        self.frames.body() + HEAD_BYTES * left.max(HEADS) as usize
+    }
+}
+
 impl Connected for Connection {
     type ConnectInfo = Reached;
 
@@ -134,13 +142,14 @@ impl AsyncRead for Connection {
             return Poll::Pending;
         }
         let before = buffer.filled().len();
-        let is_low = self.reached.pace.is_low() || self.shared.as_ref().is_some_and(Pace::is_low);
-        let polled = match is_low && buffer.remaining() > PIECE_BYTES {
+        // What comes at once is worked off before anyone else has a turn.
+        let most = self.most();
+        let polled = match buffer.remaining() > most {
             true => {
-                let mut piece = [0; PIECE_BYTES];
-                let mut piece = ReadBuf::new(&mut piece);
+                let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(most));
                 let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, &mut piece));
-                buffer.put_slice(piece.filled());
+                let length = piece.filled().len();
+                buffer.advance(length);
                 polled
             }
             false => on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer)),
@@ -222,6 +231,58 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_comes_at_once_is_read_in_pieces_and_nothing_is_lost() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let reached = Reached { peer: Peer::Local, pace: Pace::new(4_000) };
+        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
+        let connection = Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+        let mut connection = connection.sharing(Pace::new(20_000));
+        // 900 settings, and a message's frame of 100,000 bytes.
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].repeat(900);
+        let body: Vec<u8> = (0..100_000).map(|n: u32| n as u8).collect();
+        let sent = [vec![7; PREFACE_BYTES], settings, vec![1, 0x86, 0xa0, 0, 0, 0, 0, 0, 1], body].concat();
+        let (mut read, mut lengths) = (Vec::new(), Vec::new());
+        let sending = async { there.write_all(&sent).await.unwrap() };
+        let reading = async {
+            while read.len() < sent.len() {
+                let mut buffer = vec![0; 1 << 20];
+                let length = connection.read(&mut buffer).await.unwrap();
+                read.extend_from_slice(&buffer[..length]);
+                lengths.push(length);
+            }
+        };
+        tokio::join!(sending, reading);
+        assert!(read == sent, "{lengths:?}");
+        assert!(lengths[0] <= PREFACE_BYTES + 100 * HEAD_BYTES, "a new connection's calls at once: {lengths:?}");
+        assert!(lengths.iter().max() >= Some(&10_000), "a frame is not read in small pieces: {lengths:?}");
+    }
+
+    #[tokio::test]
+    async fn connections_of_a_caller_are_held_for_one_another() {
+        let shared = Pace::new(100);
+        let mut pairs: Vec<_> = (0..2)
+            .map(|_| {
+                let (here, there) = UnixStream::pair().unwrap();
+                let reached = Reached { peer: Peer::Local, pace: Pace::new(1_000_000) };
+                let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
+                let connection =
+                    Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+                (connection.sharing(shared.clone()), there)
+            })
+            .collect();
+        let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let begun = Instant::now();
+        for (connection, there) in &mut pairs {
+            there.write_all(&[[7; PREFACE_BYTES].to_vec(), ping.repeat(13)].concat()).await.unwrap();
+            connection.read_exact(&mut [0; PREFACE_BYTES + 13 * 17]).await.unwrap();
+            there.write_all(&ping).await.unwrap();
+        }
+        let (second, _) = &mut pairs[1];
+        second.read_exact(&mut [0; 17]).await.unwrap();
+        assert!(begun.elapsed() >= Duration::from_millis(220), "{:?} for 26 pings", begun.elapsed());
+    }
+
+    #[tokio::test]
     async fn pings_count_as_calls_do() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let reached = Reached { peer: Peer::Local, pace: Pace::new(100) };
@@ -230,8 +291,8 @@ mod tests {
         let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         there.write_all(&[[7; PREFACE_BYTES].to_vec(), ping.repeat(40)].concat()).await.unwrap();
         let mut read = vec![0; PREFACE_BYTES + 40 * ping.len()];
-        connection.read_exact(&mut read).await.unwrap();
         let spent = Instant::now();
+        connection.read_exact(&mut read).await.unwrap();
         there.write_all(&ping).await.unwrap();
         connection.read_exact(&mut [0; 17]).await.unwrap();
         assert!(spent.elapsed() >= Duration::from_millis(300), "{:?} for 40 pings", spent.elapsed());

@@ -106,7 +106,7 @@ impl Acceptor {
 
     async fn take_tcp(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let address = from.ip().to_canonical();
-        let Some(slot) = self.slots.take(address) else {
+        let Some(slot) = self.slots.take(network(address)) else {
             return self.refuse(address, "too many connections");
         };
         if let Err(error) = stream.set_nodelay(true) {
@@ -137,11 +137,16 @@ impl Acceptor {
         stream: TcpStream,
         address: IpAddr,
     ) -> io::Result<TlsStream<TcpStream>> {
+        let hands = async {
+            let hello = LazyConfigAcceptor::new(Default::default(), stream).await?;
+            match self.turns.take(network(address)) {
+                Some(turn) => sleep_until(turn).await,
+                None => return Err(io::Error::other("its address shakes hands too often")),
+            }
+            hello.into_stream(credentials.server()).await
+        };
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long");
-        let hello = LazyConfigAcceptor::new(Default::default(), stream);
-        let hello = timeout(HANDSHAKE_LIMIT, hello).await.map_err(late)??;
-        sleep_until(self.turns.take(address)).await;
-        timeout(HANDSHAKE_LIMIT, hello.into_stream(credentials.server())).await.map_err(late)?
+        timeout(HANDSHAKE_LIMIT, hands).await.map_err(late)?
     }
 
     async fn take_unix(&self, stream: UnixStream) {
@@ -162,13 +167,13 @@ impl Acceptor {
     async fn hand_on(&self, transport: Transport, peer: Peer, slot: Slot) {
         let shared = match &peer {
             Peer::Local => None,
-            Peer::Plain(address) | Peer::Certified(address, None) => Some(self.paces.of(address.to_string())),
-            Peer::Certified(_, Some(identity)) => Some(self.paces.of(identity.role.to_string())),
+            Peer::Plain(address) | Peer::Certified(address, None) => Some(network(*address).to_string()),
+            Peer::Certified(_, Some(identity)) => Some(identity.to_string()),
         };
         let reached = Reached { peer, pace: Pace::new(self.calls_per_second) };
         let connection = Connection::new(transport, reached, slot, PREFACE_LIMIT);
         let connection = match shared {
-            Some(pace) => connection.sharing(pace),
+            Some(caller) => connection.sharing(self.paces.of(caller)),
             None => connection,
         };
         // The server is gone: so is the connection.
@@ -183,7 +188,28 @@ impl Acceptor {
     }
 }
 
+/// Whose connections are counted together: whoever has an IPv6 address has all of its /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(own) => IpAddr::V6((own.to_bits() & (u128::MAX << 64)).into()),
+    }
+}
+
 async fn after(error: io::Error) {
     warn!(%error, "a connection could not be accepted");
     sleep(AFTER_ERROR).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_count_as_one() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8:0:1::1"), of("2001:db8:0:1:ffff:ffff:ffff:ffff"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
 }

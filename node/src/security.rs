@@ -11,7 +11,7 @@ use crate::auth::{Authenticator, TokenError, Tokens};
 use crate::guard::{GuardLayer, Wording};
 use crate::hardening::Hardening;
 use crate::incoming::Incoming;
-use crate::limits::{CLOSING_GRACE, HEADER_BYTES, Limits};
+use crate::limits::{CLOSING_GRACE, FRAME_BYTES, HEADER_BYTES, Limits};
 use crate::listener::Listener;
 use crate::quantities::{parse_bytes, parse_duration};
 use crate::secret_source::take_group_readable;
@@ -21,7 +21,6 @@ use crate::tls::{Credentials, TlsError, TlsFiles};
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What servers read at most in one piece; what they write goes by the client's choice.
-const FRAME_BYTES: u32 = 128 << 10;
 
 /// Flags; what is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -47,7 +46,7 @@ pub struct SecurityArgs {
     /// Open connections of one IP address [default: 1024]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_connections_per_address: Option<String>,
-    /// TLS handshakes a second of one IP address, with four seconds' worth at once; more wait [default: 50]
+    /// TLS handshakes a second of one IP address, four seconds' worth at once; more wait for up to 1 s [default: 50]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     pub max_handshakes_per_second: Option<String>,
     /// Calls under way on one connection [default: 128]

@@ -4,11 +4,13 @@
 /// What every HTTP/2 client sends first.
 const PREFACE_BYTES: usize = 24;
 /// Length, kind, flags and stream of a frame (RFC 9113, section 4.1).
-const HEAD_BYTES: usize = 9;
+pub const HEAD_BYTES: usize = 9;
+/// No frame is larger than a server says that it takes; whoever claims more is cut off before it comes.
+pub const FRAME_BYTES: u32 = 128 << 10;
 const DATA: u8 = 0;
 const RESET: u8 = 3;
 const WINDOW_UPDATE: u8 = 8;
-/// Bytes of messages that count as one call.
+/// Bytes of a frame that count as one call.
 const BYTES_A_CALL: f64 = (16 << 10) as f64;
 /// What was begun for a call is given up, and whoever does so too often is cut off and shakes hands again.
 const OF_RESET: f64 = 4.0;
@@ -33,6 +35,11 @@ impl Default for Frames {
 }
 
 impl Frames {
+    /// Bytes until the next frame begins, at least.
+    pub fn body(&self) -> usize {
+        self.skip
+    }
+
     /// In calls, of the frames that begin in the next bytes.
     pub fn cost(&mut self, mut bytes: &[u8]) -> f64 {
         let mut cost = 0.0;
@@ -47,12 +54,13 @@ impl Frames {
             if self.known == HEAD_BYTES {
                 let [a, b, c, kind, ..] = self.head;
                 (self.skip, self.known) = (u32::from_be_bytes([0, a, b, c]) as usize, 0);
-                cost += match kind {
-                    DATA => OF_DATA.max(self.skip as f64 / BYTES_A_CALL),
+                let least = match kind {
+                    DATA => OF_DATA,
                     RESET => OF_RESET,
                     WINDOW_UPDATE => OF_WINDOW,
                     _ => 1.0,
                 };
+                cost += least.max(self.skip.min(FRAME_BYTES as usize) as f64 / BYTES_A_CALL);
             }
         }
         cost
@@ -80,6 +88,23 @@ mod tests {
                 (cost - 4.0 - OF_RESET - OF_WINDOW - of_data).abs() < 1e-9,
                 "{cost}, {at_once} bytes at once"
             );
+            assert_eq!(frames.body(), 0);
+        }
+    }
+
+    #[test]
+    fn a_frame_costs_its_bytes_and_none_that_it_may_not_have() {
+        let cost = |kind, length: u32| {
+            let mut frames = Frames::default();
+            let head = [&[4; PREFACE_BYTES], &length.to_be_bytes()[1..], &[kind], &[0; 5]].concat();
+            let cost = frames.cost(&head);
+            assert_eq!(frames.body(), length as usize);
+            cost
+        };
+        // Of a kind that nobody knows, of headers that go on, of messages.
+        for kind in [0xfa, 9, DATA] {
+            assert_eq!(cost(kind, FRAME_BYTES), 8.0);
+            assert_eq!(cost(kind, (1 << 24) - 1), 8.0);
         }
     }
 }

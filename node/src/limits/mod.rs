@@ -12,7 +12,7 @@ mod turns;
 
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
-pub use frames::Frames;
+pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES};
 pub use methods::{request_bytes, time};
 pub use pace::{Pace, Paces, TOO_LARGE};
 pub use rate::Rates;
@@ -27,14 +27,16 @@ pub struct Limits {
     /// Open connections, of all callers and of one IP address.
     pub connections: usize,
     pub connections_per_address: usize,
-    /// TLS handshakes a second of one IP address, with four seconds' worth at once. Whoever comes faster waits.
+    /// TLS handshakes a second of one IP address, with four seconds' worth at once. Whoever comes faster waits for up to
+    /// a second, and is refused where that is not enough.
     pub handshakes_per_second: u32,
     /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
     /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
     /// Calls under way, of all callers.
     pub calls: usize,
-    /// Calls a second of one caller, with ten seconds' worth at once; its connections together are read no faster.
+    /// Calls a second of one caller, with ten seconds' worth at once. Its connections together are read no faster, with
+    /// a quarter of a second's worth at once, but as fast as one connection may be.
     pub calls_per_second: u32,
     /// Calls a second of one connection, pings and the like among them: it is read no faster, with a quarter of a
     /// second's worth at once, and a tenth of that where it is new.

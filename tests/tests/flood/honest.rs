@@ -84,24 +84,34 @@ fn turns() -> usize {
 /// it starts, keeps to the first half, the attackers' threads to the second. A slice measures no times and needs no
 /// such thing; nor is it to be had on one processor.
 fn apart() -> Runtime {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_apart = is_at_size() && processors > 1;
-    let first = processors / 2;
+    let all = processors();
+    let (own, theirs) = all.split_at(all.len() / 2);
+    let is_apart = is_at_size() && !own.is_empty();
     if is_apart {
-        keep_to(format!("0-{}", first - 1));
+        keep_to(own);
     }
+    let (theirs, threads) = (theirs.to_vec(), if is_apart { theirs.len() } else { all.len() });
     let elsewhere = move || {
         if is_apart {
-            keep_to(format!("{first}-{}", processors - 1));
+            keep_to(&theirs);
         }
     };
-    let threads = processors - if is_apart { first } else { 0 };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(threads).enable_all().on_thread_start(elsewhere).build().unwrap()
 }
 
+/// Those that this process may run on.
+fn processors() -> Vec<usize> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let number = |text: &str| text.trim().parse::<usize>().unwrap();
+    let ranges = list.split(',').map(|range| range.split_once('-').unwrap_or((range, range)));
+    ranges.flat_map(|(first, last)| number(first)..=number(last)).collect()
+}
+
 /// This thread, and what it starts from now on.
-fn keep_to(processors: String) {
+fn keep_to(processors: &[usize]) {
+    let processors = processors.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let thread = fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap().to_str().unwrap();
     let set = Command::new("taskset").args(["--cpu-list", "--pid", &processors, thread]).output();

@@ -31,7 +31,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(30);
 const BATCH: usize = 64 << 10;
 
 /// What is sent first, and then over and over: the frames of a number that rises.
-struct Flood {
+pub struct Flood {
     name: &'static str,
     first: fn(&str) -> Vec<u8>,
     again: fn(&str, u32) -> Vec<u8>,
@@ -43,7 +43,7 @@ fn nothing(_: &str) -> Vec<u8> {
     Vec::new()
 }
 
-static PINGS: Flood = Flood {
+pub static PINGS: Flood = Flood {
     name: "pings",
     first: nothing,
     again: |_, n| frame(PING, 0, 0, &u64::from(n).to_be_bytes()),
@@ -104,18 +104,18 @@ static OTHERS: [Flood; 4] = [
 
 /// What became of one connection.
 #[derive(Debug, Default)]
-struct Ended {
+pub struct Ended {
     sent: usize,
     is_closed: bool,
     /// How many of each kind the server sent.
-    answers: BTreeMap<u8, usize>,
+    pub answers: BTreeMap<u8, usize>,
     /// Why it went, by its own words.
     goaway: Option<u32>,
 }
 
 impl Flood {
     /// Until the server closes the connection, or for `lasts`.
-    async fn send(&self, address: &str, shown: &Path, path: &str, lasts: Duration) -> Ended {
+    pub async fn send(&self, address: &str, shown: &Path, path: &str, lasts: Duration) -> Ended {
         let mut ended = Ended::default();
         let Ok(stream) = raw_tls::connect(address, Some(shown)).await else { return ended };
         let (mut reading, mut writing) = tokio::io::split(stream);

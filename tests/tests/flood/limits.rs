@@ -9,10 +9,13 @@ use std::{
 use bytes::Bytes;
 use node::{auth::Role, tls::Expected};
 use proto::ServiceError;
-use tests::raw_call::{about, call};
+use tests::{
+    raw_call::{about, call},
+    raw_tls,
+};
 use tokio::task::JoinSet;
 
-use crate::{address, flooder, secured};
+use crate::{address, flooder, frames::PING, http2::PINGS, path, secured};
 
 #[test]
 fn silent_connections_are_capped_and_closed() {
@@ -109,6 +112,42 @@ fn a_connection_is_read_at_its_pace_and_others_at_theirs() {
         other.jobs().list().await.expect("another connection is not held");
         assert!(begun.elapsed() < took, "another connection waited {:?}", begun.elapsed());
     });
+}
+
+#[test]
+fn all_connections_of_a_caller_are_read_at_one_pace() {
+    let of = ["--max-calls-per-second", "40", "--max-connection-calls-per-second", "40"];
+    let cluster = secured(&of);
+    let shown = cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
+    let (address, path) = (address(&cluster, Expected::Coordinator), path(Expected::Coordinator));
+    let ended = cluster.runtime.block_on(async {
+        let mut attackers = JoinSet::new();
+        for _ in 0..8 {
+            let (address, shown) = (address.clone(), shown.clone());
+            attackers
+                .spawn(async move { PINGS.send(&address, &shown, path, Duration::from_secs(3)).await });
+        }
+        attackers.join_all().await
+    });
+    let answered: usize = ended.iter().filter_map(|ended| ended.answers.get(&PING)).sum();
+    // 120 in three seconds, and with each read of a connection half of 28 at once. Each for itself: 1,072.
+    assert!((20..500).contains(&answered), "{answered} pings were answered");
+}
+
+#[test]
+fn handshakes_of_an_address_come_at_their_rate_and_others_are_refused() {
+    let cluster = secured(&["--max-handshakes-per-second", "2"]);
+    let address = address(&cluster, Expected::Coordinator);
+    let begun = Instant::now();
+    let opened = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..40).map(|_| scope.spawn(|| raw_tls::shake_hands(&address, None))).collect();
+        all.into_iter().filter_map(|one| one.join().unwrap().ok()).count()
+    });
+    // Eight at once, two more within the second that others wait.
+    let most = 10 + 2 * begun.elapsed().as_secs() as usize;
+    assert!(opened <= most, "{opened} of 40 in {:?}", begun.elapsed());
+    std::thread::sleep(Duration::from_secs(2));
+    raw_tls::shake_hands(&address, None).expect("whoever comes again has a turn");
 }
 
 #[test]
