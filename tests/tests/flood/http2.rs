@@ -98,7 +98,8 @@ static OTHERS: [Flood; 4] = [
             let opened = frame(HEADERS, END_HEADERS, stream, &headers_of_a_call(path));
             [opened, frame(RST_STREAM, 0, stream, &8u32.to_be_bytes())].concat()
         },
-        is_fatal: true,
+        // It ends where twenty are reset before anyone looks; read at its pace, it may never come to that.
+        is_fatal: false,
     },
 ];
 
