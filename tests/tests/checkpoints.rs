@@ -6,10 +6,12 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use plan::Plan;
 use proto::JobId;
+use rustix::process::{Pid, Signal, kill_process};
 use tests::{TestCluster, assert_same_bits, expected, flags, get, job, plans, small_plan, start, start_with};
 
 const DIMENSION: u64 = 3_700;
@@ -146,6 +148,31 @@ fn what_cut_off_checkpoints_left_is_gone_after_a_start() {
     assert!(piece.exists());
     let rows = cluster.fetch(&job, 5..9, 0..DIMENSION).unwrap();
     assert_same_bits(&rows, &expected(&job, plan, 5..9, 0..DIMENSION));
+}
+
+#[test]
+fn a_checkpoint_whose_caller_leaves_is_written_to_its_end() {
+    let mut cluster = start(1);
+    let (job, plan) = (job("left"), &plans()[3]);
+    cluster.create(&job, plan, DIMENSION, 1).unwrap();
+    let mut rows = cluster.fetch(&job, 0..7, 0..DIMENSION).unwrap();
+    let worker = Pid::from_raw(cluster.cluster.worker(0).unwrap().pid() as i32).unwrap();
+    kill_process(worker, Signal::STOP).unwrap();
+    let patience = Duration::from_millis(500);
+    let asked = cluster
+        .runtime
+        .block_on(async { tokio::time::timeout(patience, cluster.client.jobs().checkpoint(&job)).await });
+    kill_process(worker, Signal::CONT).unwrap();
+    assert!(asked.is_err(), "its worker stood still: {asked:?}");
+    let coordinator = cluster.cluster.coordinator().unwrap().metrics().to_owned();
+    cluster.wait_until("it is written", || metric(&coordinator, "rustle_coordinator_checkpoint_bytes") > 0.0);
+    assert_eq!(metric(&coordinator, "rustle_coordinator_checkpoints_failed_total"), 0.0);
+    restart_worker(&mut cluster);
+    rows.extend(cluster.fetch(&job, 7..11, 0..DIMENSION).unwrap());
+    let written = fs::read_dir(store(&cluster).join(job.as_str())).unwrap().next().unwrap().unwrap();
+    let restored = format!("checkpoint={}", written.file_name().to_str().unwrap());
+    assert!(log(&cluster).contains(&restored), "{restored}: {}", log(&cluster));
+    assert_same_bits(&rows, &expected(&job, plan, 0..11, 0..DIMENSION));
 }
 
 #[test]
