@@ -20,7 +20,6 @@ use crate::tls::{Credentials, TlsError, TlsFiles};
 
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What servers read at most in one piece; what they write goes by the client's choice.
 
 /// Flags; what is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -5,7 +5,8 @@
 const PREFACE_BYTES: usize = 24;
 /// Length, kind, flags and stream of a frame (RFC 9113, section 4.1).
 pub const HEAD_BYTES: usize = 9;
-/// No frame is larger than a server says that it takes; whoever claims more is cut off before it comes.
+/// What servers read at most in one piece; what they write goes by the client's choice. Whoever claims more is cut off
+/// before it comes.
 pub const FRAME_BYTES: u32 = 128 << 10;
 const DATA: u8 = 0;
 const RESET: u8 = 3;
