@@ -51,7 +51,7 @@ fn shared() -> &'static Etcd {
         let (sender, receiver) = std::sync::mpsc::channel();
         // etcd ends with the thread that starts it: this one lasts as long as the process.
         thread::spawn(move || {
-            sender.send(Etcd::start(1)).unwrap();
+            sender.send(Etcd::for_the_process(1)).unwrap();
             thread::park();
         });
         receiver.recv().unwrap()
