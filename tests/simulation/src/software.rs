@@ -50,11 +50,12 @@ struct Cli {
     args: WorkerArgs,
 }
 
-fn worker_args(name: &str) -> WorkerArgs {
+fn worker_args(name: &str, record: Option<&Path>) -> WorkerArgs {
     let coordinator = net::url(COORDINATOR);
     let flags = ["--coordinator", &coordinator, "--name", name, "--threads", "1", "--chunk-bytes", "16384"];
     let flags = flags.iter().chain(&["--ahead-rows", "4"]);
-    Cli::parse_from(std::iter::once("worker").chain(flags.copied())).args
+    let args = Cli::parse_from(std::iter::once("worker").chain(flags.copied())).args;
+    WorkerArgs { state_dir: record.map(Path::to_owned), ..args }
 }
 
 pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
@@ -63,8 +64,12 @@ pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
     }
     let name = worker(at);
     let over = Over { endpoint: net::url(&name), accepting: net::accepting().await?, dial: net::dial };
-    let ended = noise_worker::run_over(&worker_args(&name), cases::key(), over, world.new_drain(at)).await;
+    let args = worker_args(&name, world.record(&name).as_deref());
+    let ended = noise_worker::run_over(&args, cases::key(), over, world.new_drain(at)).await;
     let how = ended.map_or_else(|error| format!("{error:#}"), |()| "drained".into());
     world.history().ended(&name, &how);
+    if how.contains("the record") {
+        world.history().violation(format!("{name} does not take its own record: {how}"));
+    }
     pending().await
 }

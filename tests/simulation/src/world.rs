@@ -1,6 +1,7 @@
 //! What the nodes of one simulation share with the one who looks on.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,14 @@ pub struct World {
     stops: Mutex<Vec<CancellationToken>>,
     /// Checkpoints, where this seed has them.
     store: Option<TempDir>,
+    /// What workers released, where this seed's keep it over their own ends.
+    records: Option<TempDir>,
+}
+
+/// Where there is such a thing: only processes end here, no machines.
+fn in_memory() -> io::Result<TempDir> {
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() { TempDir::new_in(shared) } else { TempDir::new() }
 }
 
 pub fn worker(at: usize) -> String {
@@ -48,6 +57,7 @@ pub fn worker(at: usize) -> String {
 impl World {
     pub fn new(seed: u64, is_printed: bool) -> anyhow::Result<Arc<Self>> {
         let has_store = Dice::named(seed, "store").one_in(3);
+        let has_records = Dice::named(seed, "records").one_in(2);
         let cases = [cases::case(seed, 0), cases::case(seed, 1)];
         Ok(Arc::new(Self {
             seed,
@@ -61,6 +71,7 @@ impl World {
             drains: Mutex::new(vec![CancellationToken::new(); WORKERS]),
             stops: Mutex::default(),
             store: has_store.then(tempfile::tempdir).transpose()?,
+            records: has_records.then(in_memory).transpose()?,
         }))
     }
 
@@ -86,6 +97,11 @@ impl World {
 
     pub fn has_store(&self) -> bool {
         self.store.is_some()
+    }
+
+    /// The folder of what this worker released.
+    pub fn record(&self, worker: &str) -> Option<PathBuf> {
+        self.records.as_ref().map(|folder| folder.path().join(worker))
     }
 
     pub fn settings(&self) -> Settings {
