@@ -78,7 +78,8 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
         if let Some(panic) = PANIC.take() {
             history.violation(format!("panic: {panic}"));
         }
-        if changes != world.disk.changes() {
+        let has_changed = changes != world.disk.changes();
+        if has_changed {
             changes = world.disk.changes();
             history.event(format!("disk: {changes} changes"));
         }
@@ -96,7 +97,8 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
         }
         drop(history);
         steps += 1;
-        if steps % SAMPLED_EVERY == 0 {
+        // A lease may come and go between two looks that far apart.
+        if has_changed || steps % SAMPLED_EVERY == 0 {
             world.sample();
         }
     }
