@@ -13,10 +13,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::auth::Identity;
-use crate::limits::{Frames, HEAD_BYTES, Pace, Slot};
-
-/// What every HTTP/2 client sends first. Until it is there nothing else watches over the connection.
-const PREFACE_BYTES: usize = 24;
+use crate::limits::{Frames, HEAD_BYTES, PREFACE_BYTES, Pace, Slot};
 
 /// So many frames may begin in what is taken at once, also where they come too fast: a call or three.
 const HEADS: f64 = 28.0;
@@ -60,6 +57,7 @@ pub struct Connection {
     _slot: Slot,
 }
 
+/// Until the HTTP/2 preface is there nothing else watches over a connection.
 struct Opening {
     missing: usize,
     deadline: Pin<Box<Sleep>>,
@@ -94,9 +92,7 @@ impl Connection {
             }
         }
     }
-}
 
-impl Connection {
     /// Bytes that may be read at once: the frame that has begun, and heads of as many as there are calls left.
     fn most(&self) -> usize {
         let left = self.shared.iter().map(Pace::left).fold(self.reached.pace.left(), f64::min);
@@ -207,13 +203,18 @@ mod tests {
     use super::*;
     use crate::limits::Slots;
 
+    /// A connection of so many calls a second, and its other end.
+    fn pair(per_second: u32) -> (Connection, UnixStream) {
+        let (here, there) = UnixStream::pair().unwrap();
+        let reached = Reached { peer: Peer::Local, pace: Pace::new(per_second) };
+        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
+        (Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5)), there)
+    }
+
     #[tokio::test]
     async fn calls_that_come_too_fast_are_read_later() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        let reached = Reached { peer: Peer::Local, pace: Pace::new(10) };
-        let pace = reached.pace.clone();
-        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
-        let mut connection = Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+        let (mut connection, mut there) = pair(10);
+        let pace = connection.reached.pace.clone();
         there.write_all(&[7; PREFACE_BYTES]).await.unwrap();
         connection.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
         let spent = Instant::now();
@@ -232,10 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_comes_at_once_is_read_in_pieces_and_nothing_is_lost() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        let reached = Reached { peer: Peer::Local, pace: Pace::new(4_000) };
-        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
-        let connection = Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+        let (connection, mut there) = pair(4_000);
         let mut connection = connection.sharing(Pace::new(20_000));
         // 900 settings, and a message's frame of 100,000 bytes.
         let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].repeat(900);
@@ -263,16 +261,10 @@ mod tests {
     #[tokio::test]
     async fn connections_of_a_caller_are_held_for_one_another() {
         let shared = Pace::new(100);
-        let mut pairs: Vec<_> = (0..2)
-            .map(|_| {
-                let (here, there) = UnixStream::pair().unwrap();
-                let reached = Reached { peer: Peer::Local, pace: Pace::new(1_000_000) };
-                let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
-                let connection =
-                    Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
-                (connection.sharing(shared.clone()), there)
-            })
-            .collect();
+        let mut pairs = [(); 2].map(|()| {
+            let (connection, there) = pair(1_000_000);
+            (connection.sharing(shared.clone()), there)
+        });
         let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         let begun = Instant::now();
         for (connection, there) in &mut pairs {
@@ -287,10 +279,7 @@ mod tests {
 
     #[tokio::test]
     async fn pings_count_as_calls_do() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        let reached = Reached { peer: Peer::Local, pace: Pace::new(100) };
-        let slot = Slots::new(1, 1).take(IpAddr::from([0, 0, 0, 0])).unwrap();
-        let mut connection = Connection::new(Transport::Unix(here), reached, slot, Duration::from_secs(5));
+        let (mut connection, mut there) = pair(100);
         let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         there.write_all(&[[7; PREFACE_BYTES].to_vec(), ping.repeat(40)].concat()).await.unwrap();
         let mut read = vec![0; PREFACE_BYTES + 40 * ping.len()];

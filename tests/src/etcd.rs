@@ -20,8 +20,8 @@ pub struct Etcd {
     folder: tempfile::TempDir,
     members: Vec<Member>,
     security: Option<Security>,
-    /// Removes the folder when this process is gone, however it goes.
-    sweeper: Option<Child>,
+    /// Removes the folder when its input ends: with this process, however that goes.
+    _sweeper: Option<Child>,
 }
 
 /// TLS for clients of etcd.
@@ -58,7 +58,7 @@ impl Etcd {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let member =
             |_| Member { client: free_port(), health: free_port(), peer: free_port(), process: None };
-        let mut etcd = Self { folder, members: (0..members).map(member).collect(), security, sweeper: None };
+        let mut etcd = Self { folder, members: (0..members).map(member).collect(), security, _sweeper: None };
         (0..etcd.members.len()).for_each(|index| etcd.spawn(index));
         etcd.wait_healthy();
         etcd
@@ -74,7 +74,7 @@ impl Etcd {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        etcd.sweeper = Some(sweeper.expect("a shell starts"));
+        etcd._sweeper = Some(sweeper.expect("a shell starts"));
         etcd
     }
 
@@ -183,10 +183,6 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|index| self.kill(index));
-        if let Some(mut sweeper) = self.sweeper.take() {
-            drop(sweeper.stdin.take());
-            let _swept = sweeper.wait();
-        }
     }
 }
 

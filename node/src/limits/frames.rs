@@ -2,7 +2,7 @@
 //! no handler tells of it.
 
 /// What every HTTP/2 client sends first.
-const PREFACE_BYTES: usize = 24;
+pub const PREFACE_BYTES: usize = 24;
 /// Length, kind, flags and stream of a frame (RFC 9113, section 4.1).
 pub const HEAD_BYTES: usize = 9;
 /// What servers read at most in one piece; what they write goes by the client's choice. Whoever claims more is cut off

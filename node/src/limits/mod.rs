@@ -12,7 +12,7 @@ mod turns;
 
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
-pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES};
+pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
 pub use methods::{request_bytes, time};
 pub use pace::{Pace, Paces, TOO_LARGE};
 pub use rate::Rates;
