@@ -64,6 +64,15 @@ impl Fault {
             _ => true,
         }
     }
+
+    /// A service that delivers no new row for so long after this fault's end has not come back.
+    pub fn patience(self) -> Duration {
+        match self {
+            // Nobody has to start again.
+            Fault::Partition | Fault::OneWay | Fault::SlowLink => Duration::from_secs(10),
+            _ => Duration::from_secs(60),
+        }
+    }
 }
 
 impl fmt::Display for Fault {

@@ -26,8 +26,8 @@ use crate::{
     stale, trainer,
 };
 
-/// A service that delivers no new row for so long after a fault's end has not come back.
-const RECOVERY: Duration = Duration::from_secs(60);
+/// A service that delivers no new row for so long has not begun.
+const START: Duration = Duration::from_secs(60);
 
 pub struct Options {
     pub program: PathBuf,
@@ -57,7 +57,7 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
         runtime.spawn(trainer::train(session.clone(), who, dice))
     });
     let prober = runtime.spawn(stale::probe(session.clone(), LEASE_TTL));
-    await_rows(&session, 1, RECOVERY).context("before the first round")?;
+    await_rows(&session, 1, START).context("before the first round")?;
 
     for seed in options.seeds.clone() {
         // In turn, so that few rounds have seen every fault; all else is the seed's.
@@ -98,7 +98,7 @@ fn play(
 ) -> anyhow::Result<String> {
     let mut dice = Dice::new(seed);
     let what = nemesis.round(fault, turn, &mut dice)?;
-    recover(nemesis.session, nemesis.cluster, figures);
+    recover(nemesis.session, nemesis.cluster, fault.patience(), figures);
     nemesis.runtime.block_on(check_some_bindings(nemesis.session, &mut dice));
     *figures.faults.entry(fault).or_default() += 1;
     figures.rounds += 1;
@@ -121,11 +121,12 @@ fn begin(runtime: &Runtime, cluster: &Cluster) -> anyhow::Result<Arc<Session>> {
 }
 
 /// Until both trainers have gone on. What ends meanwhile is started again, as a supervisor would.
-fn recover(session: &Session, cluster: &mut Cluster, figures: &mut Figures) {
+fn recover(session: &Session, cluster: &mut Cluster, patience: Duration, figures: &mut Figures) {
     let began = Instant::now();
     let mut outcome = Err(anyhow::anyhow!("not tried"));
-    while outcome.is_err() && began.elapsed() < RECOVERY {
-        outcome = cluster.mend().and_then(|()| await_rows(session, 4, Duration::from_secs(2)));
+    while outcome.is_err() && began.elapsed() < patience {
+        let left = patience.saturating_sub(began.elapsed()).min(Duration::from_secs(2));
+        outcome = cluster.mend().and_then(|()| await_rows(session, 4, left));
     }
     match outcome {
         Ok(()) => figures.recovered_after(began.elapsed()),
