@@ -243,7 +243,6 @@ fn a_worker_slowed_down_is_relieved_serves_again_when_it_is_well_and_rows_go_on(
     trainer.go_on(5);
     stop.store(true, Ordering::Relaxed);
     slowing.join().unwrap();
-    // It makes no rows to be measured by: it measures itself.
     wait("the worker is well and serves again", || served_by(&cluster, &job, 1) == 1);
     trainer.go_on(5);
     let got = trainer.end();
