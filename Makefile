@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: chaos ends failover slow-link fuzz asan mutants
+.PHONY: chaos ends failover slow-link fuzz asan miri mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -139,6 +139,9 @@ fuzz: ## every decoder, or TARGETS, MINUTES (1) of a processor each, with checks
 
 asan: ## the noise kernel's tests under AddressSanitizer
 	@tests/setup/asan.sh
+
+miri: ## the noise kernel's unsafe code under Miri; half an hour, and a nightly toolchain
+	@tests/setup/miri.sh
 
 mutants: ## every bug of tests/mutants, or NAMES, planted in a copy: the test it names must find it
 	@tests/mutants/run.sh $(NAMES)
