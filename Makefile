@@ -25,7 +25,7 @@ PYTHON := .venv/bin/python
 .PHONY: chaos ends failover slow-link fuzz asan miri mutants
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
 
 setup: ## system packages, dependencies, cargo-nextest, cargo-deny, the Python environment: what is missing
 	@$(STAGE) system tests/setup/system.sh
@@ -74,7 +74,7 @@ test-docs: build ## the same, opened in a real browser; every command of the tut
 	@$(STAGE) docs-setup tests/setup/deploy.sh
 	@$(STAGE) docs tests/setup/docs.sh $(CARGO_TARGET_DIR)/docs test
 
-test-frameworks: build ## the same with PyTorch, Opacus and JAX: 6 GB of packages; COUNT=50 kills each job so often
+test-frameworks: build ## test-package with PyTorch, Opacus and JAX: 6 GB of packages; COUNT=50 kills each job so often
 	@$(STAGE) frameworks tests/setup/package.sh $(CARGO_TARGET_DIR) frameworks
 
 test-kills: export COUNT ?= 50
@@ -109,7 +109,7 @@ test-avx512: ## the noise kernel's AVX-512 on an emulated processor, where this 
 
 test-long: export RUSTLE_LONG := 1
 test-long: export NEXTEST_PROFILE := long
-test-long: setup build ## the same at full size: hours, not minutes
+test-long: setup build ## the Rust and Python tests at full size: hours, not minutes
 	@$(STAGE) nextest-long cargo nextest run $(WORKSPACE) -E 'not (binary(deploy) | binary(mpi) | binary(slurm) | binary(etcd) | binary(on_etcd))'
 	@$(STAGE) pytest-long $(PYTHON) -m pytest tests/python
 

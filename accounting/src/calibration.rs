@@ -13,7 +13,9 @@ use crate::search::{self, Range};
 /// The promise to keep: at `delta`, ε at most `epsilon`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
+    /// Above 0, in nats.
     pub epsilon: f64,
+    /// Strictly between 0 and 1.
     pub delta: f64,
     pub neighbouring: Neighbouring,
 }

@@ -13,7 +13,9 @@
 //! An [`Event`] says what ran and an [`Account`] what it costs under one [`Neighbouring`] relation, which does the
 //! doubling: exactly for Gaussian mechanisms ([`gaussian`]), by privacy-loss distributions where records are
 //! sampled ([`pld`]), by Rényi divergences where part of it is only known to be zCDP ([`renyi`]). Sampling counts
-//! only where it is part of an event. No figure is below the exact one beyond f64's rounding.
+//! only where it is part of an event. No figure is below the exact one beyond f64's rounding, but those of
+//! [`monte_carlo`], which are estimates with a standard error: what is promised there is a
+//! [`Verdict`](monte_carlo::Verdict)'s to say.
 
 mod account;
 pub mod amplified;

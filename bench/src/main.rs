@@ -51,7 +51,7 @@ enum Cli {
     Strategy(strategy::Args),
     /// Our accounts beside dp-accounting's: ε of sampled rounds, of trees and of balls-in-bins, and the time they take
     Accounting(accounting::Args),
-    /// Figures and tables of papers/000, 001, 002 and 004, made again, each beside what was published
+    /// Figures and tables of papers/000 to 004, made again, each beside what was published
     Reproduce(reproduce::Args),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]

@@ -15,7 +15,7 @@ use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
     workers_client::WorkersClient,
 };
-use proto::{MAX_MESSAGE_BYTES, PROTOCOL_HEADER, PROTOCOL_VERSION, Result, ServiceError};
+use proto::{MAX_MESSAGE_BYTES, PROTOCOL_HEADER, PROTOCOL_VERSION, Result, ServiceError, WorkerId};
 use tonic::metadata::MetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -124,7 +124,7 @@ impl Connections {
     /// Connects on the first call through it. Must be called inside a tokio runtime.
     pub fn channel(&self, endpoint: &str, expected: Expected) -> Result<Channel> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (endpoint.to_owned(), expected);
+        let key = (endpoint.to_owned(), expected.clone());
         if let Some(channel) = open.get(&key) {
             return Ok(channel.clone());
         }
@@ -143,7 +143,7 @@ impl Connections {
 
     fn answers(&self, endpoint: &str) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = open.contains_key(&(endpoint.to_owned(), Expected::Worker));
+        let is_open = open.keys().any(|(known, _)| known == endpoint);
         drop(open);
         is_open || endpoint.strip_prefix("unix://").is_some_and(|path| UnixStream::connect(path).is_ok())
     }
@@ -153,9 +153,10 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(open, _), _| open != endpoint);
     }
 
-    pub(crate) fn traced(&self, endpoint: &str) -> Result<Traced> {
-        let channel = self.channel(endpoint, Expected::Worker)?;
-        Ok(InterceptedService::new(channel, Versioned(self.dialing.interceptor(Expected::Worker))))
+    pub(crate) fn traced(&self, endpoint: &str, worker: &WorkerId) -> Result<Traced> {
+        let expected = Expected::worker(worker.as_str());
+        let interceptor = Versioned(self.dialing.interceptor(&expected));
+        Ok(InterceptedService::new(self.channel(endpoint, expected)?, interceptor))
     }
 
     /// `urls`: one or more, with commas between. Connects on the first call. Must be called inside a tokio runtime.
@@ -175,15 +176,16 @@ impl Connections {
                 following
             }
         };
-        Ok(InterceptedService::new(following, Versioned(self.dialing.interceptor(Expected::Coordinator))))
+        Ok(InterceptedService::new(following, Versioned(self.dialing.interceptor(&Expected::Coordinator))))
     }
 
     fn dials(&self) -> Dials {
         Dials { dialer: self.dialer.clone(), dialing: self.dialing.clone() }
     }
 
-    pub fn shards(&self, endpoint: &str) -> Result<ShardsClient<Traced>> {
-        Ok(ShardsClient::new(self.traced(endpoint)?)
+    /// Of the worker and of nobody else at its endpoint, where there is TLS.
+    pub fn shards(&self, endpoint: &str, worker: &WorkerId) -> Result<ShardsClient<Traced>> {
+        Ok(ShardsClient::new(self.traced(endpoint, worker)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
@@ -278,11 +280,11 @@ mod tests {
         for remote in
             ["http://10.0.0.1:7", "http://node-1:7", "http://[2001:db8::1]:7", "https://127.0.0.1:7"]
         {
-            let error = plain.channel(remote, Expected::Worker).unwrap_err().to_string();
+            let error = plain.channel(remote, Expected::worker("w")).unwrap_err().to_string();
             assert!(error.contains("--tls-dir") && error.contains(remote), "{error}");
         }
         let insecure = Connections::dialing(Dialing { insecure: true, ..Dialing::default() });
-        insecure.channel("http://10.0.0.1:7", Expected::Worker).unwrap();
+        insecure.channel("http://10.0.0.1:7", Expected::worker("w")).unwrap();
     }
 
     #[tokio::test]

@@ -56,6 +56,7 @@ mod tests {
             range: CoordinateRange { start: pair[0], end: pair[1] },
             lease_epoch: 1,
             endpoint: served.then(|| format!("http://w{shard}:1")),
+            worker: served.then(|| proto::WorkerId::new(format!("w{shard}")).unwrap()),
             local: None,
         });
         let dimension = *bounds.last().unwrap();

@@ -1,7 +1,7 @@
 //! Which worker holds which range.
 
 use proto::model::LocalAccess;
-use proto::{CoordinateRange, JobId, Result, ServiceError, pb};
+use proto::{CoordinateRange, JobId, Result, ServiceError, WorkerId, pb};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -10,6 +10,8 @@ pub struct Route {
     pub lease_epoch: u64,
     /// `None` where no worker is ready to serve the range now.
     pub endpoint: Option<String>,
+    /// Whose endpoint that is: over TLS nobody else is taken for it.
+    pub worker: Option<WorkerId>,
     /// How the worker is reached from its own host.
     pub local: Option<LocalAccess>,
 }
@@ -63,11 +65,17 @@ impl TryFrom<pb::Routing> for Routing {
 impl TryFrom<pb::Route> for Route {
     type Error = ServiceError;
     fn try_from(route: pb::Route) -> Result<Self> {
+        if route.endpoint.is_empty() != route.worker.is_empty() {
+            let given = format!("{:?} at {:?}", route.worker, route.endpoint);
+            return Err(ServiceError::invalid("route", given, "a worker and its endpoint, or neither"));
+        }
+        let worker = (!route.worker.is_empty()).then(|| WorkerId::new(route.worker)).transpose()?;
         Ok(Self {
             shard: route.shard,
             range: route.range.try_into()?,
             lease_epoch: route.lease_epoch,
             endpoint: (!route.endpoint.is_empty()).then_some(route.endpoint),
+            worker,
             local: route.local.map(Into::into),
         })
     }
@@ -87,12 +95,13 @@ impl From<Routing> for pb::Routing {
 
 impl From<Route> for pb::Route {
     fn from(route: Route) -> Self {
-        let Route { shard, range, lease_epoch, endpoint, local } = route;
+        let Route { shard, range, lease_epoch, endpoint, worker, local } = route;
         Self {
             shard,
             range: Some(range.into()),
             lease_epoch,
             endpoint: endpoint.unwrap_or_default(),
+            worker: worker.map_or_else(String::new, Into::into),
             local: local.map(Into::into),
         }
     }
@@ -104,7 +113,8 @@ mod tests {
 
     fn route(shard: u32, start: u64, end: u64) -> pb::Route {
         let range = Some(pb::CoordinateRange { start, end });
-        pb::Route { shard, range, lease_epoch: 1, endpoint: String::new(), local: None }
+        let (worker, endpoint) = (format!("w-{shard}"), format!("http://w-{shard}:7"));
+        pb::Route { shard, range, lease_epoch: 1, endpoint, worker, local: None }
     }
 
     fn routing(routes: Vec<pb::Route>) -> pb::Routing {
@@ -118,6 +128,19 @@ mod tests {
         assert_eq!(Routing::try_from(pb::Routing::from(routing.clone())).unwrap(), routing);
         assert!(routing.check_range(CoordinateRange { start: 0, end: 20 }).is_ok());
         assert!(routing.check_range(CoordinateRange { start: 0, end: 21 }).is_err());
+    }
+
+    #[test]
+    fn an_endpoint_is_somebodys() {
+        let nobody = pb::Route { endpoint: String::new(), worker: String::new(), ..route(0, 0, 20) };
+        assert_eq!(Routing::try_from(routing(vec![nobody])).unwrap().routes[0].worker, None);
+        for bad in [
+            pb::Route { worker: String::new(), ..route(0, 0, 20) },
+            pb::Route { endpoint: String::new(), ..route(0, 0, 20) },
+            pb::Route { worker: "a b".into(), ..route(0, 0, 20) },
+        ] {
+            assert_eq!(Routing::try_from(routing(vec![bad])).unwrap_err().kind(), "invalid_argument");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use proto::{
-    CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange, ServiceError, pb,
+    CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange, ServiceError,
+    WorkerId, pb,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -55,10 +56,10 @@ pub(crate) async fn fetch_slice(
     part: Part,
     tokens: Arc<[ReleaseToken]>,
 ) -> Result<()> {
-    let Some(endpoint) = shared.connections.nearest(&route) else {
+    let (Some(endpoint), Some(worker)) = (shared.connections.nearest(&route), &route.worker) else {
         return Err(ServiceError::NotOwner { job: shared.job.to_string(), shard: route.shard });
     };
-    let outcome = read_slice(&shared, &endpoint, &route, part, &tokens).await;
+    let outcome = read_slice(&shared, (&endpoint, worker), &route, part, &tokens).await;
     if let (Some(region), Err(ServiceError::NotFound { what, .. })) = (&shared.region, &outcome)
         && what == "region"
     {
@@ -74,12 +75,12 @@ pub(crate) async fn fetch_slice(
 
 async fn read_slice(
     shared: &Shared,
-    endpoint: &str,
+    (endpoint, worker): (&str, &WorkerId),
     route: &Route,
     part: Part,
     tokens: &[ReleaseToken],
 ) -> Result<()> {
-    let channel = shared.connections.traced(endpoint)?;
+    let channel = shared.connections.traced(endpoint, worker)?;
     let mut request = request(shared, route, part, tokens)?;
     let pending = aim(shared, route, part, &mut request).await;
     let call = Chunks::open(channel, &request);

@@ -9,7 +9,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, piece_object};
 use metrics::{counter, gauge, histogram};
 use proto::model::CheckpointPiece;
-use proto::{JobId, Result, ServiceError, pb};
+use proto::{JobId, Result, ServiceError, WorkerId, pb};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -90,12 +90,9 @@ impl Coordinator {
         };
         let routes = self.ready_routes(job).await?;
         let id = self.new_checkpoint_id();
-        let objects: Vec<_> = routes
-            .into_iter()
-            .map(|(route, endpoint)| (piece_object(job, id, route.range), route, endpoint))
-            .collect();
-        let calls =
-            objects.iter().map(|(object, route, endpoint)| self.write_piece(job, object, route, endpoint));
+        let objects: Vec<_> =
+            routes.into_iter().map(|(route, at)| (piece_object(job, id, route.range), route, at)).collect();
+        let calls = objects.iter().map(|(object, route, at)| self.write_piece(job, object, route, at));
         // Without boxing, the compiler can't see that a stream of borrowing futures is Send.
         let calls: Vec<futures::future::BoxFuture<'_, _>> = calls.map(|call| Box::pin(call) as _).collect();
         let pieces: Result<Vec<_>> = stream::iter(calls).buffered(PIECES_AT_ONCE).try_collect().await;
@@ -124,7 +121,7 @@ impl Coordinator {
         job: &JobId,
         object: &str,
         route: &Route,
-        endpoint: &str,
+        (endpoint, worker): &(String, WorkerId),
     ) -> Result<(CheckpointPiece, pb::SnapshotResponse)> {
         let request = pb::SnapshotRequest {
             job: job.to_string(),
@@ -132,7 +129,7 @@ impl Coordinator {
             lease_epoch: route.lease_epoch,
             object: object.to_owned(),
         };
-        let mut shards = self.connections.shards(endpoint)?;
+        let mut shards = self.connections.shards(endpoint, worker)?;
         let answer = timeout(LONGEST_PIECE, shards.snapshot(request)).await.map_err(|_| {
             ServiceError::Unavailable {
                 what: format!("a checkpoint of shard {} within {LONGEST_PIECE:?}", route.shard),

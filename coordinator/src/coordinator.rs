@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use client::Connections;
 use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, LedgerError};
+use node::limits::Budget;
 use plan::Plan;
 use proto::{JobId, Result};
 use tokio::sync::Notify;
@@ -15,6 +16,9 @@ use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
 use crate::release::Releaser;
 use crate::watch::Watch;
+
+/// Long enough for the longest answers of a few calls at once.
+const ANSWER_BYTES: u64 = 64 << 20;
 
 pub struct Coordinator {
     pub settings: Settings,
@@ -32,6 +36,8 @@ pub struct Coordinator {
     pub changes: tokio::sync::Mutex<()>,
     pub next_checkpoint: std::sync::atomic::AtomicU64,
     pub watch: Watch,
+    /// Bytes of long answers on their way to one caller.
+    pub answers: Budget,
     cluster: Mutex<Cluster>,
 }
 
@@ -64,6 +70,7 @@ impl Coordinator {
             changes: tokio::sync::Mutex::new(()),
             next_checkpoint: std::sync::atomic::AtomicU64::new(0),
             watch: Watch::default(),
+            answers: Budget::new(ANSWER_BYTES),
             cluster: Mutex::new(cluster),
         })
     }

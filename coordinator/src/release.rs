@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ledger::{Ledger, LedgerError};
 use proto::model::{Bind, JobMark};
-use proto::{ReleaseKey, ReleaseToken, Result, ServiceError, Validity};
+use proto::{ReleaseKey, ReleaseToken, Result, ServiceError, Validity, WorkerId};
 use tokio::time::Instant;
 
 /// So that the answer's tokens fit in one message.
@@ -41,15 +41,14 @@ impl Releaser {
         Ok(())
     }
 
-    /// Blocks until the binding is on disk. `mark`: what workers have seen of the job beyond what this process knows
-    /// to be bound.
+    /// Blocks until the binding is on disk. `marks`: what workers have seen of the job that is not known to be bound.
     pub fn release(
         &self,
         ledger: &Ledger,
         bind: &Bind,
-        mark: Option<&JobMark>,
+        marks: &[(WorkerId, JobMark)],
     ) -> Result<Released, LedgerError> {
-        mark.map_or(Ok(()), |mark| not_behind(ledger, mark))?;
+        not_behind(ledger, marks)?;
         let Bind { job, branch, rows, commitments, extent } = bind;
         let bound = ledger.bind(job, *branch, *rows, commitments)?;
         let until = self.now_ms().saturating_add(self.token_ttl.as_millis() as u64);
@@ -71,17 +70,20 @@ impl Releaser {
 }
 
 /// Error: a worker has released what the ledger does not have.
-pub fn not_behind(ledger: &Ledger, mark: &JobMark) -> Result<(), LedgerError> {
-    let JobMark { job, branch, next_row } = mark;
-    let Some(record) = ledger.job(job)? else { return Ok(()) };
-    let known = ledger.binding_summary(job, record.branch)?.next_row;
-    if *branch < record.branch || (*branch == record.branch && *next_row <= known) {
-        return Ok(());
+pub fn not_behind(ledger: &Ledger, marks: &[(WorkerId, JobMark)]) -> Result<(), LedgerError> {
+    for (worker, JobMark { job, branch, next_row }) in marks {
+        let Some(record) = ledger.job(job)? else { continue };
+        // Of the mark's own branch: a rewind takes back nothing that was released before it.
+        let known = ledger.binding_summary(job, record.branch.min(*branch))?.next_row;
+        if *branch <= record.branch && *next_row <= known {
+            continue;
+        }
+        return Err(LedgerError::Behind {
+            job: job.to_string(),
+            known: format!("branch {} up to row {known}", record.branch.min(*branch)),
+            witness: format!("worker {worker}"),
+            seen: format!("branch {branch} up to row {next_row}"),
+        });
     }
-    Err(LedgerError::Behind {
-        job: job.to_string(),
-        known: format!("branch {} up to row {known}", record.branch),
-        witness: "a worker".to_owned(),
-        seen: format!("branch {branch} up to row {next_row}"),
-    })
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! One of several coordinators over a ledger in etcd: it stands by until it leads, leads until it can't be sure of that
 //! any more, and stands by again.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -295,11 +296,22 @@ fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
             known.trim()
         ),
         Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::write(&path, ledger).with_context(|| path.display().to_string())?;
+            write_whole(&path, ledger).with_context(|| path.display().to_string())?;
         }
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     }
     Ok(())
+}
+
+/// Under its name only when it is whole and on disk: an empty one would be another ledger's.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let draft = path.with_extension("new");
+    let mut file = std::fs::File::create(&draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    std::fs::File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

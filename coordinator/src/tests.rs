@@ -23,6 +23,7 @@ mod handover;
 mod jobs;
 mod leases;
 mod left;
+mod marks;
 mod release;
 mod watching;
 

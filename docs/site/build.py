@@ -23,7 +23,13 @@ PAGES = ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHAN
 ORDER = {
     "Begin": ["README.md", "docs/tutorial.md", "docs/plans-in-pictures.md"],
     "From Python": ["docs/python.md", "docs/howto/*.md", "docs/federated.md", "python/examples/*.md"],
-    "Theory": ["docs/planner.md", "docs/accounting.md", "docs/batches.md", "docs/noise-stream.md"],
+    "Theory": [
+        "docs/planner.md",
+        "docs/accounting.md",
+        "docs/batches.md",
+        "docs/noise-stream.md",
+        "docs/papers.md",
+    ],
     "Running it": [
         "docs/operations.md",
         "deploy/README.md",
@@ -31,11 +37,13 @@ ORDER = {
         "SECURITY.md",
         "docs/metrics.md",
         "docs/checkpoints.md",
+        "docs/elasticity.md",
         "docs/reliability.md",
         "docs/scaling.md",
         "docs/serving.md",
         "docs/shared-memory.md",
         "docs/mpi.md",
+        "docs/slurm.md",
     ],
     "Reference": {
         "Python": ["reference/python/rustle.md", "reference/python/*.md"],

@@ -93,8 +93,8 @@ impl Ledger {
         })
     }
 
-    /// At most `most` entries from index `first` on, in order.
-    pub fn entries(&self, job: &JobId, first: u64, most: usize) -> Result<Vec<Entry>> {
+    /// At most `most` entries from index `first` on, in order, and no more once their events have `most_bytes`.
+    pub fn entries(&self, job: &JobId, first: u64, most: usize, most_bytes: usize) -> Result<Vec<Entry>> {
         self.store.read(|transaction| {
             jobs::existing(&transaction.open_table(JOBS)?, job)?;
             let table = transaction.open_table(ENTRIES)?;
@@ -105,10 +105,14 @@ impl Ledger {
                     None => return Ok(Vec::new()),
                 },
             };
-            let mut entries = Vec::new();
+            let (mut entries, mut bytes) = (Vec::new(), 0);
             for stored in table.range((job.as_str(), first)..=(job.as_str(), u64::MAX))?.take(most) {
                 let (key, stored) = stored?;
                 let (hash, event) = split(stored.value())?;
+                bytes += event.len();
+                if bytes > most_bytes && !entries.is_empty() {
+                    break;
+                }
                 let event = String::from_utf8(event.to_vec()).map_err(|e| Fail::Record(e.to_string()))?;
                 entries.push(Entry { index: key.value().1, previous, hash, event });
                 previous = hash;

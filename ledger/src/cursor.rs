@@ -32,7 +32,7 @@ pub struct JobCursor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorState {
     pub current_branch: u64,
-    /// Rows bound at or after the cursor's next row on its branch.
+    /// Rows bound at or after the cursor's next row on its branch, or on those that it has its earlier rows from.
     pub rows_beyond: u64,
     /// Whether all of those are bound to exact commitments.
     pub replayable: bool,
@@ -166,6 +166,9 @@ impl Ledger {
             let beyond = cursor.next_row..u64::MAX;
             let (rows_beyond, replayable) =
                 bound_in(&transaction.open_table(BINDINGS)?, job, cursor.branch, beyond)?;
+            // Rows that the branch has from those before it are bound there.
+            let before = lineage.from_row().saturating_sub(cursor.next_row);
+            let (rows_beyond, replayable) = (rows_beyond + before, replayable && before == 0);
             let opened = branches.get((job.as_str(), record.branch))?.map(|found| found.value());
             let untouched = cursor_of(&cursors, job, record.branch)?.rows_bound == 0;
             Ok(CursorState {

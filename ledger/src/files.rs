@@ -7,9 +7,12 @@ use std::{
     path::Path,
 };
 
-/// Makes the folder and those above it that are missing, with mode 0700. A folder that exists keeps its mode.
+/// Makes the folder and those above it that are missing, durably, with mode 0700. A folder that exists keeps its mode.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    missing.into_iter().try_for_each(|folder| sync_folder(folder_of(folder)))
 }
 
 /// A new file with mode 0600; fails where one exists.

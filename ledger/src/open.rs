@@ -44,6 +44,8 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
         Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
     }
     files::make_private(path).map_err(|error| io_error("setting its mode to 0600", error))?;
+    // Whoever began it may have ended before its name was durable.
+    files::sync_folder(files::folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
         .and_then(|_| file.rewind())

@@ -35,6 +35,14 @@ pub enum Peer {
     Certified(IpAddr, Option<Identity>),
 }
 
+/// Whose addresses are counted together: whoever has an IPv6 address has all of its /64.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(own) => IpAddr::V6((own.to_bits() & (u128::MAX << 64)).into()),
+    }
+}
+
 /// What a connection is made of.
 pub enum Transport {
     Tcp(TcpStream),
@@ -288,5 +296,13 @@ mod tests {
         there.write_all(&ping).await.unwrap();
         connection.read_exact(&mut [0; 17]).await.unwrap();
         assert!(spent.elapsed() >= Duration::from_millis(300), "{:?} for 40 pings", spent.elapsed());
+    }
+
+    #[test]
+    fn addresses_of_one_network_count_as_one() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8:0:1::1"), of("2001:db8:0:1:ffff:ffff:ffff:ffff"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 }

@@ -50,8 +50,8 @@ impl Dialing {
     }
 
     /// Adds to each call what it carries.
-    pub fn interceptor(&self, expected: Expected) -> CallInterceptor {
-        CallInterceptor(self.bearer.clone().filter(|_| expected == Expected::Coordinator))
+    pub fn interceptor(&self, expected: &Expected) -> CallInterceptor {
+        CallInterceptor(self.bearer.clone().filter(|_| *expected == Expected::Coordinator))
     }
 
     fn check(&self, url: &str, host: &str) -> Result<(), DialError> {

@@ -7,14 +7,13 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
 use tonic::{Status, codegen::Bytes};
 use tower::{Layer, Service};
 
 use crate::auth::{Authenticator, Refusal};
 use crate::connection::Reached;
-use crate::limits::{CappedBody, Limits, Rates, TOO_LARGE, request_bytes, time};
+use crate::limits::{CappedBody, Hold, Limits, Rates, Share, Shares, TOO_LARGE, request_bytes, time};
 
 /// How a process words a refusal: typed, and with the kind of error that its clients know.
 pub type Wording = fn(Refusal) -> Status;
@@ -24,7 +23,7 @@ pub struct GuardLayer(Arc<Guard>);
 
 struct Guard {
     authenticator: Authenticator,
-    calls: Arc<Semaphore>,
+    calls: Shares,
     rates: Rates,
     limits: Limits,
     wording: Wording,
@@ -32,7 +31,7 @@ struct Guard {
 
 impl GuardLayer {
     pub fn new(authenticator: Authenticator, limits: Limits, wording: Wording) -> Self {
-        let calls = Arc::new(Semaphore::new(limits.calls));
+        let calls = Shares::new(limits.calls);
         let rates = Rates::new(limits.calls_per_second);
         Self(Arc::new(Guard { authenticator, calls, rates, limits, wording }))
     }
@@ -53,19 +52,17 @@ pub struct Guarded<S> {
 }
 
 impl Guard {
-    fn admit(&self, request: &mut Request<Body>) -> Result<OwnedSemaphorePermit, Refusal> {
+    fn admit(&self, request: &mut Request<Body>) -> Result<Share, Refusal> {
         let caller = self.authenticator.caller(request.extensions(), request.headers())?;
         let admitted = self.authenticator.admit(&caller, request.uri().path())?;
         if !self.rates.take(&caller.key) {
             let limit = format!("{} a second", self.limits.calls_per_second);
             return Err(Refusal::Busy { what: "this caller's rate of calls", limit });
         }
-        let busy =
-            |_| Refusal::Busy { what: "room for calls", limit: format!("{} at once", self.limits.calls) };
-        let permit = self.calls.clone().try_acquire_owned().map_err(busy)?;
+        let share = self.calls.take(&caller.key)?;
         request.extensions_mut().insert(admitted);
         request.extensions_mut().insert(caller.key);
-        Ok(permit)
+        Ok(share)
     }
 }
 
@@ -86,8 +83,8 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let wording = self.guard.wording;
         let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
-        let permit = match self.guard.admit(&mut request) {
-            Ok(permit) => permit,
+        let share = match self.guard.admit(&mut request) {
+            Ok(share) => share,
             Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
         };
         let (bytes, limit) = (request_bytes(request.uri().path()), time(request.uri().path()));
@@ -100,17 +97,26 @@ where
         let handling = self.inner.call(request);
         Box::pin(async move {
             match tokio::time::timeout(limit, handling).await {
-                Ok(response) => Ok(response?.map(|body| Body::new(Admission { body, _permit: permit }))),
+                Ok(response) => {
+                    let mut response = response?;
+                    let hold = response.extensions_mut().remove::<Held>();
+                    Ok(response.map(|body| Body::new(Admission { body, _share: share, _hold: hold })))
+                }
                 Err(_) => Ok(wording(Refusal::TooSlow { limit }).into_http()),
             }
         })
     }
 }
 
+/// Among a response's extensions: what is held until its last frame is gone.
+#[derive(Clone, Debug)]
+pub struct Held(pub Arc<Hold>);
+
 /// A response under way takes room until its last frame is gone.
 struct Admission {
     body: Body,
-    _permit: OwnedSemaphorePermit,
+    _share: Share,
+    _hold: Option<Held>,
 }
 
 impl http_body::Body for Admission {
@@ -130,5 +136,34 @@ impl http_body::Body for Admission {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::auth::ClientKey;
+    use crate::limits::Budget;
+
+    #[tokio::test]
+    async fn what_an_answer_holds_is_held_until_its_last_byte() {
+        let (budget, client) = (Budget::new(100), ClientKey("a".into()));
+        let (own, of) = (budget.clone(), client.clone());
+        let inner = tower::service_fn(move |_: Request<Body>| {
+            let mut response = Response::new(Body::new(Full::new(Bytes::from_static(b"answer"))));
+            response.extensions_mut().insert(Held(Arc::new(own.take(&of, 100).unwrap())));
+            std::future::ready(Ok::<_, Infallible>(response))
+        });
+        let wording = |refusal: Refusal| Status::internal(format!("{refusal:?}"));
+        let layer = GuardLayer::new(Authenticator::default(), Limits::default(), wording);
+        let request = Request::post("/grpc.health.v1.Health/Check").body(Body::empty()).unwrap();
+        let response = layer.layer(inner).call(request).await.unwrap();
+        assert!(budget.take(&client, 1).is_err(), "the caller has not read it yet");
+        drop(response);
+        budget.take(&client, 100).unwrap();
     }
 }

@@ -19,7 +19,7 @@ use tokio_stream::Stream;
 use tracing::warn;
 
 use crate::auth::SparseLog;
-use crate::connection::{Connection, Peer, Reached, Transport};
+use crate::connection::{Connection, Peer, Reached, Transport, network};
 use crate::limits::{Limits, Pace, Paces, Slot, Slots, Turns};
 use crate::listener::Listener;
 use crate::metric_definitions::CONNECTIONS_REFUSED;
@@ -182,34 +182,13 @@ impl Acceptor {
 
     fn refuse(&self, address: IpAddr, reason: impl ToString) {
         counter!(CONNECTIONS_REFUSED).increment(1);
-        if self.refusals.is_due(&address.to_string()) {
+        if self.refusals.is_due(&network(address).to_string()) {
             warn!(%address, reason = reason.to_string(), "a connection was refused");
         }
-    }
-}
-
-/// Whose connections are counted together: whoever has an IPv6 address has all of its /64.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(own) => IpAddr::V6((own.to_bits() & (u128::MAX << 64)).into()),
     }
 }
 
 async fn after(error: io::Error) {
     warn!(%error, "a connection could not be accepted");
     sleep(AFTER_ERROR).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_one_network_count_as_one() {
-        let of = |text: &str| network(text.parse().unwrap());
-        assert_eq!(of("2001:db8:0:1::1"), of("2001:db8:0:1:ffff:ffff:ffff:ffff"));
-        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
-    }
 }

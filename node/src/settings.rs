@@ -2,9 +2,9 @@
 //! before the default.
 //!
 //! A program asks [`Layers`] for each setting by name, then calls [`Layers::finish`], which refuses a file
-//! with keys that nobody asked for and hands back one row per setting. The name `worker.drain_deadline` is
-//! the flag `--worker-drain-deadline`, the variable `RUSTLE_WORKER_DRAIN_DEADLINE`, and in the file
-//! `drain_deadline` under `[worker]`. Settings are printed: keys and passwords do not belong in them.
+//! with keys that nobody asked for and hands back one row per setting. The name `lease_ttl` is the flag
+//! `--lease-ttl`, the variable `RUSTLE_LEASE_TTL`, and `lease_ttl` in the file; a dot in a name is a table there.
+//! Settings are printed: keys and passwords do not belong in them.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};

@@ -19,7 +19,7 @@ const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
 /// To the one that leads of `urls`, which have commas between. Connects when first used, and again when the connection
 /// is lost.
 pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
-    let (interceptor, is_one) = (dialing.interceptor(Expected::Coordinator), each_of(urls).count() == 1);
+    let (interceptor, is_one) = (dialing.interceptor(&Expected::Coordinator), each_of(urls).count() == 1);
     let following = Following::new(urls, move |url| {
         let endpoint = endpoint_of(url)?;
         let endpoint = match is_one {
@@ -36,7 +36,7 @@ pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
 /// To one coordinator; `dial` makes the connection.
 pub fn over(url: &str, dial: impl FnOnce(Endpoint) -> Channel) -> anyhow::Result<Client> {
     let following = Following::fixed(url, dial(endpoint_of(url)?));
-    Ok(client(following, Dialing::default().interceptor(Expected::Coordinator)))
+    Ok(client(following, Dialing::default().interceptor(&Expected::Coordinator)))
 }
 
 fn client(following: Following, interceptor: CallInterceptor) -> Client {

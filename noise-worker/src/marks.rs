@@ -146,6 +146,11 @@ impl Marks {
         done.map_err(ServiceError::internal)?
     }
 
+    /// Whether a write has failed. Then nothing is released until the record is read anew.
+    pub fn has_failed(&self) -> bool {
+        self.state().failed.is_some()
+    }
+
     /// Of every job.
     pub fn all(&self) -> Vec<JobMark> {
         self.state().jobs.iter().map(|(job, of_job)| of_job.mark(job)).collect()

@@ -24,6 +24,10 @@ use crate::{
     leases::{Granted, Leases, Plans},
 };
 
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+/// Well within a lease: for so long a coordinator that starts waits for what workers have to say.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+
 /// Who this worker is to the coordinator.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -76,7 +80,8 @@ impl Plans for CoordinatorPlans {
     }
 }
 
-/// Runs until shutdown. Fails only where going on makes no sense: another protocol or stream version.
+/// Runs until shutdown. Fails only where going on makes no sense: another protocol or stream version, or a record of
+/// released rows that can't be written, with which nothing more is released: others can serve the shards.
 pub async fn run(
     client: Client,
     member: Member,
@@ -88,7 +93,7 @@ pub async fn run(
     let too_late = leaving.too_late(&leases);
     tokio::pin!(too_late);
     let plans: Arc<dyn Plans> = Arc::new(CoordinatorPlans(client.clone()));
-    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    let mut backoff = Backoff::new(FIRST_DELAY, LONGEST_DELAY);
     while !leaving.shutdown.is_cancelled() {
         let shared =
             Shared { member: &member, leases: &leases, plans: &plans, told_to_drain: &told_to_drain };
@@ -101,7 +106,7 @@ pub async fn run(
             },
             () = &mut too_late => break,
         };
-        if is_final(&error) {
+        if is_final(&error) || leases.marks.has_failed() {
             return Err(error);
         }
         readiness.set_not_ready(error.to_string());
@@ -109,7 +114,7 @@ pub async fn run(
         tokio::select! {
             biased;
             () = leaving.shutdown.cancelled() => {}
-            () = tokio::time::sleep(backoff.next().unwrap_or(Duration::from_secs(2))) => {}
+            () = tokio::time::sleep(backoff.next().unwrap_or(LONGEST_DELAY)) => {}
         }
     }
     leaving.refusing.cancel();

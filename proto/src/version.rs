@@ -3,7 +3,7 @@
 use crate::{Result, ServiceError};
 
 /// Rises with every change that an older process can't speak.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Header of every call of our clients: the caller's version, in decimal.
 pub const PROTOCOL_HEADER: &str = "rustle-protocol";
@@ -27,8 +27,8 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_name() {
-        assert_eq!((check_protocol(None), check_protocol(Some(b"2"))), (Ok(()), Ok(())));
-        for actual in [1, 3] {
+        assert_eq!((check_protocol(None), check_protocol(Some(b"3"))), (Ok(()), Ok(())));
+        for actual in [2, 4] {
             let said = actual.to_string();
             let expected = PROTOCOL_VERSION;
             let refused = Err(ServiceError::ProtocolVersionMismatch { expected, actual });

@@ -21,7 +21,7 @@ class Plan:
     def from_toml(text: str) -> Plan: ...
     def to_toml(self) -> str: ...
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes plan.toml, whole or not at all."""
+        """Writes plan.toml, whole or not at all; makes its folder where it is missing."""
     def replace(
         self,
         noise_multiplier: float | None = None,

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import json
 import struct
 import sys
 import time
@@ -29,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from mpi4py import MPI
 
-VERSION = 2
+VERSION = 3
 STREAM_VERSION = 2
 
 _HELLO = struct.Struct("<8sIIIIQ32s32s32sQQQQ32x")
@@ -166,7 +167,8 @@ class Noise:
     def fetching(self, row, start, end, commitment, *, out=None, place=None, branch=None) -> Pending:
         """Asks, and takes what comes when the `with` block ends: compute inside. `out` must not be touched meanwhile.
 
-        `place`: values from the window's start, instead of `out`. `branch`: refused where the job is on another.
+        `place`: values from the window's start, instead of `out`. `branch`: refused where the job is on another. Without
+        it the row is of whichever the job is on, and refused where that changes while it comes.
         """
         if not 0 <= start < end <= self.dimension:
             raise ValueError(f"range is {start}..{end}; allowed: within 0..{self.dimension}, not empty")
@@ -287,12 +289,12 @@ class Pending:
         return self
 
     def __exit__(self, kind, error, trace):
-        noise, refused = self._noise, None
+        noise, answers, refused = self._noise, [], None
         for asked, _get, reply, (replied, *data) in self._parts:
             noise._wait(asked, "a noise rank")
             noise._wait(replied, "a noise rank, to answer,")
             try:
-                _answer(reply)
+                answers.append(_answer(reply))
             except Refused as error_of_one:
                 # No data comes after a refusal.
                 for request in data:
@@ -305,6 +307,7 @@ class Pending:
         self._parts = []
         if noise._window is not None:
             noise._window.Sync()
+        refused = refused or _of_two_branches(answers)
         if refused is not None and error is None:
             raise refused
 
@@ -336,6 +339,18 @@ def _answer(reply: bytearray) -> _Message:
         kind, fields, words = [*text[:length].decode("utf-8", "replace").split("\n", 2), "", ""][:3]
         raise Refused(kind, fields, words)
     return _Message(flags, row, end, id, text[:length])
+
+
+def _of_two_branches(answers: list[_Message]) -> Refused | None:
+    """Where one noise rank had turned to another branch when it answered and another not yet: each part is bound, and
+    all of them are the row of no branch."""
+    old, new = min(answers, key=lambda answer: answer.id), max(answers, key=lambda answer: answer.id)
+    if old.id == new.id:
+        return None
+    job = new.text.decode()
+    kind, fields = "branch_superseded", {"job": job, "branch": old.id, "current": new.id, "from_row": new.row}
+    words = f"parts of the row are of branch {old.id} of job {job}, and of branch {new.id}, opened at row {new.row}"
+    return Refused(kind, json.dumps({"kind": kind, **fields}), words)
 
 
 def _ranges(dimension: int, count: int) -> list[tuple[int, int]]:

@@ -30,12 +30,13 @@ impl Plan {
         Ok(self.0.to_toml_string()?)
     }
 
-    /// All of the file or nothing.
+    /// All of the file or nothing; its folder is made where it is missing.
     fn save(&self, path: PathBuf) -> Result<()> {
         let text = self.0.to_toml_string()?;
         let failed = |error: std::io::Error| Refused::Here("plan", format!("{}: {error}", path.display()));
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut file = NamedTempFile::new_in(folder.unwrap_or(".".as_ref())).map_err(failed)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
         file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
         use std::os::unix::fs::PermissionsExt;
         let readable = std::fs::Permissions::from_mode(0o644);

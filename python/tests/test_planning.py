@@ -36,8 +36,12 @@ def test_the_best_plan_beats_independent_noise():
 
 def test_a_plan_in_a_file(tmp_path):
     plan = rustle.plan(**SETTING, parameters=[("w", (3, 4)), ("b", ())], mechanism="band-sqrt", size=3)
-    plan.save(tmp_path / "plan.toml")
-    again = rustle.Plan.load(tmp_path / "plan.toml")
+    # Into folders that are not there yet.
+    file = tmp_path / "runs" / "first" / "plan.toml"
+    plan.save(file)
+    again = rustle.Plan.load(file)
+    with pytest.raises(errors.PlanError, match="below.toml"):
+        plan.save(file / "below.toml")
     assert again == plan == pickle.loads(pickle.dumps(plan)) and hash(again) == hash(plan)
     assert again.parameters == [("w", [3, 4]), ("b", [])] and again.dimension == 13
     assert again.layout_digest == plan.layout_digest != plan.replace(dimension=13).layout_digest
@@ -48,7 +52,7 @@ def test_a_plan_in_a_file(tmp_path):
             "account",
             "zcdp",
             "--plan",
-            tmp_path / "plan.toml",
+            file,
             "--delta",
             "1e-6",
             "--format",

@@ -13,7 +13,7 @@ use proto::{Result, ServiceError};
 
 use crate::system;
 
-/// A whole memory file, readable and writable.
+/// Memory of a file, readable and writable.
 pub(crate) struct Memory {
     map: MmapRaw,
 }
@@ -28,7 +28,7 @@ impl Memory {
     /// New memory of zeros that can't change its size any more, and the descriptor to lend.
     pub fn create(bytes: u64) -> Result<(Self, OwnedFd)> {
         let file = system::memory_file(bytes)?;
-        let memory = Self::map(&file).map_err(|error| cannot_map(bytes, &error))?;
+        let memory = Self::map(&file, bytes).map_err(|error| cannot_map(bytes, &error))?;
         Ok((memory, file))
     }
 
@@ -43,12 +43,14 @@ impl Memory {
                 format!("at least the {bytes} bytes that its layout needs"),
             ));
         }
-        Self::map(file).map_err(|error| cannot_map(size, &error))
+        Self::map(file, bytes).map_err(|error| cannot_map(bytes, &error))
     }
 
-    /// Pages are brought in at once: the first row must not wait for them.
-    fn map(file: &OwnedFd) -> io::Result<Self> {
-        Ok(Self { map: MmapOptions::new().populate().map_raw(file)? })
+    /// Pages are brought in at once: the first row must not wait for them. None beyond `bytes`, however large the file is:
+    /// they would be this process's to pay for.
+    fn map(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        Ok(Self { map: MmapOptions::new().len(bytes).populate().map_raw(file)? })
     }
 
     pub fn len(&self) -> usize {

@@ -2,7 +2,8 @@
 //!
 //! Pure f64 mathematics, without randomness, clock or I/O. The conventions everywhere:
 //!
-//! * n (`iterations`) rounds, counted from 0; lower triangular n×n matrices; prefix-sum workload A.
+//! * n (`iterations`) rounds, counted from 0; lower triangular n×n matrices; the workload A is the prefix sum unless a
+//!   [`Workload`] is given.
 //! * Participations i < j of one user satisfy **j − i ≥ min_sep**; at most `max_participations` of them.
 //! * Sensitivities are per unit clip norm, errors in units of σζ, and losses = error × sensitivity; none is
 //!   squared unless the name says so.

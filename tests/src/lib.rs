@@ -12,12 +12,13 @@ pub mod raw_tls;
 pub mod rights;
 
 use std::{
+    borrow::Cow,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use client::{Client, Connections, FetchRequest};
-use node::auth::Role;
+use node::{auth::Role, tls::Expected};
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;
@@ -32,6 +33,9 @@ pub use plans::{plans, small_plan};
 
 /// All tests use one key, so that bytes can be compared between clusters.
 pub const KEY: [u8; 32] = [42; 32];
+
+/// The first worker of every cluster, as a client over TLS expects it.
+pub const WORKER: Expected = Expected::Worker(Cow::Borrowed("worker-0"));
 
 /// The binary under test: `RUSTLE_BIN`, else the one built beside the tests.
 pub fn program() -> PathBuf {

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("plan", &["strategy"]),
     ("noise-kernel", &["plan"]),
     ("proto", &[]),
-    ("ledger", &["proto", "plan"]),
+    ("ledger", &["proto"]),
     ("node", &[]),
     ("shared-memory", &["proto"]),
     ("client", &["proto", "node", "shared-memory"]),

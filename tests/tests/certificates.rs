@@ -18,7 +18,7 @@ use node::{
 use proto::ServiceError;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use tests::{
-    TestCluster,
+    TestCluster, WORKER,
     certificates::Leaf,
     raw_call::{about, call},
     raw_tls,
@@ -116,11 +116,11 @@ fn times_said(cluster: &TestCluster, process: usize, what: &str) -> usize {
 fn reach(cluster: &TestCluster, url: &str, expected: Expected) -> Result<(), ServiceError> {
     let _inside = cluster.runtime.enter();
     let connections = Connections::dialing(cluster.cluster.dialing(&Role::Operator).unwrap());
-    let channel = connections.channel(url, expected).unwrap();
-    let path = match expected {
+    let path = match &expected {
         Expected::Coordinator => "/rustle.v1.Jobs/GetJob",
-        Expected::Worker => "/rustle.v1.Shards/FetchSlice",
+        Expected::Worker(_) => "/rustle.v1.Shards/FetchSlice",
     };
+    let channel = connections.channel(url, expected).unwrap();
     cluster.runtime.block_on(call(channel, path, None, about("nothing")))
 }
 
@@ -131,7 +131,7 @@ fn servers_with_wrong_certificates_are_not_called() {
     let now = SystemTime::now();
     let servers = [
         (cluster.cluster.url(), Expected::Coordinator, "coordinator", "spiffe://local/rustle/coordinator"),
-        (worker, Expected::Worker, "worker-0", "spiffe://local/rustle/worker/worker-0"),
+        (worker, WORKER, "worker-0", "spiffe://local/rustle/worker/worker-0"),
     ];
     for (process, (url, expected, folder, uri)) in servers.into_iter().enumerate() {
         let shown = cluster.cluster.dir().join("tls").join(folder);
@@ -142,7 +142,7 @@ fn servers_with_wrong_certificates_are_not_called() {
         };
         let taken = "new TLS files are in force";
         let is_reached = || {
-            let answer = reach(&cluster, &url, expected);
+            let answer = reach(&cluster, &url, expected.clone());
             !matches!(answer, Err(ServiceError::Unavailable { .. }))
         };
         show(&Leaf::of(uri), taken);
@@ -151,6 +151,7 @@ fn servers_with_wrong_certificates_are_not_called() {
             ("for clients alone", Leaf { usages: vec![ClientAuth], ..Leaf::of(uri) }),
             ("not yet valid", from(now + HOUR, now + 2 * HOUR, uri)),
             ("an operator's", Leaf::of(OPERATOR)),
+            ("another worker's", Leaf::of("spiffe://local/rustle/worker/worker-1")),
         ] {
             show(&leaf, taken);
             assert!(!is_reached(), "{folder}, {name}");

@@ -16,7 +16,7 @@ use node::{
 use prost::Message;
 use proto::ServiceError;
 use tests::{
-    TestCluster, get,
+    TestCluster, WORKER, get,
     raw_call::call,
     rights::{is_denied, may, message, path},
     start, start_with,
@@ -39,7 +39,7 @@ fn grant(identity: &str) -> Grant {
 
 fn endpoint(cluster: &TestCluster, rule: &Rule) -> (String, Expected) {
     match rule.path.starts_with("/rustle.v1.Shards/") {
-        true => (cluster.cluster.worker(0).unwrap().grpc().to_owned(), Expected::Worker),
+        true => (cluster.cluster.worker(0).unwrap().grpc().to_owned(), WORKER),
         false => (cluster.cluster.url(), Expected::Coordinator),
     }
 }

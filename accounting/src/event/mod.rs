@@ -57,18 +57,22 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixMechanism {
+    /// σ, in units of the clip norm, before C⁻¹.
     pub noise_multiplier: f64,
+    /// n, the rounds of the whole run.
     pub iterations: u64,
-    /// sens(C) under the participation below.
+    /// sens(C) under the participation below, per unit clip norm.
     pub sensitivity: f64,
     /// p, where C has p bands (c_ij = 0 for i − j ≥ p): what sampling is amplified by.
     #[serde(default)]
     pub bands: Option<u64>,
     /// max_j ‖C[:,j]‖.
     pub largest_column_norm: f64,
-    /// Participations i < j of one user satisfy j − i ≥ this.
+    /// Participations i < j of one user satisfy j − i ≥ this, in rounds.
     pub min_sep: u64,
+    /// Rounds that one user takes part in, at most.
     pub max_participations: u64,
+    /// How the records of a round were chosen.
     #[serde(default)]
     pub sampling: Sampling,
     /// Which plan ran, hexadecimal; accounts don't depend on it.

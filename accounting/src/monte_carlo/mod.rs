@@ -52,6 +52,7 @@ const SCOUTS: u64 = 1 << 14;
 /// How many samples, in antithetic pairs (an odd number gets one more), and the seed of their streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
+    /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`].
     pub samples: u64,
     /// Samples are a function of it. A seed that was tried until its verdict pleased makes that verdict worthless.
     pub seed: u64,
@@ -76,7 +77,9 @@ impl Sampling {
 /// δ at one ε, in both orders.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delta {
+    /// In the order [`Direction::Remove`].
     pub remove: Estimate,
+    /// In the order [`Direction::Add`].
     pub add: Estimate,
 }
 
@@ -105,6 +108,7 @@ impl Delta {
 /// ε at a δ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Epsilon {
+    /// In nats; an estimate, and no bound.
     pub epsilon: f64,
     /// δ at this ε, from samples that weren't used to find it.
     pub delta: Delta,

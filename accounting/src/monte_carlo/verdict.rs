@@ -42,6 +42,8 @@ impl Verdict {
 /// A noise multiplier and what its verification said.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibrated {
+    /// σ, in units of the clip norm.
     pub noise_multiplier: f64,
+    /// Of samples that the search for σ has not seen.
     pub verdict: Verdict,
 }

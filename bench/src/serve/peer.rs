@@ -11,6 +11,7 @@ use std::thread;
 use anyhow::Context;
 use bytes::Bytes;
 use client::Connections;
+use proto::WorkerId;
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
@@ -123,7 +124,8 @@ async fn read_tonic(
     buffer: &mut [u8],
 ) -> anyhow::Result<()> {
     let request = pb::FetchSliceRequest { deadline_ms: bytes, ..pb::FetchSliceRequest::default() };
-    let mut stream = connections.shards(endpoint)?.fetch_slice(request).await?.into_inner();
+    let mut stream =
+        connections.shards(endpoint, &WorkerId::new("peer")?)?.fetch_slice(request).await?.into_inner();
     let mut at = 0;
     while let Some(chunk) = stream.message().await? {
         if at + chunk.data.len() > buffer.len() {

@@ -168,6 +168,7 @@ pub fn routing(endpoints: &[Option<String>]) -> Routing {
         range: CoordinateRange { start: u64::from(shard) * 1000, end: (u64::from(shard) + 1) * 1000 },
         lease_epoch: 1,
         endpoint: endpoint.clone(),
+        worker: endpoint.as_ref().map(|_| proto::WorkerId::new("fake").unwrap()),
         local: None,
     });
     let dimension = endpoints.len() as u64 * 1000;

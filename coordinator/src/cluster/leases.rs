@@ -46,6 +46,16 @@ impl Cluster {
         is_work
     }
 
+    /// The worker has come anew: what it served before, it has to say again.
+    pub fn nothing_is_ready(&mut self, worker: &WorkerId) {
+        for (job, index) in self.holdings.of(&self.jobs, worker) {
+            let Some(shard) = self.jobs.get_mut(&job).and_then(|view| view.shards.get_mut(index)) else {
+                continue;
+            };
+            (shard.is_ready, shard.last_report) = (false, None);
+        }
+    }
+
     /// Every lease that this process should hold now.
     pub fn grants(
         &mut self,

@@ -17,6 +17,8 @@ pub struct Member {
     pub last_heard: Instant,
     /// Whether it has said which leases it holds.
     pub has_reported: bool,
+    /// It has registered before, and then not said so for the time of a lease.
+    pub is_mute: bool,
     pub place: WorkerPlace,
     /// An operator wants its shards elsewhere.
     pub is_draining: bool,
@@ -29,7 +31,7 @@ pub struct Member {
 impl Member {
     /// Whether it may get shards that it does not have.
     pub fn takes_shards(&self) -> bool {
-        !self.is_draining && !self.is_leaving
+        !self.is_draining && !self.is_leaving && !self.is_mute
     }
 }
 
@@ -39,18 +41,39 @@ pub struct Membership {
     members: BTreeMap<WorkerId, Member>,
     /// Owners from before this coordinator started, and how long their shards wait for them.
     awaited: BTreeMap<WorkerId, Instant>,
+    /// Processes that registered and never told what they hold: nothing is placed on them until they do.
+    mute: BTreeMap<WorkerId, Incarnation>,
+    /// Until then any worker may have something to say of what it released under the coordinator before: an old copy of a
+    /// ledger does not name them all. `None` where there were no jobs.
+    word_until: Option<Instant>,
 }
 
 impl Membership {
     pub fn new(ttl: Duration) -> Self {
-        Self { ttl, members: BTreeMap::new(), awaited: BTreeMap::new() }
+        Self {
+            ttl,
+            members: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            mute: BTreeMap::new(),
+            word_until: None,
+        }
+    }
+
+    /// Workers of before this coordinator started come back within the time of a lease.
+    pub fn await_word(&mut self, now: Instant) {
+        self.word_until = Some(now + self.ttl);
+    }
+
+    pub fn is_word_awaited(&self, now: Instant) -> bool {
+        self.word_until.is_some_and(|until| now < until)
     }
 
     pub fn await_owner(&mut self, worker: WorkerId, now: Instant) {
         self.awaited.insert(worker, now + self.ttl);
     }
 
-    /// Another process takes a name over only when the lease of the one before has ended.
+    /// Another process takes a name over only when the lease of the one before has ended. False where the process is known
+    /// and goes on: who registers again and again, and never says what it holds, does not live by that.
     pub fn register(
         &mut self,
         now: Instant,
@@ -58,7 +81,7 @@ impl Membership {
         endpoint: String,
         local: Option<LocalAccess>,
         incarnation: Incarnation,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if let Some(member) = self.members.get(worker)
             && member.incarnation != incarnation
             && self.is_fresh(member, now)
@@ -68,19 +91,36 @@ impl Membership {
             });
         }
         self.awaited.remove(worker);
+        let (place, rate) = (WorkerPlace::default(), 0.0);
+        if let Some(member) = self.members.get(worker).filter(|member| member.incarnation == incarnation) {
+            if self.is_fresh(member, now) {
+                let goes_on = Member { endpoint, local, place, rate, is_leaving: false, ..member.clone() };
+                self.members.insert(worker.clone(), goes_on);
+                return Ok(false);
+            }
+            self.note_if_mute(worker.clone());
+        }
         let member = Member {
             endpoint,
             local,
             incarnation,
             last_heard: now,
             has_reported: false,
-            place: WorkerPlace::default(),
+            place,
             is_draining: false,
             is_leaving: false,
-            rate: 0.0,
+            is_mute: self.mute.get(worker) == Some(&incarnation),
+            rate,
         };
         self.members.insert(worker.clone(), member);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Its lease has ended: did it ever say what it holds?
+    fn note_if_mute(&mut self, worker: WorkerId) {
+        if let Some(member) = self.members.get(&worker).filter(|member| !member.has_reported) {
+            self.mute.insert(worker, member.incarnation);
+        }
     }
 
     pub fn member_mut(&mut self, worker: &WorkerId) -> Option<&mut Member> {
@@ -101,7 +141,8 @@ impl Membership {
             return Err(refused("its lease has ended"));
         }
         member.last_heard = now;
-        member.has_reported = true;
+        (member.has_reported, member.is_mute) = (true, false);
+        self.mute.remove(worker);
         Ok(())
     }
 
@@ -110,6 +151,7 @@ impl Membership {
         let is_its_own = self.members.get(worker).is_some_and(|member| member.incarnation == incarnation);
         if is_its_own {
             self.members.remove(worker);
+            self.mute.remove(worker);
         }
         is_its_own
     }
@@ -124,6 +166,7 @@ impl Membership {
             .filter(|(_, member)| ended(member))
             .map(|(worker, _)| worker.clone())
             .collect();
+        gone.iter().for_each(|worker| self.note_if_mute(worker.clone()));
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);
         gone
@@ -132,7 +175,7 @@ impl Membership {
     /// This process itself stood still for `gap`: no worker is to blame.
     pub fn forgive(&mut self, gap: Duration) {
         self.members.values_mut().for_each(|member| member.last_heard += gap);
-        self.awaited.values_mut().for_each(|until| *until += gap);
+        self.awaited.values_mut().chain(&mut self.word_until).for_each(|until| *until += gap);
     }
 
     pub fn live(&self, worker: &WorkerId, now: Instant) -> Option<&Member> {
@@ -205,6 +248,24 @@ mod tests {
     fn the_same_process_may_register_again() {
         let start = Instant::now();
         with_old(start).register(start, &worker(), "http://a:2".into(), None, OLD).unwrap();
+    }
+
+    #[test]
+    fn nobody_lives_by_registering() {
+        let start = Instant::now();
+        let mut membership = with_old(start);
+        let again = |membership: &mut Membership, at| {
+            membership.register(at, &worker(), "http://a:1".into(), None, OLD).unwrap()
+        };
+        assert!(!again(&mut membership, start + TTL / 2));
+        assert!(membership.live(&worker(), start + TTL).is_none(), "its first word is what it lives by");
+        assert!(again(&mut membership, start + TTL) && !membership.members[&worker()].takes_shards());
+        assert_eq!(membership.expire(start + TTL * 2), [worker()]);
+        assert!(again(&mut membership, start + TTL * 3) && !membership.members[&worker()].takes_shards());
+        membership.heard(start + TTL * 3, &worker(), OLD).unwrap();
+        assert!(membership.members[&worker()].takes_shards(), "now it has said what it holds");
+        assert_eq!(membership.expire(start + TTL * 4), [worker()]);
+        assert!(again(&mut membership, start + TTL * 5) && membership.members[&worker()].takes_shards());
     }
 
     #[test]

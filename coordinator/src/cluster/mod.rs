@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ledger::{JobRecord, ShardRecord};
-use proto::model::JobMark;
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
@@ -25,6 +24,7 @@ pub use handover::{Coming, ComingShard, Preparation, Retiring, Standby};
 use holdings::Holdings;
 pub use intended::{LayoutChange, OwnerChanges};
 pub use job_view::{JobView, ShardView};
+pub use marks::Taken;
 pub use membership::{Member, Membership};
 pub use reports::{LeaseReport, ReportedState};
 pub use speeds::Speeds;
@@ -35,8 +35,8 @@ pub struct Cluster {
     exclusions: Exclusions,
     jobs: BTreeMap<JobId, JobView>,
     holdings: Holdings,
-    /// The highest that a worker has told of each job.
-    marks: BTreeMap<JobId, JobMark>,
+    /// What workers have told of each job, where the ledger is not known to have it.
+    marks: BTreeMap<JobId, marks::Told>,
     /// Number of the next preparation. No two have the same, also those of coordinators one after another: a worker may
     /// still report what the one before had it prepare.
     next_preparation: u64,
@@ -74,6 +74,7 @@ impl Cluster {
         for owner in view.shards.iter().filter_map(|shard| shard.record.owner.clone()) {
             self.members.await_owner(owner, now);
         }
+        self.members.await_word(now);
         self.insert(view);
     }
 

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use node::auth::ClientKey;
+use node::guard::Held;
 use proto::model::PlacementHint;
 use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
 use super::admitted::{own, parts};
-use super::{answer, refused, to_its_end};
+use super::{answer, refused, to_its_end, worded};
 use crate::coordinator::Coordinator;
+
+/// Of an entry in memory, beside its event.
+const ENTRY_HEAD: u64 = 256;
 
 pub struct JobsService(pub Arc<Coordinator>);
 
@@ -91,7 +96,14 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::ListEntriesRequest>,
     ) -> Result<Response<pb::ListEntriesResponse>, Status> {
-        answer(self.0.entries(own(request)?).await)
+        let client = request.extensions().get::<ClientKey>().cloned();
+        let entries = self.0.entries(own(request)?).await.map_err(refused)?;
+        // Who asks and does not read is not to fill this process's memory.
+        let bytes = entries.entries.iter().map(|entry| entry.event.len() as u64 + ENTRY_HEAD).sum();
+        let hold = client.map(|client| self.0.answers.take(&client, bytes)).transpose().map_err(worded)?;
+        let mut response = Response::new(entries);
+        hold.map(|hold| response.extensions_mut().insert(Held(Arc::new(hold))));
+        Ok(response)
     }
 
     async fn get_head(&self, request: Request<pb::GetHeadRequest>) -> Result<Response<pb::Head>, Status> {

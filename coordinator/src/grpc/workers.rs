@@ -34,7 +34,7 @@ impl WorkersService {
         };
         let marks = marks?;
         let told = self.0.heartbeat(&worker, incarnation, &said)?;
-        self.0.take_marks(&worker, marks);
+        self.0.take_marks(&worker, &marks);
         Ok(pb::HeartbeatResponse {
             coordinator_epoch: self.0.epoch,
             grants: told.leases.into_iter().map(Into::into).collect(),

@@ -4,29 +4,34 @@ use ledger::{CursorState, JobCursor};
 use plan::{Layout, Plan};
 use proto::model::OpenBranch;
 use proto::{JobId, Result, ServiceError, pb};
+use tokio::time::Instant;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
 use crate::release::not_behind;
 
-/// Entries in one answer: some megabytes where each binds many rows.
+/// Entries in one answer, and bytes of their events: each may bind many rows.
 const MOST_ENTRIES: usize = 256;
+const MOST_ENTRY_BYTES: usize = 1 << 20;
 
 impl Coordinator {
     /// From the moment the ledger has it, nothing is bound on the branch before, and no worker serves it once it has
     /// heard.
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let _change = self.changes.lock().await;
-        let (job, mark) = (request.job.clone(), self.cluster().mark(&request.job));
-        let asked = job.clone();
+        let job = request.job.clone();
+        // A branch of an old ledger would hide for good what that does not know of the branch before.
+        let marks = self.cluster().marks_to_check(&job, Instant::now())?;
+        let (asked, told) = (job.clone(), marks.clone());
         let (opened, bound) = self
             .with_ledger(move |ledger| {
-                mark.map_or(Ok(()), |mark| not_behind(ledger, &mark))?;
+                not_behind(ledger, &told)?;
                 let opened = ledger.open_branch(&request)?;
                 let bound = ledger.binding_summary(&asked, opened.job.branch)?;
                 Ok((opened, bound))
             })
             .await?;
+        self.cluster().marks_agree(&marks);
         if opened.newly {
             let lineage = &opened.job.lineage;
             info!(%job, branch = opened.job.branch, from_row = lineage.from_row(), "branch opened");
@@ -42,7 +47,9 @@ impl Coordinator {
             0 => MOST_ENTRIES,
             most => MOST_ENTRIES.min(most as usize),
         };
-        let entries = self.with_ledger(move |ledger| ledger.entries(&job, request.first, most)).await?;
+        let entries = self
+            .with_ledger(move |ledger| ledger.entries(&job, request.first, most, MOST_ENTRY_BYTES))
+            .await?;
         let entry = |entry: ledger::Entry| pb::Entry {
             index: entry.index,
             previous: entry.previous.to_vec(),

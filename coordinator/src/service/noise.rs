@@ -36,8 +36,10 @@ impl Coordinator {
         Releaser::check(&bind)?;
         let (job, branch, rows) = (bind.job.clone(), bind.branch, bind.rows);
         let releaser = self.releaser.clone();
-        let mark = self.cluster().mark_to_check(&job)?;
-        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, mark.as_ref())).await?;
+        let marks = self.cluster().marks_to_check(&job, Instant::now())?;
+        let told = marks.clone();
+        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, &told)).await?;
+        self.cluster().marks_agree(&marks);
         counter!(ROWS_BOUND).increment(released.newly);
         self.cluster().rows_were_bound(&job, branch, rows.end, released.newly);
         Ok(released.tokens)
@@ -83,6 +85,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
         range: CoordinateRange { start, end },
         lease_epoch: record.epoch,
         endpoint: None,
+        worker: None,
         local: None,
     };
     let (mut routes, mut next) = (Vec::new(), record.range.start);
@@ -111,6 +114,7 @@ fn route(cluster: &Cluster, lease: &Retiring, now: Instant) -> Option<Route> {
         range: lease.range,
         lease_epoch: lease.epoch,
         endpoint: Some(member.endpoint.clone()),
+        worker: Some(lease.worker.clone()),
         local: member.local.clone(),
     })
 }

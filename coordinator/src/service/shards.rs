@@ -1,15 +1,15 @@
 //! Where each shard of a job is served: what a checkpoint needs.
 
 use client::Route;
-use proto::{JobId, Result, ServiceError};
+use proto::{JobId, Result, ServiceError, WorkerId};
 use tokio::time::{Instant, sleep};
 
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// All routes of the job, each of a whole shard, with an endpoint. Shards that change hands are waited for, for
+    /// All routes of the job, each of a whole shard, with its worker and where that is reached. Shards that change hands are waited for, for
     /// the time of a lease.
-    pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, String)>> {
+    pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, (String, WorkerId))>> {
         let began = Instant::now();
         while !self.cluster().job(job)?.retiring.is_empty() && began.elapsed() < self.lease_ttl() {
             sleep(self.settings.heartbeat / 2).await;
@@ -30,7 +30,7 @@ impl Coordinator {
         }
         Ok(whole
             .into_iter()
-            .filter_map(|route| route.endpoint.clone().map(|endpoint| (route, endpoint)))
+            .filter_map(|route| route.endpoint.clone().zip(route.worker.clone()).map(|at| (route, at)))
             .collect())
     }
 }

@@ -5,7 +5,7 @@ use proto::{Incarnation, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
 use tokio::time::Instant;
 use tracing::{error, info};
 
-use crate::cluster::LeaseReport;
+use crate::cluster::{LeaseReport, Taken};
 use crate::coordinator::Coordinator;
 
 /// What a heartbeat says.
@@ -32,10 +32,13 @@ impl Coordinator {
         check_versions(&request)?;
         let Register { worker, endpoint, local, incarnation, marks, draining, place, .. } = request;
         // Before its leases count as heard of: nothing is bound while what it knows is not.
-        self.take_marks(&worker, marks);
+        self.take_marks(&worker, &marks);
         {
             let mut cluster = self.cluster();
-            cluster.members.register(Instant::now(), &worker, endpoint.clone(), local, incarnation)?;
+            let now = Instant::now();
+            if cluster.members.register(now, &worker, endpoint.clone(), local, incarnation)? {
+                cluster.nothing_is_ready(&worker);
+            }
             if let Some(member) = cluster.members.member_mut(&worker) {
                 (member.place, member.is_draining) = (place, draining);
             }
@@ -82,13 +85,16 @@ impl Coordinator {
         Ok(left)
     }
 
-    /// What a worker has on its own disk of what it released.
-    pub fn take_marks(&self, worker: &WorkerId, marks: Vec<JobMark>) {
-        let mut cluster = self.cluster();
-        for mark in marks {
-            let (job, branch, next_row) = (mark.job.clone(), mark.branch, mark.next_row);
-            if cluster.take_mark(mark) {
-                error!(%worker, %job, branch, next_row, "this worker has released more than the ledger knows");
+    /// What a worker has on its own disk of what it released. Says one line of each kind, whatever a worker tells.
+    pub fn take_marks(&self, worker: &WorkerId, marks: &[JobMark]) {
+        let taken = self.cluster().take_marks(worker, marks);
+        for (kind, says) in [
+            (Taken::Above, "this worker has released more than the ledger knows"),
+            (Taken::Impossible, "this worker says to have released what it can't have; that is not believed"),
+        ] {
+            let mut of_kind = marks.iter().zip(&taken).filter(|(_, taken)| **taken == kind);
+            if let Some((JobMark { job, branch, next_row }, _)) = of_kind.next() {
+                error!(%worker, %job, branch, next_row, and_more = of_kind.count(), says);
             }
         }
     }

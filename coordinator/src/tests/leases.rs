@@ -61,6 +61,27 @@ async fn a_silent_worker_loses_its_shards_to_another() {
     assert!(coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Said::default()).is_err());
 }
 
+/// As one whose own record can't be written, or that has seen a later coordinator: it registers, gives up, and registers.
+#[tokio::test(start_paused = true)]
+async fn who_only_registers_loses_its_shards() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    coordinator.make_ready("a", 1);
+    for _ in 0..12 {
+        advance(TTL / 4).await;
+        coordinator.register(registration("a", 1)).unwrap();
+        coordinator.reconcile().await.unwrap();
+    }
+    assert_eq!(coordinator.endpoints(), [None], "it does not serve what it never says that it holds");
+    coordinator.register(registration("b", 2)).unwrap();
+    coordinator.reconcile().await.unwrap();
+    assert_eq!(coordinator.make_ready("b", 2).len(), 1);
+    assert_eq!(coordinator.endpoints(), [Some("http://b:1".to_owned())]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_leaves_is_replaced_at_once() {
     let folder = TempDir::new().unwrap();

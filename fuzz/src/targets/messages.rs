@@ -203,6 +203,7 @@ fn routing() -> Vec<Vec<u8>> {
         range: Some(pb::CoordinateRange { start, end }),
         lease_epoch: 7,
         endpoint: "http://127.0.0.1:7".into(),
+        worker: format!("worker-{shard}"),
         local: None,
     };
     let routes = vec![route(0, 0, 512), route(1, 512, 1_300)];

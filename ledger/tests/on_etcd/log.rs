@@ -32,7 +32,10 @@ fn the_same_calls_make_the_same_chain_as_in_a_file() {
     drop(in_etcd);
     let in_etcd = place.open();
     assert_eq!(in_etcd.head(&id("j")).unwrap(), file.head(&id("j")).unwrap());
-    assert_eq!(in_etcd.entries(&id("j"), 0, 99).unwrap(), file.entries(&id("j"), 0, 99).unwrap());
+    assert_eq!(
+        in_etcd.entries(&id("j"), 0, 99, usize::MAX).unwrap(),
+        file.entries(&id("j"), 0, 99, usize::MAX).unwrap()
+    );
     assert_eq!(in_etcd.jobs().unwrap(), file.jobs().unwrap());
     assert_eq!(in_etcd.released(&id("j")).unwrap(), file.released(&id("j")).unwrap());
 }

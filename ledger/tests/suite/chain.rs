@@ -47,7 +47,7 @@ fn every_event_is_in_the_chain_and_anyone_can_check_it() {
     drop(ledger);
     let ledger = place.open();
     assert_eq!(ledger.head(&id("j")).unwrap(), head);
-    let entries = ledger.entries(&id("j"), 0, 1000).unwrap();
+    let entries = ledger.entries(&id("j"), 0, 1000, usize::MAX).unwrap();
     let mut hash: [u8; 32] = Sha256::digest("j").into();
     for (index, entry) in (0u64..).zip(&entries) {
         assert_eq!((entry.index, entry.previous), (index, hash));
@@ -82,9 +82,13 @@ fn every_event_is_in_the_chain_and_anyone_can_check_it() {
     assert_eq!(events[10], Event::StateChanged { state: JobState::Destroyed });
     assert_eq!(events.len(), 11);
     // A page begins where the one before ended.
-    assert_eq!(ledger.entries(&id("j"), 4, 3).unwrap(), entries[4..7]);
-    assert_eq!(ledger.entries(&id("j"), 11, 3).unwrap(), []);
-    assert_eq!(ledger.entries(&id("j"), 99, 3).unwrap(), []);
+    assert_eq!(ledger.entries(&id("j"), 4, 3, usize::MAX).unwrap(), entries[4..7]);
+    assert_eq!(ledger.entries(&id("j"), 11, 3, usize::MAX).unwrap(), []);
+    assert_eq!(ledger.entries(&id("j"), 99, 3, usize::MAX).unwrap(), []);
+    let two = entries[4].event.len() + entries[5].event.len();
+    for (bytes, whole) in [(0, 1), (two - 1, 1), (two, 2), (usize::MAX, 7)] {
+        assert_eq!(ledger.entries(&id("j"), 4, 99, bytes).unwrap(), entries[4..4 + whole], "{bytes} bytes");
+    }
 }
 
 #[test]

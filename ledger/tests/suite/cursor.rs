@@ -54,7 +54,11 @@ fn a_cursor_says_what_has_happened_since() {
     bind(&ledger, 1, 5, 6);
     assert!(!check().resumed_already);
     assert!(ledger.cursor(&id("j"), LAYOUT, Some(7)).is_err());
-    assert_eq!(ledger.cursor(&id("j"), LAYOUT, Some(2)).unwrap().next_row, 2);
+    // Rows 2 to 4 are bound on the branch before, and row 5 on this one: going on would meet them.
+    let early = ledger.cursor(&id("j"), LAYOUT, Some(2)).unwrap();
+    let state = ledger.check_cursor(&id("j"), LAYOUT, &early).unwrap();
+    assert_eq!((early.branch, early.next_row, state.rows_beyond, state.replayable), (1, 2, 4, false));
+    assert!(!state.continues(&early) && !state.goes_on(&early, true));
 }
 
 #[test]

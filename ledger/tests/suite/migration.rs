@@ -39,7 +39,7 @@ fn a_ledger_of_format_1_keeps_all_that_it_had() {
             assert_eq!(ledger.shards(&id(name)).unwrap()[0].epoch, 1);
         }
         assert_eq!(ledger.checkpoints(&id("a")).unwrap()[0].id, 7);
-        let first = ledger.entries(&id("b"), 0, 1).unwrap().remove(0);
+        let first = ledger.entries(&id("b"), 0, 1, usize::MAX).unwrap().remove(0);
         assert!(matches!(serde_json::from_str(&first.event).unwrap(), Event::Created { .. }));
     }
     let ledger = place.open();

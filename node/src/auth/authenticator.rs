@@ -10,7 +10,7 @@ use metrics::counter;
 use tracing::warn;
 
 use super::{Admitted, Grant, Identity, SparseLog, Tokens, table};
-use crate::connection::{Peer, Reached};
+use crate::connection::{Peer, Reached, network};
 use crate::metric_definitions::CALLS_REFUSED;
 
 /// Why a call is not answered. Callers learn this much and no more.
@@ -89,7 +89,7 @@ impl Authenticator {
     pub fn caller(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let peer = extensions.get::<Reached>().map(|reached| &reached.peer);
         let address = match peer {
-            Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(*address),
+            Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(network(*address)),
             _ => None,
         };
         let shown = self.shown(peer, headers).inspect_err(|_| self.refusals.unauthenticated(address))?;

@@ -33,7 +33,7 @@ impl Budget {
         let own = used.get(client).copied().unwrap_or(0);
         if own > 0 && own.saturating_add(bytes) > self.0.limit {
             let limit = format!("{} bytes", self.0.limit);
-            return Err(Refusal::Busy { what: "rows on their way to this caller", limit });
+            return Err(Refusal::Busy { what: "bytes on their way to this caller", limit });
         }
         used.insert(client.clone(), own.saturating_add(bytes));
         Ok(Hold { budget: self.clone(), client: client.clone(), bytes })

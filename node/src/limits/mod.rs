@@ -7,6 +7,7 @@ mod frames;
 mod methods;
 mod pace;
 mod rate;
+mod shares;
 mod slots;
 mod turns;
 
@@ -16,12 +17,13 @@ pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
 pub use methods::{request_bytes, time};
 pub use pace::{Pace, Paces, TOO_LARGE};
 pub use rate::Rates;
+pub use shares::{Share, Shares};
 pub use slots::{Slot, Slots};
 pub use turns::Turns;
 
 use std::time::Duration;
 
-/// Per process. docs/security.md says why each is what it is.
+/// Per process. docs/security.md says what is refused by each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open connections, of all callers and of one IP address.
@@ -33,7 +35,7 @@ pub struct Limits {
     /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
     /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
-    /// Calls under way, of all callers.
+    /// Calls under way, of all callers; one has no more of them than are left for the others.
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once. Its connections together are read no faster, with
     /// a quarter of a second's worth at once, but as fast as one connection may be.

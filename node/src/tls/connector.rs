@@ -34,7 +34,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let config = self.credentials.client(self.expected);
+        let config = self.credentials.client(self.expected.clone());
         Box::pin(async move {
             let host =
                 uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -1,5 +1,6 @@
 //! What a process shows to others and asks of them, read anew when its files change.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tracing::{info, warn};
 
 use super::files::{Material, Stamp};
@@ -20,17 +21,23 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HTTP2: &[u8] = b"h2";
 
 /// Whose server is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Expected {
     Coordinator,
-    Worker,
+    /// The worker of this name and no other: what it sends is taken for noise.
+    Worker(Cow<'static, str>),
 }
 
 impl Expected {
-    pub fn matches(self, role: &Role) -> bool {
-        match self {
-            Self::Coordinator => *role == Role::Coordinator,
-            Self::Worker => matches!(role, Role::Worker(_)),
+    pub fn worker(name: impl Into<String>) -> Self {
+        Self::Worker(Cow::Owned(name.into()))
+    }
+
+    pub fn matches(&self, role: &Role) -> bool {
+        match (self, role) {
+            (Self::Coordinator, Role::Coordinator) => true,
+            (Self::Worker(expected), Role::Worker(name)) => expected == name,
+            _ => false,
         }
     }
 }
@@ -48,8 +55,10 @@ struct Shared {
 struct Configs {
     identity: Identity,
     server: Arc<ServerConfig>,
-    to_coordinator: Arc<ClientConfig>,
-    to_worker: Arc<ClientConfig>,
+    /// Whom it may call is said for each connection.
+    client: ClientConfig,
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
 }
 
 impl fmt::Debug for Credentials {
@@ -103,12 +112,12 @@ impl Credentials {
         self.current().server.clone()
     }
 
+    /// For a connection to whom is expected and nobody else.
     pub fn client(&self, expected: Expected) -> Arc<ClientConfig> {
         let current = self.current();
-        match expected {
-            Expected::Coordinator => current.to_coordinator.clone(),
-            Expected::Worker => current.to_worker.clone(),
-        }
+        let mut config = current.client.clone();
+        config.dangerous().set_certificate_verifier(Arc::new(current.verifier(Some(expected))));
+        Arc::new(config)
     }
 
     fn current(&self) -> Arc<Configs> {
@@ -121,12 +130,19 @@ impl Configs {
         let material = files.read()?;
         let unusable = |error: &dyn ToString| files.unusable(&files.cert, error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = Arc::new(material.roots.clone());
+        let nobody = verifier(&roots, &provider, &material.identity, None);
         Ok(Self {
             identity: material.identity.clone(),
             server: Arc::new(server(&material, &provider).map_err(|error| unusable(&error))?),
-            to_coordinator: client(&material, &provider, Expected::Coordinator).map_err(|e| unusable(&e))?,
-            to_worker: client(&material, &provider, Expected::Worker).map_err(|e| unusable(&e))?,
+            client: client(&material, &provider, nobody).map_err(|e| unusable(&e))?,
+            roots,
+            provider,
         })
+    }
+
+    fn verifier(&self, expected: Option<Expected>) -> RoleVerifier {
+        verifier(&self.roots, &self.provider, &self.identity, expected)
     }
 }
 
@@ -147,17 +163,21 @@ fn server(
     Ok(config)
 }
 
+fn verifier(
+    roots: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+    own: &Identity,
+    expected: Option<Expected>,
+) -> RoleVerifier {
+    let (roots, provider) = (roots.clone(), provider.clone());
+    RoleVerifier { roots, provider, trust_domain: own.trust_domain.clone(), expected }
+}
+
 fn client(
     material: &Material,
     provider: &Arc<CryptoProvider>,
-    expected: Expected,
-) -> Result<Arc<ClientConfig>, rustls::Error> {
-    let verifier = RoleVerifier {
-        roots: Arc::new(material.roots.clone()),
-        provider: provider.clone(),
-        trust_domain: material.identity.trust_domain.clone(),
-        expected,
-    };
+    verifier: RoleVerifier,
+) -> Result<ClientConfig, rustls::Error> {
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
@@ -165,5 +185,5 @@ fn client(
         .with_client_auth_cert(material.chain.clone(), material.key.clone_key())?;
     config.alpn_protocols = vec![HTTP2.to_vec()];
     config.resumption = Resumption::disabled();
-    Ok(Arc::new(config))
+    Ok(config)
 }

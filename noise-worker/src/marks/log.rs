@@ -1,9 +1,9 @@
 //! The record's file: one line each, and every line chained to those before.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -20,6 +20,9 @@ pub enum Line {
     Branch { job: JobId, branch: u64 },
     Row { job: JobId, branch: u64, row: u64, commitment: String },
 }
+
+/// Bytes that one append may have: 65,536 rows of at most 300 bytes each, with room to spare.
+const LONGEST_APPEND: usize = 64 << 20;
 
 /// Locked as long as it is open.
 pub struct Log {
@@ -64,6 +67,7 @@ impl Log {
         }
         // Never acted on: its row was to leave only once all of it was on disk.
         log.file.set_len(whole)?;
+        make_durable(path, &bytes[..whole as usize])?;
         log.file.sync_all()?;
         Ok(log)
     }
@@ -109,8 +113,15 @@ impl Log {
     }
 }
 
+/// Lines that the process before could not sync may be in memory alone, and count as clean: they are written again.
+fn make_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let begin = bytes.len().saturating_sub(LONGEST_APPEND);
+    // Not the file that is locked: that writes at its end, wherever it is told to.
+    OpenOptions::new().write(true).open(path)?.write_all_at(&bytes[begin..], begin as u64)
+}
+
 fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    ledger::create_private_folder(folder)?;
     let is_new = !path.try_exists()?;
     let log = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     match log.try_lock() {
@@ -121,7 +132,10 @@ fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
     if is_new {
         ledger::end_where_asked("released::create::begin");
         log.sync_all()?;
-        File::open(folder)?.sync_all()?;
+    }
+    // Whoever made it may have ended before its name was durable.
+    File::open(folder)?.sync_all()?;
+    if is_new {
         ledger::end_where_asked("released::create::end");
     }
     Ok(log)

@@ -10,7 +10,8 @@ use prost::Message as _;
 use proto::{Result, ServiceError, model::LeaseGrant, pb};
 
 use super::{
-    message::{CONTROL, GRANT, Kind, Message, data_tag, reply_tag},
+    bindings::Bindings,
+    message::{ANY_BRANCH, CONTROL, GRANT, Kind, Message, data_tag, reply_tag},
     place::Resumed,
     serve::Service,
     window::Sending,
@@ -36,6 +37,11 @@ impl Asks {
         if let Some((.., ranks)) = &mut self.turned_by {
             ranks.remove(&rank);
         }
+    }
+
+    /// Whether a rank may still serve the branch before.
+    pub fn is_turning(&self) -> bool {
+        self.turned_by.is_some()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -106,7 +112,7 @@ impl Service<'_> {
         let mut others = HashSet::new();
         for ((rank, _), grant) in self.launch.shards.iter().zip(grants) {
             if *rank == self.launch.root {
-                self.turning = Some(Turning(grant.try_into()?));
+                self.leave(grant.try_into()?)?;
                 continue;
             }
             let grant = Bytes::from(grant.encode_to_vec());
@@ -129,19 +135,21 @@ impl Service<'_> {
             self.launch.limit.wait("the first noise rank, to say what this one serves", coming);
         });
         let grant = pb::LeaseGrant::decode(&bytes[..]).context("what the first noise rank grants")?;
-        self.turning = Some(Turning(grant.try_into()?));
-        Ok(())
+        self.leave(grant.try_into()?)
+    }
+
+    /// From here on no row of the branch before is begun. Who waits to have one bound is refused now and not at the turn:
+    /// what the first noise rank says next is of the other branch, and must not meet them.
+    fn leave(&mut self, grant: LeaseGrant) -> anyhow::Result<()> {
+        self.turning = Some(Turning(grant));
+        self.bindings.leave().into_iter().try_for_each(|fate| self.settle(fate))
     }
 
     /// Serves another branch, once nothing of the one before is under way.
     pub(super) fn turn(&mut self) -> anyhow::Result<bool> {
         let Some(Turning(grant)) = self.turning.take_if(|_| self.making.is_empty()) else { return Ok(false) };
         self.owner = self.runtime.block_on(self.owner.turned(grant))?;
-        self.bound.clear();
-        for asked in std::mem::take(&mut self.unbound) {
-            let error = self.superseded(asked.get.id);
-            self.refuse(asked.from, &asked.get, &error);
-        }
+        self.bindings = Bindings::of_branch(self.owner.grant().branch());
         if self.keeper.is_none() {
             self.send(self.launch.root, CONTROL, Message::new(Kind::Turned));
         }
@@ -150,11 +158,11 @@ impl Service<'_> {
 
     /// Why nothing of a branch is served here.
     pub(super) fn superseded(&self, branch: u64) -> ServiceError {
-        let grant = match &self.turning {
-            Some(Turning(grant)) => grant,
-            None => self.owner.grant(),
-        };
-        let (current, from_row) = (grant.branch(), grant.lineage.from_row());
-        ServiceError::BranchSuperseded { job: grant.job.to_string(), branch, current, from_row }
+        let own = self.owner.grant();
+        let next = self.turning.as_ref().map_or(own, |Turning(grant)| grant);
+        // Who asked for any would have been served of the one that is left.
+        let branch = if branch == ANY_BRANCH { own.branch() } else { branch };
+        let (current, from_row) = (next.branch(), next.lineage.from_row());
+        ServiceError::BranchSuperseded { job: next.job.to_string(), branch, current, from_row }
     }
 }

@@ -74,19 +74,21 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Error: a rank's own record has rows that the ledger does not know to be bound.
+    /// Error: a rank's own record has rows that the ledger does not know to be bound, on whichever branch.
     fn not_behind(&self, hellos: &[Hello]) -> Result<(), LedgerError> {
-        let known = self.next_row()?;
-        let seen = hellos.iter().map(|hello| hello.mark).max().unwrap_or_default();
-        if seen.0 < self.job.branch || (seen.0 == self.job.branch && seen.1 <= known) {
-            return Ok(());
+        for (branch, next_row) in hellos.iter().map(|hello| hello.mark) {
+            let of = branch.min(self.job.branch);
+            let known = self.ledger.binding_summary(&self.job.job, of)?.next_row;
+            if branch > self.job.branch || next_row > known {
+                return Err(LedgerError::Behind {
+                    job: self.job.job.to_string(),
+                    known: format!("branch {of} up to row {known}"),
+                    witness: "a rank".to_owned(),
+                    seen: format!("branch {branch} up to row {next_row}"),
+                });
+            }
         }
-        Err(LedgerError::Behind {
-            job: self.job.job.to_string(),
-            known: format!("branch {} up to row {known}", self.job.branch),
-            witness: "a rank".to_owned(),
-            seen: format!("branch {} up to row {}", seen.0, seen.1),
-        })
+        Ok(())
     }
 
     pub fn job(&self) -> &JobId {

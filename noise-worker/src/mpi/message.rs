@@ -4,7 +4,7 @@ use proto::{Commitment, CoordinateRange, ServiceError};
 
 pub const BYTES: usize = 512;
 const MAGIC: u32 = 0x4D50_5352;
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Every message to a noise rank.
 pub const CONTROL: mpi::Tag = 1;
@@ -38,15 +38,16 @@ const TEXT: usize = 96;
 pub enum Kind {
     /// Training rank to noise rank: a range of a row of branch `id` under a commitment.
     Get = 1,
-    /// Noise rank to training rank: the data follows, or lies in the window.
+    /// Noise rank to training rank: the data follows, or lies in the window. Of a get: `id`, the branch that it is of;
+    /// `row`, where that was opened; the job's name as text.
     Ready = 2,
     /// Noise rank to training rank: why not, as text.
     Refused = 3,
     /// Noise rank to the first noise rank: bind this row on branch `id`.
     Bind = 4,
-    /// The first noise rank to all others: the row is durably bound.
+    /// The first noise rank to all others: the row is durably bound on branch `id`.
     Bound = 5,
-    /// The first noise rank to who asked: why it may not be bound.
+    /// The first noise rank to who asked: why it may not be bound on branch `id`.
     NotBound = 6,
     /// Training rank to every noise rank: it will ask for nothing more.
     Done = 7,

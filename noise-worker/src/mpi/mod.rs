@@ -7,6 +7,7 @@
 
 mod args;
 mod asks;
+mod bindings;
 mod checkpoint;
 mod hello;
 mod keeper;

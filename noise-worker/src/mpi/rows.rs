@@ -6,18 +6,12 @@ use mpi::Rank;
 use proto::{Commitment, CoordinateRange, Result, ServiceError};
 
 use super::{
+    bindings::{Asked, Fate},
     keeper::is_fatal,
-    message::{self, CONTROL, DATA_BYTES, Kind, Message, data_tag, reply_tag},
+    message::{CONTROL, DATA_BYTES, Kind, Message, data_tag, reply_tag},
     serve::Service,
     window::Sending,
 };
-
-pub struct Asked {
-    pub from: Rank,
-    pub get: Message,
-    range: CoordinateRange,
-    commitment: Commitment,
-}
 
 /// What answers a request.
 pub enum Made {
@@ -28,34 +22,39 @@ pub enum Made {
 
 impl Service<'_> {
     pub(super) fn get(&mut self, from: Rank, get: Message) -> anyhow::Result<()> {
-        let (range, commitment) = match self.check(from, &get) {
-            Ok(checked) => checked,
+        match self.check(from, &get) {
+            Ok((range, commitment)) => {
+                let fate = self.bindings.ask(Asked { from, get, range, commitment });
+                self.settle(fate)
+            }
             Err(error) => {
                 self.refuse(from, &get, &error);
-                return Ok(());
+                Ok(())
             }
-        };
-        let row = get.row;
-        let asked = Asked { from, get, range, commitment };
-        match self.bound.get(&row) {
-            Some(bound) if *bound == commitment => self.make(asked),
-            Some(_) => {
-                let error = self.already_bound(row);
-                self.refuse(from, &asked.get, &error);
+        }
+    }
+
+    pub(super) fn settle(&mut self, fate: Fate) -> anyhow::Result<()> {
+        match fate {
+            Fate::Make(asked) => self.make(asked),
+            Fate::Taken(asked) => {
+                let error = self.already_bound(asked.get.row);
+                self.refuse(asked.from, &asked.get, &error);
             }
-            None => {
-                let same = |other: &Asked| other.get.row == row && other.commitment == commitment;
-                let is_asked_for = self.unbound.iter().any(same);
-                self.unbound.push(asked);
-                let branch = self.owner.grant().branch();
-                if self.keeper.is_none() && !is_asked_for {
-                    let bind = Message { id: branch, ..Message::about(Kind::Bind, row, commitment) };
-                    self.send(self.launch.root, CONTROL, bind);
-                } else if self.keeper.is_some()
-                    && let Err(error) = self.bind(row, branch, commitment)?
-                {
-                    self.refuse_row(row, commitment, &Message::new(Kind::Refused).saying(&error).text);
+            Fate::Superseded(asked) => {
+                let error = self.superseded(asked.get.id);
+                self.refuse(asked.from, &asked.get, &error);
+            }
+            Fate::Wait => {}
+            Fate::Bind { branch, row, commitment } if self.keeper.is_some() => {
+                if let Err(error) = self.bind(branch, row, commitment)? {
+                    let text = Message::new(Kind::Refused).saying(&error).text;
+                    self.refuse_row(branch, row, commitment, &text);
                 }
+            }
+            Fate::Bind { branch, row, commitment } => {
+                let bind = Message { id: branch, ..Message::about(Kind::Bind, row, commitment) };
+                self.send(self.launch.root, CONTROL, bind);
             }
         }
         Ok(())
@@ -69,9 +68,6 @@ impl Service<'_> {
 
     fn check(&self, from: Rank, get: &Message) -> Result<(CoordinateRange, Commitment)> {
         let (range, own) = (get.range()?, self.owner.grant().range);
-        if ![message::ANY_BRANCH, self.owner.grant().branch()].contains(&get.id) || self.turning.is_some() {
-            return Err(self.superseded(get.id));
-        }
         let (dimension, iterations) = (self.launch.dimension(), self.launch.iterations());
         if range.end > dimension {
             return Err(ServiceError::RangeBeyondDimension { start: range.start, end: range.end, dimension });
@@ -96,16 +92,16 @@ impl Service<'_> {
     /// On the first noise rank: durable before anyone hears of it. Outer error: the ledger can bind no more.
     pub(super) fn bind(
         &mut self,
-        row: u64,
         branch: u64,
+        row: u64,
         commitment: Commitment,
     ) -> anyhow::Result<Result<()>> {
         let Some(keeper) = &self.keeper else { bail!("a rank without the ledger was asked to bind") };
         match keeper.bind(row, branch, commitment) {
             Ok(()) => {
-                self.tell_others(&Message::about(Kind::Bound, row, commitment));
+                self.tell_others(&Message { id: branch, ..Message::about(Kind::Bound, row, commitment) });
                 self.rounds.bound(row);
-                self.is_bound(row, commitment);
+                self.is_bound(branch, row, commitment)?;
                 Ok(Ok(()))
             }
             Err(error) if is_fatal(&error) => Err(error.into()),
@@ -113,27 +109,13 @@ impl Service<'_> {
         }
     }
 
-    pub(super) fn is_bound(&mut self, row: u64, commitment: Commitment) {
-        self.bound.insert(row, commitment);
-        let (now, later) =
-            std::mem::take(&mut self.unbound).into_iter().partition(|asked: &Asked| asked.get.row == row);
-        self.unbound = later;
-        for asked in now {
-            match asked.commitment == commitment {
-                true => self.make(asked),
-                false => {
-                    let error = self.already_bound(row);
-                    self.refuse(asked.from, &asked.get, &error);
-                }
-            }
-        }
+    pub(super) fn is_bound(&mut self, branch: u64, row: u64, commitment: Commitment) -> anyhow::Result<()> {
+        let fates = self.bindings.bound(branch, row, commitment);
+        fates.into_iter().try_for_each(|fate| self.settle(fate))
     }
 
-    pub(super) fn refuse_row(&mut self, row: u64, commitment: Commitment, text: &[u8]) {
-        let is_refused = |asked: &Asked| asked.get.row == row && asked.commitment == commitment;
-        let (refused, later) = std::mem::take(&mut self.unbound).into_iter().partition(is_refused);
-        self.unbound = later;
-        for Asked { from, get, .. } in refused {
+    pub(super) fn refuse_row(&mut self, branch: u64, row: u64, commitment: Commitment, text: &[u8]) {
+        for Asked { from, get, .. } in self.bindings.not_bound(branch, row, commitment) {
             self.send(from, reply_tag(get.slot), Message { kind: Kind::Refused, text: text.to_vec(), ..get });
         }
     }
@@ -175,12 +157,16 @@ impl Service<'_> {
         Ok(any)
     }
 
-    /// Says that the data is there, and sends it from the row's own memory where it is not in the window.
+    /// Says that the data is there, and of what branch, and sends it from the row's own memory where it is not in the
+    /// window.
     pub(super) fn answer(&mut self, to: Rank, get: &Message, made: Made) {
         if let (Made::Placed, Some(shared)) = (&made, &self.launch.window) {
             shared.window.sync();
         }
-        self.send(to, reply_tag(get.slot), Message { kind: Kind::Ready, ..get.clone() });
+        // The shard has not turned since: it waits until all that is made is handed out.
+        let grant = self.owner.grant();
+        let (id, row, text) = (grant.branch(), grant.lineage.from_row(), grant.job.to_string().into_bytes());
+        self.send(to, reply_tag(get.slot), Message { kind: Kind::Ready, id, row, text, ..get.clone() });
         if let Made::Data(bytes) = made {
             for start in (0..bytes.len()).step_by(DATA_BYTES) {
                 let chunk = bytes.slice(start..bytes.len().min(start + DATA_BYTES));

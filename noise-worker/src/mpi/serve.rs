@@ -3,19 +3,17 @@
 //! One loop on MPI's thread takes messages, moves sends on and hands rows out (`rows`); making, replaying, copying and
 //! writing happen on other threads. Nothing in it waits for one training rank.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use anyhow::{Context, bail};
 use mpi::{Rank, topology::Communicator, traits::Source};
 use node::cpu_pool::CpuPool;
-use proto::{Commitment, Result};
+use proto::Result;
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::{
     asks::{Asks, Turning},
+    bindings::{Asked, Bindings},
     hello::Role,
     keeper::Keeper,
     launch::Launch,
@@ -23,22 +21,20 @@ use super::{
     message::{self, CONTROL, Kind, Message},
     owner::Owner,
     rounds::Rounds,
-    rows::{Asked, Made},
+    rows::Made,
     window::Sending,
 };
 
 pub struct Service<'a> {
     pub(super) launch: &'a Launch,
     pub(super) runtime: &'a Runtime,
+    /// Turns together with `bindings`.
     pub(super) owner: Arc<Owner>,
     /// Copies rows to windows. Apart from the pool that makes rows: one that is ready must not wait behind rows being made.
     pub(super) copying: CpuPool,
     /// On the first noise rank.
     pub(super) keeper: Option<Keeper>,
-    /// Rows that are durably bound, as far as this rank has heard.
-    pub(super) bound: BTreeMap<u64, Commitment>,
-    /// Requests whose rows are not yet bound.
-    pub(super) unbound: Vec<Asked>,
+    pub(super) bindings: Bindings,
     pub(super) making: Vec<(Asked, JoinHandle<Result<Made>>)>,
     pub(super) sends: Vec<Sending>,
     /// Training ranks that will ask for nothing more.
@@ -64,14 +60,14 @@ impl<'a> Service<'a> {
         keeper: Option<Keeper>,
         checkpoint_every: u64,
     ) -> Self {
+        let bindings = Bindings::of_branch(owner.grant().branch());
         Self {
             launch,
             runtime,
             owner,
             copying,
             keeper,
-            bound: BTreeMap::new(),
-            unbound: Vec::new(),
+            bindings,
             making: Vec::new(),
             sends: Vec::new(),
             done: HashSet::new(),
@@ -138,17 +134,16 @@ impl<'a> Service<'a> {
             (Role::Noise, Branch) if from == self.launch.root => self.is_told(&message)?,
             (Role::Noise, Turned) if self.keeper.is_some() => self.asks.turned(from),
             (Role::Noise, Bind) if self.keeper.is_some() => {
-                let commitment = message.commitment()?;
-                if let Err(error) = self.bind(message.row, message.id, commitment)? {
-                    let refusal = Message::about(NotBound, message.row, commitment).saying(&error);
+                if let Err(error) = self.bind(message.id, message.row, message.commitment()?)? {
+                    let refusal = Message { kind: NotBound, ..message }.saying(&error);
                     self.send(from, CONTROL, refusal);
                 }
             }
             (Role::Noise, Bound) if from == self.launch.root => {
-                self.is_bound(message.row, message.commitment()?)
+                self.is_bound(message.id, message.row, message.commitment()?)?;
             }
             (Role::Noise, NotBound) if from == self.launch.root => {
-                self.refuse_row(message.row, message.commitment()?, &message.text);
+                self.refuse_row(message.id, message.row, message.commitment()?, &message.text);
             }
             (Role::Noise, Checkpoint) if from == self.launch.root => {
                 self.rounds.write_own(self.runtime, &self.owner, message.id);
@@ -192,7 +187,10 @@ impl<'a> Service<'a> {
         }
         let Some(keeper) = &mut self.keeper else { return Ok(happened) };
         self.rounds.publish(self.runtime, keeper, &self.launch.shards);
-        if let Some(id) = self.rounds.due(keeper) {
+        // A rank that has not turned yet would write its state of the branch before.
+        if !self.asks.is_turning()
+            && let Some(id) = self.rounds.due(keeper)
+        {
             self.begin_checkpoint(id);
             happened = true;
         }
@@ -207,7 +205,7 @@ impl<'a> Service<'a> {
     /// Leaves when nobody asks this rank for anything more, and closes when all have left: then no message is under way
     /// to anyone, and the last checkpoint is written.
     fn close(&mut self) -> bool {
-        let idle = self.unbound.is_empty()
+        let idle = self.bindings.is_idle()
             && self.making.is_empty()
             && self.sends.is_empty()
             && self.asks.is_empty()

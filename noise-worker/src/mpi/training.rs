@@ -181,13 +181,16 @@ impl Training {
                 under_way.push((asked, reply, data));
             }
             let value = compute();
-            let mut refused = None;
+            let (mut answers, mut refused) = (Vec::new(), None);
             for (asked, reply, data) in under_way {
                 limit.wait(ANSWER, asked);
                 match check(limit.wait_asleep(ANSWER, reply)) {
-                    Ok(()) => data.into_iter().for_each(|chunk| {
-                        limit.wait(ANSWER, chunk);
-                    }),
+                    Ok(answer) => {
+                        answers.push(answer);
+                        data.into_iter().for_each(|chunk| {
+                            limit.wait(ANSWER, chunk);
+                        });
+                    }
                     Err(error) => {
                         refused.get_or_insert(error);
                         // No data comes after a refusal.
@@ -198,7 +201,10 @@ impl Training {
                     }
                 }
             }
-            refused.map_or(Ok(value), Err)
+            match refused {
+                Some(error) => Err(error),
+                None => of_one_branch(&answers).map(|()| value),
+            }
         })
     }
 
@@ -222,11 +228,40 @@ impl Training {
     }
 }
 
-fn check(reply: &[u8]) -> Result<()> {
+fn check(reply: &[u8]) -> Result<Message> {
     let reply = reply.try_into().map_err(|_| ServiceError::internal("a reply of another length"))?;
     match Message::decode(reply)? {
-        Message { kind: Kind::Ready, .. } => Ok(()),
+        ready @ Message { kind: Kind::Ready, .. } => Ok(ready),
         refused @ Message { kind: Kind::Refused, .. } => Err(refused.error()),
         Message { kind, .. } => Err(ServiceError::internal(format!("a reply of kind {kind:?}"))),
+    }
+}
+
+/// Error: one noise rank had turned to another branch when it answered, another not yet. Each part is bound, and all of
+/// them are the row of no branch.
+fn of_one_branch(answers: &[Message]) -> Result<()> {
+    let branch = |answer: &&Message| answer.id;
+    match (answers.iter().min_by_key(branch), answers.iter().max_by_key(branch)) {
+        (Some(old), Some(new)) if old.id < new.id => Err(ServiceError::BranchSuperseded {
+            job: String::from_utf8_lossy(&new.text).into_owned(),
+            branch: old.id,
+            current: new.id,
+            from_row: new.row,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_of_one_branch() {
+        let ready = |id| Message { id, row: 3, text: b"j".to_vec(), ..Message::new(Kind::Ready) };
+        assert_eq!(of_one_branch(&[ready(1), ready(1)]), Ok(()));
+        let superseded =
+            ServiceError::BranchSuperseded { job: "j".into(), branch: 1, current: 2, from_row: 3 };
+        assert_eq!(of_one_branch(&[ready(2), ready(1), ready(2)]), Err(superseded));
     }
 }

@@ -13,6 +13,7 @@ use std::{
 use anyhow::Context;
 use node::auth::Role;
 use node::dial::Dialing;
+use node::secret::SecretBytes;
 use node::tls::{Credentials, TlsFiles};
 
 use crate::certs::Authority;
@@ -71,7 +72,7 @@ impl ClusterOptions {
 /// The processes; all are killed when this is dropped.
 pub struct LocalCluster {
     options: ClusterOptions,
-    key: [u8; 32],
+    key: SecretBytes,
     coordinator: Option<Process>,
     /// Where it listens, once it has chosen.
     coordinator_address: String,
@@ -89,7 +90,8 @@ impl fmt::Debug for LocalCluster {
 impl LocalCluster {
     /// Starts the processes and waits until they listen. Call from the program's first thread: the children end with
     /// the thread that started them.
-    pub fn start(options: ClusterOptions, key: [u8; 32]) -> anyhow::Result<Self> {
+    pub fn start(options: ClusterOptions, mut key: [u8; 32]) -> anyhow::Result<Self> {
+        let key = SecretBytes::take(&mut key);
         std::fs::create_dir_all(&options.dir).with_context(|| format!("create {}", options.dir.display()))?;
         let workers = options.workers;
         let coordinator_address = match options.unix {
@@ -200,7 +202,7 @@ impl LocalCluster {
         }
         flags.extend(self.tls_flags(&Role::Worker(name.clone()))?);
         flags.extend(self.options.worker_flags.clone());
-        let process = Process::start(&self.options, &name, flags, Some(&self.key))?;
+        let process = Process::start(&self.options, &name, flags, Some(self.key.expose_secret()))?;
         self.workers[index] = Some(process);
         Ok(())
     }

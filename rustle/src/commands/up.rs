@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use client::{Client, Connections};
 use node::auth::Role;
+use node::hardening::Hardening;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{JobId, pb};
@@ -58,8 +59,10 @@ pub struct UpArgs {
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
-    let key = key(args)?;
     let program = std::env::current_exe().context("find this program")?;
+    // It holds the key for as long as the cluster runs.
+    Hardening::default().apply().context("harden this process")?;
+    let key = key(args)?;
     let mut options = ClusterOptions::new(program, args.data_dir.clone(), args.workers.into());
     options.listen = args.listen.clone();
     options.coordinator_flags = vec!["--metrics-listen".into(), args.metrics_listen.clone()];

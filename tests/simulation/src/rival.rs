@@ -214,8 +214,10 @@ impl Rival {
             region: Vec::new(),
             slot: 0,
         };
-        let endpoint = route.endpoint.as_deref().unwrap_or_default();
-        let mut shards = self.connections.shards(endpoint)?;
+        let (Some(endpoint), Some(worker)) = (&route.endpoint, &route.worker) else {
+            return Err(ServiceError::Unavailable { what: "a worker".into() });
+        };
+        let mut shards = self.connections.shards(endpoint, worker)?;
         Ok(shards.fetch_slice(request).await?.into_inner().message().await?)
     }
 }

@@ -9,7 +9,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use node::tls::Expected;
 use tests::{
     TestCluster,
     raw_call::{about, call},
@@ -20,7 +19,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{address, flooder, path, url};
+use crate::{Process, address, flooder, path, url};
 
 /// Calls and connections that attackers made, and those that they began.
 pub static ATTACKS: AtomicU64 = AtomicU64::new(0);
@@ -32,7 +31,7 @@ pub type Attack = fn(&Against<'_>, &Runtime, usize) -> JoinSet<()>;
 /// Whom.
 pub struct Against<'a> {
     pub cluster: &'a TestCluster,
-    pub of: Expected,
+    pub of: Process,
 }
 
 pub fn nobody(_: &Against<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
@@ -129,7 +128,7 @@ where
 {
     let (connections, attack) = (flooder(against.cluster), Arc::new(attack));
     let _inside = runtime.enter();
-    let channel = connections.channel(&url(against.cluster, against.of), against.of).unwrap();
+    let channel = connections.channel(&url(against.cluster, against.of), against.of.expected()).unwrap();
     let mut attackers = JoinSet::new();
     for _ in 0..count {
         let (attack, channel) = (attack.clone(), channel.clone());

@@ -8,11 +8,11 @@ use std::{
 use bytes::Bytes;
 use h2::SendStream;
 use http::{HeaderMap, Request};
-use node::{auth::Role, tls::Expected};
+use node::auth::Role;
 use tests::raw_tls;
 use tokio::task::JoinSet;
 
-use crate::{address, path, processes::Processes, secured};
+use crate::{Process, address, path, processes::Processes, secured};
 
 const AT_ONCE: usize = 40;
 /// All of them together, at either process.
@@ -110,10 +110,10 @@ fn a_message_that_claims_too_much_is_refused_at_once_and_none_is_given_room() {
     let cluster = secured(&[]);
     let shown: PathBuf = cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
     let before = Processes::of(&cluster);
-    for of in [Expected::Coordinator, Expected::Worker] {
+    for of in [Process::Coordinator, Process::Worker] {
         let (address, allowed) = match of {
-            Expected::Coordinator => (address(&cluster, of), "65536%20bytes"),
-            Expected::Worker => (address(&cluster, of), "8388608%20bytes"),
+            Process::Coordinator => (address(&cluster, of), "65536%20bytes"),
+            Process::Worker => (address(&cluster, of), "8388608%20bytes"),
         };
         let all = |claimed: u32, sender: Sender, patience: Duration| {
             let mut calls = JoinSet::new();
@@ -136,7 +136,7 @@ fn a_message_that_claims_too_much_is_refused_at_once_and_none_is_given_room() {
             }
         }
         // Within the limit, and never sent: it is waited for, and there is no room made for it either.
-        let limit = if of == Expected::Coordinator { 64 << 10 } else { 4 << 20 };
+        let limit = if of == Process::Coordinator { 64 << 10 } else { 4 << 20 };
         let answers = all(limit, Sender::Little, Duration::from_secs(1));
         assert!(answers.iter().all(Option::is_none), "{answers:?}");
         let grown = before.grown();

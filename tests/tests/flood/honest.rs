@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node::{auth::Role, tls::Expected};
+use node::auth::Role;
 use tests::{TestCluster, job};
 use tokio::runtime::Runtime;
 
 use crate::{
-    DIMENSION,
+    DIMENSION, Process,
     attacks::{
         ATTACKS, Against, Attack, BEGUN, giant_messages, nobody, resets, silent, slow_handshakes, spinning,
         streams,
@@ -30,21 +30,21 @@ const AFTERMATH: Duration = Duration::from_millis(1_500);
 
 /// The first two are no attacks: nothing, and processors that are busy with something else. In every turn each has its
 /// place, so that what drifts, drifts for all. The last two are mild: little is left of them when it begins anew.
-const ATTACKERS: [(&str, Attack, Expected); 14] = [
-    ("none", nobody, Expected::Coordinator),
-    ("none, other processors spin", spinning, Expected::Coordinator),
-    ("giant messages", giant_messages, Expected::Coordinator),
-    ("streams", streams, Expected::Coordinator),
-    ("resets", resets, Expected::Coordinator),
-    ("pings", http2::pings, Expected::Coordinator),
-    ("settings", http2::settings, Expected::Coordinator),
-    ("header bombs", http2::bombs, Expected::Coordinator),
-    ("giant messages to the worker", giant_messages, Expected::Worker),
-    ("streams to the worker", streams, Expected::Worker),
-    ("resets to the worker", resets, Expected::Worker),
-    ("pings to the worker", http2::pings, Expected::Worker),
-    ("silent connections", silent, Expected::Coordinator),
-    ("slow handshakes", slow_handshakes, Expected::Coordinator),
+const ATTACKERS: [(&str, Attack, Process); 14] = [
+    ("none", nobody, Process::Coordinator),
+    ("none, other processors spin", spinning, Process::Coordinator),
+    ("giant messages", giant_messages, Process::Coordinator),
+    ("streams", streams, Process::Coordinator),
+    ("resets", resets, Process::Coordinator),
+    ("pings", http2::pings, Process::Coordinator),
+    ("settings", http2::settings, Process::Coordinator),
+    ("header bombs", http2::bombs, Process::Coordinator),
+    ("giant messages to the worker", giant_messages, Process::Worker),
+    ("streams to the worker", streams, Process::Worker),
+    ("resets to the worker", resets, Process::Worker),
+    ("pings to the worker", http2::pings, Process::Worker),
+    ("silent connections", silent, Process::Coordinator),
+    ("slow handshakes", slow_handshakes, Process::Coordinator),
 ];
 
 fn number(variable: &str) -> Option<f64> {
@@ -196,7 +196,7 @@ fn an_honest_job_goes_on_under_each_attack() {
     let cluster = secured(&[]);
     let client = cluster.client_as(&Role::Job("honest".into()));
     honest(&cluster, &client, Length::Fetches(10));
-    let run = |attack: Attack, of: Expected| {
+    let run = |attack: Attack, of: Process| {
         let against = Against { cluster: &cluster, of };
         turn(&against, &client, &attackers, attack, length())
     };

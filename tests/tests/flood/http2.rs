@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering, time::Duration};
 
-use node::{auth::Role, tls::Expected};
+use node::auth::Role;
 use tests::{job, raw_tls};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    DIMENSION, address,
+    DIMENSION, Process, address,
     attacks::{ATTACKS, Against, BEGUN},
     frames::{
         CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, frame,
@@ -205,7 +205,7 @@ fn http2_floods_cost_no_memory_and_no_process() {
     };
     fetch().unwrap();
     let (before, runtime) = (Processes::of(&cluster), Runtime::new().unwrap());
-    for of in [Expected::Coordinator, Expected::Worker] {
+    for of in [Process::Coordinator, Process::Worker] {
         let address = address(&cluster, of);
         for flood in [&PINGS, &SETTINGS_AGAIN, &BOMBS].into_iter().chain(&OTHERS) {
             let mut attackers = JoinSet::new();

@@ -10,18 +10,19 @@ use bytes::Bytes;
 use node::{auth::Role, tls::Expected};
 use proto::ServiceError;
 use tests::{
+    job,
     raw_call::{about, call},
     raw_tls,
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
-use crate::{address, flooder, frames::PING, http2::PINGS, path, secured};
+use crate::{Process, address, flooder, frames::PING, http2::PINGS, path, secured};
 
 #[test]
 fn silent_connections_are_capped_and_closed() {
     let cluster = secured(&["--max-connections-per-address", "40"]);
     let mut open: Vec<TcpStream> =
-        (0..60).map(|_| TcpStream::connect(address(&cluster, Expected::Coordinator)).unwrap()).collect();
+        (0..60).map(|_| TcpStream::connect(address(&cluster, Process::Coordinator)).unwrap()).collect();
     let is_closed = |stream: &mut TcpStream, patience: Duration| {
         stream.set_read_timeout(Some(patience)).unwrap();
         matches!(stream.read(&mut [0; 1]), Ok(0)) || stream.read(&mut [0; 1]).is_err_and(is_reset)
@@ -119,7 +120,7 @@ fn all_connections_of_a_caller_are_read_at_one_pace() {
     let of = ["--max-calls-per-second", "40", "--max-connection-calls-per-second", "40"];
     let cluster = secured(&of);
     let shown = cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
-    let (address, path) = (address(&cluster, Expected::Coordinator), path(Expected::Coordinator));
+    let (address, path) = (address(&cluster, Process::Coordinator), path(Process::Coordinator));
     let ended = cluster.runtime.block_on(async {
         let mut attackers = JoinSet::new();
         for _ in 0..8 {
@@ -137,7 +138,7 @@ fn all_connections_of_a_caller_are_read_at_one_pace() {
 fn handshakes_of_an_address_come_at_their_rate_and_others_are_refused() {
     let cluster = secured(&["--max-handshakes-per-second", "2"]);
     let shown = cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
-    let address = address(&cluster, Expected::Coordinator);
+    let address = address(&cluster, Process::Coordinator);
     cluster.runtime.block_on(async {
         let (begun, mut all) = (Instant::now(), JoinSet::new());
         for _ in 0..40 {
@@ -150,6 +151,35 @@ fn handshakes_of_an_address_come_at_their_rate_and_others_are_refused() {
         assert!(opened <= most, "{opened} of 40 in {:?}", begun.elapsed());
         tokio::time::sleep(Duration::from_secs(2)).await;
         raw_tls::connect(&address, Some(&shown)).await.expect("whoever comes again has a turn");
+    });
+}
+
+/// Watches that never end, of one who may do nothing else.
+#[test]
+fn calls_that_do_not_end_leave_room_for_others() {
+    let cluster = secured(&["--max-calls", "60"]);
+    let other = cluster.client_as(&Role::Operator);
+    let (connections, url) = (flooder(&cluster), cluster.cluster.url());
+    cluster.runtime.block_on(async {
+        let channel = connections.channel(&url, Expected::Coordinator).unwrap();
+        let mut watches = JoinSet::new();
+        for _ in 0..90 {
+            let channel = channel.clone();
+            let path = "/grpc.health.v1.Health/Watch";
+            watches.spawn(async move { call(channel, path, None, Bytes::new()).await });
+        }
+        let mut refused = 0;
+        while let Ok(Some(ended)) = timeout(Duration::from_secs(2), watches.join_next()).await {
+            let error = ended.unwrap().unwrap_err();
+            assert!(matches!(error, ServiceError::ResourceExhausted { .. }) && error.retry_safe(), "{error}");
+            refused += 1;
+        }
+        // The worker's heartbeats come and go meanwhile.
+        assert!((28..=30).contains(&watches.len()), "{refused} of 90 refused: one has half of the room");
+        for _ in 0..20 {
+            other.jobs().list().await.expect("there is room for others");
+        }
+        cluster.wait_ready(&job("honest"));
     });
 }
 

@@ -14,7 +14,7 @@ mod processes;
 
 use client::Connections;
 use node::{auth::Role, tls::Expected};
-use tests::{TestCluster, flags, job, plans, start_with};
+use tests::{TestCluster, WORKER, flags, job, plans, start_with};
 
 const DIMENSION: u64 = 100_000;
 
@@ -30,22 +30,38 @@ fn secured(more: &[&str]) -> TestCluster {
     cluster
 }
 
-fn url(cluster: &TestCluster, of: Expected) -> String {
-    match of {
-        Expected::Coordinator => cluster.cluster.url(),
-        Expected::Worker => cluster.cluster.worker(0).unwrap().grpc().to_owned(),
+/// Whom an attack is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Process {
+    Coordinator,
+    Worker,
+}
+
+impl Process {
+    fn expected(self) -> Expected {
+        match self {
+            Self::Coordinator => Expected::Coordinator,
+            Self::Worker => WORKER,
+        }
     }
 }
 
-fn address(cluster: &TestCluster, of: Expected) -> String {
+fn url(cluster: &TestCluster, of: Process) -> String {
+    match of {
+        Process::Coordinator => cluster.cluster.url(),
+        Process::Worker => cluster.cluster.worker(0).unwrap().grpc().to_owned(),
+    }
+}
+
+fn address(cluster: &TestCluster, of: Process) -> String {
     url(cluster, of).trim_start_matches("https://").to_owned()
 }
 
 /// What a job that is none may call, at either process.
-fn path(of: Expected) -> &'static str {
+fn path(of: Process) -> &'static str {
     match of {
-        Expected::Coordinator => "/rustle.v1.Jobs/GetJob",
-        Expected::Worker => "/rustle.v1.Shards/FetchSlice",
+        Process::Coordinator => "/rustle.v1.Jobs/GetJob",
+        Process::Worker => "/rustle.v1.Shards/FetchSlice",
     }
 }
 
