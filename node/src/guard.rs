@@ -13,7 +13,9 @@ use tower::{Layer, Service};
 
 use crate::auth::{Authenticator, Refusal};
 use crate::connection::Reached;
-use crate::limits::{CappedBody, Hold, Limits, Rates, Share, Shares, TOO_LARGE, request_bytes, time};
+use crate::limits::{
+    CappedBody, Claim, Hold, Limits, Rates, Share, Shares, TOO_LARGE, is_endless, request_bytes, time,
+};
 
 /// How a process words a refusal: typed, and with the kind of error that its clients know.
 pub type Wording = fn(Refusal) -> Status;
@@ -59,7 +61,12 @@ impl Guard {
             let limit = format!("{} a second", self.limits.calls_per_second);
             return Err(Refusal::Busy { what: "this caller's rate of calls", limit });
         }
-        let share = self.calls.take(&caller.key)?;
+        let claim = match caller.is_of_cluster() {
+            true => Claim::Cluster,
+            false if is_endless(request.uri().path()) => Claim::Endless,
+            false => Claim::Guest,
+        };
+        let share = self.calls.take(&caller.key, claim)?;
         request.extensions_mut().insert(admitted);
         request.extensions_mut().insert(caller.key);
         Ok(share)

@@ -42,7 +42,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use futures::Stream;
 use node::{
-    auth::Bearer,
+    auth::{Bearer, Identity, Role},
     cpu_pool::CpuPool,
     dial::Dialing,
     limits::Budget,
@@ -53,10 +53,11 @@ use node::{
     readiness::Readiness,
     ready_file::ReadyFile,
     security::Secured,
+    tls::Credentials,
 };
 use noise_kernel::JobKey;
 use proto::{
-    Incarnation,
+    Incarnation, WorkerId,
     model::{LocalAccess, WorkerPlace},
 };
 use tokio::{
@@ -128,12 +129,26 @@ impl Listeners {
     }
 }
 
+/// Error: nobody would take the worker for the one that routes name.
+fn check_name(worker: &WorkerId, shown: Option<&Identity>) -> anyhow::Result<()> {
+    let own = Role::Worker(worker.to_string());
+    match shown {
+        Some(Identity { role, .. }) if *role != own => {
+            anyhow::bail!(
+                "the certificate is {role}'s, and --name says {worker}; allowed: a certificate of {own}"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Runs a worker until `shutdown`; then drains: has its shards taken over, leaves the cluster, lets streams end, stops.
 pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let security = args.security()?.enforce(None)?;
     let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
     let keyring = args.keyring().await?;
     let worker = args.worker_id()?;
+    check_name(&worker, security.credentials.as_ref().map(Credentials::identity).as_ref())?;
     let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
     tracing::info!(asked = %args.backend, chosen = %backend, "instruction set");
     let pool = if args.pin_threads { CpuPool::pinned } else { CpuPool::new };

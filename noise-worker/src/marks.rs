@@ -24,6 +24,9 @@ use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use log::{Line, Log};
 
+/// Marks in one message, of at most some 200 bytes each.
+const MOST_TOLD: usize = 8192;
+
 /// A row, the branch whose Z it has, and what it is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
@@ -36,18 +39,40 @@ pub struct Released {
 struct OfJob {
     branch: u64,
     rows: BTreeMap<(u64, u64), [u8; Commitment::BYTES]>,
-    /// The mark that the coordinator has been told.
-    told: Option<u64>,
+    /// The marks that the coordinator has been told, by branch.
+    told: BTreeMap<u64, u64>,
 }
 
 impl OfJob {
-    fn next_row(&self) -> u64 {
-        let own = self.rows.range((self.branch, 0)..=(self.branch, u64::MAX)).next_back();
-        own.map_or(0, |((_, row), _)| row.saturating_add(1))
+    /// Of the highest branch seen, and of each before of whose own Z a row has left: what was released there is not taken
+    /// back by a branch. Highest first.
+    fn heights(&self) -> Vec<(u64, u64)> {
+        let mut heights = Vec::new();
+        let mut below = (self.branch, u64::MAX);
+        loop {
+            let last = self
+                .rows
+                .range(..=below)
+                .next_back()
+                .map(|((branch, row), _)| (*branch, row.saturating_add(1)));
+            if heights.is_empty() && last.is_none_or(|(branch, _)| branch != self.branch) {
+                heights.push((self.branch, 0));
+            }
+            heights.extend(last);
+            match last.and_then(|(branch, _)| branch.checked_sub(1)) {
+                Some(branch) => below = (branch, u64::MAX),
+                None => return heights,
+            }
+        }
     }
 
-    fn mark(&self, job: &JobId) -> JobMark {
-        JobMark { job: job.clone(), branch: self.branch, next_row: self.next_row() }
+    fn marks(&self, job: &JobId) -> impl Iterator<Item = JobMark> {
+        let job = job.clone();
+        self.heights().into_iter().map(move |(branch, next_row)| JobMark {
+            job: job.clone(),
+            branch,
+            next_row,
+        })
     }
 }
 
@@ -151,26 +176,32 @@ impl Marks {
         self.state().failed.is_some()
     }
 
-    /// Of every job.
+    /// Of every job and branch.
     pub fn all(&self) -> Vec<JobMark> {
-        self.state().jobs.iter().map(|(job, of_job)| of_job.mark(job)).collect()
+        self.state().jobs.iter().flat_map(|(job, of_job)| of_job.marks(job)).collect()
     }
 
-    /// Those that the coordinator has not been told.
+    /// Those that the coordinator has not been told, as many as one message holds; the others are the next ones'.
     pub fn risen(&self) -> Vec<JobMark> {
         let state = self.state();
-        let risen = |of_job: &OfJob| of_job.told != Some(of_job.next_row());
-        state.jobs.iter().filter(|(_, of_job)| risen(of_job)).map(|(job, of_job)| of_job.mark(job)).collect()
+        let risen = |(job, of_job): (&JobId, &OfJob)| {
+            let is_new = |mark: &JobMark| of_job.told.get(&mark.branch) != Some(&mark.next_row);
+            of_job.marks(job).filter(is_new).collect::<Vec<_>>()
+        };
+        state.jobs.iter().flat_map(risen).take(MOST_TOLD).collect()
+    }
+
+    /// Another coordinator, or the same one anew, knows none of them.
+    pub fn forget_told(&self) {
+        self.state().jobs.values_mut().for_each(|of_job| of_job.told.clear());
     }
 
     /// The coordinator has answered to these.
     pub fn told(&self, marks: &[JobMark]) {
         let mut state = self.state();
         for mark in marks {
-            if let Some(of_job) = state.jobs.get_mut(&mark.job)
-                && of_job.branch == mark.branch
-            {
-                of_job.told = Some(mark.next_row);
+            if let Some(of_job) = state.jobs.get_mut(&mark.job) {
+                of_job.told.insert(mark.branch, mark.next_row);
             }
         }
     }
@@ -237,7 +268,6 @@ impl State {
             Line::Branch { job, branch } => {
                 let of_job = self.jobs.entry(job).or_default();
                 of_job.branch = of_job.branch.max(branch);
-                of_job.told = None;
             }
             Line::Row { job, branch, row, commitment } => {
                 let mut bytes = [0; Commitment::BYTES];

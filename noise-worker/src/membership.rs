@@ -25,7 +25,7 @@ use crate::{
 };
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
-/// Well within a lease: for so long a coordinator that starts waits for what workers have to say.
+/// A coordinator that starts waits for longer, for what workers have to say.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// Who this worker is to the coordinator.
@@ -185,6 +185,8 @@ async fn session(
 async fn begin(client: &mut Client, shared: Shared<'_>) -> Result<pb::RegisterResponse> {
     let Shared { member, leases, told_to_drain, .. } = shared;
     let WorkerPlace { host, labels, memory_bytes } = member.place.clone();
+    leases.marks.forget_told();
+    let marks = leases.marks.risen();
     let request = pb::RegisterRequest {
         worker: member.worker.to_string(),
         endpoint: member.endpoint.clone(),
@@ -192,13 +194,14 @@ async fn begin(client: &mut Client, shared: Shared<'_>) -> Result<pb::RegisterRe
         protocol_version: PROTOCOL_VERSION,
         stream_version: noise_kernel::STREAM_VERSION,
         incarnation: member.incarnation.0.to_vec(),
-        marks: leases.marks.all().into_iter().map(Into::into).collect(),
+        marks: marks.iter().cloned().map(Into::into).collect(),
         draining: told_to_drain.load(Ordering::Relaxed),
         host,
         labels,
         memory_bytes: memory_bytes.unwrap_or(0),
     };
     let terms = client.register(request).await?.into_inner();
+    leases.marks.told(&marks);
     leases.marks.see_epoch(terms.coordinator_epoch).await?;
     tracing::info!(worker = %member.worker, coordinator_epoch = terms.coordinator_epoch, "registered");
     Ok(terms)

@@ -2,19 +2,27 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ledger::{BindingSummary, JobRecord, JobState, Opened};
 use proto::model::JobMark;
-use proto::{JobId, Result, ServiceError, WorkerId};
+use proto::{JobId, Result, WorkerId};
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
 
-/// Branch and next row that each worker has told of a job.
-pub type Told = BTreeMap<WorkerId, (u64, u64)>;
+/// The next row that each worker has told of a branch of a job.
+type Told = BTreeMap<(WorkerId, u64), u64>;
 
-/// Of jobs that the ledger does not know, a worker: names cost memory.
-const MOST_OF_STRANGERS: usize = 4096;
+/// Of one worker: names and numbers that it makes up cost memory.
+const MOST_KEPT: usize = 65_536;
+
+/// What workers have told, where the ledger is not known to have it.
+#[derive(Debug, Default)]
+pub struct Marks {
+    of: BTreeMap<JobId, Told>,
+    kept: BTreeMap<WorkerId, usize>,
+}
 
 /// What becomes of a worker's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,72 +33,87 @@ pub enum Taken {
     ToCheck,
     /// The same; it is above what this process knows to be bound.
     Above,
-    /// No worker can have released that.
-    Impossible,
+    /// There is no room for another of this worker.
+    TooMany,
+}
+
+impl Marks {
+    fn keep(&mut self, worker: &WorkerId, mark: &JobMark, as_what: Taken) -> Taken {
+        let JobMark { job, branch, next_row } = mark;
+        let key = (worker.clone(), *branch);
+        if let Some(kept) = self.of.get_mut(job).and_then(|told| told.get_mut(&key)) {
+            let is_news = *kept < *next_row;
+            *kept = (*kept).max(*next_row);
+            return if is_news { as_what } else { Taken::Known };
+        }
+        let kept = self.kept.entry(worker.clone()).or_default();
+        if *kept >= MOST_KEPT {
+            return Taken::TooMany;
+        }
+        *kept += 1;
+        self.of.entry(job.clone()).or_default().insert(key, *next_row);
+        as_what
+    }
+
+    fn of(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
+        let mark = |((worker, branch), next_row): (&(WorkerId, u64), &u64)| {
+            (worker.clone(), JobMark { job: job.clone(), branch: *branch, next_row: *next_row })
+        };
+        self.of.get(job).into_iter().flatten().map(mark).collect()
+    }
+
+    fn drop_known(&mut self, worker: &WorkerId, mark: &JobMark) {
+        let Some(told) = self.of.get_mut(&mark.job) else { return };
+        let key = (worker.clone(), mark.branch);
+        if told.get(&key).is_none_or(|next_row| *next_row > mark.next_row) {
+            return;
+        }
+        told.remove(&key);
+        if told.is_empty() {
+            self.of.remove(&mark.job);
+        }
+        if let Some(kept) = self.kept.get_mut(worker) {
+            *kept -= 1;
+        }
+    }
 }
 
 impl Cluster {
-    /// Keeps the highest of each job that is not known to agree with the ledger. Gives what became of each.
+    /// Keeps those that are not known to agree with the ledger. Gives what became of each.
     pub fn take_marks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<Taken> {
-        let is_stranger =
-            |(job, told): (&JobId, &Told)| !self.jobs.contains_key(job) && told.contains_key(worker);
-        let mut strangers = self.marks.iter().filter(|kept| is_stranger(*kept)).count();
-        let mut take = |mark: &JobMark| {
-            let view = self.jobs.get(&mark.job);
-            let taken = match view {
+        let take = |mark: &JobMark| {
+            let taken = match self.jobs.get(&mark.job) {
                 None if mark.branch == 0 && mark.next_row == 0 => Taken::Known,
                 None => Taken::ToCheck,
                 Some(view) => judge(mark, view),
             };
-            if !matches!(taken, Taken::ToCheck | Taken::Above) {
-                return taken;
-            }
-            let (is_unknown, height) = (view.is_none(), (mark.branch, mark.next_row));
-            let kept = self.marks.get(&mark.job).and_then(|told| told.get(worker));
-            if kept.is_some_and(|kept| *kept >= height) {
-                return Taken::Known;
-            }
-            if is_unknown && kept.is_none() {
-                if strangers >= MOST_OF_STRANGERS {
-                    return Taken::Impossible;
-                }
-                strangers += 1;
-            }
-            self.marks.entry(mark.job.clone()).or_default().insert(worker.clone(), height);
-            taken
+            if taken == Taken::Known { taken } else { self.marks.keep(worker, mark, taken) }
         };
-        marks.iter().map(&mut take).collect()
+        marks.iter().map(take).collect()
     }
 
-    /// Before rows are bound or a branch is opened: marks for the ledger itself to judge, with who told them. Error: this
-    /// process has started so lately that a worker may not have said yet what it released.
-    pub fn marks_to_check(&self, job: &JobId, now: Instant) -> Result<Vec<(WorkerId, JobMark)>> {
-        let is_awaited = |shard: &ShardView| {
-            let owner = shard.record.owner.as_ref();
-            owner.is_some_and(|owner| self.members.is_awaited(owner))
-        };
-        if self.members.is_word_awaited(now)
-            || self.job(job).is_ok_and(|view| view.shards.iter().any(is_awaited))
-        {
-            let what =
-                format!("word from the workers that may have held job {job} before the coordinator started");
-            return Err(ServiceError::Unavailable { what });
-        }
-        let mark = |(worker, (branch, next_row)): (&WorkerId, &(u64, u64))| {
-            (worker.clone(), JobMark { job: job.clone(), branch: *branch, next_row: *next_row })
-        };
-        Ok(self.marks.get(job).into_iter().flatten().map(mark).collect())
+    /// How long to wait before rows of the job are bound or a branch of it is opened: this process has started so lately
+    /// that a worker may not have said yet what it released. `None`: all have, or had the time.
+    pub fn word_awaited(&self, job: &JobId, now: Instant) -> Option<Duration> {
+        let owners = self
+            .job(job)
+            .into_iter()
+            .flat_map(|view| &view.shards)
+            .filter_map(|shard| shard.record.owner.as_ref());
+        let until = owners.filter_map(|owner| self.members.awaited_until(owner)).max();
+        let until = until.max(self.members.word_until())?;
+        let wait = until.saturating_duration_since(now);
+        (wait > Duration::ZERO).then_some(wait)
+    }
+
+    /// For the ledger itself to judge before anything is bound, with who told them.
+    pub fn marks_to_check(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
+        self.marks.of(job)
     }
 
     /// The ledger knows all that these say.
     pub fn marks_agree(&mut self, marks: &[(WorkerId, JobMark)]) {
-        for (worker, mark) in marks {
-            let Some(told) = self.marks.get_mut(&mark.job) else { continue };
-            told.retain(|of, height| of != worker || *height > (mark.branch, mark.next_row));
-            if told.is_empty() {
-                self.marks.remove(&mark.job);
-            }
-        }
+        marks.iter().for_each(|(worker, mark)| self.marks.drop_known(worker, mark));
     }
 
     /// After the ledger has opened a branch: owners stay, and must say anew that they are ready.
@@ -110,17 +133,15 @@ impl Cluster {
 }
 
 fn judge(mark: &JobMark, view: &JobView) -> Taken {
-    let JobRecord { branch, iterations, state, .. } = &view.record;
-    let is_bound = match mark.branch.cmp(branch) {
-        Ordering::Less => mark.next_row == 0,
-        Ordering::Equal => mark.next_row <= view.bound.next_row,
-        Ordering::Greater => false,
-    };
-    match () {
-        () if mark.next_row > *iterations => Taken::Impossible,
-        // Nothing is bound of it any more, nor of another of its name.
-        () if is_bound || *state == JobState::Destroyed => Taken::Known,
-        () if mark.branch < *branch => Taken::ToCheck,
-        () => Taken::Above,
+    let JobRecord { branch, state, .. } = &view.record;
+    // Nothing is bound of a destroyed one any more, nor of another of its name.
+    if *state == JobState::Destroyed {
+        return Taken::Known;
+    }
+    match mark.branch.cmp(branch) {
+        Ordering::Less if mark.next_row == 0 => Taken::Known,
+        Ordering::Less => Taken::ToCheck,
+        Ordering::Equal if mark.next_row <= view.bound.next_row => Taken::Known,
+        _ => Taken::Above,
     }
 }

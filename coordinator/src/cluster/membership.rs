@@ -9,6 +9,9 @@ use proto::model::{LocalAccess, WorkerPlace};
 use proto::{Incarnation, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
+/// Of a worker's attempts to reach its coordinator.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug)]
 pub struct Member {
     pub endpoint: String,
@@ -59,13 +62,14 @@ impl Membership {
         }
     }
 
-    /// Workers of before this coordinator started come back within the time of a lease.
+    /// Workers of before this coordinator started that live find it within the time of a lease, and the longest delay of
+    /// theirs between two attempts.
     pub fn await_word(&mut self, now: Instant) {
-        self.word_until = Some(now + self.ttl);
+        self.word_until = Some(now + self.ttl + self.ttl.min(LONGEST_DELAY));
     }
 
-    pub fn is_word_awaited(&self, now: Instant) -> bool {
-        self.word_until.is_some_and(|until| now < until)
+    pub fn word_until(&self) -> Option<Instant> {
+        self.word_until
     }
 
     pub fn await_owner(&mut self, worker: WorkerId, now: Instant) {
@@ -190,8 +194,8 @@ impl Membership {
         self.awaited.keys()
     }
 
-    pub fn is_awaited(&self, worker: &WorkerId) -> bool {
-        self.awaited.contains_key(worker)
+    pub fn awaited_until(&self, worker: &WorkerId) -> Option<Instant> {
+        self.awaited.get(worker).copied()
     }
 
     fn is_fresh(&self, member: &Member, now: Instant) -> bool {

@@ -24,6 +24,7 @@ pub use handover::{Coming, ComingShard, Preparation, Retiring, Standby};
 use holdings::Holdings;
 pub use intended::{LayoutChange, OwnerChanges};
 pub use job_view::{JobView, ShardView};
+use marks::Marks;
 pub use marks::Taken;
 pub use membership::{Member, Membership};
 pub use reports::{LeaseReport, ReportedState};
@@ -35,8 +36,7 @@ pub struct Cluster {
     exclusions: Exclusions,
     jobs: BTreeMap<JobId, JobView>,
     holdings: Holdings,
-    /// What workers have told of each job, where the ledger is not known to have it.
-    marks: BTreeMap<JobId, marks::Told>,
+    marks: Marks,
     /// Number of the next preparation. No two have the same, also those of coordinators one after another: a worker may
     /// still report what the one before had it prepare.
     next_preparation: u64,
@@ -50,7 +50,7 @@ impl Cluster {
             exclusions: Exclusions::default(),
             jobs: BTreeMap::new(),
             holdings: Holdings::default(),
-            marks: BTreeMap::new(),
+            marks: Marks::default(),
             next_preparation: coordinator_epoch.saturating_mul(1 << 32),
             speeds: Speeds::default(),
         }

@@ -4,7 +4,6 @@ use ledger::{CursorState, JobCursor};
 use plan::{Layout, Plan};
 use proto::model::OpenBranch;
 use proto::{JobId, Result, ServiceError, pb};
-use tokio::time::Instant;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
@@ -18,10 +17,11 @@ impl Coordinator {
     /// From the moment the ledger has it, nothing is bound on the branch before, and no worker serves it once it has
     /// heard.
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
-        let _change = self.changes.lock().await;
         let job = request.job.clone();
         // A branch of an old ledger would hide for good what that does not know of the branch before.
-        let marks = self.cluster().marks_to_check(&job, Instant::now())?;
+        self.await_word(&job).await;
+        let _change = self.changes.lock().await;
+        let marks = self.cluster().marks_to_check(&job);
         let (asked, told) = (job.clone(), marks.clone());
         let (opened, bound) = self
             .with_ledger(move |ledger| {

@@ -36,7 +36,8 @@ impl Coordinator {
         Releaser::check(&bind)?;
         let (job, branch, rows) = (bind.job.clone(), bind.branch, bind.rows);
         let releaser = self.releaser.clone();
-        let marks = self.cluster().marks_to_check(&job, Instant::now())?;
+        self.await_word(&job).await;
+        let marks = self.cluster().marks_to_check(&job);
         let told = marks.clone();
         let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, &told)).await?;
         self.cluster().marks_agree(&marks);

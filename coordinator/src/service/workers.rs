@@ -1,12 +1,17 @@
 //! Membership and leases.
 
+use std::time::Duration;
+
 use proto::model::{JobMark, LeaseGrant, Register};
-use proto::{Incarnation, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
-use tokio::time::Instant;
+use proto::{Incarnation, JobId, PROTOCOL_VERSION, Result, ServiceError, WorkerId, pb};
+use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
 use crate::cluster::{LeaseReport, Taken};
 use crate::coordinator::Coordinator;
+
+/// Between two looks at who has come.
+const WORD_EVERY: Duration = Duration::from_millis(20);
 
 /// What a heartbeat says.
 #[derive(Clone, Debug, Default)]
@@ -90,12 +95,22 @@ impl Coordinator {
         let taken = self.cluster().take_marks(worker, marks);
         for (kind, says) in [
             (Taken::Above, "this worker has released more than the ledger knows"),
-            (Taken::Impossible, "this worker says to have released what it can't have; that is not believed"),
+            (Taken::TooMany, "this worker tells of more jobs than there is room for: not all are kept"),
         ] {
             let mut of_kind = marks.iter().zip(&taken).filter(|(_, taken)| **taken == kind);
             if let Some((JobMark { job, branch, next_row }, _)) = of_kind.next() {
                 error!(%worker, %job, branch, next_row, and_more = of_kind.count(), says);
             }
+        }
+    }
+
+    /// Until every worker that lives has said what it released, or had the time to.
+    pub async fn await_word(&self, job: &JobId) {
+        loop {
+            let wait = self.cluster().word_awaited(job, Instant::now());
+            let Some(wait) = wait else { return };
+            // An owner may come earlier.
+            sleep(wait.min(WORD_EVERY)).await;
         }
     }
 

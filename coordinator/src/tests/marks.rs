@@ -1,6 +1,7 @@
 //! What workers released, against a ledger that may be an old copy.
 
 use proto::model::{JobMark, OpenBranch};
+use tokio::time::Instant;
 
 use super::*;
 
@@ -25,62 +26,69 @@ fn tells(coordinator: &Coordinator, name: &str, process: u8, marks: Vec<JobMark>
     coordinator.register(Register { marks, ..registration(name, process) }).unwrap();
 }
 
+fn is_behind<T: std::fmt::Debug>(outcome: Result<T, ServiceError>, witness: &str) {
+    let error = outcome.unwrap_err();
+    assert!(error.kind() == "ledger_behind" && error.to_string().contains(witness), "{error}");
+}
+
 /// Nobody whom the ledger names has held the job: who did may be in none of its lines.
 #[tokio::test(start_paused = true)]
 async fn an_old_ledger_is_found_by_a_worker_that_it_does_not_name() {
     let folder = TempDir::new().unwrap();
     let coordinator = restarted(&folder).await;
-    for early in
-        [coordinator.bind(bind(2..3, "y")).await.err(), coordinator.open_branch(rewind(1)).await.err()]
-    {
-        let early = early.unwrap();
-        assert!(early.kind() == "unavailable" && early.retry_safe(), "{early}");
-    }
-    advance(TTL / 2).await;
-    tells(&coordinator, "b", 2, vec![mark(0, 5)]);
-    advance(TTL / 2).await;
-    for behind in
-        [coordinator.bind(bind(2..3, "y")).await.err(), coordinator.open_branch(rewind(1)).await.err()]
-    {
-        let behind = behind.unwrap();
-        assert!(behind.kind() == "ledger_behind" && behind.to_string().contains("worker b"), "{behind}");
-    }
+    let began = Instant::now();
+    let late = async {
+        tokio::time::sleep(TTL).await;
+        tells(&coordinator, "b", 2, vec![mark(0, 5)]);
+    };
+    let (bound, opened, ()) =
+        tokio::join!(coordinator.bind(bind(2..3, "y")), coordinator.open_branch(rewind(1)), late);
+    is_behind(bound, "worker b");
+    is_behind(opened, "worker b");
     assert_eq!(coordinator.job_message(&job()).unwrap().branch, 0);
+    assert!(began.elapsed() < TTL * 2, "it is waited for once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_branch_does_not_hide_what_was_released_before_it() {
     let folder = TempDir::new().unwrap();
     let coordinator = restarted(&folder).await;
-    advance(TTL).await;
     coordinator.open_branch(rewind(1)).await.unwrap();
     let on_branch = |row: u64| Bind { branch: 1, ..bind(row..row + 1, "z") };
-    tells(&coordinator, "b", 2, vec![mark(0, 2)]);
+    tells(&coordinator, "b", 2, vec![mark(1, 0), mark(0, 2)]);
     coordinator.bind(on_branch(1)).await.expect("that is what the ledger has");
-    tells(&coordinator, "c", 3, vec![mark(0, 3)]);
-    let behind = coordinator.bind(on_branch(2)).await.unwrap_err();
-    assert!(behind.kind() == "ledger_behind" && behind.to_string().contains("worker c"), "{behind}");
+    // A worker's own, once it was granted the branch.
+    tells(&coordinator, "c", 3, vec![mark(1, 0), mark(0, 3)]);
+    is_behind(coordinator.bind(on_branch(2)).await, "worker c");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_worker_can_have_released_stops_nobody() {
+async fn a_job_that_the_ledger_has_lost_is_not_begun_anew() {
     let folder = TempDir::new().unwrap();
     let coordinator = restarted(&folder).await;
-    advance(TTL).await;
-    tells(&coordinator, "liar", 2, vec![mark(0, 9), mark(7, u64::MAX)]);
-    coordinator.bind(bind(2..3, "y")).await.expect("the plan has eight rows");
+    let of = |job: &JobId| JobMark { job: job.clone(), ..mark(0, 500) };
+    let (lost, other) = (JobId::new("lost").unwrap(), JobId::new("other").unwrap());
+    tells(&coordinator, "b", 2, vec![of(&lost)]);
+    for name in [&lost, &other] {
+        coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
+    }
+    // Also where it has fewer rows now.
+    is_behind(coordinator.bind(Bind { job: lost, ..bind(0..1, "x") }).await, "worker b");
+    coordinator.bind(Bind { job: other.clone(), ..bind(0..1, "x") }).await.unwrap();
+    tells(&coordinator, "c", 3, vec![of(&other)]);
+    is_behind(coordinator.bind(Bind { job: other, ..bind(1..2, "x") }).await, "worker c");
+}
 
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_makes_up_costs_so_much_and_no_more() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = restarted(&folder).await;
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
-    let strangers = (0..5000).map(|number| JobMark { job: name(number), ..mark(0, 1) }).collect();
-    tells(&coordinator, "liar", 2, strangers);
-    let kept = |number: &usize| {
-        let marks = coordinator.cluster().marks_to_check(&name(*number), tokio::time::Instant::now());
-        !marks.unwrap().is_empty()
-    };
-    assert_eq!((0..5000).filter(kept).count(), 4096);
-    // A job of that name is one that the ledger has lost.
-    let lost = CreateJob { job: name(3), ..create(4096, 1) };
-    coordinator.create_job(lost).await.unwrap();
-    let error = coordinator.bind(Bind { job: name(3), ..bind(0..1, "x") }).await.unwrap_err();
-    assert_eq!(error.kind(), "ledger_behind", "{error}");
+    let made_up = (0..70_000).map(|number| JobMark { job: name(number), ..mark(0, 1) });
+    tells(&coordinator, "liar", 2, made_up.collect());
+    let kept = |number: &usize| !coordinator.cluster().marks_to_check(&name(*number)).is_empty();
+    assert_eq!((0..70_000).filter(kept).count(), 65_536);
+    coordinator.bind(bind(2..3, "y")).await.unwrap();
+    tells(&coordinator, "b", 3, vec![mark(0, 7)]);
+    is_behind(coordinator.bind(bind(3..4, "y")).await, "worker b");
 }

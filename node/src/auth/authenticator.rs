@@ -9,7 +9,7 @@ use http::{Extensions, HeaderMap};
 use metrics::counter;
 use tracing::warn;
 
-use super::{Admitted, Grant, Identity, SparseLog, Tokens, table};
+use super::{Admitted, Grant, GrantRole, Identity, SparseLog, Tokens, table};
 use crate::connection::{Peer, Reached, network};
 use crate::metric_definitions::CALLS_REFUSED;
 
@@ -47,6 +47,14 @@ pub struct Caller {
     pub key: ClientKey,
     /// `None`: nobody is asked who they are.
     grants: Option<Vec<Grant>>,
+}
+
+impl Caller {
+    /// A worker or a coordinator; everyone, where nobody is asked who they are.
+    pub fn is_of_cluster(&self) -> bool {
+        let is_member = |grant: &Grant| matches!(grant.role, GrantRole::Worker | GrantRole::Coordinator);
+        self.grants.as_ref().is_none_or(|grants| grants.iter().any(is_member))
+    }
 }
 
 /// What a server asks of its callers.

@@ -14,10 +14,10 @@ mod turns;
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
 pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
-pub use methods::{request_bytes, time};
+pub use methods::{is_endless, request_bytes, time};
 pub use pace::{Pace, Paces, TOO_LARGE};
 pub use rate::Rates;
-pub use shares::{Share, Shares};
+pub use shares::{Claim, Share, Shares};
 pub use slots::{Slot, Slots};
 pub use turns::Turns;
 
@@ -35,7 +35,7 @@ pub struct Limits {
     /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
     /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
-    /// Calls under way, of all callers; one has no more of them than are left for the others.
+    /// Calls under way, of all callers; a guest has no more of them than are left for other guests.
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once. Its connections together are read no faster, with
     /// a quarter of a second's worth at once, but as fast as one connection may be.

@@ -1,12 +1,28 @@
-//! Calls under way: nobody has more of them than are left for all others.
+//! Calls under way: a guest has no more of them than are left for other guests.
 //!
-//! With that one rule a caller alone has half of the room, and with n that take all they can get each has one part of
-//! n + 1, so that there is always as much left for whoever comes next.
+//! With that one rule a guest alone has half of the room, and of n that take all they can get, one after the other, each has
+//! half of what the one before left. Nothing is taken back: a dozen can fill it. So an eighth is not for guests at all but
+//! for the cluster itself, and calls that never end by themselves, which anyone may make, are few.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::auth::{ClientKey, Refusal};
+
+/// One part of so many is for the cluster's own calls, and as much at most is taken by those that never end.
+const RESERVE: usize = 8;
+/// Of one guest.
+const ENDLESS: usize = 16;
+
+/// Who calls, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Workers and coordinators; everyone, where nobody is asked who they are.
+    Cluster,
+    Guest,
+    /// A call of a guest that never ends by itself.
+    Endless,
+}
 
 #[derive(Clone, Debug)]
 pub struct Shares(Arc<Shared>);
@@ -20,7 +36,14 @@ struct Shared {
 #[derive(Debug, Default)]
 struct UnderWay {
     in_all: usize,
-    of: HashMap<ClientKey, usize>,
+    endless: usize,
+    of: HashMap<ClientKey, Own>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Own {
+    calls: usize,
+    endless: usize,
 }
 
 /// Room for one call, until it is dropped.
@@ -28,6 +51,7 @@ struct UnderWay {
 pub struct Share {
     shares: Shares,
     client: ClientKey,
+    claim: Claim,
 }
 
 impl Shares {
@@ -35,31 +59,50 @@ impl Shares {
         Self(Arc::new(Shared { all, under_way: Mutex::default() }))
     }
 
-    pub fn take(&self, client: &ClientKey) -> Result<Share, Refusal> {
+    pub fn take(&self, client: &ClientKey, claim: Claim) -> Result<Share, Refusal> {
         let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.0.all.saturating_sub(under_way.in_all);
-        if left == 0 {
-            return Err(Refusal::Busy { what: "room for calls", limit: format!("{} at once", self.0.all) });
-        }
-        let own = under_way.of.get(client).copied().unwrap_or(0);
-        if own >= left {
-            let limit = format!("as many at once as are left for others, of {}", self.0.all);
-            return Err(Refusal::Busy { what: "this caller's share of the calls", limit });
-        }
+        let own = under_way.of.get(client).copied().unwrap_or_default();
+        self.check(&under_way, own, claim)?;
+        let is_endless = usize::from(claim == Claim::Endless);
         under_way.in_all += 1;
-        under_way.of.insert(client.clone(), own + 1);
-        Ok(Share { shares: self.clone(), client: client.clone() })
+        under_way.endless += is_endless;
+        let own = Own { calls: own.calls + 1, endless: own.endless + is_endless };
+        under_way.of.insert(client.clone(), own);
+        Ok(Share { shares: self.clone(), client: client.clone(), claim })
+    }
+
+    fn check(&self, under_way: &UnderWay, own: Own, claim: Claim) -> Result<(), Refusal> {
+        let all = self.0.all;
+        let reserve = if claim == Claim::Cluster { 0 } else { all / RESERVE };
+        let left = all.saturating_sub(under_way.in_all).saturating_sub(reserve);
+        let busy = |what, limit| Err(Refusal::Busy { what, limit });
+        if left == 0 {
+            return busy("room for calls", format!("{} at once", all - reserve));
+        }
+        if claim != Claim::Cluster && own.calls >= left {
+            let limit = format!("as many at once as are left for others, of {}", all - reserve);
+            return busy("this caller's share of the calls", limit);
+        }
+        let most = (all / RESERVE).max(1);
+        if claim == Claim::Endless && (own.endless >= ENDLESS || under_way.endless >= most) {
+            return busy("room for watches", format!("{ENDLESS} of one caller, {most} of all"));
+        }
+        Ok(())
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         let mut under_way = self.shares.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_endless = usize::from(self.claim == Claim::Endless);
         under_way.in_all = under_way.in_all.saturating_sub(1);
-        match under_way.of.get(&self.client).map_or(0, |own| own.saturating_sub(1)) {
-            0 => under_way.of.remove(&self.client),
-            left => under_way.of.insert(self.client.clone(), left),
-        };
+        under_way.endless = under_way.endless.saturating_sub(is_endless);
+        let Some(own) = under_way.of.get_mut(&self.client) else { return };
+        own.calls = own.calls.saturating_sub(1);
+        own.endless = own.endless.saturating_sub(is_endless);
+        if *own == Own::default() {
+            under_way.of.remove(&self.client);
+        }
     }
 }
 
@@ -67,34 +110,44 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn all_that(shares: &Shares, name: &str) -> Vec<Share> {
+    fn all_that(shares: &Shares, name: &str, claim: Claim) -> Vec<Share> {
         let client = ClientKey(name.into());
-        std::iter::from_fn(|| shares.take(&client).ok()).collect()
+        std::iter::from_fn(|| shares.take(&client, claim).ok()).collect()
     }
 
     #[test]
-    fn however_much_some_take_others_find_room() {
+    fn however_much_guests_take_others_find_room() {
         let shares = Shares::new(64);
-        let first = all_that(&shares, "a");
-        let second = all_that(&shares, "b");
-        let third = all_that(&shares, "c");
-        assert_eq!([first.len(), second.len(), third.len()], [32, 16, 8]);
-        drop(first);
-        assert_eq!(all_that(&shares, "d").len(), 20, "of the 40 that are left");
-        drop((second, third));
-        assert_eq!(all_that(&shares, "b").len(), 32);
+        let guests: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"]
+            .into_iter()
+            .map(|name| all_that(&shares, name, Claim::Guest))
+            .collect();
+        assert_eq!(guests.iter().map(Vec::len).collect::<Vec<_>>(), [28, 14, 7, 4, 2, 1, 0]);
+        assert_eq!(all_that(&shares, "worker", Claim::Cluster).len(), 8, "an eighth is not theirs");
+        drop(guests);
+        assert_eq!(all_that(&shares, "b", Claim::Guest).len(), 28);
+        assert_eq!(all_that(&shares, "worker", Claim::Cluster).len(), 64);
         let under_way = shares.0.under_way.lock().unwrap();
         assert_eq!((under_way.in_all, under_way.of.len()), (0, 0));
     }
 
     #[test]
+    fn calls_that_never_end_are_few() {
+        let shares = Shares::new(256);
+        let watches: Vec<_> =
+            ["a", "b", "c"].into_iter().map(|name| all_that(&shares, name, Claim::Endless)).collect();
+        assert_eq!(watches.iter().map(Vec::len).collect::<Vec<_>>(), [16, 16, 0]);
+        assert_eq!(all_that(&shares, "c", Claim::Guest).len(), 96, "half of what is left to guests");
+        drop(watches);
+        assert_eq!(all_that(&shares, "c", Claim::Endless).len(), 16);
+    }
+
+    #[test]
     fn one_call_is_room_for_one() {
         let shares = Shares::new(1);
-        let held = all_that(&shares, "a");
+        let held = all_that(&shares, "a", Claim::Guest);
         assert_eq!(held.len(), 1);
-        assert!(matches!(
-            shares.take(&ClientKey("b".into())),
-            Err(Refusal::Busy { what: "room for calls", .. })
-        ));
+        let refused = shares.take(&ClientKey("b".into()), Claim::Cluster);
+        assert!(matches!(refused, Err(Refusal::Busy { what: "room for calls", .. })));
     }
 }

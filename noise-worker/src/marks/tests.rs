@@ -32,7 +32,12 @@ async fn what_was_released_is_known_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     noted(folder.path()).await;
     let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
-    assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 5 }]);
+    let mark = |branch, next_row| JobMark { job: job(), branch, next_row };
+    assert_eq!(
+        marks.all(),
+        [mark(2, 5), mark(0, 5)],
+        "a branch takes back nothing that was released before it"
+    );
     assert_eq!(marks.check(&job(), 2, &[row(0, 3, "a"), row(2, 4, "c"), row(2, 5, "d")]), Ok(()));
     let other = marks.check(&job(), 2, &[row(2, 4, "d")]).unwrap_err();
     assert!(matches!(other, ServiceError::AlreadyBound { branch: 2, row: 4, .. }), "{other}");
@@ -42,15 +47,19 @@ async fn what_was_released_is_known_after_a_restart() {
     assert!(matches!(old, ServiceError::BranchSuperseded { current: 2, .. }), "{old}");
     let stale = marks.see_epoch(4).await.unwrap_err();
     assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
-    assert_eq!(marks.risen().len(), 1);
+    assert_eq!(marks.risen().len(), 2);
     marks.told(&marks.risen());
     assert_eq!(marks.risen(), []);
+    marks.see(5, vec![(job(), 3)]).await.unwrap();
+    assert_eq!(marks.risen(), [mark(3, 0)]);
+    marks.forget_told();
+    assert_eq!(marks.risen(), [mark(3, 0), mark(2, 5), mark(0, 5)]);
 }
 
 /// What `noted` leaves known after each of its lines: an epoch, rows 3 and 4 of branch 0, branch 2, its row 4.
 fn known_after(lines: usize) -> Vec<JobMark> {
-    let known = [None, None, Some((0, 4)), Some((0, 5)), Some((2, 0)), Some((2, 5))][lines];
-    known.into_iter().map(|(branch, next_row)| JobMark { job: job(), branch, next_row }).collect()
+    let known: [&[(u64, u64)]; 6] = [&[], &[], &[(0, 4)], &[(0, 5)], &[(2, 0), (0, 5)], &[(2, 5), (0, 5)]];
+    known[lines].iter().map(|&(branch, next_row)| JobMark { job: job(), branch, next_row }).collect()
 }
 
 #[tokio::test]

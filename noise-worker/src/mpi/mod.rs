@@ -116,7 +116,8 @@ impl NoiseRank {
         };
         let record = args.state_dir.as_ref().map(|folder| folder.join(format!("rank-{}", started.rank())));
         let marks = Arc::new(Marks::open(record.as_deref())?);
-        let mark = marks.all().into_iter().find(|mark| mark.job == args.job);
+        let own = marks.all().into_iter().filter(|mark| mark.job == args.job);
+        let mark = own.max_by_key(|mark| (mark.branch, mark.next_row));
         let hello = Hello {
             role: Role::Noise,
             dimension: args.dimension(&plan)?,
