@@ -193,6 +193,8 @@ async fn a_worker_measures_itself_anew_only_while_it_holds_nothing() {
     let worker = Worker::with(grant(), Duration::ZERO);
     let meter = &worker.leases.limits.meter;
     worker.fetch(request(0)).await.unwrap();
+    // Rows that it makes ahead say something of its speed, too.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     meter.set(1.0);
     idle::measure(&worker.leases).await;
     assert!(meter.rate() < 1e5, "{} while it holds a shard", meter.rate());

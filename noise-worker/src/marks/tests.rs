@@ -80,7 +80,10 @@ async fn of_a_record_cut_at_any_length_the_whole_lines_are_kept_and_nothing_else
         marks.clone().note(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
         drop(marks);
         let marks = Marks::open(Some(folder.path())).unwrap();
-        assert_eq!(marks.all(), [JobMark { job: job(), branch: 2, next_row: 8 }], "cut to {length}");
+        let mut known = known_after(lines.len());
+        known.retain(|mark| mark.branch < 2);
+        known.insert(0, JobMark { job: job(), branch: 2, next_row: 8 });
+        assert_eq!(marks.all(), known, "cut to {length}");
         assert!(fs::read(&path).unwrap().starts_with(&lines.concat()), "cut to {length}");
     }
     println!("cut at {} lengths", whole.len() + 1);
