@@ -1,6 +1,5 @@
 //! Start and end of a coordinator.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -169,7 +168,7 @@ fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> 
 /// What was bound to what is nobody else's to read.
 pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
     let folder_error = || format!("data folder {}", folder.display());
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(folder_error)
+    ledger::create_private_folder(folder).with_context(folder_error)
 }
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {

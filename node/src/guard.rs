@@ -64,7 +64,7 @@ impl Guard {
         let claim = match caller.is_of_cluster() {
             true => Claim::Cluster,
             false if is_endless(request.uri().path()) => Claim::Endless,
-            false => Claim::Guest,
+            false => Claim::Client,
         };
         let share = self.calls.take(&caller.key, claim)?;
         request.extensions_mut().insert(admitted);

@@ -11,7 +11,7 @@ use std::{
 
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
-    Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
+    Incarnation, JobId, LONGEST_WORKER_BACKOFF, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
     model::{LeaseGrant, LocalAccess, WorkerPlace},
     pb,
 };
@@ -25,8 +25,6 @@ use crate::{
 };
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
-/// A coordinator that starts waits for longer, for what workers have to say.
-const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// Who this worker is to the coordinator.
 #[derive(Clone, Debug)]
@@ -93,7 +91,7 @@ pub async fn run(
     let too_late = leaving.too_late(&leases);
     tokio::pin!(too_late);
     let plans: Arc<dyn Plans> = Arc::new(CoordinatorPlans(client.clone()));
-    let mut backoff = Backoff::new(FIRST_DELAY, LONGEST_DELAY);
+    let mut backoff = Backoff::new(FIRST_DELAY, LONGEST_WORKER_BACKOFF);
     while !leaving.shutdown.is_cancelled() {
         let shared =
             Shared { member: &member, leases: &leases, plans: &plans, told_to_drain: &told_to_drain };
@@ -114,7 +112,7 @@ pub async fn run(
         tokio::select! {
             biased;
             () = leaving.shutdown.cancelled() => {}
-            () = tokio::time::sleep(backoff.next().unwrap_or(LONGEST_DELAY)) => {}
+            () = tokio::time::sleep(backoff.next().unwrap_or(LONGEST_WORKER_BACKOFF)) => {}
         }
     }
     leaving.refusing.cancel();

@@ -26,8 +26,14 @@ pub use range::{CoordinateRange, RowRange};
 pub use token::{ReleaseKey, ReleaseToken, Validity};
 pub use version::{PROTOCOL_HEADER, PROTOCOL_VERSION, check_protocol};
 
+use std::time::Duration;
+
 /// Largest message a service takes or sends: a chunk with room for its fields.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Between two attempts of a worker to reach its coordinator, which waits for so much longer than a lease, once it has
+/// started, for what workers have to say.
+pub const LONGEST_WORKER_BACKOFF: Duration = Duration::from_secs(1);
 
 /// Generated messages and services of the package `rustle.v1`.
 #[allow(clippy::all, clippy::unwrap_used, missing_docs)]

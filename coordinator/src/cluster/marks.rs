@@ -94,14 +94,14 @@ impl Cluster {
 
     /// How long to wait before rows of the job are bound or a branch of it is opened: this process has started so lately
     /// that a worker may not have said yet what it released. `None`: all have, or had the time.
-    pub fn word_awaited(&self, job: &JobId, now: Instant) -> Option<Duration> {
+    pub fn grace_left(&self, job: &JobId, now: Instant) -> Option<Duration> {
         let owners = self
             .job(job)
             .into_iter()
             .flat_map(|view| &view.shards)
             .filter_map(|shard| shard.record.owner.as_ref());
         let until = owners.filter_map(|owner| self.members.awaited_until(owner)).max();
-        let until = until.max(self.members.word_until())?;
+        let until = until.max(self.members.grace_until())?;
         let wait = until.saturating_duration_since(now);
         (wait > Duration::ZERO).then_some(wait)
     }

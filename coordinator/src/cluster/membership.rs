@@ -6,11 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proto::model::{LocalAccess, WorkerPlace};
-use proto::{Incarnation, Result, ServiceError, WorkerId};
+use proto::{Incarnation, LONGEST_WORKER_BACKOFF, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
-
-/// Of a worker's attempts to reach its coordinator.
-const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -21,7 +18,7 @@ pub struct Member {
     /// Whether it has said which leases it holds.
     pub has_reported: bool,
     /// It has registered before, and then not said so for the time of a lease.
-    pub is_mute: bool,
+    pub is_unreported: bool,
     pub place: WorkerPlace,
     /// An operator wants its shards elsewhere.
     pub is_draining: bool,
@@ -34,7 +31,7 @@ pub struct Member {
 impl Member {
     /// Whether it may get shards that it does not have.
     pub fn takes_shards(&self) -> bool {
-        !self.is_draining && !self.is_leaving && !self.is_mute
+        !self.is_draining && !self.is_leaving && !self.is_unreported
     }
 }
 
@@ -45,10 +42,10 @@ pub struct Membership {
     /// Owners from before this coordinator started, and how long their shards wait for them.
     awaited: BTreeMap<WorkerId, Instant>,
     /// Processes that registered and never told what they hold: nothing is placed on them until they do.
-    mute: BTreeMap<WorkerId, Incarnation>,
-    /// Until then any worker may have something to say of what it released under the coordinator before: an old copy of a
-    /// ledger does not name them all. `None` where there were no jobs.
-    word_until: Option<Instant>,
+    unreported: BTreeMap<WorkerId, Incarnation>,
+    /// The end of the grace period after a start, in which any worker may have something to say of what it released under
+    /// the coordinator before: an old copy of a ledger does not name them all. `None` where there were no jobs.
+    grace_until: Option<Instant>,
 }
 
 impl Membership {
@@ -57,19 +54,19 @@ impl Membership {
             ttl,
             members: BTreeMap::new(),
             awaited: BTreeMap::new(),
-            mute: BTreeMap::new(),
-            word_until: None,
+            unreported: BTreeMap::new(),
+            grace_until: None,
         }
     }
 
     /// Workers of before this coordinator started that live find it within the time of a lease, and the longest delay of
     /// theirs between two attempts.
-    pub fn await_word(&mut self, now: Instant) {
-        self.word_until = Some(now + self.ttl + self.ttl.min(LONGEST_DELAY));
+    pub fn begin_grace_period(&mut self, now: Instant) {
+        self.grace_until = Some(now + self.ttl + self.ttl.min(LONGEST_WORKER_BACKOFF));
     }
 
-    pub fn word_until(&self) -> Option<Instant> {
-        self.word_until
+    pub fn grace_until(&self) -> Option<Instant> {
+        self.grace_until
     }
 
     pub fn await_owner(&mut self, worker: WorkerId, now: Instant) {
@@ -102,7 +99,7 @@ impl Membership {
                 self.members.insert(worker.clone(), goes_on);
                 return Ok(false);
             }
-            self.note_if_mute(worker.clone());
+            self.note_if_unreported(worker.clone());
         }
         let member = Member {
             endpoint,
@@ -113,7 +110,7 @@ impl Membership {
             place,
             is_draining: false,
             is_leaving: false,
-            is_mute: self.mute.get(worker) == Some(&incarnation),
+            is_unreported: self.unreported.get(worker) == Some(&incarnation),
             rate,
         };
         self.members.insert(worker.clone(), member);
@@ -121,9 +118,9 @@ impl Membership {
     }
 
     /// Its lease has ended: did it ever say what it holds?
-    fn note_if_mute(&mut self, worker: WorkerId) {
+    fn note_if_unreported(&mut self, worker: WorkerId) {
         if let Some(member) = self.members.get(&worker).filter(|member| !member.has_reported) {
-            self.mute.insert(worker, member.incarnation);
+            self.unreported.insert(worker, member.incarnation);
         }
     }
 
@@ -145,8 +142,8 @@ impl Membership {
             return Err(refused("its lease has ended"));
         }
         member.last_heard = now;
-        (member.has_reported, member.is_mute) = (true, false);
-        self.mute.remove(worker);
+        (member.has_reported, member.is_unreported) = (true, false);
+        self.unreported.remove(worker);
         Ok(())
     }
 
@@ -155,7 +152,7 @@ impl Membership {
         let is_its_own = self.members.get(worker).is_some_and(|member| member.incarnation == incarnation);
         if is_its_own {
             self.members.remove(worker);
-            self.mute.remove(worker);
+            self.unreported.remove(worker);
         }
         is_its_own
     }
@@ -170,7 +167,7 @@ impl Membership {
             .filter(|(_, member)| ended(member))
             .map(|(worker, _)| worker.clone())
             .collect();
-        gone.iter().for_each(|worker| self.note_if_mute(worker.clone()));
+        gone.iter().for_each(|worker| self.note_if_unreported(worker.clone()));
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);
         gone
@@ -179,7 +176,7 @@ impl Membership {
     /// This process itself stood still for `gap`: no worker is to blame.
     pub fn forgive(&mut self, gap: Duration) {
         self.members.values_mut().for_each(|member| member.last_heard += gap);
-        self.awaited.values_mut().chain(&mut self.word_until).for_each(|until| *until += gap);
+        self.awaited.values_mut().chain(&mut self.grace_until).for_each(|until| *until += gap);
     }
 
     pub fn live(&self, worker: &WorkerId, now: Instant) -> Option<&Member> {

@@ -74,7 +74,7 @@ impl Cluster {
         for owner in view.shards.iter().filter_map(|shard| shard.record.owner.clone()) {
             self.members.await_owner(owner, now);
         }
-        self.members.await_word(now);
+        self.members.begin_grace_period(now);
         self.insert(view);
     }
 

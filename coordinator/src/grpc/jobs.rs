@@ -102,7 +102,9 @@ impl Jobs for JobsService {
         let bytes = entries.entries.iter().map(|entry| entry.event.len() as u64 + ENTRY_HEAD).sum();
         let hold = client.map(|client| self.0.answers.take(&client, bytes)).transpose().map_err(worded)?;
         let mut response = Response::new(entries);
-        hold.map(|hold| response.extensions_mut().insert(Held(Arc::new(hold))));
+        if let Some(hold) = hold {
+            response.extensions_mut().insert(Held(Arc::new(hold)));
+        }
         Ok(response)
     }
 

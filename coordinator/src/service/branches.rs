@@ -19,7 +19,7 @@ impl Coordinator {
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
         // A branch of an old ledger would hide for good what that does not know of the branch before.
-        self.await_word(&job).await;
+        self.outwait_grace_period(&job).await;
         let _change = self.changes.lock().await;
         let marks = self.cluster().marks_to_check(&job);
         let (asked, told) = (job.clone(), marks.clone());

@@ -36,13 +36,14 @@ impl Coordinator {
         Releaser::check(&bind)?;
         let (job, branch, rows) = (bind.job.clone(), bind.branch, bind.rows);
         let releaser = self.releaser.clone();
-        self.await_word(&job).await;
+        self.outwait_grace_period(&job).await;
         let marks = self.cluster().marks_to_check(&job);
         let told = marks.clone();
         let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, &told)).await?;
-        self.cluster().marks_agree(&marks);
         counter!(ROWS_BOUND).increment(released.newly);
-        self.cluster().rows_were_bound(&job, branch, rows.end, released.newly);
+        let mut cluster = self.cluster();
+        cluster.marks_agree(&marks);
+        cluster.rows_were_bound(&job, branch, rows.end, released.newly);
         Ok(released.tokens)
     }
 }

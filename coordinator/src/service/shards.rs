@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep};
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// All routes of the job, each of a whole shard, with its worker and where that is reached. Shards that change hands are waited for, for
-    /// the time of a lease.
+    /// All routes of the job, each of a whole shard, with its worker and where that is reached. Shards that change hands
+    /// are waited for, for the time of a lease.
     pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, (String, WorkerId))>> {
         let began = Instant::now();
         while !self.cluster().job(job)?.retiring.is_empty() && began.elapsed() < self.lease_ttl() {

@@ -10,8 +10,8 @@ use tracing::{error, info};
 use crate::cluster::{LeaseReport, Taken};
 use crate::coordinator::Coordinator;
 
-/// Between two looks at who has come.
-const WORD_EVERY: Duration = Duration::from_millis(20);
+/// Between two looks, in a grace period, at who has come.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a heartbeat says.
 #[derive(Clone, Debug, Default)]
@@ -99,18 +99,18 @@ impl Coordinator {
         ] {
             let mut of_kind = marks.iter().zip(&taken).filter(|(_, taken)| **taken == kind);
             if let Some((JobMark { job, branch, next_row }, _)) = of_kind.next() {
-                error!(%worker, %job, branch, next_row, and_more = of_kind.count(), says);
+                error!(%worker, %job, branch, next_row, and_more = of_kind.count(), "{says}");
             }
         }
     }
 
     /// Until every worker that lives has said what it released, or had the time to.
-    pub async fn await_word(&self, job: &JobId) {
+    pub async fn outwait_grace_period(&self, job: &JobId) {
         loop {
-            let wait = self.cluster().word_awaited(job, Instant::now());
+            let wait = self.cluster().grace_left(job, Instant::now());
             let Some(wait) = wait else { return };
             // An owner may come earlier.
-            sleep(wait.min(WORD_EVERY)).await;
+            sleep(wait.min(LOOK_EVERY)).await;
         }
     }
 

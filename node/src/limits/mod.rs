@@ -35,7 +35,7 @@ pub struct Limits {
     /// Calls under way on one connection. Clients suppose 100 until they are told (RFC 9113, section 6.5.2): with
     /// fewer, the first calls of a busy client would be refused.
     pub streams: u32,
-    /// Calls under way, of all callers; a guest has no more of them than are left for other guests.
+    /// Calls under way, of all callers; a client has no more of them than are left for other clients.
     pub calls: usize,
     /// Calls a second of one caller, with ten seconds' worth at once. Its connections together are read no faster, with
     /// a quarter of a second's worth at once, but as fast as one connection may be.

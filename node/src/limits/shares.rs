@@ -1,7 +1,7 @@
-//! Calls under way: a guest has no more of them than are left for other guests.
+//! Calls under way: a client has no more of them than are left for other clients.
 //!
-//! With that one rule a guest alone has half of the room, and of n that take all they can get, one after the other, each has
-//! half of what the one before left. Nothing is taken back: a dozen can fill it. So an eighth is not for guests at all but
+//! With that one rule a client alone has half of the room, and of n that take all they can get, one after the other, each has
+//! half of what the one before left. Nothing is taken back: a dozen can fill it. So an eighth is not for clients at all but
 //! for the cluster itself, and calls that never end by themselves, which anyone may make, are few.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::auth::{ClientKey, Refusal};
 
 /// One part of so many is for the cluster's own calls, and as much at most is taken by those that never end.
 const RESERVE: usize = 8;
-/// Of one guest.
+/// Of one client.
 const ENDLESS: usize = 16;
 
 /// Who calls, and for how long.
@@ -19,8 +19,8 @@ const ENDLESS: usize = 16;
 pub enum Claim {
     /// Workers and coordinators; everyone, where nobody is asked who they are.
     Cluster,
-    Guest,
-    /// A call of a guest that never ends by itself.
+    Client,
+    /// A call of a client that never ends by itself.
     Endless,
 }
 
@@ -116,16 +116,16 @@ mod tests {
     }
 
     #[test]
-    fn however_much_guests_take_others_find_room() {
+    fn however_much_clients_take_others_find_room() {
         let shares = Shares::new(64);
-        let guests: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"]
+        let clients: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"]
             .into_iter()
-            .map(|name| all_that(&shares, name, Claim::Guest))
+            .map(|name| all_that(&shares, name, Claim::Client))
             .collect();
-        assert_eq!(guests.iter().map(Vec::len).collect::<Vec<_>>(), [28, 14, 7, 4, 2, 1, 0]);
+        assert_eq!(clients.iter().map(Vec::len).collect::<Vec<_>>(), [28, 14, 7, 4, 2, 1, 0]);
         assert_eq!(all_that(&shares, "worker", Claim::Cluster).len(), 8, "an eighth is not theirs");
-        drop(guests);
-        assert_eq!(all_that(&shares, "b", Claim::Guest).len(), 28);
+        drop(clients);
+        assert_eq!(all_that(&shares, "b", Claim::Client).len(), 28);
         assert_eq!(all_that(&shares, "worker", Claim::Cluster).len(), 64);
         let under_way = shares.0.under_way.lock().unwrap();
         assert_eq!((under_way.in_all, under_way.of.len()), (0, 0));
@@ -137,7 +137,7 @@ mod tests {
         let watches: Vec<_> =
             ["a", "b", "c"].into_iter().map(|name| all_that(&shares, name, Claim::Endless)).collect();
         assert_eq!(watches.iter().map(Vec::len).collect::<Vec<_>>(), [16, 16, 0]);
-        assert_eq!(all_that(&shares, "c", Claim::Guest).len(), 96, "half of what is left to guests");
+        assert_eq!(all_that(&shares, "c", Claim::Client).len(), 96, "half of what is left to clients");
         drop(watches);
         assert_eq!(all_that(&shares, "c", Claim::Endless).len(), 16);
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn one_call_is_room_for_one() {
         let shares = Shares::new(1);
-        let held = all_that(&shares, "a", Claim::Guest);
+        let held = all_that(&shares, "a", Claim::Client);
         assert_eq!(held.len(), 1);
         let refused = shares.take(&ClientKey("b".into()), Claim::Cluster);
         assert!(matches!(refused, Err(Refusal::Busy { what: "room for calls", .. })));

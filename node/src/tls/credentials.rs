@@ -9,7 +9,7 @@ use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use tracing::{info, warn};
 
 use super::files::{Material, Stamp};
@@ -57,8 +57,8 @@ struct Configs {
     server: Arc<ServerConfig>,
     /// Whom it may call is said for each connection.
     client: ClientConfig,
-    roots: Arc<RootCertStore>,
-    provider: Arc<CryptoProvider>,
+    /// Takes nobody for whom it may call.
+    nobody: RoleVerifier,
 }
 
 impl fmt::Debug for Credentials {
@@ -116,7 +116,8 @@ impl Credentials {
     pub fn client(&self, expected: Expected) -> Arc<ClientConfig> {
         let current = self.current();
         let mut config = current.client.clone();
-        config.dangerous().set_certificate_verifier(Arc::new(current.verifier(Some(expected))));
+        let verifier = RoleVerifier { expected: Some(expected), ..current.nobody.clone() };
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
         Arc::new(config)
     }
 
@@ -130,19 +131,18 @@ impl Configs {
         let material = files.read()?;
         let unusable = |error: &dyn ToString| files.unusable(&files.cert, error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let roots = Arc::new(material.roots.clone());
-        let nobody = verifier(&roots, &provider, &material.identity, None);
+        let nobody = RoleVerifier {
+            roots: Arc::new(material.roots.clone()),
+            provider: provider.clone(),
+            trust_domain: material.identity.trust_domain.clone(),
+            expected: None,
+        };
         Ok(Self {
             identity: material.identity.clone(),
             server: Arc::new(server(&material, &provider).map_err(|error| unusable(&error))?),
-            client: client(&material, &provider, nobody).map_err(|e| unusable(&e))?,
-            roots,
-            provider,
+            client: client(&material, &provider, nobody.clone()).map_err(|error| unusable(&error))?,
+            nobody,
         })
-    }
-
-    fn verifier(&self, expected: Option<Expected>) -> RoleVerifier {
-        verifier(&self.roots, &self.provider, &self.identity, expected)
     }
 }
 
@@ -161,16 +161,6 @@ fn server(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
-}
-
-fn verifier(
-    roots: &Arc<RootCertStore>,
-    provider: &Arc<CryptoProvider>,
-    own: &Identity,
-    expected: Option<Expected>,
-) -> RoleVerifier {
-    let (roots, provider) = (roots.clone(), provider.clone());
-    RoleVerifier { roots, provider, trust_domain: own.trust_domain.clone(), expected }
 }
 
 fn client(

@@ -21,7 +21,7 @@ pub fn identity_of(certificate: &CertificateDer<'_>) -> Option<Identity> {
 }
 
 /// Trusts what `roots` signed for servers, where it names the expected one in our own trust domain.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RoleVerifier {
     pub roots: Arc<RootCertStore>,
     pub provider: Arc<CryptoProvider>,

@@ -56,6 +56,21 @@ async fn what_was_released_is_known_after_a_restart() {
     assert_eq!(marks.risen(), [mark(3, 0), mark(2, 5), mark(0, 5)]);
 }
 
+#[tokio::test]
+async fn a_record_of_any_size_is_told_in_parts() {
+    let folder = folder();
+    let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+    let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
+    let jobs = MOST_TOLD + 10;
+    let lines: Vec<_> = (0..jobs).map(|number| Line::Branch { job: name(number), branch: 1 }).collect();
+    marks.clone().blocking(|state| state.add(lines)).await.unwrap();
+    let first = marks.risen();
+    marks.told(&first);
+    let second = marks.risen();
+    marks.told(&second);
+    assert_eq!((first.len(), second.len(), marks.risen().len()), (MOST_TOLD, 10, 0));
+}
+
 /// What `noted` leaves known after each of its lines: an epoch, rows 3 and 4 of branch 0, branch 2, its row 4.
 fn known_after(lines: usize) -> Vec<JobMark> {
     let known: [&[(u64, u64)]; 6] = [&[], &[], &[(0, 4)], &[(0, 5)], &[(2, 0), (0, 5)], &[(2, 5), (0, 5)]];

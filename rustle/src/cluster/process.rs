@@ -45,11 +45,9 @@ impl Process {
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = Command::new(program);
         // What is set for this process alone says where its own key is, and would go against the worker's flag.
-        ["RUSTLE_KEY_FILE", "RUSTLE_KEY_CREDENTIAL", "RUSTLE_KEY_COMMAND", "RUSTLE_KEY_DIR"].iter().for_each(
-            |name| {
-                command.env_remove(name);
-            },
-        );
+        for name in ["RUSTLE_KEY_FILE", "RUSTLE_KEY_CREDENTIAL", "RUSTLE_KEY_COMMAND", "RUSTLE_KEY_DIR"] {
+            command.env_remove(name);
+        }
         let mut child = command
             .args(flags)
             .envs(environment.iter().map(|(name, value)| (name, value)))
