@@ -118,7 +118,8 @@ impl Ended {
     pub fn answer(&self) -> Value {
         assert!(self.success, "{}\n{}", self.out, self.err);
         let line = self.out.lines().find(|line| line.starts_with('{'));
-        serde_json::from_str(line.unwrap_or_else(|| panic!("no answer: {self:?}"))).unwrap()
+        let answer = line.and_then(|line| serde_json::from_str(line).ok());
+        answer.unwrap_or_else(|| panic!("no answer: {self:?}"))
     }
 
     #[track_caller]
