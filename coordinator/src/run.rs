@@ -10,7 +10,7 @@ use futures::Stream;
 use ledger::Ledger;
 use metrics::gauge;
 use node::build_info::record_build_info;
-use node::metrics_endpoint::{Extras, MetricsEndpoint, Text};
+use node::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
 use node::readiness::Readiness;
 use node::ready_file::ReadyFile;
 use node::recorder::install_recorder;
@@ -70,14 +70,7 @@ pub async fn run_with(
         (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
     let readiness = Readiness::not_ready("starting");
-    let watched = Arc::downgrade(&coordinator);
-    let status =
-        move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
-    let extras = Extras {
-        page: Some(text_of(&coordinator, Coordinator::page)),
-        series: Some(text_of(&coordinator, Coordinator::job_series)),
-    };
-    let status = Arc::new(status);
+    let (status, extras) = shown(&coordinator);
     let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status, extras };
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
@@ -159,7 +152,18 @@ fn ended(stop: &Stop) -> anyhow::Result<()> {
     }
 }
 
-/// Empty once the coordinator is gone.
+/// Null and empty once the coordinator is gone.
+fn shown(coordinator: &Arc<Coordinator>) -> (StatusReport, Extras) {
+    let watched = Arc::downgrade(coordinator);
+    let status =
+        move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
+    let extras = Extras {
+        page: Some(text_of(coordinator, Coordinator::page)),
+        series: Some(text_of(coordinator, Coordinator::job_series)),
+    };
+    (Arc::new(status), extras)
+}
+
 fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> Text {
     let watched = Arc::downgrade(coordinator);
     Arc::new(move || watched.upgrade().map(|coordinator| text(&coordinator)).unwrap_or_default())

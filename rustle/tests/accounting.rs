@@ -9,9 +9,9 @@ use bench::Bench;
 use serde_json::Value;
 
 const POISSON: &str =
-    "account poisson --noise-multiplier 1 --sampling-probability 0.01 --steps 2000 --delta 1e-6";
+    "account poisson --noise-multiplier 1 --sampling-probability 0.01 --iterations 2000 --delta 1e-6";
 const USER: &str =
-    "account user-level --noise-multiplier 1 --sampling-probability 0.01 --steps 2000 --delta 1e-6";
+    "account user-level --noise-multiplier 1 --sampling-probability 0.01 --iterations 2000 --delta 1e-6";
 const BAND_MF: &str = "account band-mf --noise-multiplier 1 --sampling-probability 0.005 --bands 8 --iterations 2000 --delta 1e-6";
 
 fn number(answer: &Value, name: &str) -> f64 {
@@ -41,8 +41,8 @@ fn sampled_accounts_are_a_peers() {
 fn calibration_keeps_the_promise() {
     let bench = Bench::new();
     for shape in [
-        "poisson --sampling-probability 0.02 --steps 300",
-        "user-level --sampling-probability 0.02 --steps 100 --group-size 3",
+        "poisson --sampling-probability 0.02 --iterations 300",
+        "user-level --sampling-probability 0.02 --iterations 100 --group-size 3",
         "band-mf --sampling-probability 0.01 --bands 10 --iterations 1000",
         "tree --iterations 100 --min-sep 20 --max-participations 3",
         "gaussian --sensitivity 2",
@@ -82,7 +82,8 @@ fn replacement_doubles_what_is_not_sampled() {
 #[test]
 fn a_cap_on_batches_costs() {
     let bench = Bench::new();
-    let words = "account poisson --noise-multiplier 1 --sampling-probability 0.01 --steps 100 --delta 1e-6";
+    let words =
+        "account poisson --noise-multiplier 1 --sampling-probability 0.01 --iterations 100 --delta 1e-6";
     let without = number(&bench.json(words), "epsilon");
     let capped = number(&bench.json(&format!("{words} --dataset-size 1000 --batch-cap 15")), "epsilon");
     assert!(capped > without && capped < 5.25, "{capped} {without}");
@@ -110,7 +111,7 @@ fn bad_input_names_the_value_and_the_range() {
     refused(format!("{USER} --group-size 0"), &["group size is 0", "1 to 4095"]);
     refused(format!("{USER} --group-size 4 --neighbouring replace"), &["no worst pair"]);
     refused(format!("{POISSON} --neighbouring sideways"), &["zero-out", "replace"]);
-    let goal = "calibrate poisson --sampling-probability 0.01 --steps 100 --delta 1e-6 --epsilon";
+    let goal = "calibrate poisson --sampling-probability 0.01 --iterations 100 --delta 1e-6 --epsilon";
     refused(format!("{goal} 0"), &["epsilon is 0"]);
     refused(format!("{goal} -3"), &["epsilon is -3"]);
 }
@@ -121,18 +122,17 @@ fn every_number_can_be_found() {
     // Each number as found, put back in, keeps the promise with little room.
     for (find, shape) in [
         ("iterations", "poisson --noise-multiplier 1 --sampling-probability 0.02"),
-        ("sampling-probability", "poisson --noise-multiplier 1 --steps 300"),
+        ("sampling-probability", "poisson --noise-multiplier 1 --iterations 300"),
         ("iterations", "user-level --noise-multiplier 3 --sampling-probability 0.02 --group-size 2"),
-        ("sampling-probability", "user-level --noise-multiplier 3 --steps 100 --group-size 2"),
+        ("sampling-probability", "user-level --noise-multiplier 3 --iterations 100 --group-size 2"),
         ("iterations", "band-mf --noise-multiplier 1 --sampling-probability 0.005 --bands 8"),
         ("sampling-probability", "band-mf --noise-multiplier 1 --iterations 1000 --bands 8"),
-        ("noise-multiplier", "poisson --sampling-probability 0.02 --steps 300"),
+        ("noise-multiplier", "poisson --sampling-probability 0.02 --iterations 300"),
     ] {
         let found = bench.json(&format!("calibrate {shape} --find {find} --epsilon 2 --delta 1e-6"));
-        let rounds = if shape.starts_with("band-mf") { "iterations" } else { "steps" };
         let kept = found["noise_multiplier"].as_f64().unwrap();
         let flag = match find {
-            "iterations" => format!("--{rounds} {}", found[rounds]),
+            "iterations" => format!("--iterations {}", found["iterations"]),
             "noise-multiplier" => format!("--noise-multiplier {kept}"),
             _ => format!("--sampling-probability {}", found["sampling_probability"]),
         };
@@ -154,10 +154,13 @@ fn what_cannot_be_found_is_named() {
     let bench = Bench::new();
     for (words, told) in [
         ("gaussian --sensitivity 1 --find iterations", "--find iterations can't be had for gaussian"),
-        ("poisson --steps 3 --sampling-probability 0.1 --find participations", "allowed: noise-multiplier"),
-        ("poisson --steps 3 --find iterations --sampling-probability 0.1", "--steps is given"),
+        (
+            "poisson --iterations 3 --sampling-probability 0.1 --find participations",
+            "allowed: noise-multiplier",
+        ),
+        ("poisson --iterations 3 --find iterations --sampling-probability 0.1", "--iterations is given"),
         ("poisson --find iterations --sampling-probability 0.1", "--noise-multiplier is needed"),
-        ("poisson --sampling-probability 0.1", "--steps is needed by --find noise-multiplier"),
+        ("poisson --sampling-probability 0.1", "--iterations is needed by --find noise-multiplier"),
         ("band-mf --bands 2 --iterations 9", "--sampling-probability is needed"),
         ("gaussian --sensitivity 1 --noise-multiplier 3", "--noise-multiplier is given"),
         ("tree --iterations 9 --find participations", "--noise-multiplier is needed"),

@@ -80,7 +80,7 @@ def direction(sigma, shifts, weights, rounds, delta, half, remove):
 )
 def test_poisson_by_a_plain_grid(sigma, q, rounds, half):
     said = rustle(
-        "account", "poisson", "--noise-multiplier", sigma, "--sampling-probability", q, "--steps", rounds,
+        "account", "poisson", "--noise-multiplier", sigma, "--sampling-probability", q, "--iterations", rounds,
         "--delta", DELTA,
     )["epsilon"]  # fmt: skip
     plain = plain_epsilon(sigma, [0, 1], [1 - q, q], rounds, DELTA, half)
@@ -98,12 +98,12 @@ def test_users_of_many_records_by_a_plain_grid(sigma, q, group, rounds, half):
 
 
 def poisson(sigma, q, steps, delta=DELTA, *words):
-    asked = ["--noise-multiplier", sigma, "--sampling-probability", q, "--steps", steps, "--delta", delta]
+    asked = ["--noise-multiplier", sigma, "--sampling-probability", q, "--iterations", steps, "--delta", delta]
     return rustle("account", "poisson", *asked, *words)["epsilon"]
 
 
 def user_level(sigma, q, group, steps, delta=DELTA):
-    asked = ["--noise-multiplier", sigma, "--sampling-probability", q, "--steps", steps, "--delta", delta]
+    asked = ["--noise-multiplier", sigma, "--sampling-probability", q, "--iterations", steps, "--delta", delta]
     return rustle("account", "user-level", *asked, "--group-size", group)["epsilon"]
 
 
@@ -207,7 +207,8 @@ def test_rounds_are_counted():
 def test_calibration_reaches_its_goal_at_both_ends(epsilon):
     """A peer runs out of memory where a search passes very little noise."""
     said = rustle(
-        "calibrate", "poisson", "--epsilon", epsilon, "--delta", DELTA, "--sampling-probability", 0.05, "--steps", 50
+        "calibrate", "poisson", "--epsilon", epsilon, "--delta", DELTA, "--sampling-probability", 0.05,
+        "--iterations", 50,
     )
     assert 0.995 * epsilon < poisson(said["noise_multiplier"], 0.05, 50) <= epsilon * (1 + 1e-9)
 
@@ -215,12 +216,12 @@ def test_calibration_reaches_its_goal_at_both_ends(epsilon):
 @pytest.mark.parametrize(
     "words",
     [
-        ["poisson", "--noise-multiplier", "0", "--sampling-probability", "0.1", "--steps", "5", "--delta", "1e-6"],
-        ["poisson", "--noise-multiplier", "1", "--sampling-probability", "1.5", "--steps", "5", "--delta", "1e-6"],
+        ["poisson", "--noise-multiplier", "0", "--sampling-probability", "0.1", "--iterations", "5", "--delta", "1e-6"],
+        ["poisson", "--noise-multiplier", "1", "--sampling-probability", "1.5", "--iterations", "5", "--delta", "1e-6"],
         ["gaussian", "--noise-multiplier", "0", "--sensitivity", "1", "--delta", "1e-6"],
         ["gaussian", "--noise-multiplier", "1", "--sensitivity", "1", "--delta", "0"],
-        ["user-level", "--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", "5", "--group-size", "0",
-         "--delta", "1e-6"],
+        ["user-level", "--noise-multiplier", "1", "--sampling-probability", "0.1", "--iterations", "5",
+         "--group-size", "0", "--delta", "1e-6"],
     ],
 )  # fmt: skip
 def test_what_means_nothing_is_refused(words):

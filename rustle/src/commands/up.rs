@@ -59,10 +59,23 @@ pub struct UpArgs {
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
-    let program = std::env::current_exe().context("find this program")?;
     // It holds the key for as long as the cluster runs.
     Hardening::default().apply().context("harden this process")?;
     let key = key(args)?;
+    let cluster = LocalCluster::start(options(args)?, *key.secret_bytes())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let job = runtime.block_on(create_job(&cluster, args, &plan, &key))?;
+    say(&cluster, args, job, format)?;
+    runtime.block_on(async {
+        node::shutdown::token_on_signals()?.cancelled().await;
+        anyhow::Ok(())
+    })?;
+    cluster.stop()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: &UpArgs) -> anyhow::Result<ClusterOptions> {
+    let program = std::env::current_exe().context("find this program")?;
     let mut options = ClusterOptions::new(program, args.data_dir.clone(), args.workers.into());
     options.listen = args.listen.clone();
     options.coordinator_flags = vec!["--metrics-listen".into(), args.metrics_listen.clone()];
@@ -74,24 +87,32 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     options.unix = args.unix;
     options.shared_memory = args.shared_memory;
     options.tls = args.tls;
-    let cluster = LocalCluster::start(options, *key.secret_bytes())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // One for each worker, though not all of them may have registered yet.
+    Ok(options)
+}
+
+async fn create_job(
+    cluster: &LocalCluster,
+    args: &UpArgs,
+    plan: &Plan,
+    key: &JobKey,
+) -> anyhow::Result<pb::Job> {
+    // One shard for each worker, though not all of them may have registered yet.
     let dimension = plan.layout().map_or(args.dimension, plan::Layout::dimension);
     let blocks = dimension.div_ceil(noise_kernel::BLOCK as u64).max(1);
-    let shards = blocks.min(u64::from(args.workers)) as u32;
-    let job = runtime.block_on(async {
-        let request = pb::CreateJobRequest {
-            job: args.job.to_string(),
-            plan_toml: plan.to_toml_string()?,
-            dimension: args.dimension,
-            shards,
-            key_commitment: key.commitment().to_vec(),
-            plan_digest: plan.digest().to_vec(),
-        };
-        let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
-        anyhow::Ok(Client::with_connections(&cluster.url(), connections)?.jobs().create(request).await?)
-    })?;
+    let request = pb::CreateJobRequest {
+        job: args.job.to_string(),
+        plan_toml: plan.to_toml_string()?,
+        dimension: args.dimension,
+        shards: blocks.min(u64::from(args.workers)) as u32,
+        key_commitment: key.commitment().to_vec(),
+        plan_digest: plan.digest().to_vec(),
+    };
+    let connections = Connections::dialing(cluster.dialing(&Role::Operator)?);
+    Ok(Client::with_connections(&cluster.url(), connections)?.jobs().create(request).await?)
+}
+
+/// What runs, and a command to try on it.
+fn say(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Format) -> anyhow::Result<()> {
     Answer::new()
         .with("coordinator", cluster.url())
         .with("status_page", cluster.coordinator().map(|process| format!("{}/", process.metrics())))
@@ -114,12 +135,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
         cluster.url(),
         args.job
     );
-    runtime.block_on(async {
-        node::shutdown::token_on_signals()?.cancelled().await;
-        anyhow::Ok(())
-    })?;
-    cluster.stop()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn key(args: &UpArgs) -> anyhow::Result<JobKey> {

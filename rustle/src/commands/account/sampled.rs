@@ -56,7 +56,7 @@ pub struct Poisson {
     pub sampling_probability: f64,
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
-    pub steps: u64,
+    pub iterations: u64,
     /// Keep at most so many of the sampled records; needs --dataset-size
     #[arg(long, value_name = "B", requires = "dataset_size")]
     pub batch_cap: Option<u64>,
@@ -77,11 +77,13 @@ impl Poisson {
             },
             _ => Event::PoissonSampledGaussian { noise_multiplier, sampling_probability },
         };
-        round.times(self.steps)
+        round.times(self.iterations)
     }
 
     pub fn describe(&self, answer: Answer) -> Answer {
-        let answer = answer.with("sampling_probability", self.sampling_probability).with("steps", self.steps);
+        let answer = answer
+            .with("sampling_probability", self.sampling_probability)
+            .with("iterations", self.iterations);
         match (self.dataset_size, self.batch_cap) {
             (Some(size), Some(cap)) => answer.with("dataset_size", size).with("batch_cap", cap),
             _ => answer,
@@ -100,20 +102,20 @@ pub struct UserLevel {
     pub group_size: u64,
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
-    pub steps: u64,
+    pub iterations: u64,
 }
 
 impl UserLevel {
     pub fn event(&self, noise_multiplier: f64) -> Result<Event, AccountingError> {
         let round = user_level::round(noise_multiplier, self.sampling_probability, self.group_size)?;
-        Ok(round.times(self.steps))
+        Ok(round.times(self.iterations))
     }
 
     pub fn describe(&self, answer: Answer) -> Answer {
         answer
             .with("sampling_probability", self.sampling_probability)
             .with("group_size", self.group_size)
-            .with("steps", self.steps)
+            .with("iterations", self.iterations)
     }
 }
 

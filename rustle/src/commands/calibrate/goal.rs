@@ -100,7 +100,7 @@ impl Goal {
     fn found<S: Open>(&self, shape: &S) -> anyhow::Result<Numbers> {
         let (sigma, q, rounds) = (self.noise_multiplier, shape.sampling_probability(), shape.rounds());
         let flag = match self.find {
-            Find::Iterations => (S::ROUNDS, rounds.is_some()),
+            Find::Iterations => ("--iterations", rounds.is_some()),
             Find::SamplingProbability => ("--sampling-probability", q.is_some()),
             Find::NoiseMultiplier | Find::Participations => ("--noise-multiplier", sigma.is_some()),
         };
@@ -116,7 +116,7 @@ impl Goal {
             rounds: match rounds {
                 Some(rounds) => rounds,
                 None if self.find == Find::Iterations => 1,
-                None => return Err(self.needed(S::ROUNDS)),
+                None => return Err(self.needed("--iterations")),
             },
         };
         let target = self.target();

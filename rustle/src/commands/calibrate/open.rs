@@ -18,8 +18,6 @@ pub struct Numbers {
 /// Rounds whose numbers may be left away.
 pub trait Open {
     const NAME: &'static str;
-    /// The flag that counts rounds.
-    const ROUNDS: &'static str;
 
     fn sampling_probability(&self) -> Option<f64>;
     fn rounds(&self) -> Option<u64>;
@@ -38,7 +36,7 @@ pub struct OpenPoisson {
     sampling_probability: Option<f64>,
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
-    steps: Option<u64>,
+    iterations: Option<u64>,
     /// Keep at most so many of the sampled records; needs --dataset-size
     #[arg(long, value_name = "B", requires = "dataset_size")]
     batch_cap: Option<u64>,
@@ -57,7 +55,7 @@ pub struct OpenUserLevel {
     group_size: u64,
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
-    steps: Option<u64>,
+    iterations: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -78,22 +76,21 @@ pub struct OpenBandMf {
 
 impl OpenPoisson {
     fn closed(&self, numbers: Numbers) -> Poisson {
-        let Numbers { sampling_probability, rounds: steps, .. } = numbers;
+        let Numbers { sampling_probability, rounds: iterations, .. } = numbers;
         let Self { batch_cap, dataset_size, .. } = *self;
-        Poisson { sampling_probability, steps, batch_cap, dataset_size }
+        Poisson { sampling_probability, iterations, batch_cap, dataset_size }
     }
 }
 
 impl Open for OpenPoisson {
     const NAME: &'static str = "poisson";
-    const ROUNDS: &'static str = "--steps";
 
     fn sampling_probability(&self) -> Option<f64> {
         self.sampling_probability
     }
 
     fn rounds(&self) -> Option<u64> {
-        self.steps
+        self.iterations
     }
 
     fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
@@ -107,21 +104,20 @@ impl Open for OpenPoisson {
 
 impl OpenUserLevel {
     fn closed(&self, numbers: Numbers) -> UserLevel {
-        let Numbers { sampling_probability, rounds: steps, .. } = numbers;
-        UserLevel { sampling_probability, group_size: self.group_size, steps }
+        let Numbers { sampling_probability, rounds: iterations, .. } = numbers;
+        UserLevel { sampling_probability, group_size: self.group_size, iterations }
     }
 }
 
 impl Open for OpenUserLevel {
     const NAME: &'static str = "user-level";
-    const ROUNDS: &'static str = "--steps";
 
     fn sampling_probability(&self) -> Option<f64> {
         self.sampling_probability
     }
 
     fn rounds(&self) -> Option<u64> {
-        self.steps
+        self.iterations
     }
 
     fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
@@ -142,7 +138,6 @@ impl OpenBandMf {
 
 impl Open for OpenBandMf {
     const NAME: &'static str = "band-mf";
-    const ROUNDS: &'static str = "--iterations";
 
     fn sampling_probability(&self) -> Option<f64> {
         self.sampling_probability

@@ -1,0 +1,80 @@
+//! What a worker listens on: its address, and on its own host a socket and the lending of regions.
+
+use std::sync::Arc;
+
+use node::{
+    limits::Budget,
+    listener::{ListenAddress, Listener},
+    local_socket::{LocalSocket, host_id},
+    security::Secured,
+};
+use proto::model::LocalAccess;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::WorkerArgs,
+    regions::Regions,
+    service::NoiseService,
+    transport::{lending, server},
+};
+
+/// Everything this worker listens on.
+pub struct Listeners {
+    pub main: Listener,
+    unix: Option<Listener>,
+    lending: Option<LocalSocket>,
+}
+
+impl Listeners {
+    pub async fn bind(args: &WorkerArgs, security: &Secured) -> anyhow::Result<Self> {
+        let unix = match &args.unix_socket {
+            Some(path) => Some(ListenAddress::Unix(path.clone()).bind(false).await?),
+            None => None,
+        };
+        let lending = args.shm_socket.as_deref().map(LocalSocket::bind).transpose()?;
+        Ok(Self { main: args.listen.bind(security.may_leave_host()).await?, unix, lending })
+    }
+
+    pub fn local(&self) -> anyhow::Result<Option<LocalAccess>> {
+        let endpoint = self.unix.as_ref().map(|unix| unix.endpoint(false)).transpose()?;
+        let lending = self.lending.as_ref().map(|socket| socket.path().display().to_string());
+        let is_reachable = endpoint.is_some() || lending.is_some();
+        Ok(is_reachable.then(|| LocalAccess { host: host_id(), endpoint, lending }))
+    }
+
+    pub fn serve(
+        self,
+        service: &Arc<NoiseService>,
+        regions: &Arc<Regions>,
+        security: &Secured,
+        ended: &CancellationToken,
+    ) -> Vec<JoinHandle<()>> {
+        let budget = Budget::new(security.limits.slice_bytes);
+        let mut tasks: Vec<_> = [Some(self.main), self.unix]
+            .into_iter()
+            .flatten()
+            .map(|listener| {
+                let (security, budget) = (security.clone(), budget.clone());
+                tokio::spawn(serve(listener, service.clone(), security, budget, ended.clone()))
+            })
+            .collect();
+        tasks.extend(
+            self.lending.map(|socket| tokio::spawn(lending::serve(socket, regions.clone(), ended.clone()))),
+        );
+        tasks
+    }
+}
+
+async fn serve(
+    listener: Listener,
+    service: Arc<NoiseService>,
+    security: Secured,
+    budget: Budget,
+    ended: CancellationToken,
+) {
+    let served = server::serve(security.incoming(listener), service, &security, budget, ended).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "a server ended");
+    }
+}

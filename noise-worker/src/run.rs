@@ -1,0 +1,206 @@
+//! Start and end of a worker.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use futures::Stream;
+use node::{
+    auth::{Bearer, Identity, Role},
+    cpu_pool::CpuPool,
+    dial::Dialing,
+    limits::Budget,
+    listen::bind_loopback_checked,
+    local_socket::host_id,
+    metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
+    readiness::Readiness,
+    ready_file::ReadyFile,
+    security::Secured,
+    tls::Credentials,
+};
+use noise_kernel::{Backend, JobKey};
+use proto::{Incarnation, WorkerId, model::WorkerPlace};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint, server::Connected};
+
+use crate::{
+    config::WorkerArgs,
+    connect, idle,
+    keyring::Keyring,
+    leases::{Leases, Limits},
+    listeners::Listeners,
+    marks::Marks,
+    membership::{self, Leaving, Member},
+    meter, metric_definitions,
+    regions::Regions,
+    service::NoiseService,
+    transport::server,
+};
+
+/// How long streams under way may go on after shutdown began.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Error: nobody would take the worker for the one that routes name.
+fn check_name(worker: &WorkerId, shown: Option<&Identity>) -> anyhow::Result<()> {
+    let own = Role::Worker(worker.to_string());
+    match shown {
+        Some(Identity { role, .. }) if *role != own => {
+            anyhow::bail!(
+                "the certificate is {role}'s, and --name says {worker}; allowed: a certificate of {own}"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs a worker until `shutdown`; then drains: has its shards taken over, leaves the cluster, lets streams end, stops.
+pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let security = args.security()?.enforce(None)?;
+    let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
+    let keyring = args.keyring().await?;
+    let worker = args.worker_id()?;
+    check_name(&worker, security.credentials.as_ref().map(Credentials::identity).as_ref())?;
+    let (backend, pool, copying) = threads(&args)?;
+    let recorder = node::recorder::install_recorder()?;
+    metric_definitions::describe_metrics();
+    node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
+    let listeners = Listeners::bind(&args, &security).await?;
+    let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
+    let (address, metrics_address) =
+        (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
+
+    let marks = Arc::new(Marks::open(args.state_dir.as_deref())?);
+    let rate = meter::calibrate(&pool, backend, Duration::ZERO).await?.best;
+    tracing::info!(bytes_per_second = rate, "measured");
+    let leases = Leases::new(keyring, marks, Limits::new(pool, &args).measured(rate));
+    let regions = Regions::new(copying, args.shm_bytes);
+    let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
+    let readiness = Readiness::not_ready("not registered yet");
+    let ended = CancellationToken::new();
+    let metrics = MetricsEndpoint {
+        recorder,
+        readiness: readiness.clone(),
+        status: status_of(leases.clone()),
+        extras: Extras::default(),
+    };
+    let metrics_server = tokio::spawn(metrics.serve(metrics_listener, ended.clone()));
+    let local = listeners.local()?;
+    let servers = listeners.serve(&service, &regions, &security, &ended);
+    if let Some(path) = &args.ready_file {
+        ReadyFile::new(address.clone(), metrics_address).write(path)?;
+    }
+    tracing::info!(%worker, %address, %metrics_address, ?local, "worker listening");
+
+    let endpoint = args.advertise.clone().unwrap_or(address);
+    let place =
+        WorkerPlace { host: host_id(), labels: args.labels.clone(), memory_bytes: args.memory_bytes() };
+    let member = Member { worker, incarnation: incarnation()?, endpoint, local, place };
+    let dialing = Dialing { bearer, ..security.into() };
+    let client = connect::coordinators(&args.coordinator, dialing)?;
+    let refused = CancellationToken::new();
+    let refusing = drain_once(refused.clone(), service.clone());
+    let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: refused };
+    let measuring = tokio::spawn(idle::keep_measured(leases.clone()));
+    let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
+    measuring.abort();
+    refusing.abort();
+    service.drain();
+    ended.cancel();
+    if tokio::time::timeout(DRAIN, futures::future::join_all(servers)).await.is_err() {
+        tracing::warn!(deadline = ?DRAIN, "streams were still open; closing them");
+    }
+    leases.clear();
+    metrics_server.abort();
+    membership.context("membership ended")
+}
+
+/// The instruction set, and the threads that make rows and those that copy them.
+fn threads(args: &WorkerArgs) -> anyhow::Result<(Backend, CpuPool, CpuPool)> {
+    let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
+    tracing::info!(asked = %args.backend, chosen = %backend, "instruction set");
+    let pool = if args.pin_threads { CpuPool::pinned } else { CpuPool::new };
+    let pool = pool(args.pool_threads()).context("start the CPU pool")?;
+    let copying = CpuPool::named("copy", args.pool_threads()).context("start the copying threads")?;
+    Ok((backend, pool, copying))
+}
+
+/// A worker that leaves serves nothing more, before the coordinator hears of it.
+fn drain_once(refused: CancellationToken, service: Arc<NoiseService>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        refused.cancelled().await;
+        service.drain();
+    })
+}
+
+/// Where a simulated worker is reached, and how it reaches others.
+pub struct Over<I, D> {
+    pub endpoint: String,
+    pub accepting: I,
+    pub dial: D,
+}
+
+/// As [`run`], over connections that are given, without metrics and local sockets: simulations.
+pub async fn run_over<C, I, D>(
+    args: &WorkerArgs,
+    key: JobKey,
+    over: Over<I, D>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    I: Stream<Item = std::io::Result<C>> + Send + 'static,
+    D: FnOnce(Endpoint) -> Channel,
+{
+    let keyring = Keyring::new(Some(key), None);
+    let marks = Arc::new(Marks::open(args.state_dir.as_deref())?);
+    let leases = Leases::new(keyring, marks, Limits::new(CpuPool::new(args.pool_threads())?, args));
+    let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
+    let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
+    let ended = CancellationToken::new();
+    let Over { endpoint, accepting, dial } = over;
+    let security = Secured::default();
+    let budget = Budget::new(security.limits.slice_bytes);
+    let (serving, until) = (service.clone(), ended.clone());
+    let server =
+        tokio::spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
+    let (incarnation, place) = (incarnation()?, WorkerPlace::default());
+    let member = Member { worker: args.worker_id()?, incarnation, endpoint, local: None, place };
+    let client = connect::over(&args.coordinator, dial)?;
+    let readiness = Readiness::not_ready("not registered yet");
+    let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: CancellationToken::new() };
+    let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
+    service.drain();
+    ended.cancel();
+    let _late = tokio::time::timeout(DRAIN, server).await;
+    leases.clear();
+    membership.context("membership ended")
+}
+
+fn incarnation() -> anyhow::Result<Incarnation> {
+    let mut bytes = [0; 16];
+    node::entropy::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(Incarnation(bytes))
+}
+
+fn status_of(leases: Arc<Leases>) -> StatusReport {
+    Arc::new(move || status(&leases))
+}
+
+fn status(leases: &Leases) -> serde_json::Value {
+    let (state_bytes, ahead_bytes) = leases.memory();
+    let shards: Vec<_> = leases
+        .status()
+        .iter()
+        .map(|s| {
+            serde_json::json!({
+                "job": s.job, "shard": s.shard, "epoch": s.epoch, "state": s.state().as_str_name(),
+                "next_row": s.next_row, "released": s.released, "message": s.message,
+            })
+        })
+        .collect();
+    serde_json::json!({ "state_bytes": state_bytes, "ahead_bytes": ahead_bytes, "shards": shards })
+}

@@ -1,0 +1,46 @@
+//! A worker's own record of what it released, told to the coordinator: however long it is.
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+use std::{sync::Arc, time::Duration};
+
+use noise_worker::marks::Marks;
+use proto::JobId;
+use tests::{assert_same_bits, expected, job, plans, start};
+
+const DIMENSION: u64 = 2_000;
+/// More than two messages hold.
+const JOBS: usize = 20_000;
+
+fn other(number: usize) -> JobId {
+    job(&format!("{}-{number}", "a-job-of-another-ledger".repeat(2)))
+}
+
+#[test]
+fn a_worker_with_a_long_record_serves_and_every_line_of_it_counts() {
+    let mut cluster = start(0);
+    let folder = cluster.dir.path().join("workers").join("worker-0");
+    ledger::create_private_folder(&folder).unwrap();
+    let record = Arc::new(Marks::open(Some(&folder)).unwrap());
+    let branches = (0..JOBS).map(|number| (other(number), 1)).collect();
+    cluster.runtime.block_on(record.see(0, branches)).unwrap();
+    drop(record);
+
+    let (own, plan) = (job("own"), &plans()[3]);
+    cluster.create(&own, plan, DIMENSION, 1).unwrap();
+    cluster.cluster.add_worker().unwrap();
+    let rows = cluster.fetch(&own, 0..3, 0..DIMENSION).unwrap();
+    assert_same_bits(&rows, &expected(&own, plan, 0..3, 0..DIMENSION));
+
+    // Which message a job is told in is nobody's choice: of eight, some are in each.
+    for number in (0..JOBS).step_by(JOBS / 8) {
+        cluster.create(&other(number), plan, DIMENSION, 1).unwrap();
+        let mut said = String::new();
+        cluster.wait_until("the record is told", || {
+            let texts = vec!["step 0".to_owned()];
+            let bound = cluster.fetch_bound(&other(number), 0..1, 0..8, texts, Duration::from_millis(200));
+            said = bound.err().map(|error| error.to_string()).unwrap_or_default();
+            said.contains("branch 1 up to row 0")
+        });
+        assert!(said.contains("worker-0"), "{said}");
+    }
+}
