@@ -22,6 +22,8 @@ use crate::metric_definitions::{
 use crate::pace::Cost;
 
 const PIECES_AT_ONCE: usize = 16;
+/// A checkpoint's number is that of the coordinator's epoch, and of those that it has begun.
+const EPOCH_SHIFT: u32 = 24;
 /// Hundreds of gigabytes at disk speed; a worker that is lost is noticed long before.
 const LONGEST_PIECE: Duration = Duration::from_secs(1800);
 
@@ -48,8 +50,10 @@ impl Coordinator {
                 allowed: "checkpoints where --checkpoint-url names a store".into(),
             });
         };
-        self.cluster().job_mut(job)?.attempted = Instant::now();
-        let written = match self.write_checkpoint(store, job).await {
+        self.cluster().job_mut(job)?.attempted = began;
+        let written = self.write_checkpoint(store, job).await;
+        self.attempted(job, began);
+        let written = match written {
             Ok(written) => written,
             Err(error) => {
                 counter!(CHECKPOINTS_FAILED).increment(1);
@@ -79,15 +83,26 @@ impl Coordinator {
         })
     }
 
+    /// The next one is due an interval after the beginning of this one. Where writing took longer than half of that, half an
+    /// interval lies between the two: thousands of shards may take an hour.
+    fn attempted(&self, job: &JobId, began: Instant) {
+        let mut cluster = self.cluster();
+        let Ok(view) = cluster.job_mut(job) else { return };
+        let pause = self.checkpoint_interval(view).unwrap_or_default() / 2;
+        view.attempted = Instant::now().checked_sub(pause).map_or(began, |at| at.max(began));
+    }
+
     async fn write_checkpoint(&self, store: &CheckpointStore, job: &JobId) -> Result<CheckpointRecord> {
         let (record, bound_then) = {
-            let cluster = self.cluster();
-            let view = cluster.job(job)?;
+            let mut cluster = self.cluster();
+            let view = cluster.job_mut(job)?;
             if view.record.state != JobState::Running {
                 return Err(view.wrong_state("running, to be checkpointed"));
             }
+            view.unwritten = view.shards.iter().map(|shard| shard.record.shard).collect();
             (view.record.clone(), view.bound.next_row)
         };
+        let _held_back = HeldBack { coordinator: self, job };
         let routes = self.ready_routes(job).await?;
         let id = self.new_checkpoint_id();
         let objects: Vec<_> =
@@ -113,7 +128,11 @@ impl Coordinator {
     /// Never used twice, also after a failure and a restart: a late write of a given-up piece hits nothing.
     fn new_checkpoint_id(&self) -> u64 {
         let count = self.next_checkpoint.fetch_add(1, Ordering::Relaxed) + 1;
-        self.epoch.saturating_mul(1 << 24).saturating_add(count)
+        self.epoch.saturating_mul(1 << EPOCH_SHIFT).saturating_add(count)
+    }
+
+    pub fn is_of_later_epoch(&self, checkpoint: u64) -> bool {
+        checkpoint >> EPOCH_SHIFT > self.epoch
     }
 
     async fn write_piece(
@@ -142,6 +161,7 @@ impl Coordinator {
             next_row: answer.next_row,
             sha256: answer.sha256.clone(),
         };
+        self.cluster().written(job, Some(route.shard));
         Ok((piece.try_into()?, answer))
     }
 
@@ -149,6 +169,18 @@ impl Coordinator {
         store.write_manifest(checkpoint).await?;
         let record = checkpoint.clone();
         self.with_ledger(move |ledger| ledger.add_checkpoint(&record)).await
+    }
+}
+
+/// Shards of the job wait with changing hands for their pieces; for none when this is gone, whatever became of them.
+struct HeldBack<'a> {
+    coordinator: &'a Coordinator,
+    job: &'a JobId,
+}
+
+impl Drop for HeldBack<'_> {
+    fn drop(&mut self) {
+        self.coordinator.cluster().written(self.job, None);
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::blocking::{Stop, with_ledger};
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
+use crate::plan_facts::PlanFacts;
 use crate::release::Releaser;
 use crate::watch::Watch;
 
@@ -101,24 +102,19 @@ impl Coordinator {
 }
 
 fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
+    let bound = ledger.binding_summary(&record.job, record.branch)?;
     if record.state == JobState::Destroyed {
-        let bound = ledger.binding_summary(&record.job, record.branch)?;
-        return Ok(JobView { bound, ..JobView::new(record, Vec::new(), 0) });
+        return Ok(JobView { bound, ..JobView::new(record, Vec::new(), None) });
     }
     let plan = Plan::from_toml_str(&record.plan_toml)
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
+    let facts = PlanFacts::of(&plan, record.dimension)?;
     let shards = ledger.shards(&record.job)?;
-    let bound = ledger.binding_summary(&record.job, record.branch)?;
     let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
-    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, bytes_per_coordinate(&plan)) })
+    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, facts) })
 }
 
 fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {
     checkpoints.sort_unstable_by_key(|checkpoint| std::cmp::Reverse(checkpoint.id));
     checkpoints
-}
-
-/// A worker keeps the mechanism's state and at least one row.
-pub fn bytes_per_coordinate(plan: &Plan) -> u64 {
-    (plan.state_slots() as u64 + 1).saturating_mul(4)
 }

@@ -14,6 +14,7 @@ mod metric_definitions;
 pub mod pace;
 mod page;
 pub mod placement;
+mod plan_facts;
 mod proxy;
 mod reconcile;
 mod release;

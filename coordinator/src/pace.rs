@@ -14,6 +14,8 @@ const MOST_OVERHEAD: f64 = 0.035;
 const FIRST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Also where writing is said to take so long that no interval is affordable: a worker may say anything.
+const LONGEST_AT_ALL: Duration = Duration::from_secs(86_400);
 
 /// When checkpoints are written without being asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,8 @@ fn by_cost(cost: Cost, expected: Expectations) -> Duration {
     let replayed_in_time = expected.longest_replay.as_secs_f64() / rate;
     let affordable = write / MOST_OVERHEAD;
     let seconds = best.min(replayed_in_time).min(LONGEST.as_secs_f64());
-    Duration::from_secs_f64(seconds.max(affordable).max(SHORTEST.as_secs_f64()))
+    let (shortest, longest) = (SHORTEST.as_secs_f64(), LONGEST_AT_ALL.as_secs_f64());
+    Duration::from_secs_f64(seconds.max(affordable).clamp(shortest, longest))
 }
 
 #[cfg(test)]
@@ -114,6 +117,17 @@ mod tests {
         }
         assert_eq!(seconds(0.0, 1.0), 5.0);
         assert_eq!(seconds(0.5, 1e-9), 3600.0);
+    }
+
+    #[test]
+    fn whatever_a_worker_says_of_its_time_there_is_an_interval() {
+        for write in [Duration::MAX, Duration::from_secs(1 << 62)] {
+            for replay_rate in [0.0, 1.0, f64::MAX, f64::INFINITY, f64::NAN] {
+                let cost = Cost { write, replay_rate };
+                let chosen = interval(Schedule::ByCost, Some(cost), EXPECTED);
+                assert_eq!(chosen, Some(LONGEST_AT_ALL), "{cost:?}");
+            }
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Shard {
     pub holder: Option<usize>,
     /// It stays with its holder whatever the balance.
     pub is_pinned: bool,
+    /// Whether there is any worker that may take it; else none is looked for.
+    pub has_taker: bool,
 }
 
 /// What is asked of a shard and a worker: whether it may go there, for every new placement and not for shards that
@@ -160,7 +162,8 @@ where
 
     /// The largest first, each to the worker that is done with it first.
     fn place_the_rest(&mut self) {
-        let mut rest: Vec<usize> = (0..self.shards.len()).filter(|&at| self.owners[at].is_none()).collect();
+        let is_open = |at: &usize| self.owners[*at].is_none() && self.shards[*at].has_taker;
+        let mut rest: Vec<usize> = (0..self.shards.len()).filter(is_open).collect();
         rest.sort_by_key(|&at| (Reverse(self.shards[at].bytes), at));
         for at in rest {
             let open = (0..self.workers.len()).filter(|&worker| self.fits(at, worker, 0));

@@ -64,6 +64,6 @@ impl Source for OwnSource {
     }
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
-        Box::pin(async { self.coordinator()?.bind(self.bind.clone()).await })
+        Box::pin(async { self.coordinator()?.bind_to_its_end(self.bind.clone()).await })
     }
 }

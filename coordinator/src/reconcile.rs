@@ -38,7 +38,7 @@ impl Coordinator {
                 tokio::time::sleep(self.settings.heartbeat / 2).await;
             }
             // Thousands of workers that register one after another would else be placed one after another.
-            let rest = (began.elapsed() * REST).min(self.settings.heartbeat / 10);
+            let rest = began.elapsed().saturating_mul(REST).min(self.settings.heartbeat);
             tokio::time::sleep(rest).await;
             last_seen = Instant::now();
         }

@@ -52,7 +52,9 @@ impl Coordinator {
     pub async fn sweep(&self, store: &CheckpointStore, job: &JobId) {
         let name = job.clone();
         let Ok(listed) = self.with_ledger(move |ledger| ledger.checkpoints(&name)).await else { return };
-        let is_kept = |id: u64| listed.iter().any(|checkpoint| checkpoint.id == id);
+        // A coordinator that leads no more, and has not noticed, would delete what its successor writes.
+        let is_kept =
+            |id: u64| self.is_of_later_epoch(id) || listed.iter().any(|checkpoint| checkpoint.id == id);
         match store.sweep(job, is_kept).await {
             Ok(swept) if swept.is_empty() => {}
             Ok(swept) => {

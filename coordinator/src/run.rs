@@ -1,12 +1,13 @@
 //! Start and end of a coordinator.
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::Connections;
-use futures::Stream;
+use futures::{FutureExt, Stream};
 use ledger::Ledger;
 use metrics::gauge;
 use node::build_info::record_build_info;
@@ -141,8 +142,17 @@ where
 }
 
 pub fn keep_going(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    tasks.spawn(coordinator.clone().keep_reconciled(shutdown.clone()));
-    tasks.spawn(coordinator.clone().keep_checkpointing(shutdown.clone()));
+    let stop = || coordinator.stop.clone();
+    tasks.spawn(lasting(stop(), "placing", coordinator.clone().keep_reconciled(shutdown.clone())));
+    tasks.spawn(lasting(stop(), "checkpointing", coordinator.clone().keep_checkpointing(shutdown.clone())));
+}
+
+/// A task that the coordinator is nothing without: where it panics, the process ends and says so, and its supervisor
+/// starts another. Placing that has stopped in a process that is ready otherwise would be noticed by nobody.
+async fn lasting(stop: Stop, doing: &'static str, task: impl Future<Output = ()>) {
+    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+        stop.because(format!("{doing} has panicked: a fault of the coordinator's, told above"));
+    }
 }
 
 fn ended(stop: &Stop) -> anyhow::Result<()> {
@@ -178,4 +188,20 @@ pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {
     create_data_dir(folder)?;
     Ok(Ledger::open(&folder.join("ledger.redb"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_ends_the_process_with_a_reason() {
+        let shutdown = CancellationToken::new();
+        let stop = Stop::new(shutdown.clone());
+        lasting(stop.clone(), "placing", async {}).await;
+        assert!(stop.reason().is_none() && !shutdown.is_cancelled(), "ended as told to");
+        lasting(stop.clone(), "placing", async { panic!("a fault") }).await;
+        assert!(stop.reason().unwrap().contains("placing has panicked") && shutdown.is_cancelled());
+        assert!(ended(&stop).is_err());
+    }
 }

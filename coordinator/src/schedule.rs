@@ -1,7 +1,8 @@
 //! The task that writes checkpoints when they are due.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use futures::{StreamExt, stream::FuturesUnordered};
 use ledger::JobState;
 use proto::JobId;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -13,9 +14,12 @@ use crate::pace::{self, Schedule};
 
 /// How often jobs are looked at, at least.
 const LOOKING: Duration = Duration::from_secs(1);
+/// A thousand jobs of a second each are written in two minutes; a worker that has many in hand writes them in turn.
+const JOBS_AT_ONCE: usize = 8;
 
 impl Coordinator {
-    /// Runs until shutdown: one after another, each job that has bound rows since its last checkpoint.
+    /// Runs until shutdown: each job that has bound rows since its last checkpoint, some at once, so that one whose worker
+    /// or store hangs does not hold up all others.
     pub async fn keep_checkpointing(self: Arc<Self>, shutdown: CancellationToken) {
         tokio::select! {
             biased;
@@ -33,21 +37,26 @@ impl Coordinator {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.reset();
+        let (mut writing, mut under_way) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
+                Some(job) = writing.next() => drop(under_way.remove(&job)),
                 _ = ticks.tick() => {}
             }
             for job in self.jobs_due(Instant::now()) {
-                tokio::select! {
-                    biased;
-                    () = shutdown.cancelled() => return,
-                    // The failure is logged and counted where it happens.
-                    _logged = self.checkpoint(&job) => {}
+                if under_way.len() < JOBS_AT_ONCE && under_way.insert(job.clone()) {
+                    writing.push(self.checkpoint_due(job));
                 }
             }
         }
+    }
+
+    /// The failure is logged and counted where it happens.
+    async fn checkpoint_due(&self, job: JobId) -> JobId {
+        let _logged = self.checkpoint(&job).await;
+        job
     }
 
     /// From one checkpoint of the job to the next; `None` for never. State that costs nothing to make again is
@@ -60,6 +69,7 @@ impl Coordinator {
         pace::interval(schedule, view.cost, self.settings.expectations)
     }
 
+    /// Those that have waited longest come first.
     fn jobs_due(&self, now: Instant) -> Vec<JobId> {
         let cluster = self.cluster();
         let is_due = |view: &&JobView| {
@@ -68,6 +78,8 @@ impl Coordinator {
             let is_time = interval.is_some_and(|interval| now.duration_since(view.attempted) >= interval);
             view.record.state == JobState::Running && view.bound.next_row > 0 && moved_on && is_time
         };
-        cluster.jobs().filter(is_due).map(|view| view.record.job.clone()).collect()
+        let mut due: Vec<_> = cluster.jobs().filter(is_due).collect();
+        due.sort_by_key(|view| view.attempted);
+        due.into_iter().map(|view| view.record.job.clone()).collect()
     }
 }

@@ -20,6 +20,7 @@ use crate::coordinator::Coordinator;
 use crate::service::{Said, Told};
 
 mod handover;
+mod hearsay;
 mod jobs;
 mod leases;
 mod left;

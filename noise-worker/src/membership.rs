@@ -11,7 +11,8 @@ use std::{
 
 use node::{backoff::Backoff, readiness::Readiness};
 use proto::{
-    Incarnation, JobId, LONGEST_WORKER_BACKOFF, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
+    Incarnation, JobId, LONGEST_WORKER_BACKOFF, MOST_MARKS_TOLD, PROTOCOL_VERSION, ReleaseKey, Result,
+    ServiceError, WorkerId,
     model::{LeaseGrant, LocalAccess, WorkerPlace},
     pb,
 };
@@ -168,8 +169,8 @@ async fn session(
         }
         backoff.reset();
         shared.leases.record_gauges();
-        // The coordinator waits to hear of these before it sends anyone here.
-        if beat.has_taken_over {
+        // The coordinator waits to hear of these before it sends anyone here, or before it binds.
+        if beat.has_taken_over || beat.has_more_to_tell {
             continue;
         }
         tokio::select! {
@@ -209,6 +210,7 @@ async fn begin(client: &mut Client, shared: Shared<'_>) -> Result<pb::RegisterRe
 struct Beat {
     may_leave: bool,
     has_taken_over: bool,
+    has_more_to_tell: bool,
 }
 
 async fn beat(client: &mut Client, shared: Shared<'_>, is_leaving: bool, ttl: Duration) -> Result<Beat> {
@@ -237,7 +239,8 @@ async fn beat(client: &mut Client, shared: Shared<'_>, is_leaving: bool, ttl: Du
     leases.marks.clone().see(clerk.epoch, branches).await?;
     told_to_drain.store(response.draining, Ordering::Relaxed);
     let has_taken_over = leases.apply(granted, clerk, ttl, asked, plans);
-    Ok(Beat { may_leave: response.may_leave, has_taken_over })
+    let has_more_to_tell = told.len() >= MOST_MARKS_TOLD;
+    Ok(Beat { may_leave: response.may_leave, has_taken_over, has_more_to_tell })
 }
 
 async fn deregister(mut client: Client, member: &Member) {

@@ -35,6 +35,10 @@ pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// started, for what workers have to say.
 pub const LONGEST_WORKER_BACKOFF: Duration = Duration::from_secs(1);
 
+/// Marks in one message of a worker, of at most some 200 bytes each. A message with so many is not the worker's last word:
+/// the next comes at once, and its coordinator waits for it before it binds.
+pub const MOST_MARKS_TOLD: usize = 8192;
+
 /// Generated messages and services of the package `rustle.v1`.
 #[allow(clippy::all, clippy::unwrap_used, missing_docs)]
 pub mod pb {

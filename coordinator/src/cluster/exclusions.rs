@@ -19,7 +19,8 @@ pub enum Reason {
 
 #[derive(Debug, Default)]
 pub struct Exclusions {
-    entries: HashMap<(JobId, WorkerId), Entry>,
+    /// By job, then by worker.
+    entries: HashMap<JobId, HashMap<WorkerId, Entry>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,16 +44,19 @@ impl Exclusions {
         if self.is_excluded(now, job, worker, incarnation) {
             return false;
         }
-        let before = self.entries.get(&(job.clone(), worker.clone()));
-        let before = before.filter(|entry| entry.incarnation == incarnation);
+        let before = self.entry(job, worker).filter(|entry| entry.incarnation == incarnation);
         let wait = before.map_or(FIRST, |entry| entry.next_wait);
         let until = match reason {
             Reason::KeyMismatch => None,
             Reason::Failed => Some(now + wait),
         };
         let entry = Entry { incarnation, until, next_wait: (wait * 2).min(LONGEST) };
-        self.entries.insert((job.clone(), worker.clone()), entry);
+        self.entries.entry(job.clone()).or_default().insert(worker.clone(), entry);
         true
+    }
+
+    fn entry(&self, job: &JobId, worker: &WorkerId) -> Option<&Entry> {
+        self.entries.get(job)?.get(worker)
     }
 
     pub fn is_excluded(
@@ -62,27 +66,30 @@ impl Exclusions {
         worker: &WorkerId,
         incarnation: Incarnation,
     ) -> bool {
-        // Placement asks for every pair of shard and worker, and almost always there is nothing to find.
-        if self.entries.is_empty() {
-            return false;
-        }
-        let entry = self.entries.get(&(job.clone(), worker.clone()));
-        entry.is_some_and(|entry| {
+        self.entry(job, worker).is_some_and(|entry| {
             entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until)
         })
     }
 
     /// After the worker has made a shard of the job ready.
     pub fn clear(&mut self, job: &JobId, worker: &WorkerId) {
-        self.entries.remove(&(job.clone(), worker.clone()));
+        if let Some(of_job) = self.entries.get_mut(job) {
+            of_job.remove(worker);
+            if of_job.is_empty() {
+                self.entries.remove(job);
+            }
+        }
     }
 
     pub fn forget_job(&mut self, job: &JobId) {
-        self.entries.retain(|(of, _), _| of != job);
+        self.entries.remove(job);
     }
 
     pub fn forget_worker(&mut self, worker: &WorkerId) {
-        self.entries.retain(|(_, of), _| of != worker);
+        self.entries.retain(|_, of_job| {
+            of_job.remove(worker);
+            !of_job.is_empty()
+        });
     }
 }
 

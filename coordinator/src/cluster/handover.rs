@@ -4,7 +4,7 @@
 //! Nothing of this is durable. A coordinator that starts anew plans anew; what the ledger says of owners and epochs is
 //! true at every moment, whoever is still served from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use proto::model::LeaseGrant;
 use proto::{CoordinateRange, Incarnation, JobId, ServiceError, WorkerId};
@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use super::holdings::Holdings;
 use super::leases::grant;
 use super::membership::Membership;
+use super::retiring::is_any_over;
 use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
 
 /// A process that makes a shard ready without serving it.
@@ -43,22 +44,6 @@ pub struct ComingShard {
     pub standby: Option<Standby>,
     /// No worker may take it, or none has memory for it.
     pub is_unplaced: bool,
-}
-
-/// A lease as it was before the ledger gave its coordinates to others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retiring {
-    pub worker: WorkerId,
-    pub process: Incarnation,
-    pub shard: u32,
-    pub range: CoordinateRange,
-    pub epoch: u64,
-}
-
-impl Retiring {
-    pub fn covers_part_of(&self, range: CoordinateRange) -> bool {
-        self.range.intersection(&range).is_some()
-    }
 }
 
 /// Who should make a shard ready: of the present layout, or of the one to come.
@@ -108,7 +93,8 @@ impl Cluster {
             for (shard, is_coming, range, is_unplaced) in present.chain(coming) {
                 let is_new = !unplaced.is_empty() && unplaced.contains(&(job.clone(), shard, is_coming));
                 if is_new && !std::mem::replace(is_unplaced, is_new) {
-                    let needed = range.len().saturating_mul(view.bytes_per_coordinate);
+                    let memory = view.facts.map_or(0, |facts| facts.memory_per_coordinate());
+                    let needed = range.len().saturating_mul(memory);
                     warn!(%job, shard, is_coming, needed, "no worker may take this shard, or has so many bytes left");
                 }
                 *is_unplaced = is_new;
@@ -126,15 +112,15 @@ impl Cluster {
     ) -> bool {
         self.holdings.bring_up_to_date(&self.jobs);
         let concerned = self.holdings.handovers_of(worker);
+        let by_number: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.epoch), it)).collect();
         let Self { jobs, exclusions, .. } = self;
         let mut is_work = false;
         for job in concerned {
             let Some(view) = jobs.get_mut(&job) else { continue };
             let (job, key) = (view.record.job.clone(), view.record.key_commitment);
             for standby in standbys_of(view).filter(|it| it.worker == *worker && it.process == process) {
-                let report = reports.iter().find(|it| it.job == job && it.epoch == standby.number);
                 standby.is_ready = false;
-                let Some(report) = report else { continue };
+                let Some(report) = by_number.get(&(&job, standby.number)) else { continue };
                 let has_other_key = !report.key_commitment.is_empty() && report.key_commitment != key;
                 let reason = match report.state {
                     _ if has_other_key => Reason::KeyMismatch,
@@ -190,7 +176,8 @@ impl Cluster {
     /// The same after a heartbeat that told of these jobs: thousands come every second, and there may be as many jobs.
     pub fn drop_retired_told_of<'a>(&mut self, now: Instant, told_of: impl Iterator<Item = &'a JobId>) {
         let Self { jobs, members, holdings, .. } = self;
-        for job in told_of {
+        // A worker tells of hundreds of shards of one job.
+        for job in told_of.collect::<BTreeSet<_>>() {
             if let Some(view) = jobs.get_mut(job) {
                 drop_retired_of(view, members, holdings, now);
             }
@@ -210,7 +197,7 @@ impl Cluster {
         let handovers = self.holdings.handovers_of(worker);
         let served = |job: &JobId| self.jobs.get(job).filter(|view| view.is_served());
         let owned = held.iter().filter(|(job, _)| served(job).is_some()).count();
-        let retiring = handovers.iter().filter_map(served).flat_map(|view| &view.retiring);
+        let retiring = handovers.iter().filter_map(served).flat_map(|view| view.retiring.iter());
         (owned + retiring.filter(|lease| lease.worker == *worker).count()) as u32
     }
 
@@ -229,12 +216,15 @@ fn standbys_of(view: &mut JobView) -> impl Iterator<Item = &mut Standby> {
 
 fn drop_retired_of(view: &mut JobView, members: &Membership, holdings: &mut Holdings, now: Instant) {
     let JobView { record, retiring, shards, .. } = view;
+    if retiring.is_empty() {
+        return;
+    }
+    let unready: Vec<_> = shards.iter().filter(|it| !it.is_ready).map(|it| it.record.range).collect();
     let before = retiring.len();
     retiring.retain(|lease| {
         let member = members.live(&lease.worker, now);
         let is_alive = member.is_some_and(|member| member.incarnation == lease.process);
-        let is_needed = shards.iter().any(|it| !it.is_ready && lease.covers_part_of(it.record.range));
-        is_alive && is_needed
+        is_alive && is_any_over(&unready, lease.range)
     });
     if retiring.len() < before {
         holdings.may_have_changed(&record.job);

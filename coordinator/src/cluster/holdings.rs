@@ -132,7 +132,7 @@ mod tests {
             epoch: 0,
             owner: owner.map(name),
         };
-        JobView::new(record, owners.iter().enumerate().map(shard).collect(), 8)
+        JobView::new(record, owners.iter().enumerate().map(shard).collect(), None)
     }
 
     fn name(worker: usize) -> WorkerId {

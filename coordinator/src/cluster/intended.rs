@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ledger::{JobRecord, ShardRecord};
-use proto::model::WorkerPlace;
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
+use super::candidates::{Candidate, Suitable, position};
 use super::handover::{ComingShard, needed_from};
 use super::speeds::Measure;
 use super::{Cluster, JobView, Preparation, Retiring, ShardView, Standby};
@@ -53,28 +53,6 @@ pub struct Intended {
     pub unplaced: BTreeSet<(JobId, u32, bool)>,
 }
 
-/// A worker that shards may be placed on.
-struct Candidate {
-    worker: WorkerId,
-    /// `None` for one that is only waited for.
-    process: Option<Incarnation>,
-    takes_shards: bool,
-    as_placed: Worker,
-    place: WorkerPlace,
-}
-
-impl Candidate {
-    fn is_at(&self, near: &str) -> bool {
-        let place = &self.place;
-        self.worker.as_str() == near || place.host == near || place.labels.iter().any(|label| label == near)
-    }
-}
-
-/// Candidates are in order of names.
-fn position(candidates: &[Candidate], worker: &WorkerId) -> Option<usize> {
-    candidates.binary_search_by(|candidate| candidate.worker.cmp(worker)).ok()
-}
-
 /// A shard of the present layout, or of the one to come.
 #[derive(Clone, Copy)]
 enum Place<'a> {
@@ -114,12 +92,16 @@ impl Cluster {
             let coming = view.coming.iter().flat_map(|coming| &coming.shards);
             places.extend(coming.map(|shard| Place::Coming(view, shard)));
         }
-        let shards: Vec<Shard> = places.iter().map(|place| self.to_place(now, *place, &candidates)).collect();
-        let near: Vec<Option<&str>> =
-            places.iter().map(|place| place.view().wished_near(place.range())).collect();
+        let wanted = places.iter().map(|place| (place.view(), place.range()));
+        let suitable = Suitable::new(self, now, &candidates, wanted);
+        let shard = |(at, place): (usize, &Place<'_>)| {
+            let shard = self.to_place(now, *place, &candidates);
+            Shard { has_taker: shard.holder.is_some() || suitable.has_taker(at), ..shard }
+        };
+        let shards: Vec<Shard> = places.iter().enumerate().map(shard).collect();
         let rules = Rules {
-            may_take: |at: usize, worker: usize| self.may_take(now, places[at].view(), &candidates[worker]),
-            is_far: |at: usize, worker: usize| near[at].is_some_and(|near| !candidates[worker].is_at(near)),
+            may_take: |at: usize, worker: usize| suitable.may_take(at, worker),
+            is_far: |at: usize, worker: usize| suitable.is_far(at, worker),
         };
         let workers: Vec<Worker> = candidates.iter().map(|candidate| candidate.as_placed).collect();
         let owners = placement::assign(&workers, &shards, &rules);
@@ -139,7 +121,7 @@ impl Cluster {
         for shard in self.jobs.values().filter(|view| view.is_served()).flat_map(|view| &view.shards) {
             let (Some(owner), Some(report)) = (&shard.record.owner, &shard.last_report) else { continue };
             // A row of a large shard may take its time.
-            let stalled = report.stalled.saturating_sub(report.row_time * PATIENCE);
+            let stalled = report.stalled.saturating_sub(report.row_time.saturating_mul(PATIENCE));
             let longest = longest.entry(owner).or_default();
             *longest = stalled.max(*longest);
         }
@@ -151,51 +133,24 @@ impl Cluster {
         self.speeds.observe(now, lasting, &measures);
     }
 
-    /// In order of names, so that the outcome does not hang on who came first.
-    fn candidates(&self, now: Instant) -> Vec<Candidate> {
-        let live = self.members.all_live(now).map(|(worker, member)| Candidate {
-            worker: worker.clone(),
-            process: Some(member.incarnation),
-            takes_shards: member.takes_shards() && !self.speeds.is_avoided(worker, now),
-            as_placed: Worker { speed: self.speeds.speed(worker), memory: member.place.memory_bytes },
-            place: member.place.clone(),
-        });
-        let awaited = self.members.awaited().map(|worker| Candidate {
-            worker: worker.clone(),
-            process: None,
-            takes_shards: false,
-            as_placed: Worker::default(),
-            place: WorkerPlace::default(),
-        });
-        let mut candidates: Vec<Candidate> = live.chain(awaited).collect();
-        candidates.sort_by(|a, b| a.worker.cmp(&b.worker));
-        candidates
-    }
-
-    fn may_take(&self, now: Instant, view: &JobView, candidate: &Candidate) -> bool {
-        let Some(process) = candidate.process else { return false };
-        let (job, worker) = (&view.record.job, &candidate.worker);
-        candidate.takes_shards && !self.exclusions.is_excluded(now, job, worker, process)
-    }
-
     fn to_place(&self, now: Instant, place: Place<'_>, candidates: &[Candidate]) -> Shard {
         let view = place.view();
-        let memory = view.shard_bytes(place.range());
+        let (bytes, memory) = (view.shard_bytes(place.range()), view.shard_memory(place.range()));
         // A move under way is reckoned as done.
         let standby = place.standby().and_then(|standby| {
             let is_it = |at: &usize| candidates[*at].process == Some(standby.process);
             let at = position(candidates, &standby.worker).filter(is_it);
-            at.filter(|&at| self.may_take(now, view, &candidates[at]))
+            at.filter(|&at| self.may_take(now, &view.record.job, &candidates[at]))
         });
         let Place::Present(_, shard) = place else {
-            return Shard { bytes: memory, memory, holder: standby, is_pinned: false };
+            return Shard { bytes, memory, holder: standby, is_pinned: false, has_taker: true };
         };
         let owner = shard.record.owner.as_ref();
         let holder = owner.and_then(|owner| position(candidates, owner));
         let process = holder.and_then(|at| candidates[at].process);
         if view.coming.is_some() && shard.is_ready && process.is_some() {
             // It goes when the new layout is ready, and till then it stays and counts for nothing but its memory.
-            return Shard { bytes: 0, memory, holder, is_pinned: true };
+            return Shard { bytes: 0, memory, holder, is_pinned: true, has_taker: true };
         }
         let wants_away = holder.is_some_and(|at| process.is_some() && !candidates[at].takes_shards);
         // What a worker serves well it keeps, also where another shard of the job failed on it.
@@ -205,10 +160,11 @@ impl Cluster {
                     .is_some_and(|owner| self.exclusions.is_excluded(now, &view.record.job, owner, process))
         });
         Shard {
-            bytes: memory,
+            bytes,
             memory,
             holder: standby.or(holder.filter(|_| !is_barred && !wants_away)),
             is_pinned: holder.is_some() && process.is_none(),
+            has_taker: true,
         }
     }
 
@@ -216,6 +172,13 @@ impl Cluster {
     fn is_served(&self, now: Instant, shard: &ShardView) -> bool {
         let owner = shard.record.owner.as_ref().and_then(|owner| self.members.live(owner, now));
         shard.is_ready && owner.is_some_and(|member| shard.holder == Some(member.incarnation))
+    }
+
+    /// Whether its owner is to write its piece of a checkpoint first. One that is about to end does not wait for that: a
+    /// checkpoint that fails costs time, and rows that have no owner cost more.
+    fn is_held_back(&self, view: &JobView, shard: &ShardView) -> bool {
+        let owner = shard.record.owner.as_ref().and_then(|owner| self.members.member(owner));
+        view.unwritten.contains(&shard.record.shard) && !owner.is_some_and(|member| member.is_leaving)
     }
 
     /// `None`: leave it. An owner that is gone keeps its name on the shard until another can take it: should it come
@@ -263,7 +226,7 @@ impl Cluster {
                 let member = self.members.live(&standby.worker, now)?;
                 (member.incarnation == standby.process).then(|| (standby.worker.clone(), standby.process))
             };
-            (is_lost || (is_ready && !view.is_being_checkpointed())).then(|| LayoutChange {
+            (is_lost || (is_ready && view.unwritten.is_empty())).then(|| LayoutChange {
                 job: view.record.job.clone(),
                 ranges: coming.shards.iter().map(|it| it.range).collect(),
                 owners: coming.shards.iter().map(|it| (it.shard, process(it))).collect(),
@@ -372,7 +335,7 @@ impl Intended {
             is_it && cluster.is_caught_up(now, view, shard.record.range, standby)
         });
         match cluster.is_served(now, shard) {
-            true if !is_handed_over || view.is_being_checkpointed() => {
+            true if !is_handed_over || cluster.is_held_back(view, shard) => {
                 self.prepare(job, number, false, change);
             }
             _ => self.change(job, number, change),

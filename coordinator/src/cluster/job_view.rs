@@ -1,5 +1,6 @@
 //! One job as the coordinator sees it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ledger::{BindingSummary, CheckpointRecord, JobRecord, JobState, ShardRecord};
@@ -7,8 +8,9 @@ use proto::model::PlacementHint;
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
-use super::{Coming, LeaseReport, Retiring, Standby};
+use super::{Coming, LeaseReport, RetiringLeases, Standby};
 use crate::pace::Cost;
+use crate::plan_facts::PlanFacts;
 
 #[derive(Debug)]
 pub struct JobView {
@@ -17,11 +19,11 @@ pub struct JobView {
     /// The shards that shall take the place of these, once they are ready.
     pub coming: Option<Coming>,
     /// Leases that were taken over and are served until their successors are.
-    pub retiring: Vec<Retiring>,
+    pub retiring: RetiringLeases,
     /// Which workers should be near which coordinates.
     pub hints: Vec<PlacementHint>,
-    /// State and output of one coordinate: what a shard weighs.
-    pub bytes_per_coordinate: u64,
+    /// Of its plan; `None` for a job that was destroyed before this process started.
+    pub facts: Option<PlanFacts>,
     pub bound: BindingSummary,
     /// Checkpoints that workers may restore from, newest first.
     pub checkpoints: Vec<CheckpointRecord>,
@@ -33,6 +35,8 @@ pub struct JobView {
     pub cost: Option<Cost>,
     /// Held while a checkpoint of this job is written: one at a time.
     pub checkpointing: Arc<tokio::sync::Mutex<()>>,
+    /// Shards whose piece of it is still to be written: they are not to lose their leases.
+    pub unwritten: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,20 +59,21 @@ impl ShardView {
 }
 
 impl JobView {
-    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, bytes_per_coordinate: u64) -> Self {
+    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, facts: impl Into<Option<PlanFacts>>) -> Self {
         Self {
             record,
             shards: shards.into_iter().map(ShardView::new).collect(),
             coming: None,
-            retiring: Vec::new(),
+            retiring: RetiringLeases::default(),
             hints: Vec::new(),
-            bytes_per_coordinate,
+            facts: facts.into(),
             bound: BindingSummary::default(),
             checkpoints: Vec::new(),
             written: None,
             attempted: Instant::now(),
             cost: None,
             checkpointing: Arc::default(),
+            unwritten: BTreeSet::new(),
         }
     }
 
@@ -79,21 +84,22 @@ impl JobView {
 
     /// A shard of the job weighs its rows alone.
     pub fn is_stateless(&self) -> bool {
-        self.bytes_per_coordinate <= 4
+        self.facts.is_none_or(|facts| facts.slots == 0)
     }
 
+    /// What a row of it costs its worker: the shard's weight.
     pub fn shard_bytes(&self, range: CoordinateRange) -> u64 {
-        range.len().saturating_mul(self.bytes_per_coordinate)
+        range.len().saturating_mul(self.facts.map_or(0, |facts| facts.bytes_per_coordinate()))
+    }
+
+    /// What it takes of its worker's memory.
+    pub fn shard_memory(&self, range: CoordinateRange) -> u64 {
+        range.len().saturating_mul(self.facts.map_or(0, |facts| facts.memory_per_coordinate()))
     }
 
     /// A shard served by its owner, or still by the owner before.
     pub fn is_covered(&self, shard: &ShardView) -> bool {
-        shard.is_ready || self.retiring.iter().any(|lease| lease.covers_part_of(shard.record.range))
-    }
-
-    /// A shard whose checkpoint is being written is not to lose its lease.
-    pub fn is_being_checkpointed(&self) -> bool {
-        self.checkpointing.try_lock().is_err()
+        shard.is_ready || self.retiring.over(shard.record.range).next().is_some()
     }
 
     pub fn forget_handovers(&mut self) {

@@ -1,6 +1,6 @@
 //! What a heartbeat changes, and the leases that its answer grants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use ledger::{CheckpointRecord, JobRecord, pieces_for};
 use proto::model::{CheckpointPiece, LeaseGrant};
@@ -21,12 +21,14 @@ impl Cluster {
         reports: &[LeaseReport],
     ) -> bool {
         let held = self.holdings.of(&self.jobs, worker);
+        let by_lease: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.shard, it.epoch), it)).collect();
         let Self { jobs, exclusions, .. } = self;
         let mut is_work = false;
         let (mut made_ready, mut failed) = (BTreeSet::new(), BTreeSet::new());
         for (job, index) in held {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
-            let report = reports.iter().find(|report| names(view, index, report));
+            let record = &view.shards[index].record;
+            let report = by_lease.get(&(&job, record.shard, record.epoch)).copied();
             match take_report(view, index, incarnation, report) {
                 Verdict::MadeReady => drop(made_ready.insert(job)),
                 Verdict::Waiting => {}
@@ -88,11 +90,6 @@ enum Verdict {
     /// A lease from before this coordinator started, which its owner no longer holds.
     Unclaimed,
     Refused(Reason, ServiceError),
-}
-
-fn names(view: &JobView, index: usize, report: &LeaseReport) -> bool {
-    let record = &view.shards[index].record;
-    report.job == view.record.job && report.shard == record.shard && report.epoch == record.epoch
 }
 
 fn take_report(

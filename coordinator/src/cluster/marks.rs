@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use ledger::{BindingSummary, JobRecord, JobState, Opened};
 use proto::model::JobMark;
-use proto::{JobId, Result, WorkerId};
+use proto::{JobId, MOST_MARKS_TOLD, Result, WorkerId};
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
 
 /// The next row that each worker has told of a branch of a job.
 type Told = BTreeMap<(WorkerId, u64), u64>;
+
+/// A worker that has more to say sends it at once.
+const NEXT_MESSAGE: Duration = Duration::from_millis(20);
 
 /// Of one worker: names and numbers that it makes up cost memory.
 const MOST_KEPT: usize = 65_536;
@@ -38,7 +41,8 @@ pub enum Taken {
 }
 
 impl Marks {
-    fn keep(&mut self, worker: &WorkerId, mark: &JobMark, as_what: Taken) -> Taken {
+    /// `is_real`: the branch is one of a job that there is. Of those there are as many as there are, and none is left out.
+    fn keep(&mut self, worker: &WorkerId, mark: &JobMark, as_what: Taken, is_real: bool) -> Taken {
         let JobMark { job, branch, next_row } = mark;
         let key = (worker.clone(), *branch);
         if let Some(kept) = self.of.get_mut(job).and_then(|told| told.get_mut(&key)) {
@@ -47,7 +51,7 @@ impl Marks {
             return if is_news { as_what } else { Taken::Known };
         }
         let kept = self.kept.entry(worker.clone()).or_default();
-        if *kept >= MOST_KEPT {
+        if *kept >= MOST_KEPT && !is_real {
             return Taken::TooMany;
         }
         *kept += 1;
@@ -87,9 +91,13 @@ impl Cluster {
                 None => Taken::ToCheck,
                 Some(view) => judge(mark, view),
             };
-            if taken == Taken::Known { taken } else { self.marks.keep(worker, mark, taken) }
+            let view = self.jobs.get(&mark.job);
+            let is_real = view.is_some_and(|view| mark.branch <= view.record.branch);
+            if taken == Taken::Known { taken } else { self.marks.keep(worker, mark, taken, is_real) }
         };
-        marks.iter().map(take).collect()
+        let taken = marks.iter().map(take).collect();
+        self.members.note_telling(worker, marks.len() >= MOST_MARKS_TOLD);
+        taken
     }
 
     /// How long to wait before rows of the job are bound or a branch of it is opened: this process has started so lately
@@ -101,8 +109,9 @@ impl Cluster {
             .flat_map(|view| &view.shards)
             .filter_map(|shard| shard.record.owner.as_ref());
         let until = owners.filter_map(|owner| self.members.awaited_until(owner)).max();
-        let until = until.max(self.members.grace_until())?;
-        let wait = until.saturating_duration_since(now);
+        let until = until.max(self.members.grace_until());
+        let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        let wait = if self.members.is_any_telling(now) { wait.max(NEXT_MESSAGE) } else { wait };
         (wait > Duration::ZERO).then_some(wait)
     }
 

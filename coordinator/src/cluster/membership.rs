@@ -2,7 +2,7 @@
 //!
 //! The clock is handed in, so that time in tests is a number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proto::model::{LocalAccess, WorkerPlace};
@@ -46,6 +46,8 @@ pub struct Membership {
     /// The end of the grace period after a start, in which any worker may have something to say of what it released under
     /// the coordinator before: an old copy of a ledger does not name them all. `None` where there were no jobs.
     grace_until: Option<Instant>,
+    /// Workers whose last message did not hold all that they have to say of what they released.
+    telling: BTreeSet<WorkerId>,
 }
 
 impl Membership {
@@ -56,6 +58,7 @@ impl Membership {
             awaited: BTreeMap::new(),
             unreported: BTreeMap::new(),
             grace_until: None,
+            telling: BTreeSet::new(),
         }
     }
 
@@ -67,6 +70,19 @@ impl Membership {
 
     pub fn grace_until(&self) -> Option<Instant> {
         self.grace_until
+    }
+
+    pub fn note_telling(&mut self, worker: &WorkerId, has_more: bool) {
+        if has_more {
+            self.telling.insert(worker.clone());
+        } else {
+            self.telling.remove(worker);
+        }
+    }
+
+    /// Whether a worker that lives has more to say.
+    pub fn is_any_telling(&self, now: Instant) -> bool {
+        self.telling.iter().any(|worker| self.live(worker, now).is_some())
     }
 
     pub fn await_owner(&mut self, worker: WorkerId, now: Instant) {
@@ -124,6 +140,10 @@ impl Membership {
         }
     }
 
+    pub fn member(&self, worker: &WorkerId) -> Option<&Member> {
+        self.members.get(worker)
+    }
+
     pub fn member_mut(&mut self, worker: &WorkerId) -> Option<&mut Member> {
         self.members.get_mut(worker)
     }
@@ -153,6 +173,7 @@ impl Membership {
         if is_its_own {
             self.members.remove(worker);
             self.unreported.remove(worker);
+            self.telling.remove(worker);
         }
         is_its_own
     }
@@ -168,6 +189,7 @@ impl Membership {
             .map(|(worker, _)| worker.clone())
             .collect();
         gone.iter().for_each(|worker| self.note_if_unreported(worker.clone()));
+        self.telling.retain(|worker| !gone.contains(worker));
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);
         gone

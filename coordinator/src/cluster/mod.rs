@@ -1,6 +1,7 @@
 //! What the coordinator knows in memory: members, jobs, and who holds what. The ledger is the truth for all that must
 //! outlive the process; this is changed only after the ledger was.
 
+mod candidates;
 mod exclusions;
 mod handover;
 mod holdings;
@@ -10,6 +11,7 @@ mod leases;
 mod marks;
 mod membership;
 mod reports;
+mod retiring;
 mod speeds;
 
 use std::collections::BTreeMap;
@@ -20,7 +22,7 @@ use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
 pub use exclusions::{Exclusions, Reason};
-pub use handover::{Coming, ComingShard, Preparation, Retiring, Standby};
+pub use handover::{Coming, ComingShard, Preparation, Standby};
 use holdings::Holdings;
 pub use intended::{LayoutChange, OwnerChanges};
 pub use job_view::{JobView, ShardView};
@@ -28,6 +30,7 @@ use marks::Marks;
 pub use marks::Taken;
 pub use membership::{Member, Membership};
 pub use reports::{LeaseReport, ReportedState};
+pub use retiring::{Retiring, RetiringLeases};
 pub use speeds::Speeds;
 
 #[derive(Debug)]
@@ -89,6 +92,12 @@ impl Cluster {
         if let Some(view) = self.jobs.get_mut(job) {
             view.rows_were_bound(branch, end, newly);
         }
+    }
+
+    /// The shard's piece of a checkpoint is there; `None`: of all of them, or none will be.
+    pub fn written(&mut self, job: &JobId, shard: Option<u32>) {
+        let Some(view) = self.jobs.get_mut(job) else { return };
+        view.unwritten.retain(|it| shard.is_some_and(|shard| shard != *it));
     }
 
     pub fn add_job(&mut self, view: JobView) {

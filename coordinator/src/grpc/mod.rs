@@ -18,11 +18,11 @@ use tonic::{Response, Status};
 
 use crate::metric_definitions::ERRORS;
 
-#[cfg(test)]
-pub use jobs::JobsService;
 pub use server::{serve, serve_over};
 #[cfg(feature = "etcd")]
 pub use standby::{Door, Leader, serve_standby};
+#[cfg(test)]
+pub use {jobs::JobsService, noise::NoiseService};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(refused)

@@ -27,7 +27,7 @@ impl Noise for NoiseService {
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
         let (request, extent) = binding(request)?;
-        let tokens = async { self.0.bind(Bind { extent, ..request.try_into()? }).await }.await;
+        let tokens = async { self.0.bind_to_its_end(Bind { extent, ..request.try_into()? }).await }.await;
         answer(
             tokens.map(|tokens| pb::BindResponse {
                 tokens: tokens.iter().map(ReleaseToken::to_bytes).collect(),

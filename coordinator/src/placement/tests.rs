@@ -8,7 +8,9 @@ use super::*;
 
 fn placed(bytes: &[u64], holders: &[Option<usize>]) -> Vec<Shard> {
     let shards = bytes.iter().zip(holders);
-    shards.map(|(&bytes, &holder)| Shard { bytes, memory: bytes, holder, is_pinned: false }).collect()
+    shards
+        .map(|(&bytes, &holder)| Shard { bytes, memory: bytes, holder, is_pinned: false, has_taker: true })
+        .collect()
 }
 
 fn assign_to(
@@ -79,6 +81,7 @@ proptest! {
                 memory: bytes,
                 holder: pins.get(&at).copied(),
                 is_pinned: pins.contains_key(&at),
+                has_taker: true,
             }
         };
         let shards: Vec<_> = bytes.iter().enumerate().map(shard).collect();
@@ -194,4 +197,20 @@ fn a_worker_four_times_slower_is_relieved() {
     let shards = placed(&[1000; 2], &[Some(0), Some(1)]);
     let rules = Rules { may_take: |_, _| true, is_far: |_, _| false };
     assert_eq!(assign(&workers, &shards, &rules), [Some(0), Some(0)]);
+}
+
+/// Thousands of shards of a job that has no worker with its key are there at every pass.
+#[test]
+fn nobody_is_asked_about_shards_that_nobody_may_take() {
+    let asked = std::cell::Cell::new(0);
+    let rules = Rules {
+        may_take: |_, _| {
+            asked.set(asked.get() + 1);
+            false
+        },
+        is_far: |_, _| false,
+    };
+    let shard = Shard { bytes: 1, memory: 1, holder: None, is_pinned: false, has_taker: false };
+    let owners = assign(&[Worker::default(); 100], &[shard; 400], &rules);
+    assert!(owners.iter().all(Option::is_none) && asked.get() == 0);
 }

@@ -1,12 +1,12 @@
 //! Going back: branches, and cursors that say where a training job stood.
 
 use ledger::{CursorState, JobCursor};
-use plan::{Layout, Plan};
 use proto::model::OpenBranch;
-use proto::{JobId, Result, ServiceError, pb};
+use proto::{JobId, Result, pb};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
+use crate::plan_facts::PlanFacts;
 use crate::release::not_behind;
 
 /// Entries in one answer, and bytes of their events: each may bind many rows.
@@ -66,7 +66,7 @@ impl Coordinator {
     }
 
     pub async fn job_cursor(&self, job: JobId, next_row: Option<u64>) -> Result<pb::Cursor> {
-        let layout = self.layout_digest(&job)?;
+        let layout = self.layout_digest(&job).await?;
         let cursor = self.with_ledger(move |ledger| ledger.cursor(&job, layout, next_row)).await?;
         Ok(pb::Cursor { cursor: cursor.to_bytes() })
     }
@@ -84,33 +84,38 @@ impl Coordinator {
         })
     }
 
-    /// `replay`: the rows beyond the cursor come again, under the same exact commitments.
+    /// `replay`: the rows beyond the cursor come again, under the same exact commitments. The answer says whether the job is
+    /// on another branch than the cursor, also where an earlier request of the same kind has opened it: it costs the same.
     pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.cursor_state(&job, &cursor).await?;
-        let (job, opened_branch) = if state.goes_on(&cursor, replay) {
-            (self.job_message(&job)?, false)
+        let job = if state.goes_on(&cursor, replay) {
+            self.job_message(&job)?
         } else {
             let (from_row, parent) = (cursor.next_row, Some(cursor.branch));
             let request = OpenBranch { job, from_row, expected_branch: state.current_branch, parent };
-            (self.open_branch(request).await?, true)
+            self.open_branch(request).await?
         };
+        let opened_branch = job.branch != cursor.branch;
         Ok(pb::Resumed { job: Some(job), next_row: cursor.next_row, opened_branch })
     }
 
     async fn cursor_state(&self, job: &JobId, cursor: &JobCursor) -> Result<CursorState> {
-        let (layout, job, cursor) = (self.layout_digest(job)?, job.clone(), cursor.clone());
+        let (layout, job, cursor) = (self.layout_digest(job).await?, job.clone(), cursor.clone());
         self.with_ledger(move |ledger| ledger.check_cursor(&job, layout, &cursor)).await
     }
 
-    /// Of the plan's layout; of the dimension alone where the plan has none.
-    fn layout_digest(&self, job: &JobId) -> Result<[u8; 32]> {
-        let cluster = self.cluster();
-        let record = &cluster.job(job)?.record;
-        let plan = Plan::from_toml_str(&record.plan_toml).map_err(ServiceError::internal)?;
-        if let Some(layout) = plan.layout() {
-            return Ok(layout.digest());
+    async fn layout_digest(&self, job: &JobId) -> Result<[u8; 32]> {
+        let (known, plan_toml, dimension) = {
+            let cluster = self.cluster();
+            let view = cluster.job(job)?;
+            let known = view.facts.as_ref().map(|facts| facts.layout_digest);
+            let plan_toml = if known.is_none() { view.record.plan_toml.clone() } else { String::new() };
+            (known, plan_toml, view.record.dimension)
+        };
+        match known {
+            Some(digest) => Ok(digest),
+            None => Ok(PlanFacts::read(plan_toml, dimension).await?.layout_digest),
         }
-        Ok(Layout::dimension_only(record.dimension).map_err(ServiceError::internal)?.digest())
     }
 }

@@ -8,12 +8,13 @@ use tokio::time::Instant;
 use tracing::info;
 
 use crate::cluster::JobView;
-use crate::coordinator::{Coordinator, bytes_per_coordinate};
+use crate::coordinator::Coordinator;
+use crate::plan_facts::PlanFacts;
 use crate::split;
 
 impl Coordinator {
     pub async fn create_job(&self, request: CreateJob) -> Result<pb::Job> {
-        let plan = checked_plan(&request)?;
+        let (request, plan) = checked_plan(request).await?;
         let dimension = dimension_of(&request, &plan)?;
         let _change = self.changes.lock().await;
         let shards = match request.shards {
@@ -36,7 +37,7 @@ impl Coordinator {
         };
         let job = record.job.clone();
         let shards = first_shards(&record)?;
-        let view = JobView::new(record.clone(), shards.clone(), bytes_per_coordinate(&plan));
+        let view = JobView::new(record.clone(), shards.clone(), PlanFacts::of(&plan, dimension)?);
         match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
             Created::Same => info!(%job, "job exists with this definition"),
             Created::New => {
@@ -65,6 +66,7 @@ impl Coordinator {
     }
 
     pub async fn finish_job(&self, job: JobId) -> Result<pb::Job> {
+        let _change = self.changes.lock().await;
         let record = self.set_state(&job, JobState::Finished).await?;
         info!(%job, "job finished");
         let mut cluster = self.cluster();
@@ -75,8 +77,9 @@ impl Coordinator {
 
     /// From the moment the ledger has it, nothing of the job is released; the rest is tidying up.
     pub async fn destroy_job(&self, job: JobId) -> Result<pb::DestroyJobResponse> {
-        let record = self.set_state(&job, JobState::Destroyed).await?;
         {
+            let _change = self.changes.lock().await;
+            let record = self.set_state(&job, JobState::Destroyed).await?;
             let mut cluster = self.cluster();
             cluster.replace(record, Vec::new())?;
             let view = cluster.job_mut(&job)?;
@@ -103,8 +106,8 @@ impl Coordinator {
         Ok(pb::DestroyJobResponse { rows_released, checkpoints_deleted: deleted, message })
     }
 
+    /// Call with `changes` held, until memory says the same.
     async fn set_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
-        let _change = self.changes.lock().await;
         let name = job.clone();
         self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
     }
@@ -134,7 +137,13 @@ impl Coordinator {
     }
 }
 
-fn checked_plan(request: &CreateJob) -> Result<Plan> {
+/// Reading a plan computes all of its coefficients: not on the asynchronous threads.
+async fn checked_plan(request: CreateJob) -> Result<(CreateJob, Plan)> {
+    let read = node::blocking::run(move || read_plan(&request).map(|plan| (request, plan)));
+    read.await.map_err(ServiceError::internal)?
+}
+
+fn read_plan(request: &CreateJob) -> Result<Plan> {
     let plan = Plan::from_toml_str(&request.plan_toml).map_err(|error| match error {
         plan::PlanError::Field { field, value, allowed } => {
             ServiceError::InvalidArgument { field, value, allowed }

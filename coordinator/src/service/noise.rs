@@ -1,10 +1,13 @@
 //! Routing and binding.
 
+use std::sync::Arc;
+
 use client::{Route, Routing};
 use metrics::{counter, histogram};
 use proto::model::Bind;
-use proto::{CoordinateRange, JobId, ReleaseToken, Result};
+use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::cluster::{Cluster, JobView, Retiring, ShardView};
 use crate::coordinator::Coordinator;
@@ -30,6 +33,14 @@ impl Coordinator {
             Err(error) => counter!(BINDINGS_REFUSED, "kind" => error.kind()).increment(1),
         }
         bound
+    }
+
+    /// The same for a caller that may leave: what the ledger then has is counted here too.
+    pub async fn bind_to_its_end(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
+        self.outwait_grace_period(&bind.job).await;
+        let coordinator = self.clone();
+        let bound = async move { coordinator.bind(bind).await };
+        tokio::spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
     }
 
     async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
@@ -75,7 +86,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
     }
     let mut before: Vec<Route> = view
         .retiring
-        .iter()
+        .over(record.range)
         .filter_map(|lease| {
             let range = lease.range.intersection(&record.range)?;
             route(cluster, lease, now).map(|route| Route { range, ..route })

@@ -97,7 +97,7 @@ impl Coordinator {
         let coming = cluster.job_mut(job).ok().and_then(|view| view.coming.take_if(|it| it.number == number));
         let coming: Vec<ComingShard> = coming.into_iter().flat_map(|coming| coming.shards).collect();
         if let Some(homeless) = coming.iter().find(|shard| shard.is_unplaced) {
-            let needed = cluster.job(job).map_or(0, |view| view.shard_bytes(homeless.range));
+            let needed = cluster.job(job).map_or(0, |view| view.shard_memory(homeless.range));
             let what = format!(
                 "a worker for the new shard {} of job {job}: it needs {needed} bytes beside what is served meanwhile,",
                 homeless.range

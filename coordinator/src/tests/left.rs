@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use node::auth::Admitted;
-use proto::pb::{self, jobs_server::Jobs};
+use proto::pb::{self, jobs_server::Jobs, noise_server::Noise};
 use tonic::Request;
 
 use super::*;
-use crate::grpc::JobsService;
+use crate::grpc::{JobsService, NoiseService};
 
 /// Asks, and is gone before the ledger has answered.
 async fn ask_and_leave<T>(call: impl Future<Output = T>) {
@@ -67,13 +67,31 @@ async fn a_change_is_made_whole_also_where_its_caller_has_left() {
     comes_to(&coordinator, |job| job.state() == pb::JobState::Destroyed).await;
 }
 
+/// Else what was spent would be shown as less than it is, until the next start.
+#[tokio::test]
+async fn rows_that_the_ledger_has_are_counted_also_where_their_caller_has_left() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = Arc::new(open(&folder));
+    coordinator.create_job(create(2048, 1)).await.unwrap();
+    let noise = NoiseService(coordinator.clone());
+    let request = pb::BindRequest {
+        job: job().to_string(),
+        branch: 0,
+        rows: Some(pb::RowRange { start: 0, end: 3 }),
+        commitments: vec![Commitment::of_text("x").to_bytes().to_vec(); 3],
+        ..pb::BindRequest::default()
+    };
+    ask_and_leave(noise.bind(admitted(request))).await;
+    comes_to(&coordinator, |job| (job.next_row, job.rows_bound) == (3, 3)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn resharding_is_given_up_also_where_its_caller_has_left() {
     let folder = TempDir::new().unwrap();
     let coordinator = Arc::new(open(&folder));
     let jobs = JobsService(coordinator.clone());
-    // Room for what it serves, 8 KiB, and no more.
-    let place = WorkerPlace { memory_bytes: Some(9_000), ..WorkerPlace::default() };
+    // Room for what it serves, four rows of 8 KiB, and no more.
+    let place = WorkerPlace { memory_bytes: Some(33_000), ..WorkerPlace::default() };
     coordinator.register(Register { place, ..registration("a", 1) }).unwrap();
     coordinator.create_job(create(2048, 1)).await.unwrap();
     coordinator.reconcile().await.unwrap();

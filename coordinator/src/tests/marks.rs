@@ -92,3 +92,46 @@ async fn what_a_worker_makes_up_costs_so_much_and_no_more() {
     tells(&coordinator, "b", 3, vec![mark(0, 7)]);
     is_behind(coordinator.bind(bind(3..4, "y")).await, "worker b");
 }
+
+/// A worker with so much to say that it takes several messages: nothing is bound before the last of them, however long
+/// after the start that is.
+#[tokio::test(start_paused = true)]
+async fn who_has_more_to_tell_is_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = restarted(&folder).await;
+    let began = Instant::now();
+    let elsewhere =
+        |number: usize| JobMark { job: JobId::new(format!("job-{number}")).unwrap(), ..mark(0, 1) };
+    let b = worker("b");
+    let telling = async {
+        tokio::time::sleep(TTL).await;
+        tells(&coordinator, "b", 2, (0..proto::MOST_MARKS_TOLD).map(elsewhere).collect());
+        for _ in 0..4 {
+            tokio::time::sleep(TTL / 2).await;
+            coordinator.say("b", 2, &[], &[]);
+            coordinator.take_marks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+        }
+        assert!(began.elapsed() > TTL * 2, "the grace period is over");
+        coordinator.take_marks(&b, &[mark(0, 5)]);
+    };
+    let (bound, ()) = tokio::join!(coordinator.bind(bind(2..3, "y")), telling);
+    is_behind(bound, "worker b");
+    // Nor for ever for one that has gone in the middle of it.
+    coordinator.take_marks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+    tokio::time::sleep(TTL).await;
+    is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
+}
+
+/// However many branches a job has, and whatever else the worker made up before.
+#[tokio::test(start_paused = true)]
+async fn marks_of_a_job_that_there_is_are_all_kept() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = restarted(&folder).await;
+    let elsewhere =
+        |number: usize| JobMark { job: JobId::new(format!("job-{number}")).unwrap(), ..mark(0, 1) };
+    coordinator.open_branch(rewind(1)).await.unwrap();
+    tells(&coordinator, "b", 2, (0..70_000).map(elsewhere).collect());
+    coordinator.take_marks(&worker("b"), &[mark(0, 5)]);
+    let on_branch = Bind { branch: 1, ..bind(1..2, "z") };
+    is_behind(coordinator.bind(on_branch).await, "worker b");
+}

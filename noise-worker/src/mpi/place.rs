@@ -9,7 +9,7 @@ use super::keeper::Keeper;
 /// Where a job goes on.
 pub struct Resumed {
     pub next_row: u64,
-    /// On a branch of its own, with fresh noise.
+    /// On another branch than the cursor, with fresh noise: opened now, or by an earlier call at the same cursor.
     pub opened_branch: bool,
 }
 
@@ -27,11 +27,10 @@ impl Keeper {
     pub fn resume(&mut self, cursor: &[u8], replay: bool) -> Result<Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.ledger.check_cursor(&self.job.job, self.layout_digest()?, &cursor)?;
-        let opened_branch = !state.goes_on(&cursor, replay);
-        if opened_branch {
+        if !state.goes_on(&cursor, replay) {
             self.open_branch(cursor.next_row, Some(cursor.branch))?;
         }
-        Ok(Resumed { next_row: cursor.next_row, opened_branch })
+        Ok(Resumed { next_row: cursor.next_row, opened_branch: self.job.branch != cursor.branch })
     }
 
     /// Rows from `row` on have fresh noise, on a new branch.

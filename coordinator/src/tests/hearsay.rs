@@ -1,0 +1,88 @@
+//! Whatever a worker says, and a store that others write to as well.
+
+use std::sync::Arc;
+
+use ledger::CheckpointStore;
+use proto::pb;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::pace::{Cost, Schedule};
+
+#[tokio::test(start_paused = true)]
+async fn no_time_that_a_worker_says_ends_placing() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let grants = coordinator.beat("a", 1, &[]);
+    for seconds in [5e18, f64::MAX, f64::INFINITY, f64::NAN, -1.0] {
+        let status = pb::LeaseStatus {
+            job: job().to_string(),
+            shard: 0,
+            epoch: grants[0].epoch,
+            state: pb::LeaseState::Ready.into(),
+            key_commitment: KEY.to_vec(),
+            row_seconds: seconds,
+            stalled_seconds: seconds,
+            ..pb::LeaseStatus::default()
+        };
+        coordinator.beat("a", 1, &[status.try_into().unwrap()]);
+        coordinator.reconcile().await.unwrap();
+        let cost = Cost { write: Duration::MAX, replay_rate: seconds };
+        let mut cluster = coordinator.cluster();
+        let view = cluster.job_mut(&job()).unwrap();
+        view.cost = Some(cost);
+        coordinator.checkpoint_interval(view);
+    }
+}
+
+fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
+    let settings = Settings { checkpoint_schedule: schedule, ..Settings::in_folder(folder.path()).unwrap() };
+    let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
+    Coordinator::open(ledger, settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+}
+
+/// One whose worker never answers, or whose store hangs, is here one whose turn does not come.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = Arc::new(with_store(&folder, Schedule::Every(Duration::from_secs(1))));
+    let (hangs, goes_on) = (JobId::new("a").unwrap(), JobId::new("b").unwrap());
+    for name in [&hangs, &goes_on] {
+        coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
+        coordinator.bind(Bind { job: name.clone(), ..bind(0..1, "x") }).await.unwrap();
+    }
+    let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().attempted;
+    let (before, stop) = (attempted(&goes_on), CancellationToken::new());
+    let keeping = tokio::spawn(coordinator.clone().keep_checkpointing(stop.clone()));
+    // What is swept at a start is swept by now.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let _turn = coordinator.turn_to_checkpoint(&hangs).await.unwrap();
+    for _ in 0..1000 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.cancel();
+    keeping.await.unwrap();
+    assert!(attempted(&goes_on) > before, "a checkpoint of it has been tried");
+}
+
+#[tokio::test]
+async fn what_a_successor_writes_is_not_swept() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = with_store(&folder, Schedule::Never);
+    coordinator.create_job(create(512, 1)).await.unwrap();
+    let store = CheckpointStore::open(coordinator.store_url()).unwrap();
+    let root = coordinator.store_url().strip_prefix("file://").unwrap().to_owned();
+    let object = |epoch: u64| format!("{root}/job/{}/0-512.shard", (epoch << 24) + 1);
+    for epoch in [coordinator.epoch, coordinator.epoch + 1] {
+        let path = std::path::PathBuf::from(object(epoch));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"a piece").unwrap();
+    }
+    coordinator.sweep(&store, &job()).await;
+    let is_there = |epoch: u64| std::path::Path::new(&object(epoch)).exists();
+    assert!(!is_there(coordinator.epoch), "its own, which no entry names");
+    assert!(is_there(coordinator.epoch + 1));
+}
