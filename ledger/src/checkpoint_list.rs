@@ -56,7 +56,7 @@ impl Ledger {
         })
     }
 
-    /// Forgets a checkpoint; one that is not there is fine. Do this before its objects are deleted.
+    /// Forgets a checkpoint; one that is not there is fine. Its objects go first: those of one that is still listed are tried again.
     pub fn remove_checkpoint(&self, job: &JobId, id: u64) -> Result<()> {
         self.store.write("remove_checkpoint", |transaction| {
             jobs::existing(&transaction.open_table(JOBS)?, job)?;

@@ -1,9 +1,9 @@
 //! The engine in this process: the kernel makes rows, the ledger of a folder says what may be released.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,7 @@ impl Local {
         let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
         let pool = Arc::new(pool);
-        let ahead = (AHEAD_BYTES / (4 * dimension)).clamp(1, MOST_AHEAD) as usize;
+        let ahead = (AHEAD_BYTES / dimension.saturating_mul(4)).clamp(1, MOST_AHEAD) as usize;
         Ok(Self {
             job: Job { name: job, dimension, iterations: plan.iterations() },
             coefficients: Arc::new(plan.coefficients()),
@@ -220,7 +220,7 @@ impl Engine for Local {
         };
         self.forget_rows();
         let place = Place { branch, next_row: cursor.next_row };
-        Ok(Resumed { place, opened_branch: !goes_on })
+        Ok(Resumed { place, opened_branch: branch != cursor.branch })
     }
 
     fn rewind(&self, row: u64, stop: Stop) -> Result<Place> {
@@ -242,7 +242,10 @@ fn dimension_of(given: Option<u64>, plan: &Plan) -> Result<u64> {
         (Some(given), Some(plans)) if given != plans => {
             Err(Refused::invalid("dimension", given, format!("{plans}, as the plan's layout says")))
         }
-        (Some(0), _) => Err(Refused::invalid("dimension", 0, "1 or more")),
+        // As the coordinator has it: a layout can say no more.
+        (Some(given), None) if !(1..=Layout::MAX_DIMENSION).contains(&given) => {
+            Err(Refused::invalid("dimension", given, format!("1 to {}", Layout::MAX_DIMENSION)))
+        }
         (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
         (None, None) => Err(Refused::invalid("dimension", "missing", "given, as the plan has no layout")),
     }
@@ -280,11 +283,19 @@ fn key(folder: &Path, named: Option<PathBuf>) -> Result<JobKey> {
     Ok(JobKey::from_bytes(secret.expose_secret())?)
 }
 
-fn draw_key(path: &Path) -> std::io::Result<()> {
-    let key = SecretBytes::<32>::random().map_err(std::io::Error::other)?;
+/// A key appears under its name only when it is whole and durable: one that was cut short would be refused from then on.
+fn draw_key(path: &Path) -> io::Result<()> {
+    let key = SecretBytes::<32>::random().map_err(io::Error::other)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(path)?;
-    file.write_all(key.expose_secret())?;
-    file.sync_all()?;
-    std::fs::File::open(folder)?.sync_all()
+    // Under a name of its own: what a process that ended here has left is in nobody's way.
+    let mut draft = tempfile::Builder::new();
+    let draft = draft.prefix("job.key.new-").permissions(Permissions::from_mode(0o400));
+    let mut draft = draft.tempfile_in(folder)?;
+    draft.write_all(key.expose_secret())?;
+    draft.as_file().sync_all()?;
+    match draft.persist_noclobber(path) {
+        // Another process was faster, and its key is the folder's.
+        Err(refused) if refused.error.kind() != io::ErrorKind::AlreadyExists => Err(refused.error),
+        _ => File::open(folder)?.sync_all(),
+    }
 }

@@ -119,6 +119,9 @@ def test_a_job_that_has_run_must_be_resumed(folder):
         with pytest.raises(errors.NotResumed, match="resume"):
             session.fetch_into(3, out)
         assert session.resume(cursor)
+    # It ended before its first row: that noise is fresh was true then, and is now.
+    with rustle.connect(f"inproc://{folder}") as session:
+        assert session.resume(cursor)
         assert session.next_step == 2 and session.branch == 1
         session.fetch_into(2, out)
         assert not np.array_equal(out, expected[2])
@@ -302,6 +305,54 @@ def test_a_key_is_drawn_once(tmp_path, plan):
     key = tmp_path / "a" / "job.key"
     assert len(key.read_bytes()) == 32 and key.stat().st_mode & 0o777 == 0o400
     rustle.connect(f"inproc://{tmp_path}/a").close()
+
+
+ENDS_IN_A_WRITE = """
+import resource, signal, sys
+import rustle
+
+# The first byte that goes to a file ends the process.
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+rustle.connect(sys.argv[1])
+"""
+
+
+def test_an_end_while_the_key_is_written(tmp_path, plan):
+    plan.save(tmp_path / "plan.toml")
+    url = f"inproc://{tmp_path}"
+    for _ in range(2):
+        ended = subprocess.run([sys.executable, "-c", ENDS_IN_A_WRITE, url], check=False)
+        assert ended.returncode == -signal.SIGXFSZ
+    with rustle.connect(url) as session:
+        first = rows(session, 1)
+    key = tmp_path / "job.key"
+    assert len(key.read_bytes()) == 32 and key.stat().st_mode & 0o777 == 0o400
+    with rustle.connect(url) as session:
+        session.restart()
+        assert rows(session, 1).shape == first.shape
+
+
+def without_layout(folder):
+    plan = rustle.plan(iterations=4, epsilon=4, delta=1e-5, mechanism="identity")
+    plan.save(folder / "plan.toml")
+    return f"inproc://{folder}"
+
+
+@pytest.mark.parametrize("dimension", [0, 2**63, 2**64 - 1])
+def test_a_dimension_that_no_layout_has(tmp_path, dimension):
+    with pytest.raises(errors.InvalidArgument, match=f"{dimension}.*1 to {2**63 - 1}"):
+        rustle.connect(f"{without_layout(tmp_path)}?dimension={dimension}")
+    assert [made.name for made in tmp_path.iterdir()] == ["plan.toml"]
+
+
+@pytest.mark.parametrize("dimension", [2**62, 2**63 - 1])
+def test_a_dimension_beyond_any_memory(tmp_path, dimension):
+    with rustle.connect(f"{without_layout(tmp_path)}?dimension={dimension}") as session:
+        assert session.dimension == dimension
+        part = session.fetch_into(0, np.zeros(100, np.float32), (5000, 5100))
+        assert part.std() > 0
 
 
 def test_rows_ahead_change_no_bit(folder, tmp_path, plan):

@@ -10,6 +10,7 @@ use redb::{Database, WriteTransaction};
 
 use super::{
     election::found,
+    pages::Pages,
     record::{self, Record},
     seat::Term,
     wire::Failure,
@@ -25,6 +26,7 @@ use crate::{
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
 /// One page of the log.
 const READ_LIMIT: Duration = Duration::from_secs(20);
+/// Records of one at most.
 const PAGE: i64 = 256;
 /// Above what a page can have.
 const LARGEST_ANSWER: usize = 512 << 20;
@@ -39,9 +41,9 @@ pub struct Journal {
 impl Journal {
     /// Makes all changes of the log on empty tables, and clears up what earlier leaders left half written.
     pub fn read(term: Term, db: &Database) -> Result<Self> {
-        let mut next = 0;
+        let (mut next, mut pages) = (0, Pages::new(PAGE, READ_LIMIT));
         loop {
-            let page = on_wire(&term, read_page(&term, next))??;
+            let page = on_wire(&term, read_page(&term, next, &mut pages))??;
             if page.is_empty() {
                 break;
             }
@@ -170,9 +172,9 @@ fn on_wire<T>(term: &Term, work: impl Future<Output = T>) -> Result<T> {
 }
 
 /// Records from `next` on, without a gap; none at the log's end.
-async fn read_page(term: &Term, next: u64) -> Result<Vec<Vec<Change>>> {
-    let options = GetOptions::new().with_range(term.keys.log_end()).with_limit(PAGE);
-    let page = read(term, term.keys.log(next), options).await?;
+async fn read_page(term: &Term, next: u64, pages: &mut Pages) -> Result<Vec<Vec<Change>>> {
+    let options = GetOptions::new().with_range(term.keys.log_end());
+    let page = read(term, pages, &term.keys.log(next), options).await?;
     let mut records = Vec::new();
     for (expected, pair) in (next..).zip(page.kvs()) {
         let damaged = |what: &str| LedgerError::Damaged {
@@ -187,9 +189,10 @@ async fn read_page(term: &Term, next: u64) -> Result<Vec<Vec<Change>>> {
         records.push(match record {
             Record::Whole { changes, .. } => changes,
             Record::InParts { by, parts, sha256 } => {
-                let mut pieces = Vec::new();
+                let (mut pieces, mut alone) = (Vec::new(), Pages::new(1, READ_LIMIT));
                 for index in 0..parts {
-                    let piece = read(term, term.keys.part(expected, by, index), GetOptions::new()).await?;
+                    let key = term.keys.part(expected, by, index);
+                    let piece = read(term, &mut alone, &key, GetOptions::new()).await?;
                     pieces.extend(piece.kvs().first().map(|pair| pair.value().to_vec()));
                 }
                 let joined = record::join(&pieces, parts, sha256);
@@ -201,20 +204,18 @@ async fn read_page(term: &Term, next: u64) -> Result<Vec<Vec<Change>>> {
 }
 
 /// Reads what a majority has, as long as this process leads.
-async fn read(term: &Term, key: String, options: GetOptions) -> Result<GetResponse> {
-    loop {
-        term.seat().check()?;
-        let ask = async |client: Client| {
+async fn read(term: &Term, pages: &mut Pages, key: &str, options: GetOptions) -> Result<GetResponse> {
+    let ask = async |records| {
+        let options = &options.clone().with_limit(records);
+        let get = async |client: Client| {
             let mut kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
-            kv.get(key.as_str(), Some(options.clone())).await
+            kv.get(key, Some(options.clone())).await
         };
-        match term.wire.call(READ_LIMIT, ask).await {
-            Ok(answer) => return Ok(answer),
-            Err(Failure::Refused(reason)) => {
-                return Err(LedgerError::Io { path: term.seat().path().to_owned(), reason });
-            }
-            Err(Failure::Open(_)) => tokio::time::sleep(BETWEEN_ATTEMPTS).await,
-        }
+        term.wire.call(READ_LIMIT, get).await
+    };
+    match pages.read(|| term.seat().check(), BETWEEN_ATTEMPTS, ask).await? {
+        Ok(answer) => Ok(answer),
+        Err(reason) => Err(LedgerError::Io { path: term.seat().path().to_owned(), reason }),
     }
 }
 

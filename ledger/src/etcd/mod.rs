@@ -16,6 +16,7 @@ mod config;
 mod election;
 mod journal;
 mod keys;
+mod pages;
 mod record;
 mod seat;
 mod wire;

@@ -39,7 +39,8 @@ pub struct Wire {
 struct Member {
     address: String,
     client: Client,
-    /// Its client has a token of etcd's, which it renews by itself from then on.
+    /// Its client has a token of etcd's, which it renews by itself once that has expired, but not when it is older than
+    /// etcd's users: see [`has_old_token`].
     is_known: AtomicBool,
 }
 
@@ -121,12 +122,17 @@ impl Wire {
             call(member.client.clone()).await
         };
         match tokio::time::timeout(limit, asking).await {
-            Ok(answer) => answer.map_err(|error| judged(&member.address, &error)),
+            Ok(answer) => answer.map_err(|error| {
+                if has_old_token(&error) {
+                    member.is_known.store(false, Ordering::Release);
+                }
+                judged(&member.address, &error)
+            }),
             Err(_) => Err(Failure::Open(format!("{} gave no answer within {limit:?}", member.address))),
         }
     }
 
-    /// Gets a token for the user, once: not on connecting, when a member may be down.
+    /// Gets a token for the user, once for each change of etcd's users: not on connecting, when a member may be down.
     async fn introduce(&self, member: &Member) -> Result<(), Error> {
         let Some(EtcdUser { name, password }) = &self.user else { return Ok(()) };
         if !member.is_known.load(Ordering::Acquire) {
@@ -166,6 +172,12 @@ impl Drop for Wire {
     }
 }
 
+/// Users or roles of etcd have changed since it gave the token. It refused the call before it did anything, and takes it
+/// with a new token.
+fn has_old_token(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("revision of auth store is old"))
+}
+
 fn judged(member: &str, error: &Error) -> Failure {
     use tonic_code::*;
     let Error::GRpcStatus(status) = error else { return Failure::Open(format!("{member}: {error}")) };
@@ -181,6 +193,8 @@ fn judged(member: &str, error: &Error) -> Failure {
     }
     let is_busy = status.message().contains("too many requests");
     match status.code() as i32 {
+        // An invalid argument by its code.
+        _ if has_old_token(error) => Failure::Open(reason),
         INVALID_ARGUMENT | PERMISSION_DENIED | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED
         | UNAUTHENTICATED => Failure::Refused(reason),
         RESOURCE_EXHAUSTED if !is_busy => Failure::Refused(reason),

@@ -19,6 +19,7 @@ mod etcd_tls;
 mod jobs;
 mod leading;
 mod log;
+mod old_tokens;
 #[path = "../suite/parts.rs"]
 mod parts;
 mod secured;

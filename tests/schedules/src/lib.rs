@@ -19,7 +19,7 @@ mod of_the_worker {
 }
 
 mod sync {
-    pub use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    pub use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 }
 
 use ledger::{LedgerError, Result};
