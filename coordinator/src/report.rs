@@ -81,9 +81,9 @@ fn privacy(plan_toml: &str, delta: f64) -> Result<Value> {
     let sensitivity = plan.accounted_sensitivity().map_err(ServiceError::internal)?;
     report["sensitivity"] = json!(sensitivity.value);
     report["sensitivity_exact"] = json!(sensitivity.exact);
-    if plan.noise_multiplier() > 0.0 {
-        let cost = accounting::Report::at_delta(sensitivity, plan.noise_multiplier(), delta)
-            .map_err(ServiceError::internal)?;
+    let noise = plan.accounted_noise_multiplier();
+    if noise > 0.0 {
+        let cost = accounting::Report::at_delta(sensitivity, noise, delta).map_err(ServiceError::internal)?;
         report["epsilon"] = json!(cost.epsilon);
         report["rho"] = json!(cost.rho);
     }

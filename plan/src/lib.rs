@@ -23,4 +23,5 @@ pub use coefficients::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegmen
 pub use error::PlanError;
 pub use layout::{Layout, Parameter, Placed};
 pub use mechanism::Mechanism;
+pub use round::noise_multiplier_to_run;
 pub use spec::{FORMAT, Participation, Plan, PlanSpec, STREAM_VERSION};

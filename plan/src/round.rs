@@ -11,6 +11,33 @@ pub(crate) fn scale(spec: &PlanSpec) -> f32 {
     (spec.noise_multiplier * spec.clip_norm) as f32
 }
 
+/// The σ that an account may count on: no more than σ, nor than what times ζ is [`scale`]. For where `f32` rounds
+/// down, less noise is made than σ says.
+pub(crate) fn accounted_noise_multiplier(spec: &PlanSpec) -> f64 {
+    spec.noise_multiplier.min(divided_down(scale(spec), spec.clip_norm))
+}
+
+/// The least σ from `noise_multiplier` on that runs as it is written: its product with `clip_norm`, rounded once to
+/// `f32`, is no smaller. For plans whose σ was found by calibration, which promise what it was found for.
+#[must_use]
+pub fn noise_multiplier_to_run(noise_multiplier: f64, clip_norm: f64) -> f64 {
+    let scale = (noise_multiplier * clip_norm) as f32;
+    if noise_multiplier <= divided_down(scale, clip_norm) {
+        return noise_multiplier;
+    }
+    let raised = divided_down(scale.next_up(), clip_norm);
+    // What no plan may hold is left for its checks to name.
+    if raised.is_finite() { raised } else { noise_multiplier }
+}
+
+/// The largest quotient of `f64` whose product with `clip_norm` is at most `scale`.
+fn divided_down(scale: f32, clip_norm: f64) -> f64 {
+    let scale = f64::from(scale);
+    let nearest = scale / clip_norm;
+    // One rounding: the sign of what is left is exact. The nearest quotient is above by half a place at most.
+    if nearest.mul_add(clip_norm, -scale) > 0.0 { nearest.next_down() } else { nearest }
+}
+
 /// Error: a number that `f32` can't hold, by field. The spec has been checked.
 pub(crate) fn coefficients(spec: &PlanSpec) -> Result<Coefficients, PlanError> {
     let n = spec.iterations;

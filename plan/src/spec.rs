@@ -97,9 +97,16 @@ impl Plan {
         self.spec.chacha_rounds
     }
 
-    /// σ, in units of the clip norm; it scales Z, before C⁻¹.
+    /// σ, in units of the clip norm; it scales Z, before C⁻¹. What a run costs is up to
+    /// [`Plan::accounted_noise_multiplier`].
     pub fn noise_multiplier(&self) -> f64 {
         self.spec.noise_multiplier
+    }
+
+    /// The σ that privacy is worked out with: σ, or what [`Plan::scale`] is of ζ where `f32` rounded that down. Its
+    /// product with ζ is never above the scale.
+    pub fn accounted_noise_multiplier(&self) -> f64 {
+        round::accounted_noise_multiplier(&self.spec)
     }
 
     /// ζ, in the gradient's own units.

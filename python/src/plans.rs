@@ -76,7 +76,7 @@ impl Plan {
     fn privacy<'py>(&self, py: Python<'py>, delta: f64) -> Result<Bound<'py, PyDict>> {
         let report = py.detach(|| {
             let sensitivity = self.0.accounted_sensitivity()?;
-            Ok::<_, Refused>(Report::at_delta(sensitivity, self.0.noise_multiplier(), delta)?)
+            Ok::<_, Refused>(Report::at_delta(sensitivity, self.0.accounted_noise_multiplier(), delta)?)
         })?;
         let answer = PyDict::new(py);
         answer.set_item("epsilon", report.epsilon)?;

@@ -55,7 +55,8 @@ impl Run {
         Ok(Plan(plan::Plan::new(PlanSpec {
             chacha_rounds: 20,
             iterations: self.iterations,
-            noise_multiplier,
+            // Found for a promise, or 1.
+            noise_multiplier: plan::noise_multiplier_to_run(noise_multiplier, self.clip_norm),
             clip_norm: self.clip_norm,
             participation: Participation { min_sep: rule.0, max_participations: rule.1 },
             mechanism: Mechanism::try_from(strategy)?,
@@ -139,6 +140,7 @@ pub fn calibrate(py: Python<'_>, plan: &Plan, epsilon: f64, delta: f64) -> Resul
     py.detach(|| {
         let sensitivity = plan.0.accounted_sensitivity()?;
         let noise_multiplier = calibrate_gaussian(sensitivity.value, epsilon, delta)?;
+        let noise_multiplier = plan::noise_multiplier_to_run(noise_multiplier, plan.0.clip_norm());
         let spec = PlanSpec { noise_multiplier, ..plan.0.spec().clone() };
         Ok(Plan(plan::Plan::new(spec)?))
     })

@@ -15,6 +15,7 @@ const ROUNDS_OF_LARGE: u64 = 6;
 const LARGE: u64 = 1024;
 
 pub fn all(question: &Question) -> Result<Vec<Chart>> {
+    let question = &question.covered()?;
     let charge = charge(question)?;
     let plain = Law::gaussian(&question.plan, charge.total().value, question.neighbouring);
     let amplified = Law::amplified(question, question.plan.iterations())?;

@@ -1,9 +1,11 @@
 //! A plan's run as an event of `accounting`, and whether an event is of a plan.
 
 use accounting::{Event, MatrixMechanism, Sampling};
-use plan::{Mechanism, Plan};
+use plan::{Mechanism, Participation, Plan};
 
 use crate::error::{ReportError, Result};
+use crate::participation::{covering, under};
+use crate::question::Assumed;
 
 /// Sensitivities this much lower, relatively, are rounding of what was written down.
 const ROUNDING: f64 = 1e-12;
@@ -20,18 +22,31 @@ pub fn bands(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// The whole run of a plan, with all that an account needs and the plan's digest.
+/// The whole run of a plan, with all that an account needs and the plan's digest. Its participation is the plan's, or
+/// wider where the sampling is.
 ///
 /// # Errors
 /// What has no sensitivity within memory.
 pub fn of_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
-    Ok(Event::MatrixMechanism(run_of(plan, sampling)?))
+    let assumed = match sampling {
+        Sampling::AnyOrder => Assumed::AnyOrder,
+        Sampling::CyclicPoisson { sampling_probability, partition } => {
+            Assumed::CyclicPoisson { sampling_probability, partition }
+        }
+    };
+    of_covered(plan, &under(plan, covering(plan, assumed))?, sampling)
+}
+
+/// The event of `plan`, `covered` being that plan under a participation that the batches keep.
+pub(crate) fn of_covered(plan: &Plan, covered: &Plan, sampling: Sampling) -> Result<Event> {
+    let plan_digest = hex::encode(plan.digest());
+    Ok(Event::MatrixMechanism(MatrixMechanism { plan_digest, ..run_of(covered, sampling)? }))
 }
 
 pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism> {
     let rule = plan.participation();
     Ok(MatrixMechanism {
-        noise_multiplier: plan.noise_multiplier(),
+        noise_multiplier: plan.accounted_noise_multiplier(),
         iterations: plan.iterations(),
         sensitivity: plan.accounted_sensitivity()?.value,
         bands: bands(plan),
@@ -44,7 +59,8 @@ pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism>
 }
 
 /// Ok where an account of `event` holds for a run of `plan`: the digest is the plan's (where it has one), and no
-/// number makes the event cheaper than the plan.
+/// number makes the event cheaper than the plan. A participation may be wider than the plan's, for batches that are
+/// sampled so; the sensitivity has to be that under it.
 ///
 /// # Errors
 /// [`ReportError::NotOfPlan`] naming the number; what has no sensitivity within memory.
@@ -52,16 +68,15 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
     let Event::MatrixMechanism(run) = event else {
         return Err(not_of("kind", event.name(), "matrix-mechanism"));
     };
-    let rule = plan.participation();
     let digest = hex::encode(plan.digest());
     if !run.plan_digest.is_empty() {
         same("plan_digest", &run.plan_digest, &digest)?;
     }
     same("iterations", &run.iterations, &plan.iterations())?;
-    same("min_sep", &run.min_sep, &rule.min_sep)?;
-    same("max_participations", &run.max_participations, &rule.max_participations)?;
-    if run.noise_multiplier.to_bits() != plan.noise_multiplier().to_bits() {
-        return Err(not_of("noise_multiplier", run.noise_multiplier, plan.noise_multiplier()));
+    let covered = under(plan, rule_of(run, plan)?)?;
+    let noise = plan.accounted_noise_multiplier();
+    if run.noise_multiplier.is_nan() || run.noise_multiplier > noise {
+        return Err(not_of("noise_multiplier", run.noise_multiplier, format!("at most {noise}")));
     }
     match (run.bands, bands(plan)) {
         (Some(given), Some(bands)) if given >= bands => {}
@@ -69,8 +84,22 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
         (Some(given), Some(bands)) => return Err(not_of("bands", given, format!("at least {bands}"))),
         (Some(given), None) => return Err(not_of("bands", given, "none: C has no bands")),
     }
-    at_least("sensitivity", run.sensitivity, plan.accounted_sensitivity()?.value)?;
+    at_least("sensitivity", run.sensitivity, covered.accounted_sensitivity()?.value)?;
     at_least("largest_column_norm", run.largest_column_norm, plan.accounted_column_norm()?)
+}
+
+/// The event's participation, which has to allow whatever the plan's does.
+fn rule_of(run: &MatrixMechanism, plan: &Plan) -> Result<Participation> {
+    let own = plan.participation();
+    let (min_sep, most) = (run.min_sep, run.max_participations);
+    if !(1..=own.min_sep).contains(&min_sep) {
+        return Err(not_of("min_sep", min_sep, format!("1 to {}", own.min_sep)));
+    }
+    if most < own.max_participations || i64::try_from(most).is_err() {
+        let allowed = format!("{} to {}", own.max_participations, i64::MAX);
+        return Err(not_of("max_participations", most, allowed));
+    }
+    Ok(Participation { min_sep, max_participations: most })
 }
 
 fn same<T: PartialEq + std::fmt::Display>(what: &'static str, given: &T, plans: &T) -> Result<()> {

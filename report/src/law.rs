@@ -23,7 +23,7 @@ pub enum Law {
 impl Law {
     /// Of a run with this sensitivity per unit clip norm under zeroing out, nothing being amplified.
     pub fn gaussian(plan: &Plan, sensitivity: f64, neighbouring: Neighbouring) -> Self {
-        Self::Gaussian { mu: neighbouring.factor() * sensitivity / plan.noise_multiplier() }
+        Self::Gaussian { mu: neighbouring.factor() * sensitivity / plan.accounted_noise_multiplier() }
     }
 
     /// Of the first `rounds` rows under the sampling that is assumed; `None` where none is.
@@ -58,7 +58,7 @@ impl Law {
     }
 
     fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: Samples) -> Self {
-        let noise_multiplier = plan.noise_multiplier();
+        let noise_multiplier = plan.accounted_noise_multiplier();
         Self::Sampled { mechanism: Box::new(mechanism), noise_multiplier, samples }
     }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::{ReportError, Result};
 use crate::job::Job;
+use crate::participation::{covering, under};
 
 /// Whose contributions the sensitivity bounds: what is clipped to the clip norm in every round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -65,8 +66,14 @@ impl Question {
         }
     }
 
+    /// The same of the plan under a participation that the assumed batches keep; only its digest is another's.
+    pub(crate) fn covered(&self) -> Result<Self> {
+        let plan = under(&self.plan, covering(&self.plan, self.assumed))?;
+        Ok(Self { plan, ..self.clone() })
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
-        if self.plan.noise_multiplier() <= 0.0 {
+        if self.plan.accounted_noise_multiplier() <= 0.0 {
             return Err(ReportError::NoNoise);
         }
         let outside = |delta: &&f64| !(**delta > 0.0 && **delta < 1.0);

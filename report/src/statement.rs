@@ -2,7 +2,7 @@
 
 use accounting::rewind::{Abandoned, Charge, Released, charge_with};
 use accounting::{Event, Neighbouring, Sampling};
-use plan::{Plan, STREAM_VERSION};
+use plan::{Participation, Plan, STREAM_VERSION};
 use serde::Serialize;
 use strategy::Sensitivity;
 
@@ -38,8 +38,12 @@ pub struct Statement {
     pub mechanism: String,
     pub iterations: u64,
     pub bands: Option<u64>,
+    /// What the figures without sampling are for: the plan's participation, wider where the sampling is.
     pub min_sep: u64,
     pub max_participations: u64,
+    /// The plan's own participation, where the batches that are assumed don't keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_participation: Option<Own>,
     pub noise_multiplier: f64,
     pub clip_norm: f64,
     /// Per unit clip norm under zeroing out, abandoned rows included; doubled where a unit is replaced.
@@ -56,6 +60,13 @@ pub struct Statement {
     pub rustle_version: String,
     /// The run as an event of the accountant, which `rustle account event` takes.
     pub event: Event,
+}
+
+/// A participation that the figures are not for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Own {
+    pub min_sep: u64,
+    pub max_participations: u64,
 }
 
 /// What has left, and what it costs if nothing more does.
@@ -80,16 +91,18 @@ impl Statement {
     /// isn't known, such as that of sampled batches in a job that went back.
     pub fn of(question: &Question) -> Result<Self> {
         question.check()?;
+        let covered = question.covered()?;
         let plan = &question.plan;
-        let charge = charge(question)?;
+        let charge = charge(&covered)?;
         let unsampled = Law::gaussian(plan, charge.total().value, question.neighbouring);
         let unsampled = unsampled.figures(&question.deltas)?;
-        let amplified = Law::amplified(question, plan.iterations())?;
+        let amplified = Law::amplified(&covered, plan.iterations())?;
         let (figures, without_sampling) = match &amplified {
             Some(law) => (law.figures(&question.deltas)?, Some(unsampled)),
             None => (unsampled, None),
         };
-        let rule = plan.participation();
+        let (own, rule) = (plan.participation(), covered.plan.participation());
+        let Participation { min_sep, max_participations } = own;
         let Sensitivity { value: sensitivity, exact: sensitivity_exact } = charge.total();
         Ok(Self {
             report: REPORT,
@@ -107,24 +120,25 @@ impl Statement {
             bands: event::bands(plan),
             min_sep: rule.min_sep,
             max_participations: rule.max_participations,
+            plan_participation: (own != rule).then_some(Own { min_sep, max_participations }),
             noise_multiplier: plan.noise_multiplier(),
             clip_norm: plan.clip_norm(),
             sensitivity,
             sensitivity_exact,
             sensitivity_planned: charge.planned.value,
-            released: so_far(question, &charge)?,
+            released: so_far(&covered, &charge)?,
             job: question.job.clone(),
             plan_digest: hex::encode(plan.digest()),
             layout_digest: plan.layout().map(|layout| hex::encode(layout.digest())),
             stream_version: STREAM_VERSION,
             chacha_rounds: plan.chacha_rounds(),
             rustle_version: question.version.clone(),
-            event: event::of_plan(plan, sampling(question.assumed))?,
+            event: event::of_covered(plan, &covered.plan, sampling(question.assumed))?,
         })
     }
 }
 
-/// What all that was released costs; a plan that has not run costs its whole run.
+/// What all that was released costs; a plan that has not run costs its whole run. Of a question that is covered.
 pub(crate) fn charge(question: &Question) -> Result<Charge> {
     let plan: &Plan = &question.plan;
     let straight = Released::straight(0);

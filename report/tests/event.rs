@@ -79,6 +79,31 @@ fn what_is_cheaper_than_the_plan_is_refused() {
     }
     let error = event::check(&Event::ZCdp { rho: 1.0 }, &plan).unwrap_err().to_string();
     assert!(error.contains("z-cdp"), "{error}");
+    // A wider participation than the plan's, at the sensitivity of the plan's own.
+    let wider: [(&str, Change); 4] = [
+        ("sensitivity", |run| run.min_sep = 2),
+        ("sensitivity", |run| run.max_participations += 1),
+        ("min_sep is 0", |run| run.min_sep = 0),
+        ("max_participations", |run| run.max_participations = u64::MAX),
+    ];
+    for (named, change) in wider {
+        let mut run = run(&plan);
+        change(&mut run);
+        let error = event::check(&Event::MatrixMechanism(run), &plan).unwrap_err().to_string();
+        assert!(error.contains(named), "{named}: {error}");
+    }
     let dearer = MatrixMechanism { sensitivity: 9.0, plan_digest: String::new(), ..run(&plan) };
     event::check(&Event::MatrixMechanism(dearer), &plan).expect("a higher cost is no broken promise");
+}
+
+/// 1.00000005 is exactly 1 in f32: what runs is less than the plan says, and the event says what runs.
+#[test]
+fn an_event_has_the_noise_that_runs() {
+    let plan = plan(Mechanism::Identity, 1.000_000_05);
+    let run = run(&plan);
+    assert_eq!(run.noise_multiplier, 1.0);
+    event::check(&Event::MatrixMechanism(run.clone()), &plan).unwrap();
+    let nominal = MatrixMechanism { noise_multiplier: 1.000_000_05, ..run };
+    let error = event::check(&Event::MatrixMechanism(nominal), &plan).unwrap_err().to_string();
+    assert!(error.contains("noise_multiplier is 1.00000005; allowed: at most 1"), "{error}");
 }

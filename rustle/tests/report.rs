@@ -102,6 +102,40 @@ fn the_figures_are_the_accounts() {
     bench.refused("account event --event event.json --plan other.toml --delta 1e-6", 2, &["plan_digest"]);
 }
 
+/// A plan for one participation, in batches in which every record takes part ten times.
+#[test]
+fn what_is_said_without_sampling_holds_for_batches_that_are_sampled() {
+    let bench = bench();
+    bench.json(
+        "plan from --mechanism identity --iterations 100 --min-sep 100 --max-participations 1 \
+         --noise-multiplier 4 --out once.toml",
+    );
+    let released = r#"{"branches": [{"branch": 0, "parent": null, "from_row": 0, "released": [[0, 100]]}]}"#;
+    fs::write(bench.path("all.json"), released).unwrap();
+    for sampling in [
+        "balls-in-bins --batches-per-epoch 10 --samples 65536 --seed 1",
+        "cyclic-poisson --sampling-probability 0.1",
+        "b-min-sep --min-sep 10 --sampling-probability 0.1 --samples 65536 --seed 1",
+    ] {
+        let statement =
+            bench.json(&format!("report --plan once.toml --released all.json --sampling {sampling}"));
+        let epsilon = |figures: &Value| number(&figures["guarantees"][0], "epsilon");
+        let headline = epsilon(&statement);
+        fs::write(bench.path("event.json"), statement["event"].to_string()).unwrap();
+        let account = bench.json("account event --event event.json --plan once.toml --delta 1e-6");
+        assert!(epsilon(&statement["without_sampling"]) >= headline, "{statement}");
+        for other in [epsilon(&statement["released"]), number(&account, "epsilon")] {
+            assert!(other >= headline * (1.0 - 1e-6), "{sampling}: {other} below {headline}");
+        }
+        assert_eq!(statement["plan_participation"], json!({"min_sep": 100, "max_participations": 1}));
+    }
+    let words =
+        "report --plan once.toml --sampling cyclic-poisson --sampling-probability 0.1 --out page.html";
+    text(&bench, words);
+    let page = fs::read_to_string(bench.path("page.html")).unwrap();
+    assert!(page.contains("widened to cover them"), "{page}");
+}
+
 #[test]
 fn rewinds_are_charged_for() {
     let bench = bench();

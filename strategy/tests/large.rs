@@ -156,3 +156,35 @@ fn weights_and_the_last_row() {
         assert!(inverse < root, "{inverse} {root}");
     }
 }
+
+fn alternating(lambda: f64) -> Strategy {
+    Strategy::BandInverse { s: vec![1.0, lambda] }
+}
+
+/// Columns of changing signs as long as the run: mostly dust, or too long for every pair of rounds to be summed.
+#[test]
+fn long_columns_of_changing_signs_have_a_bound() {
+    let n = 1_000_000;
+    let all = Participation::new(1, n).unwrap();
+    let found = alternating(0.5).sensitivity(n, all).unwrap();
+    // Contributions that change signs as the column does make row t Σ_{i≤t} 2^−i = 2 − 2^−t: Σ_t (2 − 2^−t)².
+    let exact = (4.0 * n as f64 - 8.0 + 4.0 / 3.0).sqrt();
+    assert!(found.value >= exact * (1.0 - 1e-12) && found.value <= exact * (1.0 + 1e-9), "{found:?} {exact}");
+    assert!(found.value <= 2.0 * (n as f64).sqrt() * (1.0 + 1e-9), "{found:?}");
+    for (n, lambda, gap, most) in [
+        (n, 1.0, 1, n),
+        (n, 0.9999, 1, n),
+        (n, 0.997, 1, 100),
+        (n, 0.997, 1, 10),
+        (n, 0.9999, 3, 1000),
+        (4000, 0.9999, 1, 4000),
+        (4000, 0.9999, 3, 1000),
+    ] {
+        let rule = Participation::new(gap, most).unwrap();
+        let found = alternating(lambda).sensitivity(n, rule).unwrap();
+        // Without changing signs 0, b, 2b, … is the worst pattern; contributions that change theirs attain as much.
+        let positive = alternating(-lambda).sensitivity(n, rule).unwrap();
+        assert!(positive.exact && found.value >= positive.value * (1.0 - 1e-12), "{found:?} {positive:?}");
+        assert!(found.value <= positive.value * (1.0 + 1e-6), "{found:?} {positive:?}");
+    }
+}

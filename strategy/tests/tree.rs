@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use proptest::prelude::*;
-use strategy::tree::{Span, sensitivity_squared};
+use strategy::tree::{MAX_TREE, Span, sensitivity_squared};
 use strategy::{Participation, Strategy, Tree};
 
 /// (name, rounds, MinS as printed, participations, ρ at noise multiplier 7): papers/000 Table 4 and papers/002
@@ -47,13 +47,20 @@ fn all_published_rows() {
 #[test]
 fn known_squares() {
     let square = |n, gap, most, completed| {
-        sensitivity_squared(&[Span { rounds: n, completed }], Participation::new(gap, most).unwrap()).unwrap()
+        exact(&[Span { rounds: n, completed }], Participation::new(gap, most).unwrap())
     };
     assert_eq!(square(530, 55, 8, false), 182);
     assert_eq!(square(430, 55, 7, false), 97);
     assert_eq!(square(1170, 207, 5, false), 87);
     assert_eq!(square(1000, 100, 5, false), 82);
     assert_eq!(square(1000, 100, 5, true), 107);
+}
+
+/// Of what is small enough to be searched.
+fn exact(spans: &[Span], rule: Participation) -> u64 {
+    let found = sensitivity_squared(spans, rule).unwrap();
+    assert!(found.exact);
+    found.value.try_into().unwrap()
 }
 
 /// Every subset of rounds, every node: what the definition says.
@@ -95,7 +102,7 @@ fn virtual_rounds_do_not_delay_the_next_tree() {
     let spans = [Span { rounds: 5, completed: true }, Span { rounds: 3, completed: false }];
     for gap in 1..4 {
         let rule = Participation::new(gap, 8).unwrap();
-        assert_eq!(sensitivity_squared(&spans, rule).unwrap(), brute_force(&spans, rule));
+        assert_eq!(exact(&spans, rule), brute_force(&spans, rule));
     }
 }
 
@@ -109,14 +116,14 @@ proptest! {
     ) {
         let spans: Vec<Span> = spans.into_iter().map(|(rounds, completed)| Span { rounds, completed }).collect();
         let rule = Participation::new(gap, most).unwrap();
-        prop_assert_eq!(sensitivity_squared(&spans, rule).unwrap(), brute_force(&spans, rule));
+        prop_assert_eq!(exact(&spans, rule), brute_force(&spans, rule));
     }
 
     #[test]
     fn one_long_tree_matches_brute_force(rounds in 1_u64..14, completed: bool, gap in 1_u64..6, most in 1_u64..7) {
         let spans = [Span { rounds, completed }];
         let rule = Participation::new(gap, most).unwrap();
-        prop_assert_eq!(sensitivity_squared(&spans, rule).unwrap(), brute_force(&spans, rule));
+        prop_assert_eq!(exact(&spans, rule), brute_force(&spans, rule));
     }
 
     #[test]
@@ -151,6 +158,29 @@ fn table_3_streaming_tree() {
     let tree = Strategy::Tree(Tree::default());
     assert!((tree.max_loss(2052, rule).unwrap() - 27.27).abs() < 0.005);
     assert!((tree.rms_loss(2052, rule).unwrap() - 19.28).abs() < 0.005);
+}
+
+/// A plan of ten lines may ask for any of these: what can't be searched has a bound, and says so.
+#[test]
+fn many_participations_in_a_long_tree_have_a_bound() {
+    let tree = Tree::default();
+    for (n, gap, most) in
+        [(1 << 20, 1, 1 << 20), (100_000, 1, 100_000), (MAX_TREE, 1, u64::MAX), (1 << 30, 3, 1 << 20)]
+    {
+        let found = tree.sensitivity(n, Participation::new(gap, most).unwrap()).unwrap();
+        assert!(!found.exact, "{n} {gap} {most}");
+    }
+    // Every round taken: 2^(20−l) nodes of 2^l participations on each level.
+    let all = tree.sensitivity(1 << 20, Participation::new(1, 1 << 20).unwrap()).unwrap();
+    let squared: f64 = (0..=20).map(|level| f64::from(20 + level).exp2()).sum();
+    assert_eq!(all.value, squared.sqrt());
+    // What is few enough is still exact.
+    for (n, gap, most) in
+        [(1 << 20, 1 << 14, 64), (100_000, 1000, 100), (1000, 1, 1000), (MAX_TREE, 1 << 36, 9)]
+    {
+        let found = tree.sensitivity(n, Participation::new(gap, most).unwrap()).unwrap();
+        assert!(found.exact, "{n} {gap} {most}");
+    }
 }
 
 #[test]

@@ -35,14 +35,14 @@ impl Meter {
     /// to state. Long plans take seconds.
     pub fn new(plan_toml: &str, delta: f64, released: &Released) -> Result<Option<Self>> {
         let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
-        if plan.noise_multiplier() == 0.0 {
+        if plan.accounted_noise_multiplier() == 0.0 {
             return Ok(None);
         }
         let of = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
         let charge = charge_with(plan.iterations(), released, of).map_err(ServiceError::internal)?;
         let squares = charge.abandoned.iter().map(|stretch| stretch.sensitivity * stretch.sensitivity);
         let abandoned = squares.sum::<f64>().sqrt();
-        let planned = cost(charge.total(), plan.noise_multiplier(), delta)?;
+        let planned = cost(charge.total(), plan.accounted_noise_multiplier(), delta)?;
         let branch = released.branches.last().map_or(0, |last| last.branch);
         Ok(Some(Self { plan, delta, branch, abandoned, planned }))
     }
@@ -68,7 +68,7 @@ impl Meter {
         // Of different noise, so squares add up; that one contribution attains both at once is not said.
         let value = kept.value.hypot(self.abandoned);
         let exact = kept.exact && self.abandoned == 0.0;
-        cost(Sensitivity { value, exact }, self.plan.noise_multiplier(), self.delta)
+        cost(Sensitivity { value, exact }, self.plan.accounted_noise_multiplier(), self.delta)
     }
 
     /// The point that stands for a job that goes on with `next_row`: never before it.

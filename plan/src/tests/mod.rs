@@ -2,6 +2,7 @@
 
 mod coefficients;
 mod digest;
+mod noise;
 mod refused;
 mod rounded;
 

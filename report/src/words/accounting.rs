@@ -16,8 +16,8 @@ pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
             "Noise",
             format!(
                 "Normals from ChaCha{} under the job's key, stream version {}; that the stream can't be told \
-                 from random bits is an assumption of every figure. Coefficients are accounted for as they run, \
-                 rounded to single precision.",
+                 from random bits is an assumption of every figure. Coefficients and σζ are accounted for as they \
+                 run, rounded to single precision.",
                 statement.chacha_rounds, statement.stream_version
             ),
         ),
@@ -68,14 +68,22 @@ fn sensitivity(statement: &Statement) -> String {
 
 fn participation(statement: &Statement) -> String {
     let (b, k) = (statement.min_sep, statement.max_participations);
-    let only = match statement.sampling {
-        Assumed::AnyOrder => "",
-        _ => "For the figures without sampling, and the noise was designed for it: ",
+    let only = match (statement.sampling, statement.plan_participation) {
+        (Assumed::AnyOrder, _) => "",
+        (_, None) => "For the figures without sampling, and the noise was designed for it: ",
+        (_, Some(_)) => "For the figures without sampling: ",
     };
+    let widened = statement.plan_participation.map_or_else(String::new, |own| {
+        format!(
+            " The plan itself is for j − i ≥ {} and at most {} of them, which batches sampled as below do not keep: \
+             the rule here is the plan's, widened to cover them.",
+            own.min_sep, own.max_participations
+        )
+    });
     format!(
-        "{only}Rounds i < j in which one unit takes part satisfy j − i ≥ {b}, and there are at most {k} of them. \
-         Nothing here enforces that: whoever forms the batches has to, by a timer on devices, a count of rounds \
-         or a fixed order."
+        "{only}Rounds i < j in which one unit takes part satisfy j − i ≥ {b}, and there are at most {k} of them.\
+         {widened} Nothing here enforces that: whoever forms the batches has to, by a timer on devices, a count of \
+         rounds or a fixed order."
     )
 }
 

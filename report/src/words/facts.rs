@@ -17,6 +17,10 @@ pub(super) fn parameters(statement: &Statement) -> Vec<Block> {
         ("min_sep b (j − i ≥ b)", statement.min_sep.to_string()),
         ("max_participations k", statement.max_participations.to_string()),
     ];
+    if let Some(own) = statement.plan_participation {
+        rows.push(("the plan's own min_sep", own.min_sep.to_string()));
+        rows.push(("the plan's own max_participations", own.max_participations.to_string()));
+    }
     if let Some(bands) = statement.bands {
         rows.push(("bands of C", bands.to_string()));
     }
@@ -95,13 +99,14 @@ pub(super) fn identity(statement: &Statement) -> Vec<Block> {
     if let Some(job) = &statement.job {
         rows.insert(2, ("key commitment", job.key_commitment.clone()));
     }
-    vec![
-        table(["what", "value"], rows),
-        Block::point(
-            "To check it",
-            "`rustle account zcdp --plan plan.toml --delta D` gives ρ and ε of the plan again; `rustle verify` \
-             makes any delivered row anew from key and plan by the slow oracle and compares it bit for bit. The \
-             digests name the plan and layout, the commitment the key.",
-        ),
-    ]
+    let account = match statement.plan_participation {
+        None => "gives ρ and ε of the plan again",
+        Some(_) => "gives ρ and ε of the plan under its own participation, which these batches do not keep",
+    };
+    let check = format!(
+        "`rustle account zcdp --plan plan.toml --delta D` {account}; `rustle verify` makes any delivered row anew from \
+         key and plan by the slow oracle and compares it bit for bit. The digests name the plan and layout, the \
+         commitment the key."
+    );
+    vec![table(["what", "value"], rows), Block::point("To check it", check)]
 }

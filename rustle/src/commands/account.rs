@@ -176,7 +176,7 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let (n, rule) = (plan.iterations(), plan.participation());
     let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
     let Ask { delta, relation } = args.ask;
-    let report = relation.report(sensitivity, plan.noise_multiplier(), delta).map_err(unusable)?;
+    let report = relation.report(sensitivity, plan.accounted_noise_multiplier(), delta).map_err(unusable)?;
     Ok(answer("zcdp", &report, relation)
         .with("mechanism", plan.mechanism().name())
         .with("iterations", n)

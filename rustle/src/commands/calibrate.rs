@@ -102,5 +102,5 @@ fn of_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
     }
     let strategies = [plan.strategy(), plan.running_strategy().map_err(bad_use)?];
     let rounds = (plan.iterations(), plan.participation().min_sep);
-    goal.participations("zcdp", &strategies, rounds, Some(plan.noise_multiplier()))
+    goal.participations("zcdp", &strategies, rounds, Some(plan.accounted_noise_multiplier()))
 }

@@ -64,7 +64,7 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     let (shape, delta) = (&args.shape, args.delta);
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
-    let sigma = plan.noise_multiplier();
+    let sigma = plan.accounted_noise_multiplier();
     let found = mechanism.epsilon(sigma, delta, sampling).map_err(unusable)?;
     let answer = Answer::new()
         .with("account", S::NAME)

@@ -57,6 +57,7 @@ fn contender(
     let strategy = Plan::new(spec.clone())?.strategy().clone();
     let sensitivity = strategy.sensitivity(target.iterations, target.participation)?;
     let noise_multiplier = accounting::calibrate_gaussian(sensitivity.value, epsilon, delta)?;
+    let noise_multiplier = plan::noise_multiplier_to_run(noise_multiplier, config.clip_norm);
     let rms_loss = strategy.rms_loss(target.iterations, target.participation)?;
     Ok(Contender { name, plan: Plan::new(PlanSpec { noise_multiplier, ..spec })?, rms_loss })
 }

@@ -71,6 +71,14 @@ struct Layer {
     far: Vec<(u32, u32)>,
 }
 
+/// Whether [`heaviest`] has an answer for a Gram matrix of so many rows (one where it is stationary).
+pub(crate) fn fits(sites: usize, reach: usize, gap: usize, count: usize) -> bool {
+    let windows = Windows::count(gap, reach);
+    let kept = sites as f64 * count as f64 * windows;
+    let terms = (reach - gap) as f64 * reach.div_ceil(gap) as f64;
+    kept <= MAX_KEPT && kept * terms <= MAX_STEPS && windows * terms <= MAX_WINDOWS
+}
+
 /// The largest Σ_{i,j∈π}|X_ij| over patterns of at most `count` rounds below `n`, gaps ≥ `gap`, with a pattern
 /// that attains it; none where that takes too long. A stationary X is taken to be as long as patterns need.
 ///
@@ -78,9 +86,7 @@ struct Layer {
 pub(crate) fn heaviest(gram: &Gram, n: usize, gap: usize, count: usize) -> Option<(f64, Vec<usize>)> {
     let sites = if gram.is_stationary() { 1 } else { n };
     let reach = gram.reach();
-    let kept = sites as f64 * count as f64 * Windows::count(gap, reach);
-    let terms = (reach - gap) as f64 * reach.div_ceil(gap) as f64;
-    if kept > MAX_KEPT || kept * terms > MAX_STEPS || Windows::count(gap, reach) * terms > MAX_WINDOWS {
+    if !fits(sites, reach, gap, count) {
         return None;
     }
     let windows = Windows::new(gap, reach);

@@ -7,15 +7,16 @@
 
 use super::gram::Gram;
 use super::worst::worst;
-use super::{Bracket, CLOSE};
+use super::{Bracket, CLOSE, chain};
 use crate::participation::Participation;
 use crate::toeplitz::{majorant, spaced_squared};
 
 /// How far the majorant may exceed c, relative to its largest entry, and still count as rounding.
 const ROUNDING: f64 = 1e-13;
-/// Most work of an autocorrelation, and most numbers of a Gram matrix.
+/// Most work of an autocorrelation, most numbers of a Gram matrix, and most work of a bound that is summed row by row.
 const MAX_PRODUCTS: usize = 1 << 31;
 const MAX_GRAM: usize = 1 << 25;
+const MAX_SPACED: usize = 1 << 28;
 
 /// Bounds of sens² for the Toeplitz column `c`, at most `rounds` long, whose columns overlap under `rule`.
 pub(crate) fn toeplitz(c: &[f64], rounds: usize, rule: Participation) -> Bracket {
@@ -26,9 +27,23 @@ pub(crate) fn toeplitz(c: &[f64], rounds: usize, rule: Participation) -> Bracket
     if excess <= ROUNDING * tail.iter().copied().fold(0.0, f64::max) {
         return Bracket::exactly(spaced_squared(&tail, rounds, gap, count));
     }
-    let bound = spaced_bound(c, &tail, rounds, gap, count);
-    let found = searched(c, rounds, rule, gap, count).unwrap_or(Bracket { lower: 0.0, upper: bound });
+    // Entries that can't matter are cut off first: a decaying column is as long as the run, and mostly of them.
+    let (kept, rest) = without_dust(c, count);
+    let bound = (bound(kept, rounds, gap, count).sqrt() + rest).powi(2);
+    let found =
+        searched(kept, rounds, rule, gap, count).map_or(Bracket { lower: 0.0, upper: bound }, |found| {
+            Bracket { upper: (found.upper.sqrt() + rest).powi(2), ..found }
+        });
     Bracket { upper: bound.min(found.upper), ..found }
+}
+
+/// Of sens² for any column: [`spaced_bound`], or where that takes too long the squared norm of the pattern
+/// (0, b, 2b, …) under the majorant of all of |c|, whose matrix is nowhere smaller and whose worst pattern that is. O(n).
+fn bound(c: &[f64], rounds: usize, gap: usize, count: usize) -> f64 {
+    if rounds.saturating_mul(c.len().div_ceil(gap).min(count)) > MAX_SPACED {
+        return spaced_squared(&majorant(c, 0), rounds, gap, count);
+    }
+    spaced_bound(c, &majorant(c, gap), rounds, gap, count)
 }
 
 /// The bound Σ_a X_aa + 2Σ_{a<e} Σ_r |c_r| m_{r+(e−a)b} at rounds 0, b, 2b, …, where m is the majorant of |c|
@@ -37,36 +52,40 @@ pub(super) fn spaced_bound(c: &[f64], majorant: &[f64], rounds: usize, gap: usiz
     let mut total = 0.0;
     for t in 0..rounds {
         let latest = (t / gap).min(count - 1);
-        let mut earlier = 0.0;
+        // By itself: of a long run's total its smallest terms would be rounded away, row by row.
+        let (mut row, mut earlier) = (0.0, 0.0);
         // Participations that row t still sees, from the oldest: distances t − a·gap below p.
         for a in (t + 1).saturating_sub(c.len()).div_ceil(gap)..=latest {
             let own = c[t - a * gap].abs();
-            total += own * (own + 2.0 * earlier);
+            row += own * (own + 2.0 * earlier);
             earlier += majorant[t - a * gap];
         }
+        total += row;
     }
     total
 }
 
-/// The Gram matrix and what can be done with it; none where it is too large.
+/// The Gram matrix of `c` and what can be done with it; none where it is too large, or would take too long.
 fn searched(c: &[f64], rounds: usize, rule: Participation, gap: usize, count: usize) -> Option<Bracket> {
-    let (c, rest) = without_dust(c, count);
     let reach = c.len();
-    let found = if reach <= gap {
-        Bracket::exactly(spaced_squared(c, rounds, gap, count))
+    if reach <= gap {
+        return Some(Bracket::exactly(spaced_squared(c, rounds, gap, count)));
+    }
+    // With room for gaps of `reach`, every arrangement of overlaps occurs with no column cut short.
+    let roomy = (count - 1).checked_mul(reach)?.checked_add(reach)?;
+    let stationary = roomy <= rounds;
+    let (sites, length) = if stationary { (1, roomy) } else { (rounds, rounds) };
+    // Without the chain each round's part of the Gram bound is taken from the columns that it meets.
+    if !chain::fits(sites, reach, gap, count) && length.checked_mul(reach)? > MAX_SPACED {
+        return None;
+    }
+    if stationary {
+        let short = reach.checked_mul(reach)? <= MAX_PRODUCTS;
+        short.then(|| worst(&Gram::stationary(c), roomy, rule, true).ok())?
     } else {
-        // With room for gaps of `reach`, every arrangement of overlaps occurs with no column cut short.
-        let roomy = (count - 1).checked_mul(reach)?.checked_add(reach)?;
-        if roomy <= rounds {
-            (reach.checked_mul(reach)? <= MAX_PRODUCTS)
-                .then(|| worst(&Gram::stationary(c), roomy, rule, true).ok())??
-        } else {
-            (rounds.checked_mul(reach)? <= MAX_GRAM)
-                .then(|| worst(&Gram::toeplitz(c, rounds), rounds, rule, true).ok())??
-        }
-    };
-    let upper = (found.upper.sqrt() + rest).powi(2);
-    Some(Bracket { lower: found.lower, upper })
+        let small = rounds.checked_mul(reach)? <= MAX_GRAM;
+        small.then(|| worst(&Gram::toeplitz(c, rounds), rounds, rule, true).ok())?
+    }
 }
 
 /// `c` without an end that adds nothing to speak of, and what that end adds to a sensitivity at most.

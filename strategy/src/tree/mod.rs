@@ -1,5 +1,6 @@
 //! Tree aggregation: noise on every node of a binary tree, prefix sums read with Honaker's bottom-up weights.
 
+mod bound;
 mod pareto;
 
 pub(crate) use pareto::blocks;
@@ -75,13 +76,14 @@ impl Tree {
         Ok(spans)
     }
 
-    /// The exact sensitivity per unit clip norm, for participations with j − i ≥ `min_sep`.
+    /// The sensitivity per unit clip norm, for participations with j − i ≥ `min_sep`: exact, but where a search for the
+    /// worst pattern would take too long.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for an unusable rule or number of rounds.
     pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
-        let squared = sensitivity_squared(&self.spans(n)?, rule)?;
-        Ok(Sensitivity::exact_squared(squared as f64))
+        let Squared { value, exact } = sensitivity_squared(&self.spans(n)?, rule)?;
+        Ok(Sensitivity { value: (value as f64).sqrt(), exact })
     }
 
     /// Prefix-sum errors of the streaming estimate in units of σζ; O(log n) per tree.
@@ -127,17 +129,28 @@ impl Tree {
     }
 }
 
-/// max_π Σ_nodes (participations below the node)² over a chain of trees, exactly, where one user's
-/// participations i < j have j − i ≥ `min_sep` and virtual rounds have none.
+/// A sum of squares, or no less than it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Squared {
+    pub value: u128,
+    /// False where `value` is an upper bound.
+    pub exact: bool,
+}
+
+/// max_π Σ_nodes (participations below the node)² over a chain of trees, where one user's participations i < j have
+/// j − i ≥ `min_sep` and virtual rounds have none. Exact where the worst pattern is found within 2²² steps, else a bound.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable rule, a span of no rounds or more than [`MAX_TREE`].
-pub fn sensitivity_squared(spans: &[Span], rule: Participation) -> Result<u64> {
+pub fn sensitivity_squared(spans: &[Span], rule: Participation) -> Result<Squared> {
     rule.check()?;
     if let Some(span) = spans.iter().find(|s| s.rounds == 0 || s.rounds > MAX_TREE) {
         return Err(invalid("rounds of a tree", span.rounds, format!("1 to {MAX_TREE}")));
     }
-    Ok(pareto::maximum(spans, rule))
+    Ok(match pareto::maximum(spans, rule, pareto::BUDGET) {
+        Some(found) => Squared { value: found.into(), exact: true },
+        None => Squared { value: bound::bound(spans, rule), exact: false },
+    })
 }
 
 /// The variance of a node of level l estimated from all nodes below it: 2^l/(2^{l+1}−1).

@@ -4,6 +4,9 @@
 //! pattern matter: the sum over the block's nodes and how soon the next participation may be. The Pareto list
 //! of those is kept, two halves are joined, and the blocks of the run are chained. A block no longer than
 //! min_sep holds at most one participation, and the earliest is the best: so few states are ever visited.
+//!
+//! Where there is room for many participations, states are many all the same: up to n² of them for a min_sep of 1. So
+//! the search has a budget, and `bound` says what it can't.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,22 +19,29 @@ type Entry = (u64, u64);
 /// Pareto lists by number of participations.
 type Table = Vec<Vec<Entry>>;
 
+/// Most entries made, 64 MiB were none dropped: a tenth of a second.
+pub(super) const BUDGET: usize = 1 << 22;
+
 struct Search {
     gap: u64,
     most: usize,
     known: HashMap<(u32, u64, u64), Rc<Table>>,
+    /// Entries that may still be made.
+    budget: usize,
 }
 
-/// The largest Σ_nodes count² over patterns allowed by `rule` in a chain of trees.
-pub(super) fn maximum(spans: &[Span], rule: Participation) -> u64 {
+/// The largest Σ_nodes count² over patterns allowed by `rule` in a chain of trees; none where that takes more than
+/// `budget` entries.
+pub(super) fn maximum(spans: &[Span], rule: Participation, budget: usize) -> Option<u64> {
     let rounds: u64 = spans.iter().map(|s| s.rounds).sum();
-    let most = rule.in_rounds(rounds) as usize;
-    let mut search = Search { gap: rule.min_sep.min(rounds), most, known: HashMap::new() };
+    // A pattern of so many participations alone has more entries.
+    let most = usize::try_from(rule.in_rounds(rounds)).ok().filter(|most| *most <= budget)?;
+    let mut search = Search { gap: rule.min_sep.min(rounds), most, known: HashMap::new(), budget };
     let mut table: Table = vec![vec![(0, 0)]];
     for (level, limit) in spans.iter().flat_map(|s| blocks(*s)) {
-        table = search.chain(&table, level, limit);
+        table = search.chain(&table, level, limit)?;
     }
-    table.iter().flatten().map(|e| e.0).max().unwrap_or(0)
+    table.iter().flatten().map(|e| e.0).max()
 }
 
 /// A span as complete blocks (level, real leaves): one block when completed, else its binary expansion.
@@ -44,34 +54,40 @@ pub(crate) fn blocks(span: Span) -> Vec<(u32, u64)> {
 
 impl Search {
     /// Appends one block with `limit` real leaves to a chain whose entries hold the first allowed leaf of it.
-    fn chain(&mut self, table: &Table, level: u32, limit: u64) -> Table {
+    fn chain(&mut self, table: &Table, level: u32, limit: u64) -> Option<Table> {
         let mut out: Table = Vec::new();
         for (count, list) in table.iter().enumerate() {
             for &(value, start) in list {
-                let block = self.block(level, limit, start);
+                let block = self.block(level, limit, start)?;
                 for (more, entries) in block.iter().enumerate().take(self.most - count + 1) {
+                    self.pay(entries.len())?;
                     let joined = entries.iter().map(|&(v, next)| (value + v, next - limit));
                     slot(&mut out, count + more).extend(joined);
                 }
             }
         }
-        out.into_iter().map(pareto).collect()
+        Some(out.into_iter().map(pareto).collect())
+    }
+
+    fn pay(&mut self, entries: usize) -> Option<()> {
+        self.budget = self.budget.checked_sub(entries)?;
+        Some(())
     }
 
     /// The table of a complete block whose leaves from `limit` on are virtual, from leaf `start` on. Entries'
     /// second number is at least `limit`: no participation comes in between.
-    fn block(&mut self, level: u32, limit: u64, start: u64) -> Rc<Table> {
+    fn block(&mut self, level: u32, limit: u64, start: u64) -> Option<Rc<Table>> {
         let size = 1 << level;
         if size <= self.gap || start >= limit {
-            return Rc::new(self.single(level, limit, start));
+            return Some(Rc::new(self.single(level, limit, start)));
         }
         let key = (level, limit, start);
         if let Some(known) = self.known.get(&key) {
-            return known.clone();
+            return Some(known.clone());
         }
-        let table = Rc::new(self.join(level, limit, start));
+        let table = Rc::new(self.join(level, limit, start)?);
         self.known.insert(key, table.clone());
-        table
+        Some(table)
     }
 
     /// A block that can hold one participation at most: it counts once on each of level+1 nodes.
@@ -83,14 +99,15 @@ impl Search {
         table
     }
 
-    fn join(&mut self, level: u32, limit: u64, start: u64) -> Table {
+    fn join(&mut self, level: u32, limit: u64, start: u64) -> Option<Table> {
         let half = 1 << (level - 1);
-        let left = self.block(level - 1, limit.min(half), start);
+        let left = self.block(level - 1, limit.min(half), start)?;
         let mut out: Table = Vec::new();
         for (first, list) in left.iter().enumerate() {
             for &(value, next) in list {
-                let right = self.block(level - 1, limit.saturating_sub(half), next.saturating_sub(half));
+                let right = self.block(level - 1, limit.saturating_sub(half), next.saturating_sub(half))?;
                 for (second, entries) in right.iter().enumerate().take(self.most - first + 1) {
+                    self.pay(entries.len())?;
                     let count = first + second;
                     let root = (count as u64).pow(2);
                     // A right half of virtual leaves alone leaves the first allowed leaf where it was.
@@ -100,7 +117,7 @@ impl Search {
                 }
             }
         }
-        out.into_iter().map(pareto).collect()
+        Some(out.into_iter().map(pareto).collect())
     }
 }
 

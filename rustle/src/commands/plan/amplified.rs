@@ -97,7 +97,6 @@ impl Asked {
             .with("batches_per_epoch", self.question.batches)
             .with("epsilon", self.question.epsilon)
             .with("delta", self.question.delta)
-            .with("noise_multiplier", best.calibrated.noise_multiplier)
             .with("noise_multiplier_estimate", best.estimate)
             .with("release", verdict.releases())
             .with("delta_upper_bound", verdict.upper())

@@ -72,7 +72,7 @@ impl CompareArgs {
             (Some(epsilon), Some(delta)) => {
                 accounting::calibrate_gaussian(sensitivity.value, epsilon, delta).map_err(unusable)?
             }
-            _ => plan.noise_multiplier(),
+            _ => plan.accounted_noise_multiplier(),
         };
         let epsilon = |delta| accounting::gaussian::epsilon(delta, sensitivity.value / noise_multiplier);
         let epsilon = self.delta.map(epsilon).transpose().map_err(unusable)?;

@@ -67,7 +67,8 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let mut noise_multiplier = args.noise_multiplier;
     if let Some((_, amplified)) = &amplified {
         let best = amplified.best();
-        noise_multiplier = best.calibrated.noise_multiplier;
+        noise_multiplier =
+            plan::noise_multiplier_to_run(best.calibrated.noise_multiplier, args.run.clip_norm);
         found.strategy = best.strategy.clone();
         found.loss = target.loss(&best.strategy).map_err(bad_use)?;
         (found.converged, found.stopped) = (amplified.converged, amplified.stopped);
@@ -85,7 +86,7 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("seconds", seconds);
     let mut answer = with_parameters(answer, &mechanism, &found.strategy)?;
     if let Some((asked, amplified)) = &amplified {
-        answer = asked.describe(answer, amplified);
+        answer = asked.describe(answer, amplified).with("noise_multiplier", noise_multiplier);
         warn_of_few_samples(amplified);
     }
     let plan = args.run.plan(mechanism, noise_multiplier)?;

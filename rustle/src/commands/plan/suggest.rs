@@ -103,6 +103,7 @@ impl SuggestArgs {
     /// The plan of the entry to take, written where `--out` says.
     fn deliver(&self, entry: &Entry, chosen: &Recommendation) -> anyhow::Result<Answer> {
         let mut run = self.run.clone();
+        let sigma = plan::noise_multiplier_to_run(entry.noise_multiplier, run.clip_norm);
         let file = self.run.out.as_ref().map_or("PLAN".into(), |path| path.display().to_string());
         let mut account = format!("rustle account zcdp --plan {file} --delta {}", self.delta);
         if let Sampling::CyclicPoisson { bands, sampling_probability: q } = entry.sampling {
@@ -118,7 +119,7 @@ impl SuggestArgs {
                 self.delta
             );
         }
-        let plan = run.plan(Mechanism::try_from(&entry.strategy)?, entry.noise_multiplier)?;
+        let plan = run.plan(Mechanism::try_from(&entry.strategy)?, sigma)?;
         let answer = Answer::new()
             .with("recommended", name(entry))
             .with("sampling", entry.sampling_name)
@@ -126,7 +127,7 @@ impl SuggestArgs {
             .with("account", account)
             .with("epsilon", self.epsilon)
             .with("delta", self.delta)
-            .with("noise_multiplier", entry.noise_multiplier)
+            .with("noise_multiplier", sigma)
             .with("error", entry.error);
         self.run.deliver(&plan, answer)
     }
