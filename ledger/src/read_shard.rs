@@ -1,17 +1,18 @@
 //! Reading a shard's state back, and refusing one of which a single bit differs.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
+use proto::CoordinateRange;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::{
     CheckpointKey, CheckpointStore, LedgerError, Result, ShardCheckpoint, ShardHeader,
     checkpoint_store::{location, object_error},
-    container::{self, Opened, Shape, TAG_BYTES},
+    container::{self, BLOCK, Opened, TAG_BYTES},
     object::Piece,
     sealing::Segments,
 };
@@ -27,6 +28,31 @@ impl CheckpointStore {
         object: &str,
         expected: &[u8; 32],
         key: &CheckpointKey,
+        check: impl FnOnce(&ShardHeader) -> Result<(), String>,
+    ) -> Result<ShardCheckpoint> {
+        self.read(object, expected, key, None, check).await
+    }
+
+    /// As [`Self::read_shard`], which reads and checks everything, but keeps no more in memory than what `wanted` needs:
+    /// `state` has the state of the blocks that it touches, `window` its coordinates of each row. The header is the whole
+    /// piece's, as it was stored. Error: `wanted` is not within the piece.
+    pub async fn read_part(
+        &self,
+        object: &str,
+        expected: &[u8; 32],
+        key: &CheckpointKey,
+        wanted: CoordinateRange,
+        check: impl FnOnce(&ShardHeader) -> Result<(), String>,
+    ) -> Result<ShardCheckpoint> {
+        self.read(object, expected, key, Some(wanted), check).await
+    }
+
+    async fn read(
+        &self,
+        object: &str,
+        expected: &[u8; 32],
+        key: &CheckpointKey,
+        wanted: Option<CoordinateRange>,
         check: impl FnOnce(&ShardHeader) -> Result<(), String>,
     ) -> Result<ShardCheckpoint> {
         let refused = |reason: String| LedgerError::Checkpoint { object: object.to_owned(), reason };
@@ -47,7 +73,8 @@ impl CheckpointStore {
             )));
         }
         check(&opened.header).map_err(refused)?;
-        let mut reading = Reading::new(&opened, &first, key).map_err(refused)?;
+        let wanted = wanted.unwrap_or(opened.header.range);
+        let mut reading = Reading::new(&opened, wanted, &first, key).map_err(refused)?;
         let mut parts = self.parts(location, opened.payload_offset, size);
         while let Some(part) = parts.try_next().await.map_err(|error| object_error(object, error))? {
             // Opened beside the asynchronous threads; meanwhile the next part is read.
@@ -79,9 +106,13 @@ impl CheckpointStore {
 
 /// State and window as they come in.
 struct Reading {
-    shape: Shape,
-    state: Vec<f32>,
-    window: Vec<Vec<f32>>,
+    state: Kept,
+    /// The rows so far, and how many there are to be.
+    window: Vec<Kept>,
+    rows: usize,
+    row_len: usize,
+    /// What is kept of each row.
+    row_part: Range<usize>,
     segments: Segments,
     /// The segment that is not whole yet; opened in place, so that it holds plain values for a moment.
     sealed: Zeroizing<Vec<u8>>,
@@ -90,14 +121,22 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(opened: &Opened, first: &[u8], key: &CheckpointKey) -> Result<Self, String> {
+    fn new(
+        opened: &Opened,
+        wanted: CoordinateRange,
+        first: &[u8],
+        key: &CheckpointKey,
+    ) -> Result<Self, String> {
         let head = first.get(..opened.payload_offset as usize).ok_or("its header is cut off")?;
         let sealed_bytes = opened.seal.segment_bytes as usize + TAG_BYTES;
         let count = opened.seal.segments(opened.shape.payload_bytes);
+        let (state_part, row_part) = parts_of(&opened.header, wanted)?;
         Ok(Self {
-            shape: opened.shape,
-            state: reserve(opened.shape.state_len)?,
+            state: Kept::new(opened.shape.state_len, state_part)?,
             window: Vec::new(),
+            rows: opened.shape.rows,
+            row_len: opened.shape.row_len,
+            row_part,
             segments: Segments::new(key, &opened.seal.salt, head.to_vec(), count)?,
             sealed: Zeroizing::new(Vec::with_capacity(sealed_bytes)),
             sealed_bytes,
@@ -129,23 +168,17 @@ impl Reading {
     }
 
     fn take_plain(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let in_state = bytes.len().min((self.shape.state_len - self.state.len()) * 4);
-        let (state, mut rest) = bytes.split_at(in_state);
-        container::from_bytes(state, &mut self.state);
+        let mut rest = self.state.take(bytes);
         while !rest.is_empty() {
-            let missing = self.window.last().map_or(0, |row| self.shape.row_len - row.len());
-            if missing == 0 {
-                if self.window.len() == self.shape.rows {
+            if self.window.last().is_none_or(Kept::is_whole) {
+                if self.window.len() == self.rows {
                     return Err("it grew while it was read".to_owned());
                 }
-                self.window.push(reserve(self.shape.row_len)?);
-                continue;
+                self.window.push(Kept::new(self.row_len, self.row_part.clone())?);
             }
-            let (part, after) = rest.split_at(rest.len().min(missing * 4));
             if let Some(row) = self.window.last_mut() {
-                container::from_bytes(part, row);
+                rest = row.take(rest);
             }
-            rest = after;
         }
         Ok(())
     }
@@ -155,22 +188,62 @@ impl Reading {
         if !self.segments.is_done() {
             self.open_segment()?;
         }
-        let whole_rows = self.window.iter().all(|row| row.len() == self.shape.row_len);
-        let is_whole = self.segments.is_done() && self.sealed.is_empty() && whole_rows;
-        if !is_whole || self.state.len() != self.shape.state_len || self.window.len() != self.shape.rows {
+        let has_rows = self.window.len() == self.rows && self.window.iter().all(Kept::is_whole);
+        if !self.segments.is_done() || !self.sealed.is_empty() || !self.state.is_whole() || !has_rows {
             return Err("it shrank while it was read".to_owned());
         }
         let whole: [u8; 32] = self.whole.finalize().into();
         if whole != *expected {
             return Err(format!("its SHA-256 is {}, expected {}", hex::encode(whole), hex::encode(expected)));
         }
-        Ok((self.state, self.window))
+        Ok((self.state.values, self.window.into_iter().map(|row| row.values).collect()))
     }
 }
 
-/// Room for `len` values; memory that isn't there is an error, no abort.
-fn reserve(len: usize) -> Result<Vec<f32>, String> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| format!("there is no memory for its {len} values"))?;
-    Ok(values)
+/// Where the state and the coordinates of `wanted` lie in a piece's state and in each of its rows.
+fn parts_of(header: &ShardHeader, wanted: CoordinateRange) -> Result<(Range<usize>, Range<usize>), String> {
+    let of = header.range;
+    if wanted.start >= wanted.end || !of.contains(&wanted) {
+        return Err(format!("it holds {of}, wanted {wanted}"));
+    }
+    // Within the lengths of its shape, which this machine can address.
+    let place = |block: u64| ((block - of.start / BLOCK) * header.block_state_len) as usize;
+    let state = place(wanted.start / BLOCK)..place(wanted.end.div_ceil(BLOCK));
+    Ok((state, (wanted.start - of.start) as usize..(wanted.end - of.start) as usize))
 }
+
+/// A run of values as they come in, of which a part is kept.
+struct Kept {
+    len: usize,
+    part: Range<usize>,
+    /// Values that came.
+    at: usize,
+    values: Vec<f32>,
+}
+
+impl Kept {
+    /// Memory that isn't there is an error, no abort.
+    fn new(len: usize, part: Range<usize>) -> Result<Self, String> {
+        let mut values = Vec::new();
+        let reserved = values.try_reserve_exact(part.len());
+        reserved.map_err(|_| format!("there is no memory for its {} values", part.len()))?;
+        Ok(Self { len, part, at: 0, values })
+    }
+
+    fn is_whole(&self) -> bool {
+        self.at == self.len
+    }
+
+    /// Takes what is missing still, and gives back what follows. Bytes of whole values.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (now, rest) = bytes.split_at(bytes.len().min((self.len - self.at) * 4));
+        let end = self.at + now.len() / 4;
+        let [from, to] = [self.part.start, self.part.end].map(|place| place.clamp(self.at, end) - self.at);
+        container::from_bytes(&now[from * 4..to * 4], &mut self.values);
+        self.at = end;
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests;

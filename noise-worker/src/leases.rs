@@ -8,10 +8,10 @@ use std::{
 
 use ledger::PlainHttp;
 use node::cpu_pool::CpuPool;
-use noise_kernel::{Backend, Generator, History};
+use noise_kernel::{Backend, Generator, History, JobKey};
 use plan::Plan;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant, pb};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     clerk::Clerk,
@@ -22,7 +22,7 @@ use crate::{
     meter::Meter,
     metric_definitions as metric,
     recipe::Recipe,
-    restore::restore,
+    restore::{self, restore},
     row::Window,
     shard::{Phase, Shard},
     snapshot::Budget,
@@ -41,6 +41,8 @@ pub struct Limits {
     pub history_bytes: u64,
     /// Memory for copies of state while they are written.
     pub snapshots: Budget,
+    /// Turns to read a checkpoint.
+    pub restores: Semaphore,
     pub stores: Stores,
     pub meter: Meter,
     shards: std::sync::atomic::AtomicU64,
@@ -51,8 +53,19 @@ impl Limits {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let (snapshots, stores) = (Budget::new(args.snapshot_bytes), Stores::new(plain_http));
-        let (meter, shards) = (Meter::default(), 0.into());
-        Self { pool, ahead_rows, ahead_bytes, backend, history_bytes, snapshots, stores, meter, shards }
+        let (restores, meter, shards) = (Semaphore::new(restore::AT_ONCE), Meter::default(), 0.into());
+        Self {
+            pool,
+            ahead_rows,
+            ahead_bytes,
+            backend,
+            history_bytes,
+            snapshots,
+            restores,
+            stores,
+            meter,
+            shards,
+        }
     }
 
     /// At the rate that this worker has measured.
@@ -204,13 +217,20 @@ impl Leases {
         let grant = shard.grant();
         let key = self.keyring.key(&grant.job)?;
         let text = plans.plan(&grant.job).await?;
-        let plan = Plan::from_toml_str(&text).map_err(ServiceError::internal)?;
-        let history = History::Auto { limit_bytes: self.limits.history_bytes };
-        let recipe = Recipe::checked(&plan, &key, grant)?
-            .made_by(self.limits.backend, history)
-            .map_err(ServiceError::internal)?;
+        let recipe = self.recipe(text, key, grant.clone()).await?;
         let (generator, window) = restore(grant, &recipe, &self.limits).await?;
         Ok((recipe, generator, window))
+    }
+
+    /// A plan may be megabytes of text, whose matrix takes seconds to be checked.
+    async fn recipe(&self, plan: String, key: JobKey, grant: LeaseGrant) -> Result<Recipe> {
+        let (backend, limit_bytes) = (self.limits.backend, self.limits.history_bytes);
+        let read = move || {
+            let plan = Plan::from_toml_str(&plan).map_err(ServiceError::internal)?;
+            let recipe = Recipe::checked(&plan, &key, &grant)?;
+            recipe.made_by(backend, History::Auto { limit_bytes }).map_err(ServiceError::internal)
+        };
+        self.limits.pool.run(read).await.map_err(ServiceError::internal)?
     }
 
     /// The shard and what checks its tokens, while the lease is good.

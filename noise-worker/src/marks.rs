@@ -22,10 +22,11 @@ use anyhow::Context;
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use log::{Line, Log};
+pub use log::{Line, Lines};
+use log::{Log, Nowhere};
 
-/// Marks in one message, of at most some 200 bytes each.
-const MOST_TOLD: usize = 8192;
+/// Marks in one message.
+const MOST_TOLD: usize = proto::MOST_MARKS_TOLD;
 
 /// A row, the branch whose Z it has, and what it is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,28 +81,35 @@ impl OfJob {
 struct State {
     epoch: u64,
     jobs: HashMap<JobId, OfJob>,
-    /// None where the worker was given no folder: then the record lives as long as the process.
-    log: Option<Log>,
     /// A write failed: what is on disk is not known, and nothing more is released.
     failed: Option<String>,
 }
 
-pub struct Marks(Mutex<State>);
+pub struct Marks {
+    /// Held for as long as a line takes to the disk, so never by an async thread. Taken before `state`, and nobody else
+    /// changes what was released.
+    log: Mutex<Box<dyn Lines>>,
+    /// What is on disk. Held for as long as memory takes: heartbeats and requests wait for it.
+    state: Mutex<State>,
+}
 
 impl Marks {
     /// Reads the record in `folder`, or begins one. Error: it is damaged, or another worker's.
     pub fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
-        let mut state = State::default();
-        if let Some(folder) = folder {
-            let path = folder.join("released.log");
-            let opened = Log::open(folder, &path, |line| state.take(line));
-            state.log = Some(opened.with_context(|| format!("the record {}", path.display()))?);
-        }
-        Ok(Self(Mutex::new(state)))
+        let Some(folder) = folder else { return Ok(Self::over(Box::new(Nowhere))) };
+        let (mut state, path) = (State::default(), folder.join("released.log"));
+        let opened = Log::open(folder, &path, |line| state.take(line));
+        let log = opened.with_context(|| format!("the record {}", path.display()))?;
+        Ok(Self { log: Mutex::new(Box::new(log)), state: Mutex::new(state) })
+    }
+
+    /// An empty record whose lines go to `log`.
+    pub fn over(log: Box<dyn Lines>) -> Self {
+        Self { log: Mutex::new(log), state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether these rows may be released as far as this worker knows. Nothing is written.
@@ -109,7 +117,7 @@ impl Marks {
         self.state().check(job, branch, rows)
     }
 
-    /// Notes rows as released; on disk when it returns. Checked again: two requests may meet.
+    /// Notes rows as released; on disk when it returns, and known to nobody before. Checked again: two requests may meet.
     pub async fn note(self: Arc<Self>, job: JobId, branch: u64, rows: Vec<Released>) -> Result<()> {
         if self.state().knows(&job, branch, &rows) {
             return Ok(());
@@ -123,7 +131,7 @@ impl Marks {
                 row: row.row,
                 commitment: hex::encode(row.commitment.to_bytes()),
             }));
-            state.add(lines)
+            Ok(lines)
         })
         .await
     }
@@ -158,17 +166,39 @@ impl Marks {
                     // A lower one is the coordinator's to notice, by the mark it was told; its tokens are refused.
                     lines.extend(state.branch_line(job, *branch));
                 }
-                state.add(lines)
+                Ok(lines)
             })
             .await
     }
 
+    /// Adds the lines that `which` finds missing, on a thread that may wait for the disk. Nobody else adds any between
+    /// its look and the end.
     async fn blocking(
         self: Arc<Self>,
-        run: impl FnOnce(&mut State) -> Result<()> + Send + 'static,
+        which: impl FnOnce(&State) -> Result<Vec<Line>> + Send + 'static,
     ) -> Result<()> {
-        let done = node::blocking::run(move || run(&mut self.state())).await;
-        done.map_err(ServiceError::internal)?
+        let done = node::blocking::run(move || {
+            let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let lines = {
+                let state = self.state();
+                state.is_sound()?;
+                which(&state)?
+            };
+            self.add(&mut **log, lines)
+        });
+        done.await.map_err(ServiceError::internal)?
+    }
+
+    /// On disk when it returns, then taken in. Whoever writes next finds what became of it.
+    fn add(&self, log: &mut dyn Lines, lines: Vec<Line>) -> Result<()> {
+        if let Err(error) = log.append(&lines) {
+            let reason = format!("this worker's record of released rows can't be written: {error}");
+            tracing::error!(%reason, "nothing more is released");
+            self.state().failed = Some(reason.clone());
+            return Err(ServiceError::Store { reason });
+        }
+        let mut state = self.state();
+        lines.into_iter().try_for_each(|line| state.take(line).map_err(ServiceError::internal))
     }
 
     /// Whether a write has failed. Then nothing is released until the record is read anew.
@@ -208,10 +238,15 @@ impl Marks {
 }
 
 impl State {
-    fn check(&self, job: &JobId, branch: u64, rows: &[Released]) -> Result<()> {
-        if let Some(reason) = &self.failed {
-            return Err(ServiceError::Store { reason: reason.clone() });
+    fn is_sound(&self) -> Result<()> {
+        match &self.failed {
+            Some(reason) => Err(ServiceError::Store { reason: reason.clone() }),
+            None => Ok(()),
         }
+    }
+
+    fn check(&self, job: &JobId, branch: u64, rows: &[Released]) -> Result<()> {
+        self.is_sound()?;
         let Some(of_job) = self.jobs.get(job) else { return Ok(()) };
         if branch < of_job.branch {
             let (job, current) = (job.to_string(), of_job.branch);
@@ -244,22 +279,6 @@ impl State {
         let highest = self.jobs.get(job).map_or(0, |of_job| of_job.branch);
         let line = (branch > highest).then(|| Line::Branch { job: job.clone(), branch });
         line.into_iter().collect()
-    }
-
-    /// On disk when it returns, then taken in.
-    fn add(&mut self, lines: Vec<Line>) -> Result<()> {
-        if let Some(reason) = &self.failed {
-            return Err(ServiceError::Store { reason: reason.clone() });
-        }
-        if let Some(log) = &mut self.log
-            && let Err(error) = log.append(&lines)
-        {
-            let reason = format!("this worker's record of released rows can't be written: {error}");
-            tracing::error!(%reason, "nothing more is released");
-            self.failed = Some(reason.clone());
-            return Err(ServiceError::Store { reason });
-        }
-        lines.into_iter().try_for_each(|line| self.take(line).map_err(ServiceError::internal))
     }
 
     fn take(&mut self, line: Line) -> Result<(), &'static str> {

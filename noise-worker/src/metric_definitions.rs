@@ -90,7 +90,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         CHECKPOINTS_REFUSED,
         Kind::Counter,
         Unit::Count,
-        "Stored shards that were of no use to restore from: damaged, missing or another's",
+        "Stored shards that were of no use to restore from: damaged, missing, another's, or long out of reach",
     ),
 ];
 

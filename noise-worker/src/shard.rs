@@ -47,11 +47,18 @@ struct Rows {
     starved_since: Option<Instant>,
 }
 
+/// What of a grant may change while the shard goes on.
+struct Held {
+    /// Rises when the same worker is granted the shard anew.
+    epoch: u64,
+    /// Where the next snapshots go: a coordinator that was started anew may spell it otherwise, or have moved.
+    store_url: String,
+}
+
 /// Shared between the task that makes rows, requests, and snapshots.
 pub struct Shard {
     grant: LeaseGrant,
-    /// Rises when the same worker is granted the shard anew.
-    epoch: Mutex<u64>,
+    held: Mutex<Held>,
     recipe: std::sync::OnceLock<Recipe>,
     history_bytes: AtomicU64,
     spares: std::sync::OnceLock<Arc<Spares>>,
@@ -86,7 +93,7 @@ impl Shard {
             starved_since: None,
         };
         Arc::new(Self {
-            epoch: Mutex::new(grant.epoch),
+            held: Mutex::new(Held { epoch: grant.epoch, store_url: grant.store_url.clone() }),
             grant,
             recipe: std::sync::OnceLock::new(),
             history_bytes: AtomicU64::new(0),
@@ -105,6 +112,11 @@ impl Shard {
         self.rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// As it was when the shard was begun.
     pub fn grant(&self) -> &LeaseGrant {
         &self.grant
     }
@@ -114,17 +126,26 @@ impl Shard {
     }
 
     pub fn epoch(&self) -> u64 {
-        *self.epoch.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.held().epoch
     }
 
-    /// True where this shard's state serves the new grant too; only the epoch is taken over.
+    pub fn store_url(&self) -> String {
+        self.held().store_url.clone()
+    }
+
+    /// True where this shard's state serves the new grant too; only the epoch and the store are taken over.
     pub fn adopt(&self, grant: &LeaseGrant) -> bool {
-        let same = LeaseGrant { epoch: 0, next_row: 0, pieces: vec![], ..grant.clone() }
-            == LeaseGrant { epoch: 0, next_row: 0, pieces: vec![], ..self.grant.clone() };
-        // A failed shard keeps its epoch: under a new one it is tried anew.
-        let adopted = same && !matches!(self.phase(), Phase::Failed(_));
+        let same = comparable(grant) == comparable(&self.grant);
+        let adopted = same
+            && match self.phase() {
+                Phase::Ready => true,
+                // What is read comes from the store that was named first: of another, it is begun anew.
+                Phase::Restoring => self.held().store_url == grant.store_url,
+                // Keeps its epoch: under a new one it is tried anew.
+                Phase::Failed(_) => false,
+            };
         if adopted {
-            *self.epoch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = grant.epoch;
+            *self.held() = Held { epoch: grant.epoch, store_url: grant.store_url.clone() };
         }
         adopted
     }
@@ -220,6 +241,11 @@ impl Shard {
     }
 }
 
+/// Without what says nothing of the rows that are made.
+fn comparable(grant: &LeaseGrant) -> LeaseGrant {
+    LeaseGrant { epoch: 0, next_row: 0, store_url: String::new(), pieces: vec![], ..grant.clone() }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use proto::CoordinateRange;
@@ -250,5 +276,19 @@ pub(crate) mod tests {
         shard.fail(ServiceError::Draining);
         let later = LeaseGrant { epoch: 3, ..again };
         assert!(!shard.adopt(&later) && shard.epoch() == 2);
+    }
+
+    #[test]
+    fn a_shard_that_is_ready_goes_on_whatever_its_store_is_called() {
+        let shard = shard();
+        let elsewhere =
+            LeaseGrant { epoch: 2, store_url: "file:///elsewhere".into(), ..shard.grant().clone() };
+        assert!(!shard.adopt(&elsewhere), "it waits for a store that is not the one any more");
+        assert_eq!((shard.epoch(), shard.store_url().as_str()), (1, ""));
+        shard.rows().phase = Phase::Ready;
+        assert!(shard.adopt(&elsewhere));
+        assert_eq!((shard.epoch(), shard.store_url().as_str()), (2, "file:///elsewhere"));
+        let other_plan = LeaseGrant { plan_digest: [1; 32], ..elsewhere };
+        assert!(!shard.adopt(&other_plan));
     }
 }

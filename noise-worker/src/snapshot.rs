@@ -84,10 +84,11 @@ pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapsh
     let started = Instant::now();
     let grant = shard.grant();
     let restoring = || ServiceError::Restoring { job: grant.job.to_string(), shard: grant.shard };
-    if grant.store_url.is_empty() {
+    let store_url = shard.store_url();
+    if store_url.is_empty() {
         return Err(ServiceError::Unavailable { what: "a checkpoint store".into() });
     }
-    let store = limits.stores.open(&grant.store_url)?;
+    let store = limits.stores.open(&store_url)?;
     let recipe = shard.recipe().ok_or_else(restoring)?;
     let permit = limits.snapshots.take(copied_bytes(shard, recipe)).await;
     let generator = shard.generator.clone().lock_owned().await;

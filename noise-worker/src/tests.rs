@@ -1,6 +1,7 @@
 //! The worker without a network: what it serves, under which lease, and to whom.
 
 mod full_disk;
+mod granted;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, io};
 
 use tempfile::TempDir;
 
@@ -63,7 +63,7 @@ async fn a_record_of_any_size_is_told_in_parts() {
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
     let jobs = MOST_TOLD + 10;
     let lines: Vec<_> = (0..jobs).map(|number| Line::Branch { job: name(number), branch: 1 }).collect();
-    marks.clone().blocking(|state| state.add(lines)).await.unwrap();
+    marks.clone().blocking(|_| Ok(lines)).await.unwrap();
     let first = marks.risen();
     marks.told(&first);
     let second = marks.risen();
@@ -161,4 +161,63 @@ fn a_folder_has_one_worker() {
     let _held = Marks::open(Some(folder.path())).unwrap();
     let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
     assert!(error.contains("another worker"), "{error}");
+}
+
+/// A disk that takes as long as it is told to, and fails where it is told so.
+struct Slow {
+    begun: tokio::sync::mpsc::UnboundedSender<()>,
+    outcome: std::sync::mpsc::Receiver<io::Result<()>>,
+}
+
+impl Lines for Slow {
+    fn append(&mut self, _: &[Line]) -> io::Result<()> {
+        let _ = self.begun.send(());
+        self.outcome.recv().unwrap_or_else(|_| Err(io::Error::other("the test is over")))
+    }
+}
+
+/// What heartbeats and requests ask: the marks, whether a write failed, and whether a row may go. `None`: they wait.
+fn asked(marks: &Arc<Marks>, asks: Released) -> Option<(Vec<JobMark>, bool, Result<()>)> {
+    let (marks, (answer, answered)) = (marks.clone(), std::sync::mpsc::channel());
+    std::thread::spawn(move || {
+        marks.told(&[]);
+        let _ = answer.send((marks.risen(), marks.has_failed(), marks.check(&job(), asks.branch, &[asks])));
+    });
+    answered.recv_timeout(std::time::Duration::from_secs(10)).ok()
+}
+
+/// A heartbeat that waits for a disk of a few seconds loses the lease.
+#[tokio::test]
+async fn nobody_who_asks_waits_for_the_disk() {
+    let ((begun, mut begins), (disk, outcome)) =
+        (tokio::sync::mpsc::unbounded_channel(), std::sync::mpsc::channel());
+    let marks = Arc::new(Marks::over(Box::new(Slow { begun, outcome })));
+    let other = row(0, 3, "other");
+    let noting = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 3, "a")]));
+    begins.recv().await.unwrap();
+    // Known only once it is on disk.
+    assert_eq!(asked(&marks, other), Some((vec![], false, Ok(()))), "they waited");
+    assert!(!noting.is_finished());
+    // Who wants to write waits, and is then refused by what was written.
+    let refused = tokio::spawn(marks.clone().note(job(), 0, vec![other]));
+    tokio::task::yield_now().await;
+    disk.send(Ok(())).unwrap();
+    noting.await.unwrap().unwrap();
+    let error = refused.await.unwrap().unwrap_err();
+    assert!(matches!(error, ServiceError::AlreadyBound { row: 3, .. }), "{error}");
+    let mark = JobMark { job: job(), branch: 0, next_row: 4 };
+    assert_eq!(marks.risen(), std::slice::from_ref(&mark));
+    // A second one waits at a disk that then fails, and writes nothing any more.
+    let failing = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 4, "a")]));
+    begins.recv().await.unwrap();
+    let behind = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 5, "a")]));
+    tokio::task::yield_now().await;
+    disk.send(Err(io::Error::other("broken"))).unwrap();
+    drop(disk);
+    for noted in [failing, behind] {
+        assert_eq!(noted.await.unwrap().unwrap_err().kind(), "store");
+    }
+    assert!(begins.try_recv().is_err(), "it was written to after it had failed");
+    assert!(marks.has_failed());
+    assert_eq!(marks.risen(), [mark]);
 }

@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
 use schedules::{
     each_schedule,
-    marks::{Marks, Released},
+    marks::{Line, Lines, Marks, Released},
 };
 use shuttle::{
     future::{self, JoinHandle, block_on},
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     thread,
 };
 
@@ -104,5 +104,47 @@ fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
         // And before it what was noted of the branch that was left, if anything was.
         assert_eq!(marks.all()[0], JobMark { job: job(), branch: 1, next_row: 3 });
         assert!(marks.all()[1..].iter().all(|mark| mark.branch == 0 && mark.next_row >= 6));
+    });
+}
+
+/// A disk at which others go on meanwhile, and which fails the second time.
+#[derive(Clone, Default)]
+struct Disk {
+    writes: Arc<AtomicU64>,
+    is_written: Arc<AtomicBool>,
+}
+
+impl Lines for Disk {
+    fn append(&mut self, _: &[Line]) -> io::Result<()> {
+        let before = self.writes.fetch_add(1, SeqCst);
+        thread::yield_now();
+        match before {
+            0 => self.is_written.store(true, SeqCst),
+            _ => return Err(io::Error::other("broken")),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_row_is_known_once_it_is_written_and_nothing_is_written_after_a_failure() {
+    each_schedule(|| {
+        let disk = Disk::default();
+        let marks = Arc::new(Marks::over(Box::new(disk.clone())));
+        let noting = [note(&marks, &[3], "a"), note(&marks, &[4], "a"), note(&marks, &[5], "a")];
+        let (asked, is_written) = (marks.clone(), disk.is_written.clone());
+        let watcher = thread::spawn(move || {
+            for _ in 0..4 {
+                let known = asked.risen();
+                assert!(known.is_empty() || is_written.load(SeqCst), "{known:?} before it was written");
+            }
+        });
+        let noted = noting.map(|noting| block_on(noting).unwrap().1);
+        watcher.join().unwrap();
+        assert_eq!(disk.writes.load(SeqCst), 2, "the disk was written to after it had failed");
+        let rows: Vec<_> = (3..).zip(&noted).filter(|(_, noted)| noted.is_ok()).collect();
+        assert_eq!(rows.len(), 1, "{noted:?}");
+        assert_eq!(marks.all(), [JobMark { job: job(), branch: 0, next_row: rows[0].0 + 1 }]);
+        assert!(marks.has_failed());
     });
 }
