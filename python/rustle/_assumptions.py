@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 from . import errors
 from ._batches import Batches
-from ._native import Plan
+from ._native import Plan, plan_event
 
 
 def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
-    """What a statement may assume of these batches: the ``batches`` of :func:`rustle.report`.
+    """What a statement may assume of these batches: the ``batches`` of :func:`rustle.report`. None where it knows of no
+    amplification: then the plan's participation alone is accounted for, which batches keep.
 
     Raises where they break the plan's participation.
     """
@@ -21,7 +23,11 @@ def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
     kind, n = event["kind"], plan.iterations
     if kind == "cyclic-poisson":
         _keeps(plan, event["bands"], math.ceil(n / event["bands"]))
-        return None if event.get("batch_cap") else (kind, event["sampling_probability"], event["partition"])
+        # A statement takes the average rate for that of as many groups as C has bands. More groups are sampled at a
+        # higher rate in fewer rounds, which costs more.
+        if event.get("batch_cap") or event["bands"] != _bands(plan):
+            return None
+        return (kind, event["sampling_probability"], event["partition"])
     if kind == "poisson-sampled-gaussian":
         _keeps(plan, 1, n)
         return (
@@ -37,6 +43,11 @@ def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
     }.get(kind, lambda: (1, n))()
     _keeps(plan, apart, often)
     return None
+
+
+def _bands(plan: Plan) -> int | None:
+    """Those of C; None where it has none."""
+    return json.loads(plan_event(plan, None)).get("bands")
 
 
 def _keeps(plan: Plan, apart: int, often: int) -> None:

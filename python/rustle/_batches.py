@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, Iterator, Sequence
 
@@ -15,7 +16,7 @@ class Batches:
 
     ``scheme``: a kind with its numbers, as ``{"kind": "poisson", "sampling_probability": 0.01}``; the functions of
     :mod:`rustle.schemes` make them. ``population``: how many records there are, or how many each user owns.
-    ``seed``: 32 secret bytes, of this run alone; never the job's key.
+    ``seed``: 32 secret bytes, of this run alone; never the job's key. ``digest``: equal where batches are.
     """
 
     def __init__(self, scheme: dict[str, Any], population: int | Sequence[int], iterations: int, seed: bytes):
@@ -23,6 +24,8 @@ class Batches:
         self.scheme = dict(scheme)
         self.population: int | list[int] = owners
         self._native = _native.Batches(json.dumps(scheme), owners, iterations, bytes(seed))
+        said = json.dumps([self.scheme, owners, iterations], sort_keys=True).encode()
+        self.digest = hashlib.sha256(b"rustle batches v1" + bytes(seed) + said).hexdigest()
 
     def __len__(self) -> int:
         return self._native.iterations

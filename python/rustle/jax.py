@@ -9,22 +9,30 @@
 ``state`` is the number of the next step, an int32: training checkpoints hold it, and the session's cursor beside it.
 Outside of ``jit`` each host fetches the noise of the shards that it addresses. Within ``jit`` the sums go through the
 host (``io_callback``), which is right for one device alone.
+
+With several processes (``jax.distributed``) each has a session of its own on one job, and process 0 says how rows are
+bound: it alone resumes, then all of them make the privatizer together.
 """
 
 from __future__ import annotations
 
+import struct
+import weakref
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.experimental import io_callback
+from jax.experimental import io_callback, multihost_utils
 
 from . import errors
 from ._commitment import Commitment
-from ._layout import Layout, Piece, Row, declared, spans
+from ._layout import Layout, Piece, Row, declared, skipped, spans
 from ._session import Session
+
+# Sessions that bind rows as process 0's does.
+_agreed: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def privatizer(
@@ -46,13 +54,33 @@ def noise(session: Session, step: int, like: Any, *, commitment: Commitment | No
 
     ``like``: arrays, or shapes with shardings (``jax.ShapeDtypeStruct``).
     """
+    if session not in _agreed:
+        _agree(session)
     return _Fetch(session, like).arrays(step, commitment)
+
+
+def skip(session: Session, noise_state: Any) -> jax.Array:
+    """Leaves a step of the session's privatizer out, and returns the state of the next one. Outside of ``jit``.
+
+    The step's row is bound and thrown away, and counts as released. For a batch that is not stepped with, such as one
+    whose sums overflowed: else the batches that follow would each take the row before their own, and records come back
+    sooner than the plan's ``min_sep``. In all processes together.
+    """
+    trainer = session._owner
+    if not isinstance(trainer, _Trainer):
+        raise errors.make(
+            "invalid_argument", "the session has no privatizer; allowed: one that privatizer() was given"
+        )
+    return trainer.skip(noise_state)
 
 
 def layout(params: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Names and shapes in the tree's order: the ``parameters`` of :func:`rustle.plan`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
     return [(jax.tree_util.keystr(path), tuple(leaf.shape)) for path, leaf in leaves]
+
+
+_NOT_FINITE = "a sum of clipped gradients is not finite; rustle.jax.skip leaves this step out, with its row"
 
 
 class _Trainer:
@@ -63,6 +91,7 @@ class _Trainer:
             raise errors.make("invalid_argument", f"divide_by is {divide_by}; allowed: above zero")
         self.session, self.commitment, self.divide_by = session, commitment, divide_by
         session.claim(self)
+        _agree(session)
         self._branch, self._done = session.branch, -1
 
     def init(self, params: Any) -> jax.Array:
@@ -94,17 +123,38 @@ class _Trainer:
     def _noise(self, step: int, sums: Any) -> Any:
         leaves = jax.tree.leaves(sums)
         if not all(_is_finite(leaf) for leaf in leaves):
-            raise errors.make("invalid_argument", "a sum of clipped gradients is not finite; skip this step")
+            raise errors.make("invalid_argument", _NOT_FINITE)
         self._check(step)
         commitment = declared(self.session.share()[2], step)
         if self.commitment == "exact":
-            commitment = Commitment.exact(*[_own(leaf) for leaf in leaves], divide_by=self.divide_by)
+            commitment = _together(
+                Commitment.exact(*[_own(leaf) for leaf in leaves], divide_by=self.divide_by)
+            )
         noise = _Fetch(self.session, sums).arrays(step, commitment)
         self._done = step
         return noise
 
+    def skip(self, noise_state: Any) -> jax.Array:
+        step = int(noise_state)
+        self._check(step)
+        # One ahead, some of the row was given out already: it goes with this step.
+        if self.session.next_step == step:
+            commitment = (
+                skipped(step) if self.commitment == "exact" else declared(self.session.share()[2], step)
+            )
+            # One coordinate binds the row as all do.
+            self.session.fetch_into(step, np.empty(1, np.float32), (0, 1), commitment=commitment)
+        self._done = step
+        return jnp.asarray(step + 1, jnp.int32)
+
     def _check(self, step: int) -> None:
         next_step = self.session.next_step
+        if self.session.branch != self._branch and jax.process_count() > 1:
+            text = (
+                f"the session went from branch {self._branch} to {self.session.branch}, of which other processes do "
+                "not know; allowed: to resume in process 0 before all of them make the privatizer"
+            )
+            raise errors.make("step", text)
         if self.session.branch != self._branch:
             self._branch, self._done = self.session.branch, next_step - 1
         if step <= self._done and step < next_step:
@@ -113,6 +163,24 @@ class _Trainer:
         if step not in (next_step, next_step - 1):
             text = f"the state is at step {step}, the session at {next_step}: resume the session's cursor"
             raise errors.make("step", text)
+
+
+def _agree(session: Session) -> None:
+    """All processes bind rows as process 0 does."""
+    if jax.process_count() > 1:
+        mine = np.frombuffer(struct.pack("<QQ32s", *session.share()), np.uint8)
+        place = np.asarray(multihost_utils.broadcast_one_to_all(mine), np.uint8)
+        if jax.process_index():
+            session.join(struct.unpack("<QQ32s", place.tobytes()))
+    _agreed.add(session)
+
+
+def _together(mine: Commitment) -> Commitment:
+    """The exact commitment of what all processes have: one row is bound once."""
+    if jax.process_count() == 1:
+        return mine
+    parts = np.asarray(multihost_utils.process_allgather(np.frombuffer(mine.data, np.uint8)), np.uint8)
+    return Commitment.together([part.tobytes() for part in parts])
 
 
 class _Fetch:

@@ -14,17 +14,22 @@ batch, so that ``BatchMemoryManager`` needs nothing special.
 from __future__ import annotations
 
 import json
+import math
 import os
-from typing import Any, Literal
+from typing import Any, Iterator, Literal
 from urllib.parse import quote
 
 import opacus
 import torch
 from opacus.accountants.accountant import IAccountant
 from opacus.data_loader import dtype_safe, shape_safe, wrap_collate_with_empty
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from opacus.optimizers import DPOptimizer, get_optimizer_class
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
-from torch.utils.data import DataLoader, RandomSampler
+from torch.distributed.fsdp import FSDPModule
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import BatchSampler as PlainBatchSampler
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import default_collate
 
 from . import _assumptions, errors
@@ -78,6 +83,11 @@ class _Noised:
     _noise: Noise
     _names: dict[int, str]
 
+    def pre_step(self: Any, closure: Any = None) -> Any:
+        noised = [p for p in self.params if id(p) in self._names]
+        self._noise.check(self.original_optimizer, noised)
+        return super().pre_step(closure)  # type: ignore[misc]
+
     @torch.no_grad()
     def add_noise(self: Any) -> None:
         for p in self.params:
@@ -85,12 +95,37 @@ class _Noised:
         sums = {self._names[id(p)]: p.summed_grad for p in self.params}
         noisy = {name: value.clone() for name, value in sums.items()}
         if not self._noise.add_all(noisy, 1.0):
-            row = self._noise.row(sums, 1.0)
-            for name, value in noisy.items():
-                self._noise.add(row, name, value, 1.0)
+            self._noise.add(self._noise.row(sums, 1.0), noisy, 1.0)
         for p in self.params:
             p.grad = noisy[self._names[id(p)]].view_as(p)
             _mark_as_processed(p.summed_grad)
+
+    def forget(self: Any) -> None:
+        """Drops what was summed of a logical batch."""
+        self._step_skip_queue.clear()
+        self._is_last_step_skipped = False
+        self.zero_grad()
+
+
+class _Attachment(Attachment):
+    optimizer: Any = None
+
+    def skip(self) -> None:
+        super().skip()
+        self.optimizer.forget()
+
+
+class _Rounds(BatchSampler):
+    optimizer: Any = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # The batch comes again from its first record on: with what was summed of it, records would count twice.
+        if self.optimizer is not None and (
+            self.optimizer._is_last_step_skipped or self.optimizer._step_skip_queue
+        ):
+            text = "the loader begins anew within a logical batch; engine.attachment.skip() first leaves that one out"
+            raise errors.make("step", text)
+        yield from super().__iter__()
 
 
 class PrivacyEngine(opacus.PrivacyEngine):
@@ -121,7 +156,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
 
         ``plan``: a plan, or its file. ``noise``: a session or a URL of :func:`rustle.connect`; for a plan's file an
         engine in this process, whose ledger lies beside the file, where left away. ``batches``: who takes part in each
-        step; without them the loader must go through the data in a fixed order, at least ``min_sep`` batches long.
+        step; without them the loader must go through the data in a fixed order, at least ``min_sep`` batches long, and
+        each time to its end.
+
+        With several ranks wrap the module first (``DifferentiallyPrivateDistributedDataParallel``) and give ``batches``
+        with one seed on all of them: each rank gets its share of every batch.
         """
         for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
             if name in kwargs:
@@ -135,6 +174,12 @@ class PrivacyEngine(opacus.PrivacyEngine):
             raise errors.make(
                 "invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded"
             )
+        rank, ranks = _rank(module)
+        if batches is not None:
+            _check_batches(batches, data_loader, ranks)
+        elif ranks > 1:
+            text = f"the loaders of {ranks} ranks may give one record to several; give batches="
+            raise errors.make("batches", text)
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
         session = _session(noise, plan, dimension)
         plan = session.plan if not isinstance(plan, Plan) else plan
@@ -147,7 +192,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             _check_order(data_loader, plan)
         else:
             assumed = _assumptions.of(plan, batches)
-            data_loader = _loader(data_loader, batches)
+            data_loader = _loader(data_loader, _Rounds(batches, rank=rank, ranks=ranks))
         self.session = session
         self.accountant.session, self.accountant.batches = session, assumed
         self._setting = {
@@ -168,8 +213,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
             **kwargs,
         )
         if batches is not None:
-            # Only now: Opacus divides by the loader's length, and a job that released all its rows has none left.
-            data_loader.batch_sampler.start = session.next_step
+            # Only now: Opacus divides by the loader's length, and a job that released all its rows has none left. The
+            # session's place whenever the loader begins: each batch has a row of its own.
+            data_loader.batch_sampler.start = lambda: session.next_step
+            data_loader.batch_sampler.optimizer = made[1]
         return made
 
     def make_private_with_epsilon(self, **_: Any) -> Any:
@@ -181,13 +228,16 @@ class PrivacyEngine(opacus.PrivacyEngine):
     ) -> DPOptimizer:
         if isinstance(optimizer, DPOptimizer):
             optimizer = optimizer.original_optimizer
+        # By the module, as Opacus decides whether its optimizer sums gradients over ranks.
+        distributed = bool(kwargs.get("distributed", False))
+        _, ranks = _ranks_of(distributed)
         names = ("clipping", "distributed", "grad_sample_mode")
         base = get_optimizer_class(**{name: kwargs.pop(name) for name in names if name in kwargs})
         generator = kwargs.pop("noise_generator", None)
         batches, loader = self._setting["batches"], self._setting["loader"]
         if batches is not None:
             expected_batch_size = _assumptions.expected_size(batches, len(loader.dataset))
-            expected_batch_size /= torch.distributed.get_world_size() if _is_distributed() else 1
+            expected_batch_size /= ranks
         made = type(f"Noised{base.__name__}", (_Noised, base), {})(
             optimizer=optimizer,
             expected_batch_size=expected_batch_size,
@@ -200,11 +250,12 @@ class PrivacyEngine(opacus.PrivacyEngine):
             self._setting["named"],
             commitment=self._setting["commitment"],
             group=None,
-            reduce=_is_distributed(),
+            reduce=distributed,
         )
         made._names = {id(p): name for name, p in made._noise.parameters.items()}
         # The optimizer's state carries the cursor, and so do the engine's checkpoints.
-        self.attachment = Attachment(optimizer, made._noise, 1.0, step_hook=False)
+        self.attachment = _Attachment(optimizer, made._noise, 1.0, step_hook=False)
+        self.attachment.optimizer = made
         return made
 
 
@@ -220,7 +271,43 @@ def _session(noise: Session | str | None, plan: Any, dimension: int) -> Session:
     return connect(f"inproc://{folder}?plan={path}&dimension={dimension}")
 
 
-def _loader(loader: DataLoader, batches: Batches) -> DataLoader:
+def _rank(module: torch.nn.Module) -> tuple[int, int]:
+    """This rank, and how many sum their gradients."""
+    if isinstance(module, FSDPModule):
+        text = "the module is sharded by FSDP; allowed: DifferentiallyPrivateDistributedDataParallel(module)"
+        raise errors.make("invalid_argument", text)
+    wrappers = (DifferentiallyPrivateDistributedDataParallel, DistributedDataParallel)
+    return _ranks_of(isinstance(module, wrappers))
+
+
+def _ranks_of(distributed: bool) -> tuple[int, int]:
+    ranks = torch.distributed.get_world_size() if _is_distributed() else 1
+    if ranks > 1 and not distributed:
+        text = (
+            f"the process group has {ranks} ranks, whose gradients nothing sums; allowed: "
+            "DifferentiallyPrivateDistributedDataParallel(module), wrapped before make_private"
+        )
+        raise errors.make("invalid_argument", text)
+    return (torch.distributed.get_rank() if ranks > 1 else 0), ranks
+
+
+def _check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:
+    records = batches.population if isinstance(batches.population, int) else sum(batches.population)
+    if len(loader.dataset) != records:
+        text = f"the dataset has {len(loader.dataset)} records; allowed: {records}, the population of batches"
+        raise errors.make("batches", text)
+    if ranks > 1:
+        # By another seed two ranks could have the same record in one step.
+        digests: list[Any] = [None] * ranks
+        torch.distributed.all_gather_object(digests, batches.digest)
+        if len(set(digests)) > 1:
+            text = (
+                "batches differ among ranks; allowed: one scheme, population, length and seed on all of them"
+            )
+            raise errors.make("batches", text)
+
+
+def _loader(loader: DataLoader, batches: BatchSampler) -> DataLoader:
     """The same data in batches of the accountant's; empty ones are let through."""
     collate = wrap_collate_with_empty(
         collate_fn=loader.collate_fn or default_collate,
@@ -229,7 +316,7 @@ def _loader(loader: DataLoader, batches: Batches) -> DataLoader:
     )
     return DataLoader(
         loader.dataset,
-        batch_sampler=BatchSampler(batches),
+        batch_sampler=batches,
         collate_fn=collate,
         num_workers=loader.num_workers,
         pin_memory=loader.pin_memory,
@@ -237,11 +324,32 @@ def _loader(loader: DataLoader, batches: Batches) -> DataLoader:
 
 
 def _check_order(loader: DataLoader, plan: Plan) -> None:
-    if plan.max_participations == 1 or plan.min_sep == 1:
+    """Whether a loader of the caller's own keeps the plan's participation, as far as its kind says."""
+    kinds = type(loader.batch_sampler), type(loader.sampler)
+    sampler: Any = loader.sampler
+    shuffles = kinds == (PlainBatchSampler, RandomSampler)
+    if shuffles and (sampler.replacement or sampler.num_samples > len(sampler.data_source)):
+        _refuse("the loader may draw a record twice in an epoch")
+    if not shuffles and kinds != (PlainBatchSampler, SequentialSampler):
+        names = " over ".join(kind.__name__ for kind in kinds)
+        _refuse(
+            f"the loader's order is that of {names}; allowed: SequentialSampler, which comes again the same"
+        )
+    if not len(loader):
+        _refuse("the loader has no batches; allowed: 1 or more")
+    often = math.ceil(plan.iterations / len(loader))
+    if often > plan.max_participations:
+        _refuse(
+            f"{plan.iterations} steps are {often} epochs of {len(loader)} batches; allowed by the plan: "
+            f"{plan.max_participations} (max_participations)"
+        )
+    if often == 1:
         return
-    if isinstance(loader.sampler, RandomSampler):
-        text = f"the loader shuffles anew every epoch, so min_sep {plan.min_sep} does not hold; give batches="
-        raise errors.make("batches", text)
+    if shuffles and plan.min_sep > 1:
+        _refuse(f"the loader shuffles anew every epoch, so min_sep {plan.min_sep} does not hold")
     if len(loader) < plan.min_sep:
-        text = f"the loader has {len(loader)} batches an epoch; allowed: {plan.min_sep} (min_sep) or more"
-        raise errors.make("batches", text)
+        _refuse(f"the loader has {len(loader)} batches an epoch; allowed: {plan.min_sep} (min_sep) or more")
+
+
+def _refuse(text: str) -> None:
+    raise errors.make("batches", f"{text}. Or give batches=")

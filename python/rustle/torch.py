@@ -11,7 +11,7 @@ called: clipping is the caller's, or Opacus's (:mod:`rustle.opacus`).
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterable, Iterator, Literal
+from typing import Any, Callable, Iterable, Iterator, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch.utils.data import Sampler
 from . import errors
 from ._batches import Batches
 from ._commitment import Commitment
-from ._layout import Layout, Piece, Row, declared, share, spans
+from ._layout import Layout, Piece, Row, declared, share, skipped, spans
 from ._session import Session
 
 Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
@@ -46,7 +46,8 @@ class Noise:
         if commitment not in ("declared", "exact"):
             raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
         pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
-        self.parameters = {_plain(name): p for name, p in pairs if p.requires_grad}
+        self._named = [(_plain(name), p) for name, p in pairs]
+        self.parameters = {name: p for name, p in self._named if p.requires_grad}
         self.session, self.commitment = session, commitment
         self.layout = Layout.of([(name, tuple(p.shape)) for name, p in self.parameters.items()], session)
         self.parameters = {name: self.parameters[name] for name in self.layout.parameters}
@@ -82,14 +83,52 @@ class Noise:
         """The next step's noise for these local sums: bound, and fetched whole. Nothing is added yet."""
         step, commitment = self._next(sums, divide_by)
         row = Row(self.session, step, self.wanted, commitment)
-        self.step += 1
+        self._went_on()
         return row
+
+    def check(self, optimizer: torch.optim.Optimizer, noised: Iterable[torch.Tensor]) -> None:
+        """Refuses a step that would move parameters without noise: some may have been unfrozen, added or given a
+        gradient since noise was attached."""
+        ours = {id(p) for p in noised}
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p.grad is not None and id(p) not in ours:
+                name = next((repr(name) for name, q in self._named if q is p), f"of shape {tuple(p.shape)}")
+                text = (
+                    f"parameter {name} has a gradient and no noise; allowed: gradients of those that were trainable "
+                    "when noise was attached. Set its .grad to None, or train it under a plan that holds it"
+                )
+                raise errors.make("layout", text)
+
+    def skip(self) -> None:
+        """Binds the next step's row and throws it away."""
+        step = self._place()
+        # One ahead, some of the row was given out already: it goes with this step.
+        if self.session.next_step == step:
+            exact = self.commitment == "exact"
+            Row(self.session, step, self.wanted, skipped(step) if exact else declared(self._nonce, step))
+        self._went_on()
+
+    def _went_on(self) -> None:
+        self.step += 1
+        if not self.wanted:
+            # No fetch took the session along.
+            self.session.join((self.branch, self.step, self._nonce))
 
     def _next(self, sums: dict[str, torch.Tensor], divide_by: float) -> tuple[int, Commitment]:
         """The next step, and what its row is bound to."""
         bad = [name for name, value in sums.items() if not torch.isfinite(value).all()]
         if bad:
-            raise errors.make("invalid_argument", f"the gradient of {bad[0]!r} is not finite; skip this step")
+            text = f"the gradient of {bad[0]!r} is not finite; attachment.skip() leaves this step out, with its row"
+            raise errors.make("invalid_argument", text)
+        step = self._place()
+        # A step whose fetch of several stretches failed half way comes again under the same commitment: none of it was
+        # added.
+        if self.commitment == "exact":
+            return step, self._exact(sums, divide_by)
+        return step, declared(self._nonce, step)
+
+    def _place(self) -> int:
+        """The next step, where the session is there too."""
         if self.session.branch != self.branch and self.ranks == 1:
             self._agree()
         if self.session.closed:
@@ -97,11 +136,7 @@ class Noise:
         if self.session.next_step not in (self.step, self.step + 1):
             text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another one uses it"
             raise errors.make("step", text)
-        # A step whose fetch of several stretches failed half way comes again under the same commitment: none of it was
-        # added.
-        if self.commitment == "exact":
-            return self.step, self._exact(sums, divide_by)
-        return self.step, declared(self._nonce, self.step)
+        return self.step
 
     def add_all(self, sums: dict[str, torch.Tensor], divide_by: float) -> bool:
         """Adds the next step's noise to all local sums; False where they are not such that noise can be added in
@@ -112,13 +147,14 @@ class Noise:
         step, commitment = self._next(sums, divide_by)
         if self.session.next_step != step:
             text = (
-                f"the noise of step {step} was given out, and the call that added it was interrupted: gradients may hold "
-                "it already; go back to a checkpoint, or call session.restart"
+                f"the noise of step {step} was given out, and the call that added it was interrupted: gradients may "
+                "hold it already; leave the batch out with attachment.skip(), go back to a checkpoint, or call "
+                "session.restart"
             )
             raise errors.make("step", text)
         pieces = [(self.pieces[name].start, array) for name, array in arrays.items()]
         self.session.add_to(pieces, step, self.wanted[0], commitment, divide_by)
-        self.step += 1
+        self._went_on()
         return True
 
     def announce(self, steps: int = 1) -> None:
@@ -147,17 +183,29 @@ class Noise:
         dist.all_gather_object(parts, mine.data, group=self.group)
         return Commitment.together(parts)
 
-    def add(self, row: Row, name: str, value: torch.Tensor, divide_by: float) -> None:
-        """Adds the row's part of a parameter to its sum, in place: in float32, then rounded to the sum's own type."""
+    def add(self, row: Row, sums: dict[str, torch.Tensor], divide_by: float) -> None:
+        """Adds the row to its sums, in place: in float32, then rounded to a sum's own type."""
+        # All of it is ready before the first sum changes: a failure here leaves none with noise and others without.
+        noise = {name: self._noise_of(row, name) for name in sums}
+        for name, value in sums.items():
+            if not self.reduce:
+                _add(value, noise[name][0][1], divide_by)
+                continue
+            flat = value.reshape(-1)
+            for first, values in noise[name]:
+                _add(flat[first : first + len(values)], values, divide_by)
+            if flat.data_ptr() != value.data_ptr():
+                value.copy_(flat.view_as(value))
+
+    def _noise_of(self, row: Row, name: str) -> list[tuple[int, torch.Tensor]]:
+        """The row's part of a parameter, in its shape; where ranks share rows flat, as first places with values."""
+        piece = self.pieces[name]
         if not self.reduce:
-            _add(value, torch.from_numpy(np.ascontiguousarray(row.piece(self.pieces[name]))), divide_by)
-            return
-        start = self.pieces[name].start
-        flat = value.reshape(-1)
-        for first, values in row.within(start, self.pieces[name].end):
-            _add(flat[first - start : first - start + len(values)], torch.from_numpy(values), divide_by)
-        if flat.data_ptr() != value.data_ptr():
-            value.copy_(flat.view_as(value))
+            # numpy makes () into (1,) here.
+            values = np.ascontiguousarray(row.piece(piece)).reshape(piece.shape)
+            return [(0, torch.from_numpy(values))]
+        found = row.within(piece.start, piece.end)
+        return [(first - piece.start, torch.from_numpy(values)) for first, values in found]
 
     def state_dict(self) -> dict[str, Any]:
         """The job's place, some hundred bytes. Reads only."""
@@ -216,6 +264,8 @@ class Attachment:
     ) -> None:
         if self._paused:
             return
+        parameters = self.noise.parameters
+        self.noise.check(optimizer, parameters.values())
         if kwargs.get("closure") is not None or any(callable(argument) for argument in args):
             raise errors.make(
                 "invalid_argument", "step(closure) makes gradients after the noise; call step() alone"
@@ -224,14 +274,11 @@ class Attachment:
             raise errors.make(
                 "invalid_argument", "gradients are scaled; call scaler.unscale_(optimizer) before the step"
             )
-        parameters = self.noise.parameters
         # A parameter that got no gradient has a sum of zero, and that is as private as any other.
         grads = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
         local = {name: _local(grad) for name, grad in grads.items()}
         if not self.noise.add_all(local, self.divide_by):
-            row = self.noise.row(local, self.divide_by)
-            for name in parameters:
-                self.noise.add(row, name, local[name], self.divide_by)
+            self.noise.add(self.noise.row(local, self.divide_by), local, self.divide_by)
         for name, parameter in parameters.items():
             parameter.grad = grads[name]
         if self.noise.reduce and self.noise.ranks > 1:
@@ -265,6 +312,20 @@ class Attachment:
         See :meth:`rustle.Session.announce` for what that costs a job that ends before those steps.
         """
         self.noise.announce(steps)
+
+    @property
+    def next_step(self) -> int:
+        """The row that the next ``optimizer.step()`` takes."""
+        return self.noise.session.next_step
+
+    def skip(self) -> None:
+        """Leaves a step out: its row is bound and thrown away, and counts as released.
+
+        For a batch that is not stepped with, such as one whose gradients overflowed. Without it the batches that follow
+        would each take the row before their own, and records come back sooner than the plan's ``min_sep``. On all ranks
+        together.
+        """
+        self.noise.skip()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -304,8 +365,9 @@ def attach(
     DistributedDataParallel). ``reduce=False``: gradients are summed already. FSDP2's DTensors get the noise of their
     own shard alone.
 
-    A failed step raises before anything is changed; one that is interrupted (Ctrl-C) may have added its noise, and the
-    next then says so. The optimizer's ``state_dict`` carries the cursor.
+    A failed step raises before anything is changed, and so does one that would move a parameter without noise. One
+    that is interrupted (Ctrl-C) may have added its noise, and the next then says so. A batch that is not stepped with
+    is left out by :meth:`Attachment.skip`. The optimizer's ``state_dict`` carries the cursor.
     """
     noise = Noise(session, model, commitment=commitment, group=process_group, reduce=reduce)
     return Attachment(optimizer, noise, divide_by)
@@ -314,18 +376,28 @@ def attach(
 class BatchSampler(Sampler[list[int]]):
     """The rounds of :class:`rustle.Batches` from ``start`` on, for ``DataLoader(batch_sampler=…)``.
 
-    After a resume set ``start`` to ``session.next_step``: a round's batch is the same wherever one begins.
+    ``start``: a round, or what gives one whenever a loader begins: with ``lambda: session.next_step`` each batch meets
+    its own row, after a resume or a loop that was broken off too. A round's batch is the same wherever one begins.
+    ``rank``, ``ranks``: that share of each batch, for ranks that sum their gradients; all need the same seed.
     """
 
-    def __init__(self, batches: Batches, start: int = 0):
+    def __init__(
+        self, batches: Batches, start: int | Callable[[], int] = 0, *, rank: int = 0, ranks: int = 1
+    ):
+        if not 0 <= rank < ranks:
+            raise errors.make("invalid_argument", f"rank is {rank}; allowed: 0 to {ranks - 1}")
         self.batches, self.start = batches, start
+        self.rank, self.ranks = rank, ranks
 
     def __iter__(self) -> Iterator[list[int]]:
-        for ids in self.batches.rounds(self.start):
-            yield ids.tolist()
+        for ids in self.batches.rounds(self._first()):
+            yield ids[self.rank :: self.ranks].tolist()
 
     def __len__(self) -> int:
-        return len(self.batches) - self.start
+        return len(self.batches) - self._first()
+
+    def _first(self) -> int:
+        return self.start() if callable(self.start) else self.start
 
 
 def layout(model: Named) -> list[tuple[str, tuple[int, ...]]]:

@@ -140,7 +140,6 @@ def of_opacus() -> Train:
             checkpoint.resumed()
         else:
             checkpoint.write(save)
-        loader.batch_sampler.start = session.next_step
         for inputs, labels in loader:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(net(inputs), labels).backward()

@@ -1,29 +1,27 @@
 """Several ranks on one job of a real cluster: together they add one row, each its part."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from conftest import prepared
+from ranks import run
 
 torch = pytest.importorskip("torch")
 
 import rustle
 import rustle.torch
 
-RANKS, STEPS = 2, 3
+STEPS = 3
 
 TRAINS = """
 import sys, torch, torch.distributed as dist, rustle, rustle.torch
-url, how, commitment, out = sys.argv[1:5]
+url, how, commitment, out, widths = sys.argv[1:6]
 dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Linear(40, 50), torch.nn.Tanh(), torch.nn.Linear(50, 3))
+widths = [int(width) for width in widths.split(",")]
+net = torch.nn.Sequential(*(torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])))
 if how == "fsdp":
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -40,6 +38,7 @@ for step in range(3):
         p.grad = torch.full_like(p, float(rank + 1 if how == "reduce" else 3.0))
     elements.append(sum(end - start for start, end in attachment.noise.wanted))
     optimizer.step()
+    assert session.next_step == step + 1
     if step == 0:
         state = optimizer.state_dict()["rustle"]
         states = [None] * ranks
@@ -58,43 +57,52 @@ dist.destroy_process_group()
 """
 
 
-@pytest.fixture
-def plan():
+def model(widths):
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(40, 50), torch.nn.Tanh(), torch.nn.Linear(50, 3))
+    return torch.nn.Sequential(*(torch.nn.Linear(*pair) for pair in zip(widths, widths[1:])))
+
+
+@pytest.fixture
+def widths():
+    return [40, 50, 3]
+
+
+@pytest.fixture
+def plan(widths):
+    net = model(widths)
     found = rustle.plan(
         iterations=6, epsilon=8, delta=1e-5, mechanism="band-mf", size=2, min_sep=2, max_participations=3
     )
     return found.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(net)])
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+def noise(tmp_path, plan, steps):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'noise', plan)}") as session:
+        rows = np.zeros((steps, session.dimension), np.float32)
+        for step in range(steps):
+            session.fetch_into(step, rows[step])
+        return torch.from_numpy(rows)
+
+
+def trained(cluster, tmp_path, plan, widths, how, commitment):
+    """Elements that rank 0 fetched of each row; the model's end has been compared."""
+    rows, out = noise(tmp_path, plan, STEPS), tmp_path / "out.pt"
+    run(TRAINS, cluster.url(), how, commitment, out, ",".join(map(str, widths)))
+    found = torch.load(out)
+    start = torch.cat([p.detach().reshape(-1) for p in model(widths).parameters()])
+    end = torch.cat([p.reshape(-1) for p in found["end"]])
+    assert torch.allclose(end, start - sum(3.0 + row for row in rows), atol=1e-4)
+    return found["fetched"]
 
 
 @pytest.mark.parametrize("how, commitment", [("reduce", "declared"), ("reduce", "exact"), ("fsdp", "exact")])
-def test_ranks_together_add_one_row(cluster, tmp_path, plan, how, commitment):
-    with rustle.connect(f"inproc://{prepared(tmp_path / 'noise', plan)}") as session:
-        noise = np.zeros((STEPS, session.dimension), np.float32)
-        for step in range(STEPS):
-            session.fetch_into(step, noise[step])
-        dimension = session.dimension
-    out, port = tmp_path / "out.pt", free_port()
-    ranks = []
-    for rank in range(RANKS):
-        environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-        environment |= {"RANK": str(rank), "WORLD_SIZE": str(RANKS)}
-        command = [sys.executable, "-c", TRAINS, cluster.url(), how, commitment, str(out)]
-        ranks.append(subprocess.Popen(command, env=environment))
-    assert [rank.wait(240) for rank in ranks] == [0] * RANKS
-    found = torch.load(out)
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(40, 50), torch.nn.Tanh(), torch.nn.Linear(50, 3))
-    start = torch.cat([p.detach().reshape(-1) for p in net.parameters()])
-    end = torch.cat([p.reshape(-1) for p in found["end"]])
-    expected = start - sum(3.0 + torch.from_numpy(row) for row in noise)
-    assert torch.allclose(end, expected, atol=1e-4)
+def test_ranks_together_add_one_row(cluster, tmp_path, plan, widths, how, commitment):
+    fetched = trained(cluster, tmp_path, plan, widths, how, commitment)
+    dimension = sum(p.numel() for p in model(widths).parameters())
     # Rank 0 fetched its share of each row, not all of it.
-    assert all(0 < fetched < 0.7 * dimension for fetched in found["fetched"]), json.dumps(found["fetched"])
+    assert all(0 < elements < 0.7 * dimension for elements in fetched), json.dumps(fetched)
+
+
+@pytest.mark.parametrize("widths", [[5, 3]])
+def test_a_rank_may_have_no_share(cluster, tmp_path, plan, widths):
+    assert trained(cluster, tmp_path, plan, widths, "reduce", "declared") == [0] * STEPS

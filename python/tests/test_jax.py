@@ -1,12 +1,14 @@
 """JAX: the contract of jax_privacy's privatizers, with a session's rows."""
 
 import os
+import pickle
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 
 import numpy as np
 import pytest
 from conftest import prepared
+from ranks import RANKS, run
 
 jax = pytest.importorskip("jax")
 optax = pytest.importorskip("optax")
@@ -123,8 +125,90 @@ def test_steps_and_sums_that_are_refused(session, params):
             privatizer.update(params, bad)
     with pytest.raises(errors.InvalidArgument, match="not finite"):
         privatizer.update(jax.tree.map(lambda leaf: leaf * jnp.nan, params), after)
+    with pytest.raises(errors.InvalidArgument, match="skip"):
+        privatizer.update(jax.tree.map(lambda leaf: leaf * jnp.nan, params), after)
     with pytest.raises(errors.LayoutMismatch):
         privatizer.init({"w": params["w"]})
     with pytest.raises(errors.SessionBusy):
         rustle.jax.privatizer(session)
     assert session.next_step == 1
+
+
+@pytest.mark.parametrize("commitment", ["declared", "exact"])
+def test_a_step_left_out_takes_its_row(session, rows, params, commitment):
+    with pytest.raises(errors.InvalidArgument, match="no privatizer"):
+        rustle.jax.skip(session, jnp.int32(0))
+    privatizer = rustle.jax.privatizer(session, commitment=commitment)
+    state, cursor = privatizer.init(params), session.cursor()
+    for again in range(2 if commitment == "exact" else 1):
+        _, state = privatizer.update(params, privatizer.init(params))
+        state = rustle.jax.skip(session, state)
+        assert int(state) == session.next_step == 2
+        with pytest.raises(errors.StepError):
+            rustle.jax.skip(session, jnp.int32(1))
+        noisy, state = privatizer.update(params, state)
+        assert np.array_equal(flat(noisy), rows[2])
+        if commitment == "exact":
+            session.resume(cursor, replay=True)
+            assert (session.next_step, session.branch) == (0, 0)
+
+
+SCRIPT = """
+import os, sys
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+ranks, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+jax.distributed.initialize("127.0.0.1:" + os.environ["MASTER_PORT"], ranks, rank)
+import numpy as np, pickle
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import rustle, rustle.jax
+url, commitment, out = sys.argv[1:4]
+mesh = Mesh(np.array(jax.devices()), ("x",))
+shardings = {"b": NamedSharding(mesh, PartitionSpec()), "w": NamedSharding(mesh, PartitionSpec("x", None))}
+shapes = {"b": (7,), "w": (16, 24)}
+whole = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
+sums = {
+    name: jax.make_array_from_callback(shapes[name], shardings[name], lambda index, name=name: whole[name][index])
+    for name in shapes
+}
+own = lambda tree: {
+    name: [(shard.index, np.asarray(shard.data)) for shard in leaf.addressable_shards] for name, leaf in tree.items()
+}
+session = rustle.connect(url)
+privatizer = rustle.jax.privatizer(session, commitment=commitment)
+state = privatizer.init(sums)
+found = []
+for step in range(3):
+    if step == 1:
+        state = rustle.jax.skip(session, state)
+    noisy, state = privatizer.update(sums, state)
+    found.append(own(noisy))
+like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), sums)
+found.append(own(rustle.jax.noise(session, 4, like)))
+with open(f"{out}.{rank}", "wb") as file:
+    pickle.dump(found, file)
+"""
+
+
+@pytest.mark.parametrize("commitment", ["declared", "exact"])
+def test_processes_together_have_one_row(cluster, tmp_path, plan, commitment):
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'noise', plan)}") as session:
+        rows = np.empty((5, session.dimension), np.float32)
+        for step in range(5):
+            session.fetch_into(step, rows[step])
+    run(SCRIPT, cluster.url(), commitment, tmp_path / "found")
+    seen = np.zeros(rows.shape[1], bool)
+    for rank in range(RANKS):
+        found = pickle.loads((tmp_path / f"found.{rank}").read_bytes())
+        for step, tree in zip([0, 2, 3, 4], found, strict=True):
+            whole = {"b": rows[step][:7], "w": rows[step][7:].reshape(16, 24)}
+            if step < 4:
+                sums = lambda row: np.arange(row.size, dtype=np.float32).reshape(row.shape)
+                whole = {name: row + sums(row) for name, row in whole.items()}
+            here = {"b": seen[:7], "w": seen[7:].reshape(16, 24)}
+            for name, shards in tree.items():
+                for index, values in shards:
+                    assert np.array_equal(values, whole[name][index])
+                    here[name][index] = True
+    assert seen.all()

@@ -1,6 +1,7 @@
 """Opacus: the engine's noise is the plan's, once a logical batch."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -135,9 +136,88 @@ def test_checkpoints_of_the_engine_resume_the_noise(tmp_path, plan):
     engine.session.close()
     engine, net, optimizer, loader = private(folder)
     engine.load_checkpoint(path=tmp_path / "saved.pt", module=net, optimizer=optimizer)
+    inputs = loader.dataset.tensors[0]
+    assert torch.equal(next(iter(loader))[0], inputs[batches()[5]])
     assert (engine.session.next_step, engine.session.branch, len(engine.accountant)) == (5, 1, 5)
     report = json.loads(engine.session.report(format="json", delta=1e-5))
     assert report["guarantees"][0]["epsilon"] > 6 and engine.get_epsilon(1e-5) > before
+    engine.session.close()
+
+
+def test_a_loop_that_was_broken_off_goes_on_with_its_row(tmp_path, plan):
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan))
+    for at, (data, labels) in enumerate(loader):
+        step(net, optimizer, data, labels)
+        if at == 2:
+            break
+    inputs = loader.dataset.tensors[0]
+    assert torch.equal(next(iter(loader))[0], inputs[batches()[3]]) and engine.session.next_step == 3
+    # A batch that is left out takes its row with it.
+    engine.attachment.skip()
+    assert torch.equal(next(iter(loader))[0], inputs[batches()[4]])
+    engine.session.close()
+
+
+def test_a_logical_batch_that_was_broken_off_counts_once(tmp_path, plan):
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan))
+    managed = lambda: BatchMemoryManager(data_loader=loader, max_physical_batch_size=4, optimizer=optimizer)
+    with managed() as physical:
+        step(net, optimizer, *next(iter(physical)))
+    with managed() as physical, pytest.raises(errors.StepError, match="within a logical batch"):
+        next(iter(physical))
+    engine.attachment.skip()
+    assert engine.session.next_step == 1
+    with managed() as physical:
+        for data, labels in physical:
+            step(net, optimizer, data, labels)
+            if engine.session.next_step == 2:
+                break
+    sums = torch.cat([p.summed_grad.reshape(-1) for p in net.parameters()])
+    assert sums.norm() <= 0.7 * 15
+    engine.session.close()
+
+
+@pytest.mark.parametrize("bands", [8, 1])
+def test_more_groups_than_bands_have_no_amplified_account(tmp_path, bands):
+    rounds = 40
+    plan = rustle.plan(
+        iterations=rounds, epsilon=20, delta=1e-5, min_sep=1, max_participations=rounds, mechanism="identity"
+    )
+    plan = plan.replace(dimension=sum(p.numel() for p in setting()[0].parameters()))
+    drawn = rustle.Batches(schemes.cyclic_poisson(bands, 0.02), RECORDS, rounds, SEED)
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan), batches=drawn)
+    for data, labels in loader:
+        step(net, optimizer, data, labels)
+    # What ran: each record in a group of its own, which is sampled in every eighth round at eight times the rate.
+    ran = {"kind": "poisson-sampled-gaussian", "noise_multiplier": plan.noise_multiplier}
+    ran |= {"sampling_probability": 0.02 * bands}
+    true = rustle.epsilon({"kind": "self-composed", "count": math.ceil(rounds / bands), "event": ran}, delta=1e-5)
+    found = engine.get_epsilon(1e-5)
+    assert found >= true * (1 - 1e-6)
+    if bands == 1:
+        assert found == pytest.approx(true, rel=0.01)
+    engine.session.close()
+
+
+def test_what_has_no_noise_is_not_stepped(tmp_path, plan):
+    net, optimizer, loader = setting()
+    other = torch.nn.Parameter(torch.zeros(3))
+    folder = prepared(tmp_path / "run", plan)
+    engine = rustle.opacus.PrivacyEngine()
+    net, optimizer, loader = engine.make_private(
+        module=net, optimizer=optimizer, data_loader=loader, plan=folder / "plan.toml", batches=batches()
+    )
+    data, labels = next(iter(loader))
+    torch.nn.functional.cross_entropy(net(data), labels).backward()
+    optimizer.original_optimizer.add_param_group({"params": [other.requires_grad_(False)]})
+    other.grad = torch.ones(3)
+    before = weights(net)
+    with pytest.raises(errors.LayoutMismatch, match="no noise"):
+        optimizer.step()
+    assert torch.equal(weights(net), before) and not other.any() and engine.session.next_step == 0
+    other.grad = None
+    optimizer.step()
+    assert engine.session.next_step == 1
     engine.session.close()
 
 
@@ -154,6 +234,10 @@ def test_checkpoints_of_the_engine_resume_the_noise(tmp_path, plan):
             dict(batches=rustle.Batches(schemes.fixed_order(4), RECORDS, STEPS - 1, SEED)),
             errors.InvalidArgument,
         ),
+        (
+            dict(batches=rustle.Batches(schemes.fixed_order(4), RECORDS + 1, STEPS, SEED)),
+            errors.InvalidArgument,
+        ),
     ],
 )
 def test_what_would_break_the_account_is_refused(tmp_path, plan, arguments, kind):
@@ -161,10 +245,73 @@ def test_what_would_break_the_account_is_refused(tmp_path, plan, arguments, kind
         private(prepared(tmp_path / "run", plan), **arguments)
 
 
-def test_a_loader_that_shuffles_is_refused(tmp_path, plan):
-    net, optimizer, loader = setting()
-    shuffled = torch.utils.data.DataLoader(loader.dataset, batch_size=15, shuffle=True)
+class Records(torch.utils.data.Sampler):
+    """Some order of the caller's."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __iter__(self):
+        return iter([0] * len(self.data))
+
+    def __len__(self):
+        return len(self.data)
+
+
+def loader(kind, size=15):
+    data, of = setting()[2].dataset, torch.utils.data
+    sampler = {
+        "in order": lambda: of.SequentialSampler(data),
+        "shuffled": lambda: of.RandomSampler(data),
+        "replaced": lambda: of.RandomSampler(data, replacement=True),
+        "repeated": lambda: of.RandomSampler(data, num_samples=2 * RECORDS),
+        "weighted": lambda: of.WeightedRandomSampler([1.0] * RECORDS, RECORDS),
+        "subset": lambda: of.SubsetRandomSampler([*range(30), *range(30)]),
+        "distributed": lambda: of.DistributedSampler(data, num_replicas=1, rank=0),
+        "own": lambda: Records(data),
+    }
+    if kind == "own batches":
+        return of.DataLoader(data, batch_sampler=[[0, 1], [0, 2], [0, 3], [0, 4]])
+    if kind == "unbatched":
+        return of.DataLoader(data, batch_size=None)
+    return of.DataLoader(data, batch_size=size, sampler=sampler[kind]())
+
+
+@pytest.mark.parametrize(
+    "kind, size, participation, refused",
+    [
+        ("in order", 15, (4, 3), None),
+        ("in order", 15, (4, 2), "max_participations"),
+        ("in order", 15, (1, 2), "max_participations"),
+        ("in order", 15, (5, 3), "min_sep"),
+        ("in order", 5, (1, 1), None),
+        ("in order", 15, (1, 1), "max_participations"),
+        ("shuffled", 15, (4, 3), "shuffles"),
+        ("shuffled", 15, (1, 3), None),
+        ("shuffled", 15, (1, 2), "max_participations"),
+        ("shuffled", 5, (12, 1), None),
+        *((kind, 5, (12, 1), "twice") for kind in ("replaced", "repeated")),
+        *((kind, 5, (1, 12), "twice") for kind in ("replaced", "repeated")),
+        *(
+            (kind, 5, participation, "order")
+            for kind in ("weighted", "subset", "distributed", "own", "own batches", "unbatched")
+            for participation in ((4, 3), (1, 12), (12, 1))
+        ),
+    ],
+)
+def test_a_loader_that_may_break_the_participation_is_refused(tmp_path, plan, kind, size, participation, refused):
+    min_sep, most = participation
+    found = rustle.plan(
+        iterations=STEPS, epsilon=6, delta=1e-5, min_sep=min_sep, max_participations=most, mechanism="identity"
+    )
+    folder = prepared(tmp_path / "run", found.replace(dimension=plan.dimension))
+    net, optimizer, _ = setting()
     engine = rustle.opacus.PrivacyEngine()
-    plan_file = prepared(tmp_path / "run", plan) / "plan.toml"
-    with pytest.raises(errors.InvalidArgument, match="shuffles"):
-        engine.make_private(module=net, optimizer=optimizer, data_loader=shuffled, plan=plan_file)
+    given = dict(module=net, optimizer=optimizer, data_loader=loader(kind, size), plan=folder / "plan.toml")
+    if refused is None:
+        engine.make_private(**given)
+        engine.session.close()
+        return
+    with pytest.raises(errors.InvalidArgument, match=f"{refused}.*give batches="):
+        engine.make_private(**given)
+    assert engine.session is None

@@ -100,11 +100,11 @@ def test_half_precision_sums_are_rounded_once(tmp_path, plan):
 
 
 def test_scaled_gradients(tmp_path, plan):
-    rows = noise(tmp_path, plan, 1)
+    rows = noise(tmp_path, plan, 3)
     net = model()
     with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
         optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
-        rustle.torch.attach(optimizer, session, net)
+        attachment = rustle.torch.attach(optimizer, session, net)
         scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
         scaler.scale(sum(p.sum() for p in net.parameters())).backward()
         scaler.step(optimizer)
@@ -115,6 +115,100 @@ def test_scaled_gradients(tmp_path, plan):
             parameter.grad = torch.full_like(parameter, float("inf"))
         scaler.step(optimizer)
         assert session.next_step == 1
+        # Left out with its row: the batch after it has its own.
+        before = flat(net.parameters())
+        with pytest.raises(errors.InvalidArgument, match="skip"):
+            optimizer.step()
+        attachment.skip()
+        assert attachment.next_step == session.next_step == 2
+        assert torch.equal(flat(net.parameters()), before)
+        gradients(net, -1)
+        optimizer.step()
+        assert torch.equal(flat(p.grad for p in net.parameters()), rows[2])
+
+
+def test_a_step_left_out_comes_again_alike(tmp_path, plan):
+    net = model()
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        attachment = rustle.torch.attach(optimizer, session, net, commitment="exact")
+        start = attachment.state_dict()
+        for _ in range(2):
+            for step in range(3):
+                gradients(net, step)
+                attachment.skip() if step == 1 else optimizer.step()
+            attachment.load_state_dict(start)
+            assert (session.next_step, session.branch) == (0, 0)
+        gradients(net, 0)
+        optimizer.step()
+        # A row that was left out is for no sum.
+        with pytest.raises(errors.CommitmentRefused):
+            optimizer.step()
+
+
+def unfrozen(net, optimizer):
+    net[2].weight.requires_grad_()
+    net[2].weight.grad = torch.ones_like(net[2].weight)
+
+
+def added(net, optimizer):
+    other = torch.nn.Linear(2, 2)
+    optimizer.add_param_group({"params": other.parameters()})
+    other.bias.grad = torch.ones(2)
+
+
+def frozen_with_gradient(net, optimizer):
+    net[2].weight.grad = torch.ones_like(net[2].weight)
+
+
+@pytest.mark.parametrize("change", [unfrozen, added, frozen_with_gradient])
+def test_what_has_no_noise_is_not_stepped(tmp_path, plan, change):
+    net = model()
+    net[2].weight.requires_grad_(False)
+    named = [(name, list(shape)) for name, shape in rustle.torch.layout(net)]
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan.replace(parameters=named))}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net)
+        for parameter in net.parameters():
+            parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
+        optimizer.step()
+        before, grads = flat(net.parameters()), flat(p.grad for p in net.parameters() if p.grad is not None)
+        change(net, optimizer)
+        with pytest.raises(errors.LayoutMismatch, match="no noise"):
+            optimizer.step()
+        assert torch.equal(flat(net.parameters()), before) and session.next_step == 1
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if not any(parameter is p for p in net.parameters()) or parameter is net[2].weight:
+                    parameter.grad = None
+        assert torch.equal(flat(p.grad for p in net.parameters() if p.grad is not None), grads)
+        optimizer.step()
+        assert session.next_step == 2
+
+
+class Scaled(torch.nn.Module):
+    """A parameter without axes, between others."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Parameter(torch.zeros(3))
+        self.scale = torch.nn.Parameter(torch.zeros(()))
+        self.last = torch.nn.Parameter(torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_parameter_without_axes(tmp_path, plan, monkeypatch, in_place):
+    if not in_place:
+        monkeypatch.setattr(rustle.torch, "_in_place", lambda sums: None)
+    net = Scaled()
+    plan = plan.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(net)])
+    row = noise(tmp_path, plan, 1)[0]
+    with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        rustle.torch.attach(optimizer, session, net)
+        gradients(net, -1)
+        optimizer.step()
+        assert torch.equal(flat(p.grad for p in net.parameters()), row)
 
 
 def test_a_step_that_fails_changes_nothing(tmp_path, plan):
@@ -210,6 +304,29 @@ def test_batches_in_a_loader():
     assert [batch.tolist() for (batch,) in loader] == [ids.tolist() for ids in batches]
     sampler.start = 6
     assert [batch.tolist() for (batch,) in loader] == [batches[6].tolist(), batches[7].tolist()]
+
+
+def test_a_loader_begins_where_the_session_is():
+    batches = rustle.Batches(schemes.fixed_order(4), 40, 8, bytes(32))
+    place = 0
+    sampler = rustle.torch.BatchSampler(batches, lambda: place)
+    for at, ids in enumerate(sampler):
+        assert ids == batches[at].tolist()
+        if at == 2:
+            break
+    place = 3
+    assert next(iter(sampler)) == batches[3].tolist() and len(sampler) == 5
+
+
+def test_ranks_share_a_batch():
+    batches = rustle.Batches(schemes.poisson(0.05), 40, 30, bytes(32))
+    shares = [list(rustle.torch.BatchSampler(batches, rank=rank, ranks=3)) for rank in range(3)]
+    assert [] in shares[2]
+    for at, parts in enumerate(zip(*shares, strict=True)):
+        assert sorted(sum(parts, [])) == batches[at].tolist()
+    for rank in (-1, 3):
+        with pytest.raises(errors.InvalidArgument, match="0 to 2"):
+            rustle.torch.BatchSampler(batches, rank=rank, ranks=3)
 
 
 def test_noise_is_added_alike_in_place_and_by_way_of_a_row(tmp_path, plan, monkeypatch):

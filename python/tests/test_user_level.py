@@ -7,7 +7,7 @@ import pytest
 from conftest import prepared, rows
 
 import rustle
-from rustle import errors, group_sizes, schemes, user_level
+from rustle import _assumptions, errors, group_sizes, schemes, user_level
 
 SIZES = [5, 1, 9, 3, 12, 7, 2, 6] * 4
 RECORDS, DIMENSION, ROUNDS, SEED = sum(SIZES), 40, 20, bytes(range(32))
@@ -212,3 +212,14 @@ def test_b_min_sep_has_a_statement():
     ):
         with pytest.raises(errors.InvalidArgument):
             rustle.report(plan, delta=1e-4, batches=bad)
+
+
+def test_sampling_is_amplified_where_groups_are_as_many_as_bands():
+    """A statement knows a rate, and takes it for that of as many groups as C has bands."""
+    drawn = lambda bands: rustle.Batches(schemes.cyclic_poisson(bands, 0.02), 100, 24, SEED)
+    setting = dict(iterations=24, epsilon=3.0, delta=1e-5, min_sep=4, max_participations=6)
+    for mechanism, size, amplified in [("band-mf", 4, [4]), ("identity", None, []), ("blt", 2, [])]:
+        plan = rustle.plan(**setting, mechanism=mechanism, size=size)
+        for bands in (4, 8):
+            expected = ("cyclic-poisson", 0.02, "independent") if bands in amplified else None
+            assert _assumptions.of(plan, drawn(bands)) == expected
