@@ -48,7 +48,10 @@ impl Account {
     pub(crate) fn gaussian(&mut self, sensitivity: f64, noise_multiplier: f64, count: u64) -> Result<()> {
         not_negative("sensitivity", sensitivity)?;
         let mu = self.neighbouring.factor() * sensitivity / positive("noise multiplier", noise_multiplier)?;
-        self.mu_squared = not_negative("sum of mu²", self.mu_squared + mu * mu * count as f64)?;
+        if mu > 0.0 && count > 0 {
+            let more = zcdp::squared(mu) * count as f64;
+            self.mu_squared = not_negative("sum of mu²", self.mu_squared + more)?;
+        }
         Ok(())
     }
 

@@ -16,15 +16,15 @@ fn erf_series(z: f64) -> f64 {
     2.0 / PI.sqrt() * (-z * z).exp() * sum
 }
 
-/// √π·e^{z²}·erfc(z) for z ≥ 1.5, by the continued fraction 1/(z + ½/(z + 1/(z + (3/2)/(z + …)))),
-/// evaluated from the back; 40 + 400/z² levels leave nothing in f64.
+/// √π·e^{z²}·erfc(z) for z ≥ 1, by the continued fraction 1/(z + ½/(z + 1/(z + (3/2)/(z + …)))).
 fn scaled_tail(z: f64) -> f64 {
+    1.0 / (z + fraction(z))
+}
+
+/// ½/(z + 1/(z + (3/2)/(z + …))), evaluated from the back; 40 + 400/z² levels leave nothing in f64.
+fn fraction(z: f64) -> f64 {
     let levels = (40.0 + 400.0 / (z * z)) as u32;
-    let mut tail = 0.0;
-    for k in (1..=levels).rev() {
-        tail = f64::from(k) / 2.0 / (z + tail);
-    }
-    1.0 / (z + tail)
+    (1..=levels).rev().fold(0.0, |tail, k| f64::from(k) / 2.0 / (z + tail))
 }
 
 /// ln Φ(x), the logarithm of the standard normal distribution function; −∞ only at −∞.
@@ -49,6 +49,18 @@ pub fn mills(x: f64) -> f64 {
         return scaled_tail(z) * FRAC_1_SQRT_2;
     }
     (ln_cdf(-x) + 0.5 * x * x).exp() * (2.0 * PI).sqrt()
+}
+
+/// How fast Mills' ratio m falls: −m'(x) = 1 − x·m(x), above zero everywhere and about 1/x² far out.
+#[must_use]
+pub fn mills_fall(x: f64) -> f64 {
+    let z = x * FRAC_1_SQRT_2;
+    if z < 1.0 {
+        return 1.0 - x * mills(x);
+    }
+    // 1 − z/(z + f), without cancelling.
+    let fraction = fraction(z);
+    fraction / (z + fraction)
 }
 
 /// ln φ(x), the logarithm of the standard normal density.

@@ -130,15 +130,21 @@ pub(crate) fn largest_count(
         let range = Range { what, start: 1.0, least: 1.0, most: 1.0 };
         return Err(range.out_of_reach(target, (1.0, 1.0), at_one));
     }
+    // What no figure can be found for counts as too much.
+    let mut holds = |count: u64| match epsilon(count) {
+        Ok(reached) => Ok(reached <= target),
+        Err(AccountingError::OutOfReach { .. }) => Ok(false),
+        Err(other) => Err(other),
+    };
     let (mut good, mut bad) = (1, None);
     while bad.is_none() && good < most {
         let next = good.saturating_mul(2).min(most);
-        if epsilon(next)? <= target { good = next } else { bad = Some(next) }
+        if holds(next)? { good = next } else { bad = Some(next) }
     }
     let Some(mut bad) = bad else { return Ok(good) };
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if epsilon(middle)? <= target { good = middle } else { bad = middle }
+        if holds(middle)? { good = middle } else { bad = middle }
     }
     Ok(good)
 }

@@ -1,4 +1,4 @@
-//! The account of tree aggregation: ρ and ε from the exact sensitivity of [`strategy::tree`].
+//! The account of tree aggregation: ρ and ε from the sensitivity of [`strategy::tree`].
 
 use strategy::{Participation, Tree};
 

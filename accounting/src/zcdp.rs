@@ -13,7 +13,13 @@ use crate::gaussian::{self, bisect};
 pub fn rho(sensitivity: f64, noise_multiplier: f64) -> Result<f64> {
     not_negative("sensitivity", sensitivity)?;
     positive("noise multiplier", noise_multiplier)?;
-    not_negative("rho", 0.5 * (sensitivity / noise_multiplier).powi(2))
+    let mu = sensitivity / noise_multiplier;
+    not_negative("rho", if mu > 0.0 { 0.5 * squared(mu) } else { 0.0 })
+}
+
+/// μ², and no less than f64's smallest normal number, below which it would lose its digits or be nothing.
+pub(crate) fn squared(mu: f64) -> f64 {
+    (mu * mu).max(f64::MIN_POSITIVE)
 }
 
 /// The exact ε at `delta` of the Gaussian mechanism with this ρ, μ = √(2ρ).

@@ -3,7 +3,7 @@
 
 use accounting::gaussian::{calibrate_gaussian, delta, epsilon, largest_mu, ln_delta, true_positive_rate};
 use accounting::normal::{ln_cdf, mills};
-use accounting::{AccountingError, Report, calibrate, zcdp};
+use accounting::{Account, AccountingError, Event, Neighbouring, Report, calibrate, zcdp};
 use proptest::prelude::*;
 use strategy::{Participation, Sensitivity, Strategy};
 
@@ -196,4 +196,78 @@ fn the_best_tests_power() {
         assert!(close(true_positive_rate(fpr, mu).unwrap(), tpr, 1e-9), "{fpr} {mu}");
     }
     assert!(true_positive_rate(0.0, 1.0).is_err() && true_positive_rate(0.5, -1.0).is_err());
+}
+
+/// Where μ is small both terms of δ are nearly the same, and their difference had none of their digits.
+#[test]
+#[allow(clippy::excessive_precision)]
+fn tiny_sensitivities_against_four_hundred_digits() {
+    let known = [
+        (0.0, 1e-06, -14.734449091168988558),
+        (3e-07, 1e-06, -15.13691165288337348),
+        (1e-06, 1e-06, -16.300631083676994831),
+        (4e-06, 1e-06, -25.664570135515051008),
+        (2.9999999999999997e-05, 1e-06, -471.54014931856236473),
+        (3e-09, 1e-08, -19.742081987371408955),
+        (4e-08, 1e-08, -30.269742301503028574),
+        (0.0, 1e-10, -23.944789463145129546),
+        (1e-10, 1e-10, -25.510971955603098141),
+        (0.0, 1e-12, -28.54995964913322097),
+        (3e-13, 1e-12, -28.952422360847441724),
+        (4e-12, 1e-12, -39.48008269347721134),
+        (3e-11, 1e-12, -485.35567487651156443),
+        (1e-14, 1e-14, -34.721312327629275914),
+        (0.0, 1e-16, -37.760300021109403707),
+        (1e-16, 1e-16, -39.326482513617372252),
+        (3e-15, 1e-16, -494.56601524850270387),
+        (0.0, 1e-17, -40.062885114103449299),
+        (3.0000000000000002e-18, 1e-17, -40.465347825817820065),
+        (1e-17, 1e-17, -41.629067606611417889),
+        (4e-17, 1e-17, -50.993008158449439648),
+        // On either side of where one formula hands over to the other.
+        (0.0, 0.19, -2.5811730019454544099),
+        (0.001, 0.19, -2.587287207922830993),
+        (0.1, 0.21, -3.0969800665245592123),
+        (3.5, 0.2, -159.64243257516804264),
+        (7.4, 0.2, -690.55739080815983209),
+        (900.0, 25.0, -280.86672660684338433),
+    ];
+    for (epsilon, mu, want) in known {
+        let off = ln_delta(epsilon, mu).unwrap() - want;
+        // Never below, but for what a logarithm of this size can't hold.
+        let digits = want.abs() * f64::EPSILON;
+        assert!((-digits..1e-12 + digits).contains(&off), "ln delta({epsilon}, {mu}) is off by {off:e}");
+    }
+}
+
+#[test]
+#[allow(clippy::excessive_precision)]
+fn epsilon_of_tiny_sensitivities_against_four_hundred_digits() {
+    let known = [
+        (1e-13, 1e-12, 9.023463475102804318e-13),
+        (1e-17, 1e-16, 9.023463475100344767e-17),
+        (1e-09, 1e-06, 2.7178059287972226287e-6),
+        (1e-30, 1e-09, 9.2680738337258448356e-9),
+        (1e-18, 1e-17, 9.0234634751003458838e-18),
+        (1e-200, 1e-17, 2.8765679452563317218e-16),
+    ];
+    for (delta, mu, want) in known {
+        let off = epsilon(delta, mu).unwrap() / want - 1.0;
+        assert!((-1e-15..1e-12).contains(&off), "epsilon({delta}, {mu}) is off by {off:e}");
+    }
+    // ρ = μ²/2 is none of f64's numbers here.
+    assert!(epsilon(1e-250, 1e-200).unwrap() > 0.0);
+}
+
+#[test]
+fn what_f64_cannot_hold_is_nothing_rather_than_no_number() {
+    assert_eq!(delta(1e6, 1e-303).unwrap(), 0.0);
+    assert_eq!(ln_delta(1e6, 1e-303).unwrap(), f64::NEG_INFINITY);
+    assert_eq!(epsilon(1e-6, 1e-303).unwrap(), 0.0);
+    assert!(close(delta(0.0, 1e-300).unwrap(), 3.989_422_804_014_327e-301, 1e-12));
+    // Neither an event nor a strategy loses a mechanism whose μ² underflows.
+    let event = Event::Gaussian { noise_multiplier: 1e170 };
+    let account = Account::of(&event, Neighbouring::ZeroOut).unwrap();
+    assert!(account.delta(0.0).unwrap() >= 3.989e-171 && account.epsilon(1e-200).unwrap() > 0.0);
+    assert!(zcdp::gaussian_delta(zcdp::rho(1.0, 1e170).unwrap(), 0.0).unwrap() >= 3.989e-171);
 }

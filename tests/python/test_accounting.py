@@ -35,6 +35,24 @@ def test_gaussian_at_any_delta(mu, delta):
         assert abs(back / gaussian_delta(epsilon, mu) - 1) < 1e-9
 
 
+@pytest.mark.parametrize(
+    "sigma, epsilon, delta", [(1e12, None, 1e-13), (1e16, None, 1e-17), (1e16, 0, None), (1e9, 1e-9, None)]
+)
+def test_gaussian_of_all_but_no_sensitivity(sigma, epsilon, delta):
+    """Two terms of δ that are the same to f64's last digit."""
+    asked = ["account", "gaussian", "--sensitivity", 1, "--noise-multiplier", sigma]
+    if epsilon is None:
+        epsilon = rustle(*asked, "--delta", delta)["epsilon"]
+    else:
+        delta = rustle(*asked, "--epsilon", epsilon)["delta"]
+    assert 1 - 1e-9 < gaussian_delta(epsilon, 1 / sigma) / delta <= 1 + 1e-12
+
+
+def test_a_sensitivity_that_f64_hardly_holds_costs_nothing():
+    words = ["--sensitivity", 1e-300, "--noise-multiplier", 1e3, "--epsilon", 1e6]
+    assert rustle("account", "gaussian", *words)["delta"] == 0
+
+
 # Privacy-loss distributions on one plain grid: no tilting, no tails treated apart.
 
 PLACES = 1 << 20
@@ -105,6 +123,35 @@ def poisson(sigma, q, steps, delta=DELTA, *words):
 def user_level(sigma, q, group, steps, delta=DELTA):
     asked = ["--noise-multiplier", sigma, "--sampling-probability", q, "--iterations", steps, "--delta", delta]
     return rustle("account", "user-level", *asked, "--group-size", group)["epsilon"]
+
+
+def sampled_once(epsilon, sigma, q):
+    """δ of removing a record from one round: P's mass less e^ε times Q's where the loss is above ε."""
+    with mpmath.workdps(60):
+        epsilon, s, q = mpmath.mpf(epsilon), 1 / mpmath.mpf(sigma), mpmath.mpf(q)
+        x = (mpmath.log((mpmath.expm1(epsilon) + q) / q) + s * s / 2) / s
+        plain, moved = mpmath.erfc(x / mpmath.sqrt(2)) / 2, mpmath.erfc((x - s) / mpmath.sqrt(2)) / 2
+        return (1 - q) * plain + q * moved - mpmath.exp(epsilon) * plain
+
+
+@pytest.mark.parametrize(
+    "sigma, q, delta",
+    [(0.22, 1e-6, 1e-9), (0.25, 1e-6, 1e-9), (0.2941, 1.091e-6, 9.075e-9), (0.183904, 7.088e-6, 6.406e-9),
+     (0.1, 1e-9, 1e-12), (0.15, 1e-8, 5e-9), (0.3, 1e-4, 1e-7), (1.0, 1e-3, 1e-6), (2.0, 1e-9, 1e-10)],
+)  # fmt: skip
+def test_one_round_in_closed_form(sigma, q, delta):
+    """Little noise and rare records: a loss that is all but flat and then rises by many decades."""
+    epsilon = poisson(sigma, q, 1, delta)
+    assert epsilon > 0
+    assert sampled_once(epsilon, sigma, q) <= delta * (1 + mpmath.mpf(10) ** -9)
+    # Of an ε that is all but nothing nobody needs the fourth digit.
+    assert epsilon < 1e-3 or sampled_once(epsilon * (1 - 2e-4), sigma, q) > delta
+
+
+def test_calibrated_rare_records():
+    words = ["--sampling-probability", 3.183326733268341e-6, "--iterations", 1, "--epsilon", 0.01, "--delta", 4e-7]
+    sigma = rustle("calibrate", "poisson", *words)["noise_multiplier"]
+    assert sampled_once(0.01, sigma, 3.183326733268341e-6) <= 4e-7 * (1 + mpmath.mpf(10) ** -9)
 
 
 def test_one_record_a_user_is_plain_sampling():

@@ -1,21 +1,23 @@
-//! One round's loss on a grid, never optimistic: connecting the dots.
+//! One round's loss on a grid, never optimistic: connecting the dots, twice.
 //!
-//! The line is cut where the loss passes a multiple of the spacing h. Between ε = kh and ε + h the mass of P goes
-//! to the two ends such that P's and Q's mass are both kept: the share f(ℓ) = (e^{ε+h−ℓ} − 1)/(e^h − 1) of what
-//! has loss ℓ goes down, the rest up. That spreads P/Q about its mean, so every δ(ε), of any composition, grows.
-//! What lies beyond the last cut counts as loss +∞, what lies before a stretch as its first cut.
+//! The line is cut near where the loss passes a multiple of the spacing h. What P has between two cuts goes to the
+//! losses at these (`dots`), and what has gone to a cut to the two multiples of h that its loss lies between, again
+//! such that P's and Q's mass are both kept. Either step only spreads P/Q, wherever the cuts are: how near they come
+//! to multiples of h decides how much larger than exact δ gets, not whether it is larger.
+//! What lies beyond the last cut counts as loss +∞, what lies before a stretch as its first loss, and of what lies
+//! below the floor a bound is kept.
 
 use super::cumulant::spans;
+use super::dots::{ln_mass, share_below, shared};
 use super::pair::{Pair, Point};
 use crate::gaussian::bisect;
-use crate::normal::ln_cdf;
 
-/// Gauss–Legendre with three nodes on [0, 1].
-const NODES: [(f64, f64); 3] =
-    [(0.112_701_665_379_258_31, 5.0 / 18.0), (0.5, 8.0 / 18.0), (0.887_298_334_620_741_7, 5.0 / 18.0)];
+/// How near to a multiple of h a cut has to come, in units of h: what spreads by as much is nothing beside the cells.
+const NEAR: f64 = 1e-3;
 
-/// Widest cell, times the fastest change along the line, that three nodes integrate to f64 where P has its mass.
-const NARROW: f64 = 0.2;
+/// How far down the line mass below the floor is told apart, and in how many stretches at most.
+const FAR: f64 = 50.0;
+const MOST_STRETCHES: usize = 200;
 
 /// Mass on multiples of h: `masses[i]` is P's mass at loss (first+i)·h times e^{θ·loss − `ln_scale`}.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub(super) struct Cells {
     pub ln_scale: f64,
     /// P's mass, not tilted, whose loss counts as +∞.
     pub infinite: f64,
+    /// Upper bound of the tilted mass below the floor, in the same units as `masses`.
+    pub dropped: f64,
 }
 
 /// How losses are cut and weighed.
@@ -38,26 +42,17 @@ pub(super) struct Cut {
     pub ln_scale: f64,
     /// ln of the mass of P, on either side, that needn't be cut.
     pub ln_tail: f64,
-    /// The loss below which everything is left out, for whoever asked to charge for.
+    /// The loss below which everything is left out, but for a bound.
     pub floor: f64,
 }
 
 pub(super) fn cells(classes: &[(f64, Pair)], cut: Cut) -> Cells {
-    let mut cells = Cells { first: 0, masses: Vec::new(), ln_scale: cut.ln_scale, infinite: 0.0 };
+    let mut cells =
+        Cells { first: 0, masses: Vec::new(), ln_scale: cut.ln_scale, infinite: 0.0, dropped: 0.0 };
     for (weight, pair) in classes {
         let rise = (cut.theta * cut.spacing).exp();
-        let unit = cut.spacing.exp_m1();
-        let mut cutter = Cutter { pair, cut, ln_weight: weight.ln(), rise, unit, out: &mut cells };
-        let mut end = f64::NEG_INFINITY;
-        for (from, to) in spans(pair, cut.ln_tail) {
-            let start = cutter.above_floor(from, to);
-            if start == from {
-                cutter.skip(end, from);
-            }
-            cutter.span(start, to);
-            end = to;
-        }
-        cells.infinite += weight * ln_mass(pair.upper(), end, f64::INFINITY).exp();
+        let mut cutter = Cutter { pair, cut, ln_weight: weight.ln(), rise, out: &mut cells };
+        cutter.all();
     }
     cells
 }
@@ -68,12 +63,28 @@ struct Cutter<'a> {
     ln_weight: f64,
     /// e^{θh}.
     rise: f64,
-    /// e^h − 1.
-    unit: f64,
     out: &'a mut Cells,
 }
 
 impl Cutter<'_> {
+    fn all(&mut self) {
+        let (mut end, mut dropped) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        for (from, to) in spans(self.pair, self.cut.ln_tail) {
+            let start = self.above_floor(from, to);
+            if start == from {
+                self.before(end, from);
+            } else {
+                dropped = start;
+            }
+            self.span(start, to);
+            end = to;
+        }
+        if dropped > f64::NEG_INFINITY {
+            self.out.dropped += self.below(dropped);
+        }
+        self.out.infinite += (self.ln_weight + ln_mass(self.pair.upper(), end, f64::INFINITY)).exp();
+    }
+
     /// Where in a stretch the loss is the floor, or the end that is nearer.
     fn above_floor(&self, from: f64, to: f64) -> f64 {
         let floor = self.cut.floor;
@@ -87,48 +98,77 @@ impl Cutter<'_> {
     }
 
     /// Mass before a stretch counts as the stretch's first loss.
-    fn skip(&mut self, from: f64, to: f64) {
-        let index = (self.pair.at(to).loss / self.cut.spacing).ceil() as i64;
-        let level = index as f64 * self.cut.spacing;
-        let ln = ln_mass(self.pair.upper(), from, to) + self.ln_weight;
-        self.add(index, (ln + self.cut.theta * level - self.cut.ln_scale).exp());
+    fn before(&mut self, from: f64, to: f64) {
+        let loss = self.pair.at(to).loss;
+        let place = self.place(loss);
+        let mass = (ln_mass(self.pair.upper(), from, to) + self.ln_unit(place)).exp();
+        self.deposit(place, loss, mass);
+    }
+
+    /// Upper bound of the tilted mass before a point: stretch by stretch, as if all of a stretch had its last loss.
+    /// The tilt changes by about e over the first, and by more where less is left.
+    fn below(&self, to: f64) -> f64 {
+        let Cut { theta, ln_scale, .. } = self.cut;
+        let (mut x, mut here) = (to, self.pair.at(to));
+        let tilted = |from: f64, to: f64, loss: f64| {
+            (ln_mass(self.pair.upper(), from, to) + self.ln_weight + theta * loss - ln_scale).exp()
+        };
+        let (mut sum, mut change) = (0.0_f64, 1.0);
+        for _ in 0..MOST_STRETCHES {
+            let rest = tilted(f64::NEG_INFINITY, x, here.loss);
+            if rest <= 0.01 * sum {
+                return sum + rest;
+            }
+            let mut step = (change / (theta * here.slope)).min(FAR);
+            let mut next = self.pair.at(x - step);
+            while theta * (here.loss - next.loss) > 2.0 * change && step > 1e-12 {
+                step /= 2.0;
+                next = self.pair.at(x - step);
+            }
+            let stretch = tilted(x - step, x, here.loss);
+            sum += stretch;
+            if stretch > 0.0 {
+                change = 1.0 + 0.25 * (sum / stretch).ln();
+            }
+            (x, here) = (x - step, next);
+        }
+        sum + tilted(f64::NEG_INFINITY, x, here.loss)
     }
 
     fn span(&mut self, from: f64, to: f64) {
         let h = self.cut.spacing;
-        let (mut x, mut here) = (from, self.pair.at(from));
-        let end = self.pair.at(to).loss;
-        let mut index = (here.loss / h).floor() as i64;
+        let (mut here, end) = ((from, self.pair.at(from)), (to, self.pair.at(to)));
+        let mut index = self.place(here.1.loss);
         let mut curvature = 0.0;
         loop {
             let level = (index + 1) as f64 * h;
-            if end <= level {
-                return self.cell(index, x, to);
+            if end.1.loss <= level {
+                return self.cell(here, end);
             }
-            let (next, there) = self.crossing((x, here), curvature, level, to);
-            self.cell(index, x, next);
-            curvature = if next > x { (there.slope - here.slope) / (next - x) } else { 0.0 };
-            (x, here) = (next, there);
-            index += 1;
+            let there = self.crossing(here, curvature, level, to);
+            self.cell(here, there);
+            let width = there.0 - here.0;
+            curvature = if width > 0.0 { (there.1.slope - here.1.slope) / width } else { 0.0 };
+            here = there;
+            index = (index + 1).max((there.1.loss / h).round() as i64);
         }
     }
 
-    /// Where the loss passes `level`, and the pair near there: Newton from `start`, kept within brackets. Cells
-    /// keep both masses wherever they are cut, so a small fraction of h is near enough.
+    /// Near where the loss passes `level`: Newton's steps from `start`, kept within brackets that every fourth step
+    /// halves, as the loss may be all but flat and then rise steeply. What is cut at is a point where the pair has
+    /// been evaluated, never one that was only aimed at.
     fn crossing(&self, start: (f64, Point), curvature: f64, level: f64, to: f64) -> (f64, Point) {
         let (mut low, mut high) = (start.0, to);
         let step = (level - start.1.loss) / start.1.slope;
         let mut x = start.0 + step * (1.0 - 0.5 * curvature * step / start.1.slope);
-        for _ in 0..200 {
-            if !(x > low && x < high) {
+        for turn in 0..200 {
+            if !(x > low && x < high) || turn % 4 == 3 {
                 x = low + (high - low) / 2.0;
             }
             let there = self.pair.at(x);
             let missing = level - there.loss;
-            let next = x + missing / there.slope;
-            if missing.abs() < 1e-3 * self.cut.spacing && next >= low && next <= high {
-                // The loss at the cut is the level itself, as near as the next guess needs it.
-                return (next, Point { loss: level, ..there });
+            if missing.abs() <= NEAR * self.cut.spacing {
+                return (x, there);
             }
             if missing > 0.0 {
                 low = x
@@ -138,39 +178,42 @@ impl Cutter<'_> {
             if high - low <= 1e-15 * (high.abs() + low.abs()) {
                 break;
             }
-            x = next;
+            x += missing / there.slope;
         }
         (high, self.pair.at(high))
     }
 
-    /// Shares what P has in [from, to], where the loss is between `index`·h and the next cut.
-    fn cell(&mut self, index: i64, from: f64, to: f64) {
-        let Cut { spacing: h, theta, ln_scale, .. } = self.cut;
-        let width = to - from;
-        if width <= 0.0 {
-            return;
+    /// Shares what P has between two cuts.
+    fn cell(&mut self, from: (f64, Point), to: (f64, Point)) {
+        let (low, high) = (self.place(from.1.loss), self.place(to.1.loss));
+        let (down, mut up) = shared(self.pair, from, to, self.ln_unit(low));
+        match high - low {
+            0 => {}
+            1..=3 => up *= self.rise.powi((high - low) as i32),
+            // So far up that a number of the one unit may be none of the other.
+            _ => up = shared(self.pair, from, to, self.ln_unit(high)).1,
         }
-        let low = index as f64 * h;
-        let ln_unit = self.ln_weight + theta * low - ln_scale;
-        let (mut down, mut up) = (0.0, 0.0);
-        if width * self.pair.steepest().max(8.0) <= NARROW {
-            for (node, weight) in NODES {
-                let point = self.pair.at(from + node * width);
-                let mass = (point.ln_density + ln_unit).exp() * width * weight;
-                let share = (low + h - point.loss).exp_m1() / self.unit;
-                down += mass * share;
-                up += mass * (1.0 - share);
-            }
-        } else {
-            let ln_p = ln_mass(self.pair.upper(), from, to);
-            let ln_q = ln_mass(self.pair.lower(), from, to);
-            let mass = (ln_p + ln_unit).exp();
-            let share = ((ln_q - ln_p + low).exp() - (-h).exp()) / -(-h).exp_m1();
-            let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
-            (down, up) = (mass * share, mass * (1.0 - share));
-        }
-        self.add(index, down.max(0.0));
-        self.add(index + 1, (up * self.rise).max(0.0));
+        self.deposit(low, from.1.loss, down);
+        self.deposit(high, to.1.loss, up);
+    }
+
+    /// The multiple of h at or below a loss.
+    fn place(&self, loss: f64) -> i64 {
+        (loss / self.cut.spacing).floor() as i64
+    }
+
+    /// ln of what P's mass is multiplied by at a place.
+    fn ln_unit(&self, place: i64) -> f64 {
+        let Cut { spacing, theta, ln_scale, .. } = self.cut;
+        self.ln_weight + theta * place as f64 * spacing - ln_scale
+    }
+
+    /// Shares mass at a loss, in the unit of the place at or below it, between that place and the next.
+    fn deposit(&mut self, place: i64, loss: f64, mass: f64) {
+        let h = self.cut.spacing;
+        let share = share_below(loss - place as f64 * h, h);
+        self.add(place, mass * share);
+        self.add(place + 1, mass * (1.0 - share) * self.rise);
     }
 
     fn add(&mut self, index: i64, mass: f64) {
@@ -189,33 +232,4 @@ impl Cutter<'_> {
         }
         masses[place] += mass;
     }
-}
-
-/// ln Σ w_k (Φ(to − s_k) − Φ(from − s_k)).
-fn ln_mass(components: impl Iterator<Item = (f64, f64)>, from: f64, to: f64) -> f64 {
-    let terms: Vec<f64> =
-        components.map(|(ln_weight, s)| ln_weight + ln_interval(from - s, to - s)).collect();
-    let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if top == f64::NEG_INFINITY {
-        return top;
-    }
-    top + terms.iter().map(|term| (term - top).exp()).sum::<f64>().ln()
-}
-
-/// ln(Φ(to) − Φ(from)), from the tail that it lies in.
-fn ln_interval(from: f64, to: f64) -> f64 {
-    if from >= 0.0 {
-        return ln_interval(-to, -from);
-    }
-    if to <= 0.0 {
-        let whole = ln_cdf(to);
-        return if from == f64::NEG_INFINITY {
-            whole
-        } else {
-            whole + (-(ln_cdf(from) - whole).exp()).ln_1p()
-        };
-    }
-    let outside = if from == f64::NEG_INFINITY { 0.0 } else { ln_cdf(from).exp() };
-    let outside = outside + if to == f64::INFINITY { 0.0 } else { ln_cdf(-to).exp() };
-    (-outside).ln_1p()
 }

@@ -1,7 +1,8 @@
 //! The logarithm of E_P[e^{θL}] of one round's loss L, by the trapezoid rule: what the grid, its range and its
 //! tilt are chosen with, and the Rényi curve. θ = order − 1.
 
-use super::pair::Pair;
+use super::dots::{ln_mass, narrow_up_to, shared};
+use super::pair::{Pair, Point};
 
 /// Quadrature nodes of one round: (ln of P's mass at the node, loss), over all classes.
 #[derive(Debug, Clone)]
@@ -48,6 +49,50 @@ impl Cumulant {
             }
         }
         Self { nodes, top_loss }
+    }
+
+    /// The cumulant of what bounds every δ of these classes, by dots that are at most `step` apart: K(θ) is never below
+    /// the exact one for θ > 0, but for what lies above the spans.
+    pub(crate) fn bounding(classes: &[(f64, Pair)], ln_tail: f64, step: f64) -> Self {
+        let mut bounding = Self { nodes: Vec::new(), top_loss: f64::NEG_INFINITY };
+        // Keeps the smallest masses away from f64's end.
+        let lift = -0.5 * ln_tail;
+        for (weight, pair) in classes {
+            let mut end = f64::NEG_INFINITY;
+            for (from, to) in spans(pair, ln_tail) {
+                let mut here = (from, pair.at(from));
+                let before = (ln_mass(pair.upper(), end, from) + weight.ln() + lift).exp();
+                bounding.dots(pair, (&mut here, before), to, step, weight.ln() + lift);
+                bounding.top_loss = bounding.top_loss.max(here.1.loss);
+                end = to;
+            }
+        }
+        bounding.nodes.iter_mut().for_each(|(mass, _)| *mass -= lift);
+        bounding
+    }
+
+    /// Adds a stretch's dots, the first of which has some mass already.
+    fn dots(
+        &mut self,
+        pair: &Pair,
+        (here, mut mass): (&mut (f64, Point), f64),
+        to: f64,
+        step: f64,
+        ln_unit: f64,
+    ) {
+        let from = here.0;
+        // Somewhat nearer dots are the faster ones, where that spares the normal distribution's tails.
+        let narrow = narrow_up_to(pair, from, to);
+        let step = if narrow > step / 8.0 { narrow.min(step) } else { step };
+        let count = ((to - from) / step).ceil().max(1.0);
+        for i in 1..=count as u64 {
+            let x = from + (to - from) * (i as f64 / count);
+            let there = (x, pair.at(x));
+            let (down, up) = shared(pair, *here, there, ln_unit);
+            self.nodes.push(((mass + down).ln(), here.1.loss));
+            (*here, mass) = (there, up);
+        }
+        self.nodes.push((mass.ln(), here.1.loss));
     }
 
     pub(crate) fn at(&self, theta: f64) -> Moments {

@@ -8,38 +8,36 @@
 
 mod cells;
 pub(crate) mod cumulant;
+mod dots;
+mod estimates;
 mod pair;
 mod profile;
+mod question;
 mod saddle;
 mod window;
+mod witness;
 
 pub(crate) use pair::sampling;
 pub use pair::{MAX_COMPONENTS, Pair};
 pub use profile::Profile;
 
-use self::cells::{Cut, cells};
-use self::cumulant::Cumulant;
-use self::saddle::{Saddle, Sum};
-use self::window::{Found, Window};
+use self::question::Question;
+use self::window::Found;
 use crate::error::{AccountingError, Result, probability};
 
 /// How much larger than exact an ε may be, relatively, unless asked otherwise.
 pub const ACCURACY: f64 = 2e-5;
 
-/// P's mass that needn't be cut, in units of δ: e^−21.
-const LN_SHARE: f64 = -21.0;
+/// Most grids that ε is looked for on.
+const MOST_GRIDS: usize = 8;
 
-/// Smallest tail of f64 that a cut can leave.
-const LN_LEAST: f64 = -735.0;
-
-/// Most that −d ln δ/d ln ε is followed, where δ is asked for.
-const STEEPEST: f64 = 1e10;
+/// Fewest places between 0 and ε of a grid that is fine enough, and most times that one is made four times as fine
+/// for that: a deviation says little of a loss that is all but always the same.
+const FEWEST: f64 = 100.0;
+const FINER_FOR_EPSILON: usize = 2;
 
 /// Most times that a grid for δ is made four times as fine.
 const FINER: usize = 6;
-
-/// Step of the trapezoid rule for estimates.
-const STEP: f64 = 0.1;
 
 /// Most rounds of one composition.
 pub const MAX_ROUNDS: u64 = 1 << 40;
@@ -92,24 +90,6 @@ pub struct Composition {
     parts: Vec<(Round, u64)>,
 }
 
-/// What a window is made for.
-#[derive(Clone, Copy)]
-enum Question {
-    /// The tilt is chosen for δ alone, the grid for the smaller of a first guess and this one.
-    /// At most `steep` is −d ln δ/d ln ε taken to be.
-    Epsilon {
-        delta: f64,
-        guess: f64,
-        steep: f64,
-    },
-    Delta {
-        epsilon: f64,
-    },
-    FalsePositives {
-        rate: f64,
-    },
-}
-
 impl Composition {
     /// Adds a round `count` times; zero times is nothing.
     ///
@@ -150,10 +130,6 @@ impl Composition {
         self.parts.iter().map(|(_, count)| *count as f64).sum()
     }
 
-    fn cumulants(&self, ln_tail: f64) -> Vec<(Cumulant, u64)> {
-        self.parts().map(|(classes, count)| (Cumulant::new(classes, ln_tail, STEP), count)).collect()
-    }
-
     /// An ε ≥ 0 with δ(ε) ≤ `delta`, at most about `accuracy` (relative) above the smallest.
     ///
     /// # Errors
@@ -164,13 +140,27 @@ impl Composition {
         if self.parts.is_empty() {
             return Ok(Figure { value: 0.0, spacing: 0.0, places: 0, coarsened: false });
         }
-        // The first guess of ε, by which the grid is chosen, may be far too large where few rounds matter.
+        let figure = self.epsilon_by_grids(delta, accuracy)?;
+        // One test's rates are known without any grid: an answer that they contradict is none.
+        if self.delta_of_one_test(figure.value) > delta {
+            let setting =
+                format!("delta = {delta}: the grid's {} is below what one test shows", figure.value);
+            return Err(AccountingError::OutOfReach { what: "epsilon", setting });
+        }
+        Ok(figure)
+    }
+
+    fn epsilon_by_grids(&self, delta: f64, accuracy: f64) -> Result<Figure> {
+        // The first guess of ε, by which the grid is chosen, may be far too large where few rounds matter. Each grid
+        // bounds ε from above, so the least found is kept.
         let (mut guess, mut steep) = (f64::INFINITY, 1.0 / accuracy);
-        for _ in 0..6 {
+        let (mut best, mut fine, mut finer): (Option<Figure>, f64, usize) = (None, accuracy, 0);
+        for _ in 0..MOST_GRIDS {
             let question = Question::Epsilon { delta, guess, steep };
-            let (window, figure, used) = self.window(question, accuracy);
+            let (window, figure, used) = self.window(question, fine);
             let value = match window.epsilon(delta, 0.0) {
                 Found::At(value) if value.is_finite() => value,
+                Found::Below if window.lowest() > 0.0 && self.delta(0.0, accuracy)?.value <= delta => 0.0,
                 Found::Below => window.lowest().max(0.0),
                 // The answer lies above the window: δ falls more steeply than was thought.
                 _ => {
@@ -178,13 +168,24 @@ impl Composition {
                     continue;
                 }
             };
-            if value == 0.0 || used <= 1.5 * value || figure.coarsened {
-                return Ok(Figure { value, ..figure });
+            let best =
+                best.insert(best.filter(|best| best.value <= value).unwrap_or(Figure { value, ..figure }));
+            if best.value == 0.0 || figure.coarsened {
+                return Ok(*best);
             }
-            guess = value;
+            if used <= 1.5 * best.value {
+                if figure.spacing * FEWEST <= best.value || finer == FINER_FOR_EPSILON {
+                    return Ok(*best);
+                }
+                fine /= 16.0;
+                finer += 1;
+            }
+            guess = best.value;
         }
-        let setting = format!("delta = {delta}");
-        Err(AccountingError::OutOfReach { what: "epsilon", setting })
+        best.ok_or_else(|| AccountingError::OutOfReach {
+            what: "epsilon",
+            setting: format!("delta = {delta}"),
+        })
     }
 
     /// An upper bound of δ(ε), about a hundred times `accuracy` (relative) above the exact one; ε may be negative.
@@ -216,6 +217,11 @@ impl Composition {
                 break;
             }
         }
+        if found.value < self.delta_of_one_test(epsilon) {
+            let setting =
+                format!("epsilon = {epsilon}: the grid's {} is below what one test shows", found.value);
+            return Err(AccountingError::OutOfReach { what: "delta", setting });
+        }
         Ok(found)
     }
 
@@ -226,102 +232,12 @@ impl Composition {
             return Ok(rate);
         }
         let (window, ..) = self.window(Question::FalsePositives { rate }, accuracy);
-        Ok(window.power(rate))
-    }
-
-    /// A window for a question, and the ε that its grid was chosen for.
-    fn window(&self, question: Question, accuracy: f64) -> (Window, Figure, f64) {
-        let ln_tail = (self.ln_delta(question) + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
-        let parts = self.cumulants(ln_tail);
-        let sum = Sum { parts: &parts };
-        let saddle = match question {
-            Question::Epsilon { delta, steep, .. } => sum.for_delta(delta.ln(), steep),
-            Question::Delta { epsilon } => sum.for_epsilon(epsilon, STEEPEST),
-            Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), STEEPEST),
-        };
-        let likely = match question {
-            Question::Epsilon { guess, .. } => sum.likely_epsilon(saddle).min(guess),
-            _ => f64::NAN,
-        };
-        let tolerance = match question {
-            Question::Epsilon { .. } => accuracy * likely,
-            // δ's relative growth is that of a tilt no smaller than the loss's own scale: where ε is near none, spreading
-            // widens the loss itself.
-            _ => {
-                let steep = saddle.theta + 1.0 / saddle.moments.variance.sqrt();
-                100.0 * accuracy / steep * (saddle.theta + 1.0) / (steep + 1.0)
-            }
-        };
-        let mut tilted = sum.relaxed(saddle);
-        let (span, floors, spacing, coarsened) = loop {
-            let span = sum.span(tilted);
-            let floors = sum.floors(tilted.theta);
-            let (spacing, coarsened) = sum.spacing(saddle, span, &floors, tolerance);
-            let most = sum.most_tilt(spacing);
-            if tilted.theta <= most {
-                break (sum.widened(span, spacing), floors, spacing, coarsened);
-            }
-            tilted = sum.saddle(most.min(tilted.theta / 2.0));
-        };
-        let cut = |cumulant: &Cumulant, floor: f64| Cut {
-            spacing,
-            theta: tilted.theta,
-            ln_scale: cumulant.at(tilted.theta).value,
-            ln_tail,
-            floor,
-        };
-        let cells: Vec<_> = self
-            .parts()
-            .zip(parts.iter().zip(floors))
-            .map(|((classes, count), ((cumulant, _), floor))| (cells(classes, cut(cumulant, floor)), count))
-            .collect();
-        let window = Window::compose(&cells, spacing, tilted.theta, (span.low, span.high), span.reach);
-        let figure = Figure { value: f64::NAN, spacing, places: window.length(), coarsened };
-        (window, figure, likely)
-    }
-
-    /// ln δ, or about that where δ is asked for.
-    fn ln_delta(&self, question: Question) -> f64 {
-        match question {
-            Question::Epsilon { delta, .. } => delta.ln(),
-            // A true positive rate is never less than the false one.
-            Question::FalsePositives { rate } => rate.ln(),
-            Question::Delta { epsilon } => {
-                let parts = self.cumulants(LN_LEAST);
-                let sum = Sum { parts: &parts };
-                let Saddle { theta, moments } = sum.for_epsilon(epsilon, STEEPEST);
-                (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments)
-            }
+        let power = window.power(rate);
+        if power < self.power_of_one_test(rate) {
+            let setting =
+                format!("false positive rate = {rate}: the grid's {power} is below what one test shows");
+            return Err(AccountingError::OutOfReach { what: "true positive rate", setting });
         }
-    }
-
-    /// An upper bound of ε at `delta`: (K(θ) − ln δ)/θ at one θ.
-    fn chernoff_epsilon(&self, delta: f64) -> f64 {
-        // Half of δ may lie where the quadrature doesn't reach.
-        let goal = (0.5 * delta).ln();
-        let ln_tail = (goal + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
-        let cumulants: Vec<_> = self
-            .parts()
-            .map(|(classes, count)| (Cumulant::new(classes, ln_tail, 0.2 * STEP), count))
-            .collect();
-        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_delta(goal, 1e3);
-        (moments.value - goal) / theta * (1.0 + 1e-9)
-    }
-
-    /// An upper bound of ln δ(ε): K(θ) − θε at one θ.
-    fn chernoff_ln_delta(&self, epsilon: f64) -> f64 {
-        let fine = |(classes, count)| (Cumulant::new(classes, LN_LEAST, 0.2 * STEP), count);
-        let cumulants: Vec<_> = self.parts().map(fine).collect();
-        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_epsilon(epsilon, STEEPEST);
-        moments.value - theta * epsilon
-    }
-
-    /// About ε at `delta`, by the saddle alone: off by a factor that changes slowly, and
-    /// a hundred times as fast. Good to start a search with; no bound.
-    pub(crate) fn rough_epsilon(&self, delta: f64) -> f64 {
-        let ln_tail = (delta.ln() + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
-        let parts = self.cumulants(ln_tail);
-        let sum = Sum { parts: &parts };
-        sum.likely_epsilon(sum.for_delta(delta.ln(), 1e3))
+        Ok(power)
     }
 }

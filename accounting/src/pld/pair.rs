@@ -6,42 +6,71 @@ use crate::neighbouring::{Direction, Neighbouring};
 /// Most components of one mixture.
 pub const MAX_COMPONENTS: usize = 4096;
 
+/// Where e^x is near f64's end, or so much of the mass is moved that 1 + Σ w_k(e^… − 1) would cancel, the largest
+/// term goes in front.
+const MOST_EXPONENT: f64 = 600.0;
+const LEAST_EXCESS: f64 = -0.5;
+
 /// ln Σ_k w_k N(x; s_k, 1) relative to N(x; 0, 1), which is ln Σ_k w_k exp(s_k x − s_k²/2).
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
-    /// (ln w_k − s_k²/2, s_k).
-    terms: Vec<(f64, f64)>,
+    terms: Vec<Term>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Term {
+    weight: f64,
+    ln_weight: f64,
+    shift: f64,
+    /// ln w − s²/2.
+    level: f64,
 }
 
 impl Side {
     fn new(components: impl Iterator<Item = (f64, f64)>) -> Self {
-        Self { terms: components.map(|(w, s)| (w.ln() - 0.5 * s * s, s)).collect() }
+        let term = |(weight, shift): (f64, f64)| {
+            let ln_weight = weight.ln();
+            Term { weight, ln_weight, shift, level: ln_weight - 0.5 * shift * shift }
+        };
+        Self { terms: components.map(term).collect() }
     }
 
     fn nothing() -> Self {
-        Self { terms: vec![(0.0, 0.0)] }
+        Self::new([(1.0, 0.0)].into_iter())
     }
 
-    /// The logarithm and its slope at x.
+    /// The logarithm and its slope at x. Weights sum to 1, so the sum is 1 + Σ w_k(e^{s_k x − s_k²/2} − 1), and what
+    /// doesn't move adds nothing: losses far below 1e−16 keep their digits.
     fn at(&self, x: f64) -> (f64, f64) {
-        if let [(level, shift)] = self.terms[..] {
-            return (level + shift * x, shift);
+        if let [term] = self.terms[..] {
+            return (term.level + term.shift * x, term.shift);
         }
-        let top = self.terms.iter().map(|(level, shift)| level + shift * x).fold(f64::NEG_INFINITY, f64::max);
+        let (mut excess, mut moment) = (0.0, 0.0);
+        for term in self.terms.iter().filter(|term| term.shift != 0.0) {
+            let exponent = term.level + term.shift * x;
+            if exponent > MOST_EXPONENT {
+                return self.at_from_the_largest(x);
+            }
+            let now = exponent.exp();
+            excess += now - term.weight;
+            moment += now * term.shift;
+        }
+        if excess < LEAST_EXCESS {
+            return self.at_from_the_largest(x);
+        }
+        (excess.ln_1p(), moment / (1.0 + excess))
+    }
+
+    fn at_from_the_largest(&self, x: f64) -> (f64, f64) {
+        let exponents = || self.terms.iter().map(|term| term.level + term.shift * x);
+        let top = exponents().fold(f64::NEG_INFINITY, f64::max);
         let (mut sum, mut moment) = (0.0, 0.0);
-        for (level, shift) in &self.terms {
-            let exponent = level + shift * x - top;
-            // e⁰ = 1 is asked for as often as there are points.
-            let term = if exponent == 0.0 { 1.0 } else { exponent.exp() };
-            sum += term;
-            moment += term * shift;
+        for (term, exponent) in self.terms.iter().zip(exponents()) {
+            let now = (exponent - top).exp();
+            sum += now;
+            moment += now * term.shift;
         }
         (top + sum.ln(), moment / sum)
-    }
-
-    /// (ln w_k, s_k) again.
-    fn components(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.terms.iter().map(|(level, shift)| (level + 0.5 * shift * shift, *shift))
     }
 }
 
@@ -137,17 +166,17 @@ impl Pair {
 
     /// (ln w_k, s_k) of P.
     pub(crate) fn upper(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.upper.components()
+        self.upper.terms.iter().map(|term| (term.ln_weight, term.shift))
     }
 
     /// (ln w_k, s_k) of Q.
     pub(crate) fn lower(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.lower.components()
+        self.lower.terms.iter().map(|term| (term.ln_weight, term.shift))
     }
 
     /// The largest |s_k|: how fast anything changes along the line.
     pub(crate) fn steepest(&self) -> f64 {
-        let shifts = self.upper.terms.iter().chain(&self.lower.terms).map(|(_, s)| s.abs());
+        let shifts = self.upper.terms.iter().chain(&self.lower.terms).map(|term| term.shift.abs());
         shifts.fold(0.0, f64::max)
     }
 }

@@ -8,14 +8,20 @@ pub(super) const MOST_PLACES: f64 = (1u64 << 20) as f64;
 /// Tilted mass that may lie outside a window is e^−this.
 const LN_OUTSIDE: f64 = 26.0;
 
-/// Tilted mass that rounds may be cut of at their low end is e^−this, all rounds together.
-pub(super) const LN_DROPPED: f64 = 44.0;
+/// Tilted mass that rounds are to be cut of at their low end is about e^−this, all rounds together; `cells` has
+/// the bound that is charged for.
+const LN_DROPPED: f64 = 44.0;
 
-/// How far, as ln of its likelihood, an answer may lie in the tilted loss's tail.
+/// How far, as ln of its likelihood, an answer may lie in the tilted loss's tail, and how much more than that and ln of
+/// the rounds f64 and what is asked of it allow.
 const LN_AWAY: f64 = 8.0;
+const LN_SPARE: f64 = 20.0;
 
 /// Largest tilt: losses that need more are below what f64 can tell apart.
 const MOST_TILT: f64 = 1e12;
+
+/// Most times that a search for a tilt goes to a quarter of where it began.
+const MOST_DESCENT: usize = 40;
 
 /// The rounds' cumulants with their counts.
 #[derive(Debug, Clone)]
@@ -85,6 +91,13 @@ impl Sum<'_> {
         while high < MOST_TILT && !reached(high, self.at(high)) {
             high *= 4.0;
         }
+        // What seems to be reached at once may be so far below: the loss of rare records spreads very far.
+        for _ in 0..MOST_DESCENT {
+            if !reached(high / 4.0, self.at(high / 4.0)) {
+                break;
+            }
+            high /= 4.0;
+        }
         let mut low = high / 4.0;
         while high / low > 1.01 {
             let middle = (high * low).sqrt();
@@ -99,12 +112,13 @@ impl Sum<'_> {
         let Saddle { theta, moments } = saddle;
         let best = moments.value - theta * moments.mean;
         let away = |tilt: f64| self.at(tilt).value - tilt * moments.mean - best;
+        let most = (LN_SPARE - self.rounds().ln()).clamp(0.5, LN_AWAY);
         let (mut low, mut high) = (0.0, theta);
         for _ in 0..12 {
             let middle = f64::midpoint(low, high);
-            if away(middle) <= LN_AWAY { high = middle } else { low = middle }
+            if away(middle) <= most { high = middle } else { low = middle }
         }
-        self.saddle(if away(0.0) <= LN_AWAY { 0.0 } else { high })
+        self.saddle(if away(0.0) <= most { 0.0 } else { high })
     }
 
     /// A window outside which the tilted loss has at most e^−26 on either side.

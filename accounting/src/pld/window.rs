@@ -6,7 +6,6 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
 use super::cells::Cells;
-use super::saddle::LN_DROPPED;
 
 thread_local! {
     // Twiddle factors are worth keeping: a calibration asks for the same few lengths again and again.
@@ -17,7 +16,8 @@ thread_local! {
 const ROUNDING: f64 = 1e-10;
 const ROUNDING_PER_ROUND: f64 = 2e-15;
 
-/// Error of one place of a transform, in units of the root mean square of all.
+/// Error of one place of a transform, in units of the root mean square of all. A power of n makes the spectrum's error n
+/// times as large, but of no common sign: in k places √k times that of one.
 const TRANSFORM: f64 = 1e-15;
 
 /// Tilted masses of the composed loss at (first+i)·h, by a circular convolution: whatever falls outside wraps
@@ -52,13 +52,14 @@ impl Window {
         let mut ln_total = 0.0;
         let mut ln_reach = 0.0;
         let mut ln_finite = 0.0;
-        let mut rounds = 0.0;
+        let (mut rounds, mut ln_dropped) = (0.0, 0.0);
         for (cells, count) in parts {
             let count = *count as f64;
             let sum: f64 = cells.masses.iter().sum();
             ln_total += count * (cells.ln_scale + sum.ln());
             ln_reach += count * (tilted_sum(cells, spacing, reach) - sum.ln());
             ln_finite += count * (-cells.infinite).ln_1p();
+            ln_dropped += count * (cells.dropped / sum).ln_1p();
             rounds += count;
         }
         let masses = convolve(parts, first, length);
@@ -69,7 +70,8 @@ impl Window {
         let rounding = ROUNDING + ROUNDING_PER_ROUND * rounds;
         let root = (masses.iter().map(|mass| mass * mass).sum::<f64>() / length as f64).sqrt();
         let places = (length as f64).min(-1.0 / (-theta * spacing).exp_m1());
-        let hidden = (-LN_DROPPED).exp() + TRANSFORM * root * places;
+        let transformed = TRANSFORM * root * (places + rounds * places.sqrt());
+        let hidden = ln_dropped.exp_m1() + if is_one_round(parts) { 0.0 } else { transformed };
         Self { first, spacing, theta, masses, ln_total, beyond, rounding, hidden }
     }
 
@@ -131,12 +133,13 @@ impl Window {
         Found::Below
     }
 
-    /// δ(ε).
+    /// δ(ε). Of P's mass between ε and a window above it nothing is known but that it is at most 1.
     pub(super) fn delta(&self, epsilon: f64) -> f64 {
+        let unseen = if self.theta > 0.0 { -(epsilon - self.lowest()).min(0.0).exp_m1() } else { 0.0 };
         let losses = (0..self.masses.len()).rev().map(|place| (place, self.loss(place)));
         let above = losses.take_while(|(_, loss)| *loss > epsilon);
         let delta: f64 = above.map(|(place, loss)| self.mass(place) * -(epsilon - loss).exp_m1()).sum();
-        (delta * (1.0 + self.rounding) + self.beyond + self.hidden_above(epsilon)).min(1.0)
+        (delta * (1.0 + self.rounding) + self.beyond + self.hidden_above(epsilon) + unseen).min(1.0)
     }
 
     /// P's mass, from the largest loss down, until Q's is `rate`; all of it where the window ends before.
@@ -192,17 +195,20 @@ fn tilted_sum_of_logarithms(cells: &Cells, spacing: f64, tilt: f64) -> f64 {
 
 /// The parts' normalised masses convolved, each count times; place i holds loss first+i modulo `length`.
 fn convolve(parts: &[(Cells, u64)], first: i64, length: usize) -> Vec<f64> {
+    if let ([(cells, _)], true) = (parts, is_one_round(parts)) {
+        let mut circle = vec![0.0; length];
+        onto(cells, &mut circle);
+        circle.rotate_left(first.rem_euclid(length as i64) as usize);
+        return circle;
+    }
     let (forward, inverse) = PLANNER
         .with_borrow_mut(|planner| (planner.plan_fft_forward(length), planner.plan_fft_inverse(length)));
     let mut product = vec![Complex::new(1.0, 0.0); length / 2 + 1];
     let mut circle = forward.make_input_vec();
     let mut spectrum = forward.make_output_vec();
     for (cells, count) in parts {
-        let sum: f64 = cells.masses.iter().sum();
         circle.fill(0.0);
-        for (index, mass) in (cells.first..).zip(&cells.masses) {
-            circle[index.rem_euclid(length as i64) as usize] += mass / sum;
-        }
+        onto(cells, &mut circle);
         // Lengths are those that the plan was made for, so neither transform can refuse.
         let _ = forward.process(&mut circle, &mut spectrum);
         for (all, one) in product.iter_mut().zip(&spectrum) {
@@ -218,6 +224,20 @@ fn convolve(parts: &[(Cells, u64)], first: i64, length: usize) -> Vec<f64> {
     circle.rotate_left(first.rem_euclid(length as i64) as usize);
     circle.iter_mut().for_each(|mass| *mass /= length as f64);
     circle
+}
+
+/// Adds a round's normalised masses to a circle.
+fn onto(cells: &Cells, circle: &mut [f64]) {
+    let sum: f64 = cells.masses.iter().sum();
+    let length = circle.len() as i64;
+    for (index, mass) in (cells.first..).zip(&cells.masses) {
+        circle[index.rem_euclid(length) as usize] += mass / sum;
+    }
+}
+
+/// One round needs no transform, which has none of the digits of masses far below the largest.
+fn is_one_round(parts: &[(Cells, u64)]) -> bool {
+    matches!(parts, [(_, 1)])
 }
 
 fn power(base: Complex<f64>, mut count: u64) -> Complex<f64> {
@@ -249,7 +269,7 @@ mod tests {
     use super::*;
 
     fn cells(masses: Vec<f64>) -> Cells {
-        Cells { first: -7, masses, ln_scale: 0.0, infinite: 0.0 }
+        Cells { first: -7, masses, ln_scale: 0.0, infinite: 0.0, dropped: 0.0 }
     }
 
     #[test]

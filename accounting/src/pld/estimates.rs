@@ -1,0 +1,41 @@
+//! What a composition costs about, or at most, without a grid.
+
+use super::Composition;
+use super::cumulant::Cumulant;
+use super::question::{LN_LEAST, LN_SHARE, STEEPEST};
+use super::saddle::{Saddle, Sum};
+
+/// Distance of the dots whose cumulant bounds the exact one.
+const STEP: f64 = 0.02;
+
+impl Composition {
+    /// An upper bound of ε at `delta`: (K(θ) − ln δ)/θ at one θ.
+    pub(super) fn chernoff_epsilon(&self, delta: f64) -> f64 {
+        // Half of δ may lie where the quadrature doesn't reach.
+        let goal = (0.5 * delta).ln();
+        let ln_tail = (goal + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let cumulants = self.bounding(ln_tail);
+        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_delta(goal, 1e3);
+        (moments.value - goal) / theta * (1.0 + 1e-9)
+    }
+
+    /// An upper bound of ln δ(ε): K(θ) − θε at one θ.
+    pub(super) fn chernoff_ln_delta(&self, epsilon: f64) -> f64 {
+        let cumulants = self.bounding(LN_LEAST);
+        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_epsilon(epsilon, STEEPEST);
+        moments.value - theta * epsilon
+    }
+
+    fn bounding(&self, ln_tail: f64) -> Vec<(Cumulant, u64)> {
+        self.parts().map(|(classes, count)| (Cumulant::bounding(classes, ln_tail, STEP), count)).collect()
+    }
+
+    /// About ε at `delta`, by the saddle alone: off by a factor that changes slowly, and
+    /// a hundred times as fast. Good to start a search with; no bound.
+    pub(crate) fn rough_epsilon(&self, delta: f64) -> f64 {
+        let ln_tail = (delta.ln() + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let parts = self.cumulants(ln_tail);
+        let sum = Sum { parts: &parts };
+        sum.likely_epsilon(sum.for_delta(delta.ln(), 1e3))
+    }
+}

@@ -1,0 +1,109 @@
+//! From a question to the window that it is answered in.
+
+use super::cells::{Cut, cells};
+use super::cumulant::Cumulant;
+use super::saddle::{Saddle, Sum};
+use super::window::Window;
+use super::{Composition, Figure};
+
+/// P's mass that needn't be cut, in units of δ: e^−21.
+pub(super) const LN_SHARE: f64 = -21.0;
+
+/// Smallest tail of f64 that a cut can leave.
+pub(super) const LN_LEAST: f64 = -735.0;
+
+/// Most that −d ln δ/d ln ε is followed, where δ is asked for.
+pub(super) const STEEPEST: f64 = 1e10;
+
+/// Step of the trapezoid rule for estimates.
+const STEP: f64 = 0.1;
+
+/// What a window is made for.
+#[derive(Clone, Copy)]
+pub(super) enum Question {
+    /// The tilt is chosen for δ alone, the grid for the smaller of a first guess and this one.
+    /// At most `steep` is −d ln δ/d ln ε taken to be.
+    Epsilon {
+        delta: f64,
+        guess: f64,
+        steep: f64,
+    },
+    Delta {
+        epsilon: f64,
+    },
+    FalsePositives {
+        rate: f64,
+    },
+}
+
+impl Composition {
+    pub(super) fn cumulants(&self, ln_tail: f64) -> Vec<(Cumulant, u64)> {
+        self.parts().map(|(classes, count)| (Cumulant::new(classes, ln_tail, STEP), count)).collect()
+    }
+
+    /// A window for a question, and the ε that its grid was chosen for.
+    pub(super) fn window(&self, question: Question, accuracy: f64) -> (Window, Figure, f64) {
+        let ln_tail = (self.ln_delta(question) + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let parts = self.cumulants(ln_tail);
+        let sum = Sum { parts: &parts };
+        let saddle = match question {
+            Question::Epsilon { delta, steep, .. } => sum.for_delta(delta.ln(), steep),
+            Question::Delta { epsilon } => sum.for_epsilon(epsilon, STEEPEST),
+            Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), STEEPEST),
+        };
+        let likely = match question {
+            Question::Epsilon { guess, .. } => sum.likely_epsilon(saddle).min(guess),
+            _ => f64::NAN,
+        };
+        let tolerance = match question {
+            Question::Epsilon { .. } => accuracy * likely,
+            // δ's relative growth is that of a tilt no smaller than the loss's own scale: where ε is near none, spreading
+            // widens the loss itself.
+            _ => {
+                let steep = saddle.theta + 1.0 / saddle.moments.variance.sqrt();
+                100.0 * accuracy / steep * (saddle.theta + 1.0) / (steep + 1.0)
+            }
+        };
+        let mut tilted = sum.relaxed(saddle);
+        let (span, floors, spacing, coarsened) = loop {
+            let span = sum.span(tilted);
+            let floors = sum.floors(tilted.theta);
+            let (spacing, coarsened) = sum.spacing(saddle, span, &floors, tolerance);
+            let most = sum.most_tilt(spacing);
+            if tilted.theta <= most {
+                break (sum.widened(span, spacing), floors, spacing, coarsened);
+            }
+            tilted = sum.saddle(most.min(tilted.theta / 2.0));
+        };
+        let cut = |cumulant: &Cumulant, floor: f64| Cut {
+            spacing,
+            theta: tilted.theta,
+            ln_scale: cumulant.at(tilted.theta).value,
+            ln_tail,
+            floor,
+        };
+        let cells: Vec<_> = self
+            .parts()
+            .zip(parts.iter().zip(floors))
+            .map(|((classes, count), ((cumulant, _), floor))| (cells(classes, cut(cumulant, floor)), count))
+            .collect();
+        let window = Window::compose(&cells, spacing, tilted.theta, (span.low, span.high), span.reach);
+        let figure = Figure { value: f64::NAN, spacing, places: window.length(), coarsened };
+        (window, figure, likely)
+    }
+
+    /// ln δ, or about that where δ is asked for.
+    fn ln_delta(&self, question: Question) -> f64 {
+        match question {
+            Question::Epsilon { delta, .. } => delta.ln(),
+            // A true positive rate is never less than the false one.
+            Question::FalsePositives { rate } => rate.ln(),
+            Question::Delta { epsilon } => {
+                let parts = self.cumulants(LN_LEAST);
+                let sum = Sum { parts: &parts };
+                let Saddle { theta, moments } = sum.for_epsilon(epsilon, STEEPEST);
+                (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments)
+            }
+        }
+    }
+}
