@@ -63,6 +63,8 @@ pub struct Connection {
     /// Not read before.
     held: Option<Pin<Box<Sleep>>>,
     _slot: Slot,
+    /// Of those that are not the cluster's own.
+    _client: Option<Slot<String>>,
 }
 
 /// Until the HTTP/2 preface is there nothing else watches over a connection.
@@ -75,12 +77,27 @@ impl Connection {
     pub fn new(transport: Transport, reached: Reached, slot: Slot, preface_limit: Duration) -> Self {
         let opening = Some(Opening { missing: PREFACE_BYTES, deadline: Box::pin(sleep(preface_limit)) });
         let frames = Frames::default();
-        Self { transport, reached, opening, frames, shared: None, turn: None, held: None, _slot: slot }
+        Self {
+            transport,
+            reached,
+            opening,
+            frames,
+            shared: None,
+            turn: None,
+            held: None,
+            _slot: slot,
+            _client: None,
+        }
     }
 
     /// One of several connections of a caller, which share a pace beside their own.
     pub fn sharing(self, pace: Pace) -> Self {
         Self { shared: Some(pace), ..self }
+    }
+
+    /// One of the connections that clients may have.
+    pub fn of_client(self, slot: Option<Slot<String>>) -> Self {
+        Self { _client: slot, ..self }
     }
 
     /// Whether calls come faster than they are taken. Then the task is woken later.

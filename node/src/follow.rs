@@ -83,7 +83,9 @@ impl Shared {
     /// Turns to the leader that was named, else to the next coordinator that is known.
     fn turn_from(&self, turn: u64, leader: &str) {
         let mut now = self.now();
-        if now.turn != turn || (leader.is_empty() && self.known.len() == 1) || leader == now.address {
+        // The only one that is known is asked again and again; one that was named may be gone for good.
+        let is_only = self.known.len() == 1 && now.address == self.known[0];
+        if now.turn != turn || (leader.is_empty() && is_only) || leader == now.address {
             return;
         }
         let named = Some(leader).filter(|leader| !leader.is_empty());

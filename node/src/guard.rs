@@ -11,10 +11,11 @@ use tonic::body::Body;
 use tonic::{Status, codegen::Bytes};
 use tower::{Layer, Service};
 
-use crate::auth::{Authenticator, Refusal};
+use crate::auth::{Authenticator, ClientKey, Refusal};
 use crate::connection::Reached;
 use crate::limits::{
-    CappedBody, Claim, Hold, Limits, Rates, Share, Shares, TOO_LARGE, is_endless, request_bytes, time,
+    Arriving, CappedBody, Claim, Hold, Limits, Rates, Share, Shares, TOO_LARGE, is_endless, request_bytes,
+    time,
 };
 
 /// How a process words a refusal: typed, and with the kind of error that its clients know.
@@ -27,6 +28,7 @@ struct Guard {
     authenticator: Authenticator,
     calls: Shares,
     rates: Rates,
+    arriving: Arriving,
     limits: Limits,
     wording: Wording,
 }
@@ -35,7 +37,8 @@ impl GuardLayer {
     pub fn new(authenticator: Authenticator, limits: Limits, wording: Wording) -> Self {
         let calls = Shares::new(limits.calls);
         let rates = Rates::new(limits.calls_per_second);
-        Self(Arc::new(Guard { authenticator, calls, rates, limits, wording }))
+        let arriving = Arriving::default();
+        Self(Arc::new(Guard { authenticator, calls, rates, arriving, limits, wording }))
     }
 }
 
@@ -53,23 +56,44 @@ pub struct Guarded<S> {
     guard: Arc<Guard>,
 }
 
+/// A call that may go on.
+struct Entered {
+    share: Share,
+    caller: ClientKey,
+    is_of_cluster: bool,
+}
+
 impl Guard {
-    fn admit(&self, request: &mut Request<Body>) -> Result<Share, Refusal> {
+    fn admit(&self, request: &mut Request<Body>) -> Result<Entered, Refusal> {
         let caller = self.authenticator.caller(request.extensions(), request.headers())?;
         let admitted = self.authenticator.admit(&caller, request.uri().path())?;
         if !self.rates.take(&caller.key) {
             let limit = format!("{} a second", self.limits.calls_per_second);
             return Err(Refusal::Busy { what: "this caller's rate of calls", limit });
         }
-        let claim = match caller.is_of_cluster() {
+        let is_of_cluster = caller.is_of_cluster();
+        let claim = match is_of_cluster {
             true => Claim::Cluster,
             false if is_endless(request.uri().path()) => Claim::Endless,
             false => Claim::Client,
         };
         let share = self.calls.take(&caller.key, claim)?;
         request.extensions_mut().insert(admitted);
-        request.extensions_mut().insert(caller.key);
-        Ok(share)
+        request.extensions_mut().insert(caller.key.clone());
+        Ok(Entered { share, caller: caller.key, is_of_cluster })
+    }
+
+    /// The request, read no further than it may be long and there is room for it.
+    fn cap(&self, request: Request<Body>, caller: ClientKey, is_of_cluster: bool) -> Request<Body> {
+        let (bytes, wording) = (request_bytes(request.uri().path()), self.wording);
+        let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
+        let refused = Box::new(move || {
+            pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
+            wording(Refusal::TooLarge { limit: bytes })
+        });
+        let arriving = self.arriving.clone();
+        let room = move |bytes| arriving.take(&caller, is_of_cluster, bytes).map_err(wording);
+        request.map(|body| Body::new(CappedBody::new(body, bytes, refused, Box::new(room))))
     }
 }
 
@@ -89,18 +113,12 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let wording = self.guard.wording;
-        let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
-        let share = match self.guard.admit(&mut request) {
-            Ok(share) => share,
+        let Entered { share, caller, is_of_cluster } = match self.guard.admit(&mut request) {
+            Ok(entered) => entered,
             Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
         };
-        let (bytes, limit) = (request_bytes(request.uri().path()), time(request.uri().path()));
-        let refused = Box::new(move || {
-            pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
-            wording(Refusal::TooLarge { limit: bytes })
-        });
-        let request = request
-            .map(|body| Body::new(CappedBody { body, limit: bytes, taken: 0, prefix: Vec::new(), refused }));
+        let limit = time(request.uri().path());
+        let request = self.guard.cap(request, caller, is_of_cluster);
         let handling = self.inner.call(request);
         Box::pin(async move {
             match tokio::time::timeout(limit, handling).await {
@@ -150,10 +168,13 @@ impl http_body::Body for Admission {
 mod tests {
     use std::convert::Infallible;
 
-    use http_body_util::Full;
+    use std::time::Duration;
+
+    use http_body_util::{BodyExt, Full, StreamBody};
+    use tokio::task::JoinSet;
+    use tokio::time::timeout;
 
     use super::*;
-    use crate::auth::ClientKey;
     use crate::limits::Budget;
 
     #[tokio::test]
@@ -172,5 +193,44 @@ mod tests {
         assert!(budget.take(&client, 1).is_err(), "the caller has not read it yet");
         drop(response);
         budget.take(&client, 100).unwrap();
+    }
+    /// The answer to a message of so many bytes whose last never comes.
+    async fn half_sent<S>(mut guarded: Guarded<S>, path: &str, bytes: usize) -> Response<Body>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+        S::Future: Send + 'static,
+    {
+        let claim = u32::try_from(bytes).unwrap().to_be_bytes();
+        let begun = [&[0][..], &claim, &vec![7; bytes - 1][..]].concat();
+        let begun = tokio_stream::once(Ok::<_, Status>(Frame::data(Bytes::from(begun))));
+        let frames = tokio_stream::StreamExt::chain(begun, tokio_stream::pending());
+        let body = Body::new(StreamBody::new(frames));
+        guarded.call(Request::post(path).body(body).unwrap()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn messages_that_never_come_whole_have_a_bound_together() {
+        let inner = tower::service_fn(|request: Request<Body>| async {
+            let response = match request.into_body().collect().await {
+                Ok(_) => Response::new(Body::empty()),
+                Err(status) => status.into_http(),
+            };
+            Ok::<_, Infallible>(response)
+        });
+        let wording = |refusal: Refusal| Status::resource_exhausted(format!("{refusal:?}"));
+        let guarded = GuardLayer::new(Authenticator::default(), Limits::default(), wording).layer(inner);
+        let (path, limit) = ("/rustle.v1.Noise/Bind", 4 << 20);
+        let mut calls = JoinSet::new();
+        (0..200).for_each(|_| _ = calls.spawn(half_sent(guarded.clone(), path, limit)));
+        let mut refused = 0;
+        while let Ok(Some(ended)) = timeout(Duration::from_secs(1), calls.join_next()).await {
+            let status = Status::from_header_map(ended.unwrap().headers()).unwrap();
+            assert!(status.message().contains("Busy"), "{status}");
+            refused += 1;
+        }
+        assert_eq!((refused, calls.len()), (184, 16), "64 MiB of one caller");
+        calls.shutdown().await;
+        let again = timeout(Duration::from_millis(200), half_sent(guarded, path, limit)).await;
+        assert!(again.is_err(), "it is waited for again");
     }
 }

@@ -20,7 +20,7 @@ use tracing::warn;
 
 use crate::auth::SparseLog;
 use crate::connection::{Connection, Peer, Reached, Transport, network};
-use crate::limits::{Limits, Pace, Paces, Slot, Slots, Turns};
+use crate::limits::{Clients, Handshake, Handshakes, Limits, Pace, Paces, Slot, Slots, Turns};
 use crate::listener::Listener;
 use crate::metric_definitions::CONNECTIONS_REFUSED;
 use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
@@ -29,6 +29,10 @@ use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
 const PREFACE_LIMIT: Duration = Duration::from_secs(5);
 /// Out of descriptors, most likely: others may be closed meanwhile.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// Handshakes under way: one for so many connections, and no fewer than a small cluster begins at once.
+const CONNECTIONS_A_HANDSHAKE: usize = 4;
+const FEWEST_HANDSHAKES: usize = 16;
 
 /// Ready connections, for `serve_with_incoming`. Accepting ends when it is dropped.
 #[derive(Debug)]
@@ -39,7 +43,9 @@ pub struct Incoming {
 
 struct Acceptor {
     credentials: Option<Credentials>,
+    handshakes: Handshakes,
     slots: Slots,
+    clients: Clients,
     turns: Turns,
     refusals: SparseLog,
     /// Of each caller.
@@ -53,10 +59,13 @@ impl Incoming {
     /// Call inside a tokio runtime.
     pub fn new(listener: Listener, credentials: Option<Credentials>, limits: &Limits) -> Self {
         let (sender, ready) = mpsc::channel(16);
-        let slots = Slots::new(limits.connections, limits.connections_per_address);
+        let (all, per_address) = (limits.connections, limits.connections_per_address);
+        let handshakes = (all / CONNECTIONS_A_HANDSHAKE).max(FEWEST_HANDSHAKES);
         let acceptor = Acceptor {
             credentials,
-            slots,
+            handshakes: Handshakes::new(handshakes, per_address),
+            slots: Slots::new(all, per_address),
+            clients: Clients::new(all),
             turns: Turns::new(limits.handshakes_per_second),
             refusals: SparseLog::default(),
             // Beyond its rate a caller is refused, and told so: that is not to be slower than one connection is.
@@ -106,27 +115,30 @@ impl Acceptor {
 
     async fn take_tcp(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let address = from.ip().to_canonical();
-        let Some(slot) = self.slots.take(network(address)) else {
-            return self.refuse(address, "too many connections");
-        };
         if let Err(error) = stream.set_nodelay(true) {
             return self.refuse(address, error);
         }
         let Some(credentials) = &self.credentials else {
-            let peer = Peer::Plain(address);
-            return self.hand_on(Transport::Tcp(stream), peer, slot).await;
+            let Some(slot) = self.slots.take(network(address)) else {
+                return self.refuse(address, "too many connections");
+            };
+            return self.hand_on(Transport::Tcp(stream), Peer::Plain(address), slot).await;
         };
-        // Beside the others: a handshake takes its time.
+        // Beside the others: a handshake takes its time. It counts as a connection once it is done, and as whose it is.
         let (acceptor, credentials) = (self.clone(), credentials.clone());
+        let handshake = self.handshakes.begin(network(address));
         tokio::spawn(async move {
-            let stream = match acceptor.shake_hands(&credentials, stream, address).await {
+            let stream = match acceptor.shake_hands(&credentials, stream, address, &handshake).await {
                 Ok(stream) => stream,
                 Err(error) => return acceptor.refuse(address, error),
             };
+            let Some(slot) = acceptor.slots.take(network(address)) else {
+                return acceptor.refuse(address, "too many connections");
+            };
+            drop(handshake);
             let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             let peer = Peer::Certified(address, shown.and_then(identity_of));
-            let transport = Transport::Tls(Box::new(stream));
-            acceptor.hand_on(transport, peer, slot).await;
+            acceptor.hand_on(Transport::Tls(Box::new(stream)), peer, slot).await;
         });
     }
 
@@ -136,6 +148,7 @@ impl Acceptor {
         credentials: &Credentials,
         stream: TcpStream,
         address: IpAddr,
+        handshake: &Handshake,
     ) -> io::Result<TlsStream<TcpStream>> {
         let hands = async {
             let hello = LazyConfigAcceptor::new(Default::default(), stream).await?;
@@ -146,7 +159,10 @@ impl Acceptor {
             hello.into_stream(credentials.server()).await
         };
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long");
-        timeout(HANDSHAKE_LIMIT, hands).await.map_err(late)?
+        tokio::select! {
+            shaken = timeout(HANDSHAKE_LIMIT, hands) => shaken.map_err(late)?,
+            () = handshake.ended() => Err(io::Error::other("too many handshakes are under way")),
+        }
     }
 
     async fn take_unix(&self, stream: UnixStream) {
@@ -170,8 +186,18 @@ impl Acceptor {
             Peer::Plain(address) | Peer::Certified(address, None) => Some(network(*address).to_string()),
             Peer::Certified(_, Some(identity)) => Some(identity.to_string()),
         };
+        let client = match (&peer, &shared, &self.credentials) {
+            (Peer::Certified(address, identity), Some(caller), Some(credentials)) => {
+                let own = credentials.identity().trust_domain;
+                match self.clients.take(identity.as_ref(), &own, caller) {
+                    Ok(client) => client,
+                    Err(_) => return self.refuse(*address, "too many connections of clients"),
+                }
+            }
+            _ => None,
+        };
         let reached = Reached { peer, pace: Pace::new(self.calls_per_second) };
-        let connection = Connection::new(transport, reached, slot, PREFACE_LIMIT);
+        let connection = Connection::new(transport, reached, slot, PREFACE_LIMIT).of_client(client);
         let connection = match shared {
             Some(caller) => connection.sharing(self.paces.of(caller)),
             None => connection,

@@ -41,6 +41,7 @@ pub mod tls;
 pub mod trace_context;
 pub mod trace_propagation;
 
+mod plain_http;
 mod setting_file;
 
 #[cfg(test)]

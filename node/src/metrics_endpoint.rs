@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::memory;
 use crate::metric_definitions::RESIDENT_MEMORY;
+use crate::plain_http;
 use crate::readiness::Readiness;
 
 /// The recorder keeps every histogram sample until upkeep or a scrape folds it into its buckets.
@@ -64,14 +65,13 @@ impl MetricsEndpoint {
     /// Serves until `shutdown` is cancelled, then lets answers under way finish, for a second at most.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
         let upkeep = run_upkeep(self.recorder.clone());
-        let server =
-            axum::serve(listener, self.router()).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+        let server = plain_http::serve(listener, self.router(), shutdown.clone());
         let too_late = async {
             shutdown.cancelled().await;
             tokio::time::sleep(CLOSING_TIME).await;
         };
         tokio::select! {
-            served = server.into_future() => served,
+            () = server => Ok(()),
             () = too_late => Ok(()),
             never = upkeep => match never {},
         }

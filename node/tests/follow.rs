@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -14,14 +14,23 @@ use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower::util::MapResponseLayer;
 
+/// Whom a coordinator names as the leader; nobody where it leads itself.
+type Named = Arc<Mutex<Option<HeaderValue>>>;
+
 /// A coordinator that answers, and names who leads where it does not itself; counts its answers.
 async fn start(leader: Option<&str>) -> (String, Arc<AtomicU64>) {
+    let named = leader.map(|url| HeaderValue::from_str(url).unwrap());
+    start_naming(Arc::new(Mutex::new(named))).await
+}
+
+async fn start_naming(leader: Named) -> (String, Arc<AtomicU64>) {
     let (_, health) = tonic_health::server::health_reporter();
     let answers = Arc::new(AtomicU64::new(0));
-    let (count, leader) = (answers.clone(), leader.map(|url| HeaderValue::from_str(url).unwrap()));
+    let count = answers.clone();
     let name = move |mut response: Response<Body>| {
         count.fetch_add(1, Ordering::SeqCst);
-        leader.iter().for_each(|url| _ = response.headers_mut().insert(LEADER_HEADER, url.clone()));
+        let leader = leader.lock().unwrap().clone();
+        leader.into_iter().for_each(|url| _ = response.headers_mut().insert(LEADER_HEADER, url));
         response
     };
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -75,6 +84,25 @@ async fn after_a_connection_that_failed_the_next_one_is_asked() {
     check(&mut client).await.unwrap_err();
     check(&mut client).await.unwrap();
     assert_eq!(led.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_leader_that_was_named_and_is_gone_is_not_asked_for_ever() {
+    // Of its own, so that its connections end with it.
+    let ends = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (leader, led) = ends.spawn(start(None)).await.unwrap();
+    let named: Named = Arc::new(Mutex::new(Some(HeaderValue::from_str(&leader).unwrap())));
+    let (known, asked) = start_naming(named.clone()).await;
+    let mut client = following(&[&known]);
+    // The first answer is the standby's own: with one URL nothing is sent twice.
+    for _ in 0..2 {
+        check(&mut client).await.unwrap();
+    }
+    assert_eq!((asked.load(Ordering::SeqCst), led.load(Ordering::SeqCst)), (1, 1));
+    ends.shutdown_background();
+    *named.lock().unwrap() = None;
+    let _may_fail = check(&mut client).await;
+    check(&mut client).await.expect("the one that is known leads now");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use proto::{JobId, ServiceError};
 pub struct Keyring {
     default: Option<JobKey>,
     dir: Option<PathBuf>,
+    /// From the folder. The default stands for no job by name: a file that comes later counts.
     read: Mutex<HashMap<JobId, JobKey>>,
 }
 
@@ -29,17 +30,20 @@ impl Keyring {
             return Ok(key.clone());
         }
         let path = self.dir.as_ref().map(|dir| dir.join(format!("{job}.key"))).filter(|path| path.exists());
-        let key = match (path, &self.default) {
-            (Some(path), _) => {
-                let bytes = node::secret_source::read_key_file(&path).map_err(ServiceError::internal)?;
-                JobKey::from_bytes(bytes.expose_secret()).map_err(ServiceError::internal)?
-            }
-            (None, Some(key)) => key.clone(),
-            (None, None) => {
-                return Err(ServiceError::NotFound { what: "key for job".into(), name: job.to_string() });
-            }
+        let Some(path) = path else {
+            let missing = || ServiceError::NotFound { what: "key for job".into(), name: job.to_string() };
+            return self.default.clone().ok_or_else(missing);
         };
+        let bytes = node::secret_source::read_key_file(&path).map_err(ServiceError::internal)?;
+        let key = JobKey::from_bytes(bytes.expose_secret()).map_err(ServiceError::internal)?;
         read.insert(job.clone(), key.clone());
         Ok(key)
     }
+    /// Forgets the keys of all other jobs: a job that was destroyed ends with its key.
+    pub fn keep(&self, is_held: impl Fn(&JobId) -> bool) {
+        self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|job, _| is_held(job));
+    }
 }
+
+#[cfg(test)]
+mod tests;

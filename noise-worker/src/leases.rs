@@ -181,6 +181,7 @@ impl Leases {
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
         let count = held.shards.len() + held.standbys.len();
         self.limits.shards.store(count as u64, std::sync::atomic::Ordering::Relaxed);
+        self.keyring.keep(|job| has_of(&held.shards, job) || has_of(&held.standbys, job));
         is_taken_over
     }
 
@@ -274,6 +275,7 @@ impl Leases {
         let (shards, standbys) = (std::mem::take(&mut held.shards), std::mem::take(&mut held.standbys));
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
         self.limits.shards.store(0, std::sync::atomic::Ordering::Relaxed);
+        self.keyring.keep(|_| false);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -311,7 +313,11 @@ impl Leases {
             Phase::Ready => (pb::LeaseState::Ready, String::new()),
             Phase::Failed(error) => (pb::LeaseState::Failed, error.to_string()),
         };
-        let commitment = self.keyring.key(shard.job()).map(|key| key.commitment().to_vec());
+        // What a shard is made with was held against its grant when it began, whatever keys come and go since.
+        let commitment = match state {
+            pb::LeaseState::Ready => Ok(shard.grant().key_commitment.to_vec()),
+            _ => self.keyring.key(shard.job()).map(|key| key.commitment().to_vec()),
+        };
         pb::LeaseStatus {
             job: shard.job().to_string(),
             shard: shard.grant().shard,
@@ -363,6 +369,10 @@ impl Leases {
         metrics::gauge!(metric::BEHIND_ROWS).set(furthest as f64);
         metrics::gauge!(metric::LEASE_EPOCH).set(epoch as f64);
     }
+}
+
+fn has_of(shards: &Shards, job: &JobId) -> bool {
+    shards.range((job.clone(), 0, 0)..=(job.clone(), u32::MAX, u64::MAX)).next().is_some()
 }
 
 /// Moves to `kept` what is granted as it was, and gives back the other grants.

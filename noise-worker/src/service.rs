@@ -54,7 +54,13 @@ impl NoiseService {
         let (leases, regions, chunk_bytes) = (self.leases.clone(), self.regions.clone(), self.chunk_bytes);
         let delivery = Delivery { slice, leases, regions, chunk_bytes, out: sender };
         tokio::spawn(node::trace_context::carry(async move {
-            if let Err(error) = delivery.run().await {
+            let ended = tokio::select! {
+                biased;
+                // Nobody waits for the rest any more: it is not made, however much of it there is.
+                () = delivery.out.closed() => return,
+                ended = delivery.run() => ended,
+            };
+            if let Err(error) = ended {
                 count(&error);
                 let _ = delivery.out.send(Err(error)).await;
             }
@@ -94,7 +100,9 @@ impl NoiseService {
         let wait = deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis).min(MAX_DEADLINE);
         let destination =
             target.map(|target| self.regions.destination(target, rows, range, element)).transpose()?;
-        Ok(Slice { shard, rows, released, range, element, destination, deadline: Instant::now() + wait })
+        let asked = Instant::now();
+        let deadline = asked + wait;
+        Ok(Slice { shard, rows, released, range, element, destination, asked, deadline })
     }
 
     /// Writes the shard's state and the rows made ahead of release; making goes on meanwhile.

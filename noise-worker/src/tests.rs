@@ -2,6 +2,7 @@
 
 mod full_disk;
 mod granted;
+mod keys;
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +48,7 @@ omega = [0.1, 0.2]
 
 const KEY: [u8; 32] = [7; 32];
 const EPOCH: u64 = 5;
-const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1_324 };
+pub const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1_324 };
 const TTL: Duration = Duration::from_secs(120);
 const VALIDITY: Validity = Validity { epoch: 1, until_ms: 3_600_000, extent: None };
 
@@ -66,15 +67,15 @@ struct Flags {
     args: WorkerArgs,
 }
 
-fn job() -> JobId {
+pub fn job() -> JobId {
     JobId::new("job").unwrap()
 }
 
-fn plan() -> Plan {
+pub fn plan() -> Plan {
     Plan::from_toml_str(PLAN).unwrap()
 }
 
-fn key() -> JobKey {
+pub fn key() -> JobKey {
     JobKey::from_bytes(&KEY).unwrap()
 }
 
@@ -82,7 +83,7 @@ fn limits() -> Limits {
     Limits::new(CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
 }
 
-fn grant() -> LeaseGrant {
+pub fn grant() -> LeaseGrant {
     LeaseGrant {
         job: job(),
         lineage: Lineage::of_branch(0),
@@ -110,7 +111,7 @@ fn token(row: u64) -> ReleaseToken {
     release_key().sign(&job(), 0, row, Commitment::of_text("step"), VALIDITY)
 }
 
-fn request(row: u64) -> FetchSlice {
+pub fn request(row: u64) -> FetchSlice {
     FetchSlice {
         job: job(),
         branch: 0,
@@ -125,14 +126,14 @@ fn request(row: u64) -> FetchSlice {
     }
 }
 
-struct Worker {
-    leases: Arc<Leases>,
-    service: Arc<NoiseService>,
+pub struct Worker {
+    pub leases: Arc<Leases>,
+    pub service: Arc<NoiseService>,
 }
 
 impl Worker {
     /// With a lease that was asked for so long ago.
-    fn with(grant: LeaseGrant, asked: Duration) -> Self {
+    pub fn with(grant: LeaseGrant, asked: Duration) -> Self {
         Self::of_record(Marks::open(None).unwrap(), grant, asked)
     }
 
@@ -162,7 +163,7 @@ impl Worker {
     }
 
     /// Little-endian values in the order they came.
-    async fn fetch(&self, request: FetchSlice) -> Result<Vec<f32>> {
+    pub async fn fetch(&self, request: FetchSlice) -> Result<Vec<f32>> {
         let (mut chunks, mut values) = (self.service.fetch_slice(request)?, vec![]);
         while let Some(chunk) = chunks.recv().await {
             let data = chunk?.data;

@@ -1,4 +1,4 @@
-//! Bytes on the way to one caller.
+//! Bytes on the way to one caller, or from one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,7 @@ pub struct Budget(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    what: &'static str,
     limit: u64,
     used: Mutex<HashMap<ClientKey, u64>>,
 }
@@ -24,7 +25,11 @@ pub struct Hold {
 
 impl Budget {
     pub fn new(limit: u64) -> Self {
-        Self(Arc::new(Shared { limit, used: Mutex::default() }))
+        Self::of("bytes on their way to this caller", limit)
+    }
+
+    pub fn of(what: &'static str, limit: u64) -> Self {
+        Self(Arc::new(Shared { what, limit, used: Mutex::default() }))
     }
 
     /// What is larger than the whole budget goes alone.
@@ -33,7 +38,7 @@ impl Budget {
         let own = used.get(client).copied().unwrap_or(0);
         if own > 0 && own.saturating_add(bytes) > self.0.limit {
             let limit = format!("{} bytes", self.0.limit);
-            return Err(Refusal::Busy { what: "bytes on their way to this caller", limit });
+            return Err(Refusal::Busy { what: self.0.what, limit });
         }
         used.insert(client.clone(), own.saturating_add(bytes));
         Ok(Hold { budget: self.clone(), client: client.clone(), bytes })

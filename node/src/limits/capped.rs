@@ -7,26 +7,54 @@ use http_body::{Frame, SizeHint};
 use tonic::body::Body;
 use tonic::{Status, codegen::Bytes};
 
+use super::Arrival;
+
 /// A gRPC message's length comes before it.
 const PREFIX: usize = 5;
 
 pub struct CappedBody {
-    pub body: Body,
+    body: Body,
     /// Of the message.
-    pub limit: usize,
+    limit: usize,
     /// Read so far, of all.
-    pub taken: usize,
+    taken: usize,
     /// The first message's prefix, as far as it is there.
-    pub prefix: Vec<u8>,
-    /// What to say then.
-    pub refused: Box<dyn Fn() -> Status + Send>,
+    prefix: Vec<u8>,
+    /// What to say where that is too much.
+    refused: Box<dyn Fn() -> Status + Send>,
+    room: RoomFor,
+    /// What was taken of it, and for how many bytes.
+    held: Option<(usize, Arrival)>,
 }
 
+/// Takes room for so many bytes, or says why there is none.
+pub type RoomFor = Box<dyn Fn(u64) -> Result<Arrival, Status> + Send>;
+
 impl CappedBody {
-    /// Nobody waits for what would be refused, or makes room for it.
-    fn claims_too_much(&self) -> bool {
-        let [_, a, b, c, d] = self.prefix[..] else { return false };
-        u32::from_be_bytes([a, b, c, d]) as usize > self.limit
+    pub fn new(body: Body, limit: usize, refused: Box<dyn Fn() -> Status + Send>, room: RoomFor) -> Self {
+        Self { body, limit, taken: 0, prefix: Vec::new(), refused, room, held: None }
+    }
+
+    fn claimed(&self) -> Option<usize> {
+        let [_, a, b, c, d] = self.prefix[..] else { return None };
+        Some(u32::from_be_bytes([a, b, c, d]) as usize)
+    }
+
+    /// Looks at what has come. Nobody waits for what would be refused, or makes room for it.
+    fn look(&mut self, data: &[u8]) -> Result<(), Status> {
+        self.prefix.extend_from_slice(&data[..data.len().min(PREFIX - self.prefix.len())]);
+        self.taken += data.len();
+        let Some(claimed) = self.claimed() else { return Ok(()) };
+        if self.taken > self.limit + PREFIX || claimed > self.limit {
+            return Err((self.refused)());
+        }
+        // Whoever sends more than it said may send all that is allowed.
+        let most = if self.taken > claimed + PREFIX { self.limit } else { claimed };
+        if self.held.as_ref().is_none_or(|(held, _)| *held < most) {
+            self.held = None;
+            self.held = Some((most, (self.room)(most as u64)?));
+        }
+        Ok(())
     }
 }
 
@@ -39,14 +67,18 @@ impl http_body::Body for CappedBody {
         task: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let polled = Pin::new(&mut self.body).poll_frame(task);
-        let Poll::Ready(Some(Ok(frame))) = &polled else { return polled };
-        let length = frame.data_ref().map_or(0, Bytes::len);
-        let begins = frame.data_ref().map_or(&[][..], |data| &data[..length.min(PREFIX - self.prefix.len())]);
-        self.prefix.extend_from_slice(begins);
-        self.taken += length;
-        match self.taken > self.limit + PREFIX || self.claims_too_much() {
-            true => Poll::Ready(Some(Err((self.refused)()))),
-            false => polled,
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                match self.look(frame.data_ref().map_or(&[][..], |data| &data[..])) {
+                    Ok(()) => polled,
+                    Err(status) => Poll::Ready(Some(Err(status))),
+                }
+            }
+            Poll::Ready(_) => {
+                self.held = None;
+                polled
+            }
+            Poll::Pending => polled,
         }
     }
 
@@ -61,16 +93,22 @@ impl http_body::Body for CappedBody {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use http_body_util::{BodyExt, StreamBody};
     use tokio_stream::iter;
 
     use super::*;
+    use crate::auth::ClientKey;
+    use crate::limits::Arriving;
 
     async fn read(pieces: &'static [&'static [u8]], limit: usize) -> Result<usize, Status> {
         let frames = pieces.iter().map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece))));
         let body = Body::new(StreamBody::new(iter(frames)));
         let refused = Box::new(|| Status::resource_exhausted("too large"));
-        let capped = CappedBody { body, limit, taken: 0, prefix: Vec::new(), refused };
+        let (arriving, client) = (Arriving::default(), ClientKey("a".into()));
+        let room = move |bytes| Ok(arriving.take(&client, false, bytes).unwrap());
+        let capped = CappedBody::new(body, limit, refused, Box::new(room));
         Ok(capped.collect().await?.to_bytes().len())
     }
 
@@ -88,5 +126,29 @@ mod tests {
         for pieces in too_large {
             assert!(read(pieces, 3).await.is_err(), "{pieces:?}");
         }
+    }
+    /// The second message of a call is not announced by the first one's prefix.
+    #[tokio::test]
+    async fn room_is_taken_for_what_may_come_and_given_back_at_the_end() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (arriving, client) = (Arriving::default(), ClientKey("a".into()));
+        let (own, of, noted) = (arriving.clone(), client.clone(), asked.clone());
+        let room = move |bytes| {
+            noted.lock().unwrap().push(bytes);
+            own.take(&of, false, bytes).map_err(|_| Status::resource_exhausted("busy"))
+        };
+        let limit = 64 << 20;
+        let pieces: [&'static [u8]; 3] = [&[0, 0, 0, 0, 1], b"a", &[0, 0, 64, 0, 0]];
+        let frames = pieces.map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece))));
+        let body = Body::new(StreamBody::new(iter(frames)));
+        let refused = Box::new(|| Status::resource_exhausted("too large"));
+        let mut capped = CappedBody::new(body, limit, refused, Box::new(room));
+        for _ in 0..3 {
+            capped.frame().await.unwrap().unwrap();
+        }
+        assert_eq!(*asked.lock().unwrap(), [1, limit as u64]);
+        assert!(arriving.take(&client, false, 1 << 20).is_err(), "all of it is held");
+        assert!(capped.frame().await.is_none());
+        arriving.take(&client, false, 1 << 20).unwrap();
     }
 }

@@ -1,9 +1,12 @@
 //! How much one caller, and all of them together, may ask of a process. Whatever is over a limit is refused at once
 //! and may be asked again, or not read before there is time for it; nothing waits in a queue that has no end.
 
+mod arriving;
 mod budget;
 mod capped;
+mod clients;
 mod frames;
+mod handshakes;
 mod methods;
 mod pace;
 mod rate;
@@ -11,9 +14,12 @@ mod shares;
 mod slots;
 mod turns;
 
+pub use arriving::{Arrival, Arriving};
 pub use budget::{Budget, Hold};
 pub use capped::CappedBody;
+pub use clients::Clients;
 pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
+pub use handshakes::{Handshake, Handshakes};
 pub use methods::{is_endless, request_bytes, time};
 pub use pace::{Pace, Paces, TOO_LARGE};
 pub use rate::Rates;
@@ -26,7 +32,8 @@ use std::time::Duration;
 /// Per process. docs/security.md says what is refused by each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections, of all callers and of one IP address.
+    /// Open connections, of all callers and of one IP address. An eighth is for workers and coordinators alone, and of
+    /// one other certificate there are half at most. A quarter as many shake hands beside them.
     pub connections: usize,
     pub connections_per_address: usize,
     /// TLS handshakes a second of one IP address, with four seconds' worth at once. Whoever comes faster waits for up to

@@ -1,59 +1,67 @@
-//! Caps on open connections.
+//! Caps on open connections, of all and of each address or caller.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-#[derive(Clone, Debug)]
-pub struct Slots(Arc<Shared>);
-
 #[derive(Debug)]
-struct Shared {
-    total: usize,
-    per_address: usize,
-    taken: Mutex<Taken>,
+pub struct Slots<K: Eq + Hash = IpAddr>(Arc<Shared<K>>);
+
+impl<K: Eq + Hash> Clone for Slots<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
 }
 
-#[derive(Debug, Default)]
-struct Taken {
+#[derive(Debug)]
+struct Shared<K> {
     total: usize,
-    of: HashMap<IpAddr, usize>,
+    per_key: usize,
+    taken: Mutex<Taken<K>>,
+}
+
+#[derive(Debug)]
+struct Taken<K> {
+    total: usize,
+    of: HashMap<K, usize>,
 }
 
 /// Room for one connection, until it is dropped.
 #[derive(Debug)]
-pub struct Slot {
-    slots: Slots,
-    address: IpAddr,
+pub struct Slot<K: Eq + Hash = IpAddr> {
+    slots: Slots<K>,
+    key: K,
 }
 
-impl Slots {
-    pub fn new(total: usize, per_address: usize) -> Self {
-        Self(Arc::new(Shared { total, per_address, taken: Mutex::default() }))
+impl<K: Eq + Hash + Clone> Slots<K> {
+    pub fn new(total: usize, per_key: usize) -> Self {
+        let taken = Mutex::new(Taken { total: 0, of: HashMap::new() });
+        Self(Arc::new(Shared { total, per_key, taken }))
     }
 
-    pub fn take(&self, address: IpAddr) -> Option<Slot> {
-        let Shared { total, per_address, taken } = &*self.0;
+    pub fn take(&self, key: K) -> Option<Slot<K>> {
+        let Shared { total, per_key, taken } = &*self.0;
         let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = taken.of.get(&address).copied().unwrap_or(0);
-        if taken.total >= *total || own >= *per_address {
+        let own = taken.of.get(&key).copied().unwrap_or(0);
+        if taken.total >= *total || own >= *per_key {
             return None;
         }
         taken.total += 1;
-        taken.of.insert(address, own + 1);
-        Some(Slot { slots: self.clone(), address })
+        taken.of.insert(key.clone(), own + 1);
+        Some(Slot { slots: self.clone(), key })
     }
 }
 
-impl Drop for Slot {
+impl<K: Eq + Hash> Drop for Slot<K> {
     fn drop(&mut self) {
         let mut taken = self.slots.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.total -= 1;
-        let own = taken.of.get(&self.address).copied().unwrap_or(1) - 1;
-        match own {
-            0 => taken.of.remove(&self.address),
-            own => taken.of.insert(self.address, own),
-        };
+        let Some(own) = taken.of.get_mut(&self.key) else { return };
+        *own -= 1;
+        if *own == 0 {
+            taken.of.remove(&self.key);
+        }
     }
 }
 
@@ -64,7 +72,7 @@ mod tests {
     #[test]
     fn one_address_cannot_take_them_all() {
         let slots = Slots::new(3, 2);
-        let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let (one, other): (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let held = [slots.take(one).unwrap(), slots.take(one).unwrap()];
         assert!(slots.take(one).is_none());
         let last = slots.take(other).unwrap();

@@ -5,6 +5,7 @@
 //! a launch by itself; [`serve`] answers training ranks of the same launch, in Rust ([`training`]) or in Python. MPI has
 //! neither names nor encryption nor recovery: a launch is one domain of trust, and a rank that fails ends it.
 
+mod agreed;
 mod args;
 mod asks;
 mod bindings;
@@ -40,6 +41,7 @@ use zeroize::Zeroizing;
 pub use args::MpiArgs;
 
 use self::{
+    agreed::Agreed,
     hello::{Hello, Role},
     keeper::Keeper,
     launch::{Launch, Started},
@@ -168,18 +170,16 @@ impl NoiseRank {
     }
 
     fn steps(&mut self, args: &MpiArgs, runtime: &Runtime) -> anyhow::Result<()> {
-        let mut bounds = [0u8; 16];
+        let mut said = [0; _];
         if let Some(keeper) = &self.keeper {
             let end = self.launch.iterations();
             let rows = args.steps.unwrap_or(RowRange { start: keeper.next_row()?.min(end), end });
-            bounds[..8].copy_from_slice(&rows.start.to_le_bytes());
-            bounds[8..].copy_from_slice(&rows.end.to_le_bytes());
+            let (checkpoint_every, commitment) = (args.checkpoint_every, args.commitment());
+            said = Agreed { rows, checkpoint_every, commitment }.to_bytes();
         }
-        self.launch.broadcast("the first rank, to say which rows", &mut bounds);
-        let (words, _) = bounds.as_chunks::<8>();
-        let rows = RowRange { start: u64::from_le_bytes(words[0]), end: u64::from_le_bytes(words[1]) };
-        let (owner, keeper, commitment) = (self.owner.clone(), self.keeper.take(), args.commitment());
-        let (launch, checkpoint_every) = (&self.launch, args.checkpoint_every);
+        self.launch.broadcast("the first rank, to say which rows", &mut said);
+        let Agreed { rows, checkpoint_every, commitment } = Agreed::of(&said)?;
+        let (owner, keeper, launch) = (self.owner.clone(), self.keeper.take(), &self.launch);
         let mut steps = Steps { launch, runtime, owner, keeper, rows, commitment, checkpoint_every };
         if let Some(answer) = steps.run(args.out.as_deref())? {
             println!("{answer}");

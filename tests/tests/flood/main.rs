@@ -6,6 +6,7 @@
 
 mod attacks;
 mod claims;
+mod connections;
 mod frames;
 mod honest;
 mod http2;
