@@ -247,6 +247,14 @@ fn as_many_rounds_as_can_be_accounted_for() {
     assert!(most >= 1 << 39, "{most}");
 }
 
+/// P's mass above ε and Q's agree in eight digits here.
+#[test]
+fn a_difference_of_nearly_the_same_masses_keeps_its_digits() {
+    let (sigma, q, delta) = (1.9172523728418884, 2.8221656908210285e-8, 3.2690610889284636e-10);
+    let got = poisson(sigma, q, 1).epsilon(delta).unwrap();
+    assert_kept(&Rounds::removed(sigma, q, 1), got, delta, "one round");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

@@ -185,6 +185,17 @@ fn branch(branch: u64, parent: Option<u64>, from_row: u64, released: &[(u64, u64
     ReleasedBranch { branch, parent, from_row, released: released.to_vec() }
 }
 
+/// Row 1 is behind the released row of the branch that left after it, though the last branch released nothing there.
+#[test]
+fn a_skipped_row_behind_an_abandoned_branch_is_charged_for() {
+    let rule = Participation::new(2, 2).unwrap();
+    let branches =
+        vec![branch(0, None, 0, &[(0, 1)]), branch(1, Some(0), 2, &[(2, 3)]), branch(2, Some(0), 4, &[])];
+    let charge = charge(&Strategy::Identity, 4, rule, &Released { branches }).unwrap();
+    let rows: Vec<_> = charge.abandoned.iter().map(|rows| (rows.branch, rows.rows)).collect();
+    assert_eq!((charge.reached, rows), (2, vec![(1, (2, 3))]));
+}
+
 #[test]
 fn independent_noise_pays_for_every_lineage() {
     let rule = Participation::new(2, 2).unwrap();

@@ -110,23 +110,25 @@ impl Window {
         if whole < 0.0 {
             return Found::Never;
         }
-        // p: P's mass from here on. q: Q's, in units of e^{−loss here}.
-        let (mut p, mut q) = (0.0, 0.0);
-        let shrink = (-self.spacing).exp();
+        // q: Q's mass from here on, in units of e^{−loss here}. δ at this loss and at the place below, which are sums of
+        // what each place adds: P's mass less Q's would lose all digits where the two are nearly the same.
+        let (mut q, mut next) = (0.0, 0.0);
+        let (shrink, unit) = ((-self.spacing).exp(), -(-self.spacing).exp_m1());
         let step = (self.theta * self.spacing).exp();
         for place in (0..self.masses.len()).rev() {
             let loss = self.loss(place);
             let untilted = self.untilted(loss);
             let mass = self.masses[place].max(0.0) * untilted;
             let goal = whole - self.hidden * untilted * step;
-            p += mass;
             q = mass + q * shrink;
+            let here = next;
+            next = here + unit * q;
             if loss <= floor {
                 return Found::Below;
             }
-            if p - shrink * q > goal {
+            if next > goal {
                 // Where what is hidden is too much, so it is already at the place above.
-                let root = (loss + ((p - goal) / q).ln()).min(loss);
+                let root = (loss + ((here - goal) / q).ln_1p()).min(loss);
                 return if root <= floor { Found::Below } else { Found::At(root) };
             }
         }

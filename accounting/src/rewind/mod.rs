@@ -51,7 +51,7 @@ pub struct Abandoned {
 pub struct Charge {
     /// sens(C) over all n rows: what one run costs, however early it ends.
     pub planned: Sensitivity,
-    /// Rows 0..this of the last branch's lineage are released or skipped.
+    /// Rows 0..this of the last branch's lineage are released, or behind a released row of any branch.
     pub reached: u64,
     /// sens of these rows alone; 0 where there are none.
     pub leading: Sensitivity,
