@@ -19,8 +19,8 @@ use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
 use crate::service::{Said, Told};
 
+mod checkpoints;
 mod handover;
-mod hearsay;
 mod jobs;
 mod leases;
 mod left;

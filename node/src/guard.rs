@@ -194,6 +194,7 @@ mod tests {
         drop(response);
         budget.take(&client, 100).unwrap();
     }
+
     /// The answer to a message of so many bytes whose last never comes.
     async fn half_sent<S>(mut guarded: Guarded<S>, path: &str, bytes: usize) -> Response<Body>
     where

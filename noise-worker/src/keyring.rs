@@ -39,6 +39,7 @@ impl Keyring {
         read.insert(job.clone(), key.clone());
         Ok(key)
     }
+
     /// Forgets the keys of all other jobs: a job that was destroyed ends with its key.
     pub fn keep(&self, is_held: impl Fn(&JobId) -> bool) {
         self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|job, _| is_held(job));

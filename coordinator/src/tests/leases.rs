@@ -1,6 +1,9 @@
 //! Registration, heartbeats, and shards that change hands. Time is paused and moved by hand.
 
+use proto::pb;
+
 use super::*;
+use crate::pace::Cost;
 
 #[tokio::test]
 async fn other_versions_are_refused() {
@@ -243,4 +246,33 @@ async fn grants_carry_the_bound_rows() {
     coordinator.bind(bind(0..5, "x")).await.unwrap();
     coordinator.reconcile().await.unwrap();
     assert_eq!(coordinator.beat("a", 1, &[])[0].next_row, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_time_that_a_worker_says_ends_placing() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.register(registration("a", 1)).unwrap();
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    coordinator.reconcile().await.unwrap();
+    let grants = coordinator.beat("a", 1, &[]);
+    for seconds in [5e18, f64::MAX, f64::INFINITY, f64::NAN, -1.0] {
+        let status = pb::LeaseStatus {
+            job: job().to_string(),
+            shard: 0,
+            epoch: grants[0].epoch,
+            state: pb::LeaseState::Ready.into(),
+            key_commitment: KEY.to_vec(),
+            row_seconds: seconds,
+            stalled_seconds: seconds,
+            ..pb::LeaseStatus::default()
+        };
+        coordinator.beat("a", 1, &[status.try_into().unwrap()]);
+        coordinator.reconcile().await.unwrap();
+        let cost = Cost { write: Duration::MAX, replay_rate: seconds };
+        let mut cluster = coordinator.cluster();
+        let view = cluster.job_mut(&job()).unwrap();
+        view.cost = Some(cost);
+        coordinator.checkpoint_interval(view);
+    }
 }

@@ -127,6 +127,7 @@ mod tests {
             assert!(read(pieces, 3).await.is_err(), "{pieces:?}");
         }
     }
+
     /// The second message of a call is not announced by the first one's prefix.
     #[tokio::test]
     async fn room_is_taken_for_what_may_come_and_given_back_at_the_end() {

@@ -1,42 +1,12 @@
-//! Whatever a worker says, and a store that others write to as well.
+//! Checkpoints of many jobs, and a store that others write to as well.
 
 use std::sync::Arc;
 
 use ledger::CheckpointStore;
-use proto::pb;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::pace::{Cost, Schedule};
-
-#[tokio::test(start_paused = true)]
-async fn no_time_that_a_worker_says_ends_placing() {
-    let folder = TempDir::new().unwrap();
-    let coordinator = open(&folder);
-    coordinator.register(registration("a", 1)).unwrap();
-    coordinator.create_job(create(4096, 1)).await.unwrap();
-    coordinator.reconcile().await.unwrap();
-    let grants = coordinator.beat("a", 1, &[]);
-    for seconds in [5e18, f64::MAX, f64::INFINITY, f64::NAN, -1.0] {
-        let status = pb::LeaseStatus {
-            job: job().to_string(),
-            shard: 0,
-            epoch: grants[0].epoch,
-            state: pb::LeaseState::Ready.into(),
-            key_commitment: KEY.to_vec(),
-            row_seconds: seconds,
-            stalled_seconds: seconds,
-            ..pb::LeaseStatus::default()
-        };
-        coordinator.beat("a", 1, &[status.try_into().unwrap()]);
-        coordinator.reconcile().await.unwrap();
-        let cost = Cost { write: Duration::MAX, replay_rate: seconds };
-        let mut cluster = coordinator.cluster();
-        let view = cluster.job_mut(&job()).unwrap();
-        view.cost = Some(cost);
-        coordinator.checkpoint_interval(view);
-    }
-}
+use crate::pace::Schedule;
 
 fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
     let settings = Settings { checkpoint_schedule: schedule, ..Settings::in_folder(folder.path()).unwrap() };
