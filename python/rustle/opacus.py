@@ -125,7 +125,22 @@ class _Rounds(BatchSampler):
         ):
             text = "the loader begins anew within a logical batch; engine.attachment.skip() first leaves that one out"
             raise errors.make("step", text)
-        yield from super().__iter__()
+        for batch in super().__iter__():
+            yield batch
+            self._check_stepped()
+
+    def _check_stepped(self) -> None:
+        """Refuses a batch behind one that its step was put off for: two batches would have one row."""
+        if self.optimizer is None:
+            return
+        # Parts of a batch may have been drawn ahead; the last one's word is the batch's.
+        queue = self.optimizer._step_skip_queue
+        if queue[-1] if queue else self.optimizer._is_last_step_skipped:
+            text = (
+                "signal_skip_step(True) put off the step of the whole last batch; allowed: one step for each batch of "
+                "batches=, which may be taken in parts (BatchMemoryManager), or engine.attachment.skip()"
+            )
+            raise errors.make("step", text)
 
 
 class PrivacyEngine(opacus.PrivacyEngine):

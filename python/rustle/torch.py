@@ -116,16 +116,25 @@ class Noise:
 
     def _next(self, sums: dict[str, torch.Tensor], divide_by: float) -> tuple[int, Commitment]:
         """The next step, and what its row is bound to."""
-        bad = [name for name, value in sums.items() if not torch.isfinite(value).all()]
-        if bad:
-            text = f"the gradient of {bad[0]!r} is not finite; attachment.skip() leaves this step out, with its row"
-            raise errors.make("invalid_argument", text)
+        self._check_finite(sums)
         step = self._place()
         # A step whose fetch of several stretches failed half way comes again under the same commitment: none of it was
         # added.
         if self.commitment == "exact":
             return step, self._exact(sums, divide_by)
         return step, declared(self._nonce, step)
+
+    def _check_finite(self, sums: dict[str, torch.Tensor]) -> None:
+        """On all ranks together, where each has its own part: else the others would go on to wait for one that raised."""
+        bad = next((f"of {name!r}" for name, value in sums.items() if not torch.isfinite(value).all()), None)
+        if self.ranks > 1 and (self.reduce or self.sharded):
+            device = next(iter(self.parameters.values())).device
+            found = torch.tensor(float(bad is not None), device=device)
+            dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
+            bad = bad or ("of another rank" if found else None)
+        if bad:
+            text = f"the gradient {bad} is not finite; attachment.skip() leaves this step out, with its row"
+            raise errors.make("invalid_argument", text)
 
     def _place(self) -> int:
         """The next step, where the session is there too."""

@@ -14,6 +14,32 @@ import rustle.torch
 
 STEPS = 3
 
+OVERFLOWS = """
+import sys, torch, torch.distributed as dist, rustle, rustle.torch
+url, width = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo")
+net = torch.nn.Sequential(torch.nn.Linear(width, 3))
+session = rustle.connect(url)
+optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+attachment = rustle.torch.attach(optimizer, session, net, reduce=True)
+for step in range(2):
+    for p in net.parameters():
+        p.grad = torch.full_like(p, float("nan") if step + dist.get_rank() == 1 else 1.0)
+    try:
+        optimizer.step()
+        raise SystemExit("a step with a NaN was taken")
+    except rustle.errors.InvalidArgument as error:
+        assert "not finite" in str(error) and ("another rank" in str(error)) == (step == dist.get_rank()), error
+    assert session.next_step == step
+    attachment.skip()
+for p in net.parameters():
+    p.grad = torch.ones_like(p)
+optimizer.step()
+assert session.next_step == 3
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 TRAINS = """
 import sys, torch, torch.distributed as dist, rustle, rustle.torch
 url, how, commitment, out, widths = sys.argv[1:6]
@@ -106,3 +132,8 @@ def test_ranks_together_add_one_row(cluster, tmp_path, plan, widths, how, commit
 @pytest.mark.parametrize("widths", [[5, 3]])
 def test_a_rank_may_have_no_share(cluster, tmp_path, plan, widths):
     assert trained(cluster, tmp_path, plan, widths, "reduce", "declared") == [0] * STEPS
+
+
+@pytest.mark.parametrize("widths", [[40, 3]])
+def test_what_is_not_finite_on_one_rank_is_refused_on_all(cluster, widths):
+    run(OVERFLOWS, cluster.url(), widths[0])

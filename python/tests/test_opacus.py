@@ -177,6 +177,33 @@ def test_a_logical_batch_that_was_broken_off_counts_once(tmp_path, plan):
     engine.session.close()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_two_batches_never_have_one_row(tmp_path, plan, workers):
+    net, optimizer, loader = setting()
+    loader = torch.utils.data.DataLoader(loader.dataset, batch_size=15, num_workers=workers)
+    engine = rustle.opacus.PrivacyEngine()
+    folder = prepared(tmp_path / "run", plan)
+    net, optimizer, loader = engine.make_private(
+        module=net, optimizer=optimizer, data_loader=loader, plan=f"{folder}/plan.toml", batches=batches()
+    )
+    found = iter(loader)
+    # In parts by hand: one step.
+    data, labels = next(found)
+    for part, put_off in ((slice(None, 7), True), (slice(7, None), False)):
+        optimizer.signal_skip_step(put_off)
+        step(net, optimizer, data[part], labels[part])
+    assert engine.session.next_step == 1
+    whole = next(found)
+    optimizer.signal_skip_step(True)
+    step(net, optimizer, *whole)
+    with pytest.raises(errors.StepError, match="put off"):
+        next(found)
+    engine.attachment.skip()
+    assert engine.session.next_step == 2
+    assert torch.equal(next(iter(loader))[0], loader.dataset.tensors[0][batches()[2]])
+    engine.session.close()
+
+
 @pytest.mark.parametrize("bands", [8, 1])
 def test_more_groups_than_bands_have_no_amplified_account(tmp_path, bands):
     rounds = 40
