@@ -6,79 +6,25 @@ use std::{
     time::Duration,
 };
 
-use ledger::PlainHttp;
-use node::cpu_pool::CpuPool;
-use noise_kernel::{Backend, Generator, History, JobKey};
+use noise_kernel::{Generator, History, JobKey};
 use plan::Plan;
-use proto::{JobId, Result, ServiceError, model::LeaseGrant, pb};
-use tokio::{sync::Semaphore, time::Instant};
+use proto::{JobId, Result, ServiceError, model::LeaseGrant};
+use tokio::time::Instant;
 
 use crate::{
     clerk::Clerk,
-    config::WorkerArgs,
     keyring::Keyring,
+    limits::Limits,
     make::make_rows,
     marks::Marks,
-    meter::Meter,
     metric_definitions as metric,
     recipe::Recipe,
-    restore::{self, restore},
+    restore::restore,
     row::Window,
     shard::{Phase, Shard},
-    snapshot::Budget,
-    stores::Stores,
 };
 
-/// How rows are made, how far ahead, and the pool they are made on.
-#[derive(Debug)]
-pub struct Limits {
-    pub pool: CpuPool,
-    pub ahead_rows: u64,
-    /// Of all shards together.
-    pub ahead_bytes: u64,
-    pub backend: Backend,
-    /// Past normals that one shard may keep.
-    pub history_bytes: u64,
-    /// Memory for copies of state while they are written.
-    pub snapshots: Budget,
-    /// Turns to read a checkpoint.
-    pub restores: Semaphore,
-    pub stores: Stores,
-    pub meter: Meter,
-    shards: std::sync::atomic::AtomicU64,
-}
-
-impl Limits {
-    pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
-        let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
-        let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
-        let (snapshots, stores) = (Budget::new(args.snapshot_bytes), Stores::new(plain_http));
-        let (restores, meter, shards) = (Semaphore::new(restore::AT_ONCE), Meter::default(), 0.into());
-        Self {
-            pool,
-            ahead_rows,
-            ahead_bytes,
-            backend,
-            history_bytes,
-            snapshots,
-            restores,
-            stores,
-            meter,
-            shards,
-        }
-    }
-
-    /// At the rate that this worker has measured.
-    pub fn measured(self, rate: f64) -> Self {
-        Self { meter: Meter::of_rate(rate), ..self }
-    }
-
-    /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
-    pub fn ahead_rows(&self, len: u64) -> u64 {
-        let shards = self.shards.load(std::sync::atomic::Ordering::Relaxed).max(1);
-        (self.ahead_bytes / shards / (4 * len)).clamp(1, self.ahead_rows.max(1))
-    }
-}
+mod told;
 
 /// Job, shard, and the epoch or the number of a preparation: a worker may hold a shard of one layout beside the shard
 /// of that number of the next.
@@ -179,8 +125,7 @@ impl Leases {
         }
         metrics::counter!(metric::LEASES_LOST).increment(shards.len() as u64);
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
-        let count = held.shards.len() + held.standbys.len();
-        self.limits.shards.store(count as u64, std::sync::atomic::Ordering::Relaxed);
+        self.limits.share_among(held.shards.len() + held.standbys.len());
         self.keyring.keep(|job| has_of(&held.shards, job) || has_of(&held.standbys, job));
         is_taken_over
     }
@@ -274,7 +219,7 @@ impl Leases {
         let mut held = self.held();
         let (shards, standbys) = (std::mem::take(&mut held.shards), std::mem::take(&mut held.standbys));
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
-        self.limits.shards.store(0, std::sync::atomic::Ordering::Relaxed);
+        self.limits.share_among(0);
         self.keyring.keep(|_| false);
     }
 
@@ -286,88 +231,6 @@ impl Leases {
     pub fn is_idle(&self) -> bool {
         let held = self.held();
         held.shards.is_empty() && held.standbys.is_empty()
-    }
-
-    pub fn status(&self) -> Vec<pb::LeaseStatus> {
-        let shards: Vec<_> = self.held().shards.values().cloned().collect();
-        shards.iter().map(|shard| self.status_of(shard)).collect()
-    }
-
-    /// READY once all is made that their jobs will soon ask for.
-    pub fn standby_status(&self) -> Vec<pb::LeaseStatus> {
-        let shards: Vec<_> = self.held().standbys.values().cloned().collect();
-        let status = |shard: &Arc<Shard>| {
-            let mut status = self.status_of(shard);
-            let ahead_rows = self.limits.ahead_rows(shard.grant().range.len());
-            if status.state() == pb::LeaseState::Ready && !shard.is_ahead(ahead_rows) {
-                status.set_state(pb::LeaseState::Restoring);
-            }
-            status
-        };
-        shards.iter().map(status).collect()
-    }
-
-    fn status_of(&self, shard: &Shard) -> pb::LeaseStatus {
-        let (state, message) = match shard.phase() {
-            Phase::Restoring => (pb::LeaseState::Restoring, String::new()),
-            Phase::Ready => (pb::LeaseState::Ready, String::new()),
-            Phase::Failed(error) => (pb::LeaseState::Failed, error.to_string()),
-        };
-        // What a shard is made with was held against its grant when it began, whatever keys come and go since.
-        let commitment = match state {
-            pb::LeaseState::Ready => Ok(shard.grant().key_commitment.to_vec()),
-            _ => self.keyring.key(shard.job()).map(|key| key.commitment().to_vec()),
-        };
-        pb::LeaseStatus {
-            job: shard.job().to_string(),
-            shard: shard.grant().shard,
-            epoch: shard.epoch(),
-            state: state.into(),
-            next_row: shard.next_row(),
-            state_bytes: shard.state_bytes(),
-            ahead_bytes: shard.ahead_bytes(),
-            key_commitment: commitment.unwrap_or_default(),
-            message,
-            released: shard.released(),
-            row_seconds: shard.row_time().as_secs_f64(),
-            stalled_seconds: shard.stalled().as_secs_f64(),
-        }
-    }
-
-    /// State and rows kept, in bytes.
-    pub fn memory(&self) -> (u64, u64) {
-        let held = self.held();
-        let shards = held.shards.values().chain(held.standbys.values());
-        shards.fold((0, 0), |(state, ahead), s| (state + s.state_bytes(), ahead + s.ahead_bytes()))
-    }
-
-    /// Shards held that can't be served yet.
-    pub fn restoring(&self) -> usize {
-        self.held().shards.values().filter(|shard| shard.phase() == Phase::Restoring).count()
-    }
-
-    pub fn record_gauges(&self) {
-        let shards: Vec<_> = self.held().shards.values().cloned().collect();
-        let (mut restoring, mut ready, mut failed) = (0.0, 0.0, 0.0);
-        for shard in &shards {
-            match shard.phase() {
-                Phase::Restoring => restoring += 1.0,
-                Phase::Ready => ready += 1.0,
-                Phase::Failed(_) => failed += 1.0,
-            }
-        }
-        for (state, count) in [("restoring", restoring), ("ready", ready), ("failed", failed)] {
-            metrics::gauge!(metric::SHARDS, "state" => state).set(count);
-        }
-        let (state, ahead) = self.memory();
-        metrics::gauge!(metric::STATE_BYTES).set(state as f64);
-        metrics::gauge!(metric::AHEAD_BYTES).set(ahead as f64);
-        let fewest = shards.iter().map(|shard| shard.rows_ahead()).min().unwrap_or(0);
-        let furthest = shards.iter().map(|shard| shard.rows_behind()).max().unwrap_or(0);
-        let epoch = shards.iter().map(|shard| shard.epoch()).max().unwrap_or(0);
-        metrics::gauge!(metric::AHEAD_ROWS).set(fewest as f64);
-        metrics::gauge!(metric::BEHIND_ROWS).set(furthest as f64);
-        metrics::gauge!(metric::LEASE_EPOCH).set(epoch as f64);
     }
 }
 

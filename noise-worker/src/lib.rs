@@ -15,6 +15,7 @@ mod delivery;
 mod idle;
 mod keyring;
 mod leases;
+mod limits;
 mod listeners;
 mod make;
 pub mod marks;

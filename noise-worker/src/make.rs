@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::{
-    leases::Limits,
+    limits::Limits,
     meter::bytes_a_row,
     metric_definitions::{GENERATE_SECONDS, VALUES_GENERATED},
     row::{Row, Spares},

@@ -4,7 +4,7 @@
 use noise_kernel::{Generator, History, KernelError};
 use proto::{CoordinateRange, ServiceError};
 
-use crate::{leases::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe, spans::kernel_span};
+use crate::{limits::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe, spans::kernel_span};
 
 /// Memory of one replay: state and row of the coordinates drawn at once.
 const BUDGET_BYTES: u64 = 8 << 20;

@@ -16,7 +16,7 @@ use proto::{
 };
 
 use crate::{
-    leases::Limits,
+    limits::Limits,
     meter::bytes_a_row,
     metric_definitions::CHECKPOINTS_REFUSED,
     recipe::Recipe,

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{leases::Limits, metric_definitions as metric, recipe::Recipe, row::Row, shard::Shard};
+use crate::{limits::Limits, metric_definitions as metric, recipe::Recipe, row::Row, shard::Shard};
 
 /// What a snapshot was of, and what it cost.
 #[derive(Clone, Copy, Debug)]

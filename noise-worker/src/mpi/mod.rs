@@ -52,7 +52,7 @@ use self::{
     step::Steps,
     training::Training,
 };
-use crate::{config::WorkerArgs, leases::Limits, marks::Marks};
+use crate::{config::WorkerArgs, limits::Limits, marks::Marks};
 
 const NOBODY: &str = "no rank of this launch is a training rank: nobody would ask; start one beside (docs/mpi.md), or \
                       leave --serve away";

@@ -10,7 +10,7 @@ use proto::{Commitment, CoordinateRange, Result, ServiceError, model::LeaseGrant
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
-    leases::Limits,
+    limits::Limits,
     make::make_rows,
     marks::{Marks, Released},
     recipe::Recipe,

@@ -1,0 +1,95 @@
+//! What is told of the shards held: to the coordinator with each heartbeat, and to Prometheus.
+
+use std::sync::Arc;
+
+use proto::pb;
+
+use super::Leases;
+use crate::{
+    metric_definitions as metric,
+    shard::{Phase, Shard},
+};
+
+impl Leases {
+    pub fn status(&self) -> Vec<pb::LeaseStatus> {
+        let shards: Vec<_> = self.held().shards.values().cloned().collect();
+        shards.iter().map(|shard| self.status_of(shard)).collect()
+    }
+
+    /// READY once all is made that their jobs will soon ask for.
+    pub fn standby_status(&self) -> Vec<pb::LeaseStatus> {
+        let shards: Vec<_> = self.held().standbys.values().cloned().collect();
+        let status = |shard: &Arc<Shard>| {
+            let mut status = self.status_of(shard);
+            let ahead_rows = self.limits.ahead_rows(shard.grant().range.len());
+            if status.state() == pb::LeaseState::Ready && !shard.is_ahead(ahead_rows) {
+                status.set_state(pb::LeaseState::Restoring);
+            }
+            status
+        };
+        shards.iter().map(status).collect()
+    }
+
+    fn status_of(&self, shard: &Shard) -> pb::LeaseStatus {
+        let (state, message) = match shard.phase() {
+            Phase::Restoring => (pb::LeaseState::Restoring, String::new()),
+            Phase::Ready => (pb::LeaseState::Ready, String::new()),
+            Phase::Failed(error) => (pb::LeaseState::Failed, error.to_string()),
+        };
+        // What a shard is made with was held against its grant when it began, whatever keys come and go since.
+        let commitment = match state {
+            pb::LeaseState::Ready => Ok(shard.grant().key_commitment.to_vec()),
+            _ => self.keyring.key(shard.job()).map(|key| key.commitment().to_vec()),
+        };
+        pb::LeaseStatus {
+            job: shard.job().to_string(),
+            shard: shard.grant().shard,
+            epoch: shard.epoch(),
+            state: state.into(),
+            next_row: shard.next_row(),
+            state_bytes: shard.state_bytes(),
+            ahead_bytes: shard.ahead_bytes(),
+            key_commitment: commitment.unwrap_or_default(),
+            message,
+            released: shard.released(),
+            row_seconds: shard.row_time().as_secs_f64(),
+            stalled_seconds: shard.stalled().as_secs_f64(),
+        }
+    }
+
+    /// State and rows kept, in bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        let held = self.held();
+        let shards = held.shards.values().chain(held.standbys.values());
+        shards.fold((0, 0), |(state, ahead), s| (state + s.state_bytes(), ahead + s.ahead_bytes()))
+    }
+
+    /// Shards held that can't be served yet.
+    pub fn restoring(&self) -> usize {
+        self.held().shards.values().filter(|shard| shard.phase() == Phase::Restoring).count()
+    }
+
+    pub fn record_gauges(&self) {
+        let shards: Vec<_> = self.held().shards.values().cloned().collect();
+        let (mut restoring, mut ready, mut failed) = (0.0, 0.0, 0.0);
+        for shard in &shards {
+            match shard.phase() {
+                Phase::Restoring => restoring += 1.0,
+                Phase::Ready => ready += 1.0,
+                Phase::Failed(_) => failed += 1.0,
+            }
+        }
+        for (state, count) in [("restoring", restoring), ("ready", ready), ("failed", failed)] {
+            metrics::gauge!(metric::SHARDS, "state" => state).set(count);
+        }
+        let (state, ahead) = self.memory();
+        metrics::gauge!(metric::STATE_BYTES).set(state as f64);
+        metrics::gauge!(metric::AHEAD_BYTES).set(ahead as f64);
+        let fewest = shards.iter().map(|shard| shard.rows_ahead()).min().unwrap_or(0);
+        let furthest = shards.iter().map(|shard| shard.rows_behind()).max().unwrap_or(0);
+        let epoch = shards.iter().map(|shard| shard.epoch()).max().unwrap_or(0);
+        metrics::gauge!(metric::AHEAD_ROWS).set(fewest as f64);
+        metrics::gauge!(metric::BEHIND_ROWS).set(furthest as f64);
+        metrics::gauge!(metric::LEASE_EPOCH).set(epoch as f64);
+    }
+}
