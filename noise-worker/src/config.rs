@@ -96,7 +96,7 @@ pub struct WorkerArgs {
     /// key=value, which a job's placement may ask for; may be given several times
     #[arg(long = "label", env = "RUSTLE_WORKER_LABELS", value_delimiter = ',', value_parser = parse_label, value_name = "KEY=VALUE")]
     pub labels: Vec<String>,
-    /// Bytes for state and one row of each shard, of all shards together: a shard that is larger than what is left is
+    /// Bytes for the state and four rows of each shard, of all shards together: a shard larger than what is left is
     /// not placed here; 0 for three quarters of the memory that this process may use, less --ahead-bytes
     #[arg(long, env = "RUSTLE_WORKER_MEMORY_BYTES", default_value = "0", value_parser = parse_bytes)]
     pub memory_bytes: u64,

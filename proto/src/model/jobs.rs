@@ -1,0 +1,73 @@
+//! What trainers ask of jobs as a whole.
+
+use super::digest;
+use crate::{CoordinateRange, JobId, Result, ServiceError, pb};
+
+/// A job as it is asked for. The plan's text is checked by `plan`.
+#[derive(Clone, Debug)]
+pub struct CreateJob {
+    pub job: JobId,
+    pub plan_toml: String,
+    /// `None` where the plan's layout says it.
+    pub dimension: Option<u64>,
+    /// `None` lets the coordinator choose.
+    pub shards: Option<u32>,
+    pub key_commitment: [u8; 32],
+    pub plan_digest: Option<[u8; 32]>,
+}
+
+impl TryFrom<pb::CreateJobRequest> for CreateJob {
+    type Error = ServiceError;
+    fn try_from(request: pb::CreateJobRequest) -> Result<Self> {
+        Ok(Self {
+            job: JobId::new(request.job)?,
+            plan_toml: request.plan_toml,
+            dimension: (request.dimension > 0).then_some(request.dimension),
+            shards: (request.shards > 0).then_some(request.shards),
+            key_commitment: digest("key_commitment", &request.key_commitment)?,
+            plan_digest: match request.plan_digest.is_empty() {
+                true => None,
+                false => Some(digest("plan_digest", &request.plan_digest)?),
+            },
+        })
+    }
+}
+
+/// Which workers should be near a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementHint {
+    pub range: CoordinateRange,
+    /// A worker's name, a label of workers, or the boot id of a host.
+    pub near: String,
+}
+
+impl TryFrom<pb::PlacementHint> for PlacementHint {
+    type Error = ServiceError;
+    fn try_from(hint: pb::PlacementHint) -> Result<Self> {
+        let pb::PlacementHint { range, near } = hint;
+        if !(1..=128).contains(&near.len()) {
+            let allowed = "1 to 128 bytes: a worker's name, a label (key=value) or a host's boot id";
+            return Err(ServiceError::invalid("hints.near", format!("{} bytes", near.len()), allowed));
+        }
+        Ok(Self { range: range.try_into()?, near })
+    }
+}
+
+/// Asks for fresh Z from a row on.
+#[derive(Clone, Debug)]
+pub struct OpenBranch {
+    pub job: JobId,
+    pub from_row: u64,
+    /// The branch that the caller takes for the current one.
+    pub expected_branch: u64,
+    /// Whose rows before `from_row` are kept; the current branch where not given.
+    pub parent: Option<u64>,
+}
+
+impl TryFrom<pb::OpenBranchRequest> for OpenBranch {
+    type Error = ServiceError;
+    fn try_from(request: pb::OpenBranchRequest) -> Result<Self> {
+        let pb::OpenBranchRequest { job, from_row, expected_branch, parent } = request;
+        Ok(Self { job: JobId::new(job)?, from_row, expected_branch, parent })
+    }
+}
