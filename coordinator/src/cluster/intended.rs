@@ -3,14 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use ledger::{JobRecord, ShardRecord};
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
 use super::candidates::{Candidate, Suitable, position};
 use super::handover::{ComingShard, needed_from};
 use super::speeds::Measure;
-use super::{Cluster, JobView, Preparation, Retiring, ShardView, Standby};
+use super::{Cluster, JobView, Preparation, ShardView, Standby};
 use crate::placement::{self, Rules, Shard, Worker};
 
 /// A row may take so many times as long as its worker's rows usually do.
@@ -169,7 +168,7 @@ impl Cluster {
     }
 
     /// Whether the owner serves the shard now: a change would break that off.
-    fn is_served(&self, now: Instant, shard: &ShardView) -> bool {
+    pub(super) fn is_served(&self, now: Instant, shard: &ShardView) -> bool {
         let owner = shard.record.owner.as_ref().and_then(|owner| self.members.live(owner, now));
         shard.is_ready && owner.is_some_and(|member| shard.holder == Some(member.incarnation))
     }
@@ -241,69 +240,6 @@ impl Cluster {
         let is_alive = member.is_some_and(|member| member.incarnation == standby.process);
         let needed = needed_from(view, range).min(view.record.iterations);
         is_alive && standby.is_ready && standby.next_row >= needed
-    }
-
-    /// After the ledger has taken the changes.
-    pub fn owners_changed(&mut self, now: Instant, changes: &OwnerChanges, records: Vec<ShardRecord>) {
-        let served = self.served_leases(now, &changes.job);
-        let Ok(view) = self.job_mut(&changes.job) else { return };
-        let records: HashMap<u32, ShardRecord> =
-            records.into_iter().map(|record| (record.shard, record)).collect();
-        let owners: HashMap<u32, _> = changes.owners.iter().map(|(shard, owner)| (*shard, owner)).collect();
-        for held in &mut view.shards {
-            let shard = held.record.shard;
-            let (Some(record), Some(owner)) = (records.get(&shard), owners.get(&shard)) else { continue };
-            *held = ShardView::new(record.clone());
-            held.holder = owner.as_ref().map(|(_, process)| *process);
-        }
-        // Nobody else is to make the worker that has it serve two epochs of the same shard.
-        let is_retiring = |it: &Retiring| {
-            let is_given = records.contains_key(&it.shard);
-            let owner = owners.get(&it.shard).filter(|_| is_given);
-            owner.is_some_and(|owner| owner.as_ref().is_none_or(|(worker, _)| *worker != it.worker))
-        };
-        view.retiring.extend(served.into_iter().filter(is_retiring));
-        self.drop_retired(now);
-    }
-
-    /// After the ledger has taken the new layout.
-    pub fn layout_changed(
-        &mut self,
-        now: Instant,
-        change: &LayoutChange,
-        record: JobRecord,
-        shards: Vec<ShardRecord>,
-    ) {
-        let served = self.served_leases(now, &change.job);
-        let Ok(view) = self.job_mut(&change.job) else { return };
-        view.record = record;
-        view.coming = None;
-        view.retiring.extend(served);
-        view.shards = shards.into_iter().map(ShardView::new).collect();
-        let owners: HashMap<u32, _> = change.owners.iter().map(|(shard, owner)| (*shard, owner)).collect();
-        for held in &mut view.shards {
-            if let Some(owner) = owners.get(&held.record.shard) {
-                held.holder = owner.as_ref().map(|(_, process)| *process);
-            }
-        }
-        self.drop_retired(now);
-    }
-
-    /// The leases of the job that its owners serve now.
-    fn served_leases(&self, now: Instant, job: &JobId) -> Vec<Retiring> {
-        let Some(view) = self.jobs.get(job) else { return Vec::new() };
-        let served = view.shards.iter().filter(|shard| self.is_served(now, shard));
-        let lease = |shard: &ShardView| {
-            let record = &shard.record;
-            Some(Retiring {
-                worker: record.owner.clone()?,
-                process: shard.holder?,
-                shard: record.shard,
-                range: record.range,
-                epoch: record.epoch,
-            })
-        };
-        served.filter_map(lease).collect()
     }
 }
 

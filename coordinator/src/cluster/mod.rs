@@ -13,6 +13,7 @@ mod membership;
 mod reports;
 mod retiring;
 mod speeds;
+mod switched;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
