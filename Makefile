@@ -40,8 +40,8 @@ lint: ## clippy over everything, without features and with all of them, warnings
 	@$(STAGE) etcd-setup tests/setup/etcd.sh
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
 	@$(STAGE) mutants-fit tests/mutants/run.sh --check
-	@$(STAGE) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
-	@$(STAGE) clippy-features cargo clippy --workspace --all-targets --locked --features $(FEATURES),noise-worker/mpi -- -D warnings
+	@$(STAGE) clippy cargo clippy --release --workspace --all-targets --locked -- -D warnings
+	@$(STAGE) clippy-features cargo clippy --release --workspace --all-targets --locked --features $(FEATURES),noise-worker/mpi -- -D warnings
 
 deny: ## bans, licences and sources of all dependencies; needs no network
 	@$(STAGE) deny cargo-deny --offline --workspace --log-level warn check bans licenses sources
