@@ -24,7 +24,7 @@ use crate::{
     shard::{Phase, Shard},
 };
 
-mod told;
+mod status;
 
 /// Job, shard, and the epoch or the number of a preparation: a worker may hold a shard of one layout beside the shard
 /// of that number of the next.

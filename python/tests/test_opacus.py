@@ -20,11 +20,12 @@ RECORDS, PER_EPOCH, STEPS = 60, 4, 12
 SEED = bytes(32)
 
 
-def setting():
+def setting(workers=0):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
     data = torch.utils.data.TensorDataset(torch.randn(RECORDS, 5), torch.randint(0, 2, (RECORDS,)))
-    return net, torch.optim.SGD(net.parameters(), lr=1.0), torch.utils.data.DataLoader(data, batch_size=15)
+    loader = torch.utils.data.DataLoader(data, batch_size=15, num_workers=workers)
+    return net, torch.optim.SGD(net.parameters(), lr=1.0), loader
 
 
 def batches(scheme=None):
@@ -39,8 +40,8 @@ def plan():
     return found.replace(dimension=sum(p.numel() for p in setting()[0].parameters()), clip_norm=0.7)
 
 
-def private(folder, **arguments):
-    net, optimizer, loader = setting()
+def private(folder, workers=0, **arguments):
+    net, optimizer, loader = setting(workers)
     engine = rustle.opacus.PrivacyEngine()
     made = engine.make_private(
         module=net,
@@ -179,13 +180,7 @@ def test_a_logical_batch_that_was_broken_off_counts_once(tmp_path, plan):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_two_batches_never_have_one_row(tmp_path, plan, workers):
-    net, optimizer, loader = setting()
-    loader = torch.utils.data.DataLoader(loader.dataset, batch_size=15, num_workers=workers)
-    engine = rustle.opacus.PrivacyEngine()
-    folder = prepared(tmp_path / "run", plan)
-    net, optimizer, loader = engine.make_private(
-        module=net, optimizer=optimizer, data_loader=loader, plan=f"{folder}/plan.toml", batches=batches()
-    )
+    engine, net, optimizer, loader = private(prepared(tmp_path / "run", plan), workers)
     found = iter(loader)
     # In parts by hand: one step.
     data, labels = next(found)
