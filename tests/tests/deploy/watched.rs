@@ -71,7 +71,8 @@ fn every_query_of_panels_and_alerts_gives_data() {
             work_until(&mut load, &what, || prometheus.has_data(name));
         }
     }
-    assert_eq!(prometheus.alert_state("RustleWorkerDown"), "inactive");
+    // A scrape later than its second makes the alert pending, and the next one ends it: that is what `for` is for.
+    work_until(&mut load, "no worker is down", || prometheus.alert_state("RustleWorkerDown") == "inactive");
     // It is asked for in every round; two scrapes must see the count grow, and an evaluation see those.
     work_until(&mut load, "the conflict is told", || {
         prometheus.alert_state("RustleBindingsConflict") == "firing"
@@ -87,11 +88,13 @@ fn every_query_of_panels_and_alerts_gives_data() {
     load.cluster.cluster.kill_worker(1).unwrap();
     work_until(&mut load, "the lost worker is noticed", || {
         let value = |expression: &str| prometheus.query(expression).first().map(|sample| sample.value);
-        value("sum(rustle_coordinator_workers_lost_total)") == Some(1.0)
+        value("sum(rustle_coordinator_workers_lost_total)") >= Some(1.0)
             && value("sum(rustle_coordinator_workers_alive)") == Some(1.0)
             && value("sum(rustle_coordinator_shards_unready)") == Some(0.0)
-            && prometheus.alert_state("RustleWorkerDown") == "pending"
+            && prometheus.alert_state("RustleWorkerDown") != "inactive"
     });
     work_until_data(&mut load, &prometheus, queries("overview", &workers[0], "30s"));
-    assert_eq!(prometheus.alert_state("RustleShardsNotServed"), "inactive");
+    work_until(&mut load, "all shards are served", || {
+        prometheus.alert_state("RustleShardsNotServed") == "inactive"
+    });
 }
