@@ -2,7 +2,7 @@
 //!
 //! Each question is answered in a window of its own: the rounds' losses are tilted by e^{θL} such that the
 //! answer lies where the tilted mass is (`saddle`), cut to a grid of a spacing that fits the accuracy asked for
-//! (`cells`), and composed by a power of their Fourier transform (`window`). So δ keeps its relative precision
+//! (`cells`), and composed by a power of their Fourier transform (`transform`, `window`). So δ keeps its relative precision
 //! down to 1e−300, and memory stays bounded at any noise: where a grid would grow past 2²⁰ places its spacing
 //! grows instead, which makes the answer larger, and [`Figure::coarsened`] says so.
 
@@ -14,6 +14,7 @@ mod pair;
 mod profile;
 mod question;
 mod saddle;
+mod transform;
 mod window;
 mod witness;
 
@@ -188,7 +189,9 @@ impl Composition {
         })
     }
 
-    /// An upper bound of δ(ε), about a hundred times `accuracy` (relative) above the exact one; ε may be negative.
+    /// An upper bound of δ(ε), about a hundred times `accuracy` (relative) above the exact one; ε may be negative. Where
+    /// δ is tiny and its loss far from usual, what the transforms may have rounded adds some percent: 5 % at δ = 2e−12
+    /// of 579 rounds at q = 4e−5 and σ = 0.7.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless ε is finite.

@@ -1,24 +1,11 @@
 //! The loss of a whole composition, in a window around the losses that a question is about.
 
-use std::cell::RefCell;
-
-use realfft::RealFftPlanner;
-use realfft::num_complex::Complex;
-
 use super::cells::Cells;
-
-thread_local! {
-    // Twiddle factors are worth keeping: a calibration asks for the same few lengths again and again.
-    static PLANNER: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new());
-}
+use super::transform::{Convolved, convolve, fast_length};
 
 /// Relative rounding of δ that is charged for, with a share for each composed round.
 const ROUNDING: f64 = 1e-10;
 const ROUNDING_PER_ROUND: f64 = 2e-15;
-
-/// Error of one place of a transform, in units of the root mean square of all. A power of n makes the spectrum's error n
-/// times as large, but of no common sign: in k places √k times that of one.
-const TRANSFORM: f64 = 1e-15;
 
 /// Tilted masses of the composed loss at (first+i)·h, by a circular convolution: whatever falls outside wraps
 /// to the inside, where it only adds to δ; what lies above is counted in `beyond` as well.
@@ -62,16 +49,13 @@ impl Window {
             ln_dropped += count * (cells.dropped / sum).ln_1p();
             rounds += count;
         }
-        let masses = convolve(parts, first, length);
+        let Convolved { masses, error } = convolve(parts, first, length, -(-theta * spacing).exp_m1());
         let top = (first + length as i64) as f64 * spacing;
         // P(L ≥ top) ≤ E[e^{(θ+u)(L − top)}].
         let above = (ln_total - theta * top + (ln_reach - reach * top).min(0.0)).exp();
         let beyond = above - ln_finite.exp_m1();
         let rounding = ROUNDING + ROUNDING_PER_ROUND * rounds;
-        let root = (masses.iter().map(|mass| mass * mass).sum::<f64>() / length as f64).sqrt();
-        let places = (length as f64).min(-1.0 / (-theta * spacing).exp_m1());
-        let transformed = TRANSFORM * root * (places + rounds * places.sqrt());
-        let hidden = ln_dropped.exp_m1() + if is_one_round(parts) { 0.0 } else { transformed };
+        let hidden = ln_dropped.exp_m1() + error;
         Self { first, spacing, theta, masses, ln_total, beyond, rounding, hidden }
     }
 
@@ -193,77 +177,6 @@ fn tilted_sum_of_logarithms(cells: &Cells, spacing: f64, tilt: f64) -> f64 {
     let exponents = || terms().map(|(mass, loss)| mass.ln() + tilt * loss);
     let top = exponents().fold(f64::NEG_INFINITY, f64::max);
     top + exponents().map(|exponent| (exponent - top).exp()).sum::<f64>().ln()
-}
-
-/// The parts' normalised masses convolved, each count times; place i holds loss first+i modulo `length`.
-fn convolve(parts: &[(Cells, u64)], first: i64, length: usize) -> Vec<f64> {
-    if let ([(cells, _)], true) = (parts, is_one_round(parts)) {
-        let mut circle = vec![0.0; length];
-        onto(cells, &mut circle);
-        circle.rotate_left(first.rem_euclid(length as i64) as usize);
-        return circle;
-    }
-    let (forward, inverse) = PLANNER
-        .with_borrow_mut(|planner| (planner.plan_fft_forward(length), planner.plan_fft_inverse(length)));
-    let mut product = vec![Complex::new(1.0, 0.0); length / 2 + 1];
-    let mut circle = forward.make_input_vec();
-    let mut spectrum = forward.make_output_vec();
-    for (cells, count) in parts {
-        circle.fill(0.0);
-        onto(cells, &mut circle);
-        // Lengths are those that the plan was made for, so neither transform can refuse.
-        let _ = forward.process(&mut circle, &mut spectrum);
-        for (all, one) in product.iter_mut().zip(&spectrum) {
-            *all *= power(*one, *count);
-        }
-    }
-    // What the inverse wants real is real up to rounding.
-    product[0].im = 0.0;
-    if length.is_multiple_of(2) {
-        product[length / 2].im = 0.0;
-    }
-    let _ = inverse.process(&mut product, &mut circle);
-    circle.rotate_left(first.rem_euclid(length as i64) as usize);
-    circle.iter_mut().for_each(|mass| *mass /= length as f64);
-    circle
-}
-
-/// Adds a round's normalised masses to a circle.
-fn onto(cells: &Cells, circle: &mut [f64]) {
-    let sum: f64 = cells.masses.iter().sum();
-    let length = circle.len() as i64;
-    for (index, mass) in (cells.first..).zip(&cells.masses) {
-        circle[index.rem_euclid(length) as usize] += mass / sum;
-    }
-}
-
-/// One round needs no transform, which has none of the digits of masses far below the largest.
-fn is_one_round(parts: &[(Cells, u64)]) -> bool {
-    matches!(parts, [(_, 1)])
-}
-
-fn power(base: Complex<f64>, mut count: u64) -> Complex<f64> {
-    let (mut base, mut result) = (base, Complex::new(1.0, 0.0));
-    loop {
-        if count & 1 == 1 {
-            result *= base;
-        }
-        count >>= 1;
-        // Squares of less than this are nothing beside the transform's rounding, and slow as subnormals.
-        if count == 0 || result.norm_sqr() < 1e-200 {
-            return result;
-        }
-        base = if base.norm_sqr() < 1e-100 { Complex::new(0.0, 0.0) } else { base * base };
-    }
-}
-
-/// The smallest even length of factors 2, 3 and 5 (few of the latter) at or above `least`.
-fn fast_length(least: usize) -> usize {
-    let power = least.next_power_of_two().max(16);
-    [9 * power / 16, 5 * power / 8, 3 * power / 4, 15 * power / 16, power]
-        .into_iter()
-        .find(|length| *length >= least && length.is_multiple_of(2))
-        .unwrap_or(power)
 }
 
 #[cfg(test)]
