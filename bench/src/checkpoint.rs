@@ -8,12 +8,12 @@ use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
 use comfy_table::Table;
 use coordinator::pace::{self, Cost, Expectations, Schedule};
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use crate::arguments;
 use crate::machine::Machine;

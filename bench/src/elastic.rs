@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
 use comfy_table::Table;
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, WorkerId, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use crate::arguments;
 use crate::machine::Machine;

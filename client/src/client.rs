@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use node::telemetry::SPANS;
 use node::trace_context::TraceContext;
@@ -184,7 +185,18 @@ impl Client {
         self.fetch_to(request, tokens, element, Into::Region(region, placement)).await
     }
 
-    async fn fetch_to(
+    /// Behind a pointer, so that it is compiled here and not by everyone who fetches.
+    fn fetch_to<'a>(
+        &'a self,
+        request: FetchRequest,
+        tokens: Option<Vec<ReleaseToken>>,
+        element: ElementType,
+        to: Into<'a>,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.fetch_to_end(request, tokens, element, to).boxed()
+    }
+
+    async fn fetch_to_end(
         &self,
         request: FetchRequest,
         tokens: Option<Vec<ReleaseToken>>,

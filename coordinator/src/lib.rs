@@ -35,5 +35,5 @@ mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
-pub use run::{Onlooker, run, run_over, run_with};
+pub use run::{Onlooker, run, run_over};
 pub use store::{Store, StoreArgs};

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coordinator::{CoordinatorArgs, Options};
+use node::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 
 /// As clap's own.
@@ -18,8 +19,7 @@ struct Cli {
     telemetry: TelemetryArgs,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let Cli { args, telemetry } = Cli::parse();
     let _telemetry = match telemetry.init("rustle-coordinator") {
         Ok(telemetry) => telemetry,
@@ -29,7 +29,7 @@ async fn main() -> ExitCode {
         Ok((options, _sources)) => options,
         Err(error) => return failed(error, BAD_USE),
     };
-    match run(options).await {
+    match Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(error, 1),
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::Connections;
+use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
 use ledger::Ledger;
 use metrics::gauge;
@@ -35,13 +36,13 @@ use crate::store::Store;
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Runs until `shutdown` is cancelled, or until the ledger can't be trusted any more, which is an error.
-pub async fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> anyhow::Result<()> {
+/// Behind a pointer, so that all of it is compiled here and not in every program that runs it.
+pub fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> {
     let connections = Connections::dialing(config.security.clone().into());
-    run_with(config, connections, shutdown).await
+    run_to_end(config, connections, shutdown).boxed()
 }
 
-/// As [`run`], reaching workers through given connections.
-pub async fn run_with(
+async fn run_to_end(
     config: CoordinatorConfig,
     connections: Connections,
     shutdown: CancellationToken,
@@ -75,9 +76,9 @@ pub async fn run_with(
     let endpoint = MetricsEndpoint { recorder, readiness: readiness.clone(), status, extras };
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
-    tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
+    tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()).boxed());
     keep_going(&coordinator, &tasks, &shutdown);
-    tasks.spawn(coordinator.clone().keep_watching(shutdown.clone()));
+    tasks.spawn(coordinator.clone().keep_watching(shutdown.clone()).boxed());
 
     readiness.set_ready();
     if let Some(path) = &ready_file {
@@ -143,13 +144,15 @@ where
 
 pub fn keep_going(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
     let stop = || coordinator.stop.clone();
-    tasks.spawn(lasting(stop(), "placing", coordinator.clone().keep_reconciled(shutdown.clone())));
-    tasks.spawn(lasting(stop(), "checkpointing", coordinator.clone().keep_checkpointing(shutdown.clone())));
+    let placing = coordinator.clone().keep_reconciled(shutdown.clone()).boxed();
+    let checkpointing = coordinator.clone().keep_checkpointing(shutdown.clone()).boxed();
+    tasks.spawn(lasting(stop(), "placing", placing));
+    tasks.spawn(lasting(stop(), "checkpointing", checkpointing));
 }
 
 /// A task that the coordinator is nothing without: where it panics, the process ends and says so, and its supervisor
 /// starts another. Placing that has stopped in a process that is ready otherwise would be noticed by nobody.
-async fn lasting(stop: Stop, doing: &'static str, task: impl Future<Output = ()>) {
+async fn lasting(stop: Stop, doing: &'static str, task: BoxFuture<'static, ()>) {
     if AssertUnwindSafe(task).catch_unwind().await.is_err() {
         stop.because(format!("{doing} has panicked: a fault of the coordinator's, told above"));
     }
@@ -198,9 +201,9 @@ mod tests {
     async fn a_task_that_panics_ends_the_process_with_a_reason() {
         let shutdown = CancellationToken::new();
         let stop = Stop::new(shutdown.clone());
-        lasting(stop.clone(), "placing", async {}).await;
+        lasting(stop.clone(), "placing", async {}.boxed()).await;
         assert!(stop.reason().is_none() && !shutdown.is_cancelled(), "ended as told to");
-        lasting(stop.clone(), "placing", async { panic!("a fault") }).await;
+        lasting(stop.clone(), "placing", async { panic!("a fault") }.boxed()).await;
         assert!(stop.reason().unwrap().contains("placing has panicked") && shutdown.is_cancelled());
         assert!(ended(&stop).is_err());
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use client::Connections;
+use futures::FutureExt;
 use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
 use ledger::{Ledger, LedgerError};
 use metrics::gauge;
@@ -17,6 +18,7 @@ use node::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
 use node::readiness::Readiness;
 use node::ready_file::ReadyFile;
 use node::recorder::install_recorder;
+use node::runtime::spawn;
 use node::security::Secured;
 use node::shutdown::drain;
 use serde_json::json;
@@ -118,7 +120,7 @@ pub async fn run(
     let metrics_shutdown = CancellationToken::new();
     let (status, extras) = house.shown();
     let endpoint = MetricsEndpoint { recorder, readiness: house.readiness.clone(), status, extras };
-    let endpoint = tokio::spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
+    let endpoint = spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
     if let Some(path) = &ready_file {
         // Whoever connects from now on is answered, be it with the leader's address.
         ReadyFile::new(own, metrics_address).write(path)?;
@@ -154,7 +156,7 @@ impl House {
             let answering = CancellationToken::new();
             let (leader, door) = (self.leader.clone(), self.door.clone());
             let (security, until) = (self.security.clone(), answering.clone());
-            let standby = tokio::spawn(async move { serve_standby(leader, door, &security, until).await });
+            let standby = spawn(async move { serve_standby(leader, door, &security, until).await });
             let opened = match self.stand_by().await? {
                 Some(term) => self.open(term).await?,
                 None => None,
@@ -237,7 +239,7 @@ impl House {
         info!(address = self.address, epoch = coordinator.epoch, "this coordinator leads");
         let tasks = TaskTracker::new();
         keep_going(&coordinator, &tasks, &session);
-        tasks.spawn(coordinator.clone().keep_watching(session.clone()));
+        tasks.spawn(coordinator.clone().keep_watching(session.clone()).boxed());
         let (watched, until) = (seat.clone(), session.clone());
         tasks.spawn(async move {
             tokio::select! {

@@ -18,11 +18,13 @@ pub struct Target {
     pub slice: u64,
 }
 
-/// The first words of an error, without numbers: what the input itself says mostly comes later, and would make every
-/// input look new.
+/// The first words of an error, without numbers and quotations: what the input itself says is quoted or mostly comes
+/// later, and would make every input look new.
 pub fn words(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
-    text.split(|c: char| !c.is_ascii_alphabetic())
+    let unquoted = text.split(['`', '"']).step_by(2);
+    unquoted
+        .flat_map(|part| part.split(|c: char| !c.is_ascii_alphabetic()))
         .filter(|word| word.len() > 2)
         .take(5)
         .collect::<Vec<_>>()

@@ -3,6 +3,7 @@
 //! Memory beside the values: a few parts.
 
 use bytes::Bytes;
+use futures::FutureExt;
 use object_store::{ObjectStoreExt, WriteMultipart};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
@@ -51,11 +52,11 @@ impl CheckpointStore {
         let location = location(object)?;
         let (store, part_bytes) = (self.store.clone(), self.part_bytes);
         // By a task, which goes on where this is dropped: nobody would know an upload that begins meanwhile.
-        let begun = tokio::spawn(async move {
+        let begun = async move {
             let upload = store.put_multipart(&location).await?;
             Ok(Uploading(Some(WriteMultipart::new_with_chunk_size(upload, part_bytes))))
-        });
-        let begun = begun.await.map_err(|error| failed(error.to_string()))?;
+        };
+        let begun = tokio::spawn(begun.boxed()).await.map_err(|error| failed(error.to_string()))?;
         let mut upload = begun.map_err(|error| object_error(object, error))?;
         let segment_bytes = seal.segment_bytes as usize;
         let cursor = Cursor::new(values);
@@ -111,7 +112,7 @@ impl Uploading {
     async fn finish(&mut self, object: &str) -> Result<()> {
         object_fail_point!("checkpoint::piece::finish", object);
         let Some(upload) = self.0.take() else { return Ok(()) };
-        let done = tokio::spawn(upload.finish()).await;
+        let done = tokio::spawn(upload.finish().boxed()).await;
         let lost = |reason| LedgerError::ObjectStore { object: object.to_owned(), reason };
         let done = done.map_err(|error| lost(error.to_string()))?;
         done.map(|_| ()).map_err(|error| object_error(object, error))
@@ -129,7 +130,7 @@ impl Drop for Uploading {
     /// The writer was dropped half-way: parts in a bucket would stay and cost money.
     fn drop(&mut self) {
         if let (Some(upload), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(upload.abort());
+            runtime.spawn(upload.abort().boxed());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use tokio::task::JoinHandle;
 
+use crate::runtime::spawn;
 use crate::simulation;
 
 /// Runs `work` on a thread where it may block. It goes on to its end, also where the caller has left by then. In a
@@ -14,7 +15,7 @@ where
     let (Some(before), Some(after)) = (simulation::wait(), simulation::wait()) else {
         return tokio::task::spawn_blocking(work);
     };
-    tokio::spawn(async move {
+    spawn(async move {
         tokio::time::sleep(before).await;
         let done = work();
         tokio::time::sleep(after).await;

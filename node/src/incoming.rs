@@ -23,6 +23,7 @@ use crate::connection::{Connection, Peer, Reached, Transport, network};
 use crate::limits::{Clients, Handshake, Handshakes, Limits, Pace, Paces, Slot, Slots, Turns};
 use crate::listener::Listener;
 use crate::metric_definitions::CONNECTIONS_REFUSED;
+use crate::runtime::spawn;
 use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
 
 /// As long as the TLS handshake may take.
@@ -73,7 +74,7 @@ impl Incoming {
             calls_per_second: limits.connection_calls_per_second,
             ready: sender,
         };
-        let accepting = tokio::spawn(Arc::new(acceptor).accept(listener));
+        let accepting = spawn(Arc::new(acceptor).accept(listener));
         Self { ready, accepting }
     }
 }
@@ -127,7 +128,7 @@ impl Acceptor {
         // Beside the others: a handshake takes its time. It counts as a connection once it is done, and as whose it is.
         let (acceptor, credentials) = (self.clone(), credentials.clone());
         let handshake = self.handshakes.begin(network(address));
-        tokio::spawn(async move {
+        spawn(async move {
             let stream = match acceptor.shake_hands(&credentials, stream, address, &handshake).await {
                 Ok(stream) => stream,
                 Err(error) => return acceptor.refuse(address, error),

@@ -30,6 +30,7 @@ pub mod readiness;
 pub mod ready_file;
 pub mod recorder;
 pub mod rpc_metrics;
+pub mod runtime;
 pub mod secret;
 pub mod secret_source;
 pub mod security;

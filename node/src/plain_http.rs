@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::Router;
+use futures::FutureExt;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -41,10 +42,11 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
         // One too many is closed as it came.
         if let Some(slot) = slots.take(network(from.ip().to_canonical())) {
             let (router, shutdown) = (router.clone(), shutdown.clone());
-            connections.spawn(async move {
+            let answering = async move {
                 let _late = timeout(CONNECTION_AGE, answer(stream, router, shutdown)).await;
                 drop(slot);
-            });
+            };
+            connections.spawn(answering.boxed());
         }
     }
     drop(listener);

@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
+use crate::runtime::spawn;
+
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{unfinished} tasks were still running {deadline:?} after shutdown began")]
 pub struct DrainTimeout {
@@ -23,7 +25,7 @@ pub fn token_on_signals() -> io::Result<CancellationToken> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let token = CancellationToken::new();
     let cancelled = token.clone();
-    tokio::spawn(async move {
+    spawn(async move {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",

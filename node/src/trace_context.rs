@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 use tokio::task_local;
 use tracing::{Instrument, Span};
@@ -113,15 +115,15 @@ impl fmt::Debug for TraceContext {
 }
 
 /// Wraps a future that is about to be spawned, so that it stays in the current span and trace.
-pub fn carry<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    let context = TraceContext::current();
-    async move {
-        match context {
-            Some(context) => context.scope(future).await,
-            None => future.await,
-        }
+pub fn carry<'a, T: 'a>(future: impl Future<Output = T> + Send + 'a) -> impl Future<Output = T> + Send + 'a {
+    within(TraceContext::current(), future.boxed()).in_current_span()
+}
+
+async fn within<T>(context: Option<TraceContext>, future: BoxFuture<'_, T>) -> T {
+    match context {
+        Some(context) => context.scope(future).await,
+        None => future.await,
     }
-    .in_current_span()
 }
 
 /// Exactly `N` bytes in lower-case hexadecimal.

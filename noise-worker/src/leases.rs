@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use node::runtime::spawn;
 use noise_kernel::{Generator, History, JobKey};
 use plan::Plan;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant};
@@ -132,7 +133,7 @@ impl Leases {
 
     fn begin(self: &Arc<Self>, grant: LeaseGrant, plans: &Arc<dyn Plans>) -> Arc<Shard> {
         let shard = Shard::new(grant);
-        tokio::spawn(self.clone().start(shard.clone(), plans.clone()));
+        spawn(self.clone().start(shard.clone(), plans.clone()));
         shard
     }
 

@@ -6,6 +6,7 @@ use node::{
     limits::Budget,
     listener::{ListenAddress, Listener},
     local_socket::{LocalSocket, host_id},
+    runtime::spawn,
     security::Secured,
 };
 use proto::model::LocalAccess;
@@ -56,12 +57,11 @@ impl Listeners {
             .flatten()
             .map(|listener| {
                 let (security, budget) = (security.clone(), budget.clone());
-                tokio::spawn(serve(listener, service.clone(), security, budget, ended.clone()))
+                spawn(serve(listener, service.clone(), security, budget, ended.clone()))
             })
             .collect();
-        tasks.extend(
-            self.lending.map(|socket| tokio::spawn(lending::serve(socket, regions.clone(), ended.clone()))),
-        );
+        tasks
+            .extend(self.lending.map(|socket| spawn(lending::serve(socket, regions.clone(), ended.clone()))));
         tasks
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use node::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 
 #[derive(Parser, Debug)]
@@ -41,8 +42,7 @@ fn start(cli: Cli) -> anyhow::Result<()> {
         noise_worker::mpi::run(&args);
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    Runtime::new()?.block_on(async {
         let _telemetry = cli.telemetry.init("rustle-worker")?;
         noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await
     })

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
-use futures::Stream;
+use futures::{FutureExt, Stream, future::BoxFuture};
 use node::{
     auth::{Bearer, Identity, Role},
     cpu_pool::CpuPool,
@@ -14,6 +14,7 @@ use node::{
     metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
     readiness::Readiness,
     ready_file::ReadyFile,
+    runtime::spawn,
     security::Secured,
     tls::Credentials,
 };
@@ -58,7 +59,12 @@ fn check_name(worker: &WorkerId, shown: Option<&Identity>) -> anyhow::Result<()>
 }
 
 /// Runs a worker until `shutdown`; then drains: has its shards taken over, leaves the cluster, lets streams end, stops.
-pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+/// Behind a pointer, so that all of it is compiled here and not in every program that runs it.
+pub fn run(args: WorkerArgs, shutdown: CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> {
+    run_to_end(args, shutdown).boxed()
+}
+
+async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let security = args.security()?.enforce(None)?;
     let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
     let keyring = args.keyring().await?;
@@ -87,7 +93,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
         status: status_of(leases.clone()),
         extras: Extras::default(),
     };
-    let metrics_server = tokio::spawn(metrics.serve(metrics_listener, ended.clone()));
+    let metrics_server = spawn(metrics.serve(metrics_listener, ended.clone()));
     let local = listeners.local()?;
     let servers = listeners.serve(&service, &regions, &security, &ended);
     if let Some(path) = &args.ready_file {
@@ -104,7 +110,7 @@ pub async fn run(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Resul
     let refused = CancellationToken::new();
     let refusing = drain_once(refused.clone(), service.clone());
     let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: refused };
-    let measuring = tokio::spawn(idle::keep_measured(leases.clone()));
+    let measuring = spawn(idle::keep_measured(leases.clone()));
     let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
     measuring.abort();
     refusing.abort();
@@ -130,7 +136,7 @@ fn threads(args: &WorkerArgs) -> anyhow::Result<(Backend, CpuPool, CpuPool)> {
 
 /// A worker that leaves serves nothing more, before the coordinator hears of it.
 fn drain_once(refused: CancellationToken, service: Arc<NoiseService>) -> JoinHandle<()> {
-    tokio::spawn(async move {
+    spawn(async move {
         refused.cancelled().await;
         service.drain();
     })
@@ -165,8 +171,7 @@ where
     let security = Secured::default();
     let budget = Budget::new(security.limits.slice_bytes);
     let (serving, until) = (service.clone(), ended.clone());
-    let server =
-        tokio::spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
+    let server = spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
     let (incarnation, place) = (incarnation()?, WorkerPlace::default());
     let member = Member { worker: args.worker_id()?, incarnation, endpoint, local: None, place };
     let client = connect::over(&args.coordinator, dial)?;

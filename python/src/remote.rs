@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use client::{Client, Connections, FetchRequest, Region};
 use node::dial::Dialing;
+use node::runtime::Runtime;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
-use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
@@ -44,8 +44,8 @@ pub struct Remote {
 impl Remote {
     pub fn open(options: Options, stop: Stop) -> Result<Self> {
         let Options { coordinator, dialing, job, timeout, lend } = options;
-        let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
-        let runtime = runtime.map_err(|error| Refused::Here("internal", format!("no threads: {error}")))?;
+        let runtime = Runtime::with_threads(THREADS)
+            .map_err(|error| Refused::Here("internal", format!("no threads: {error}")))?;
         let entered = runtime.enter();
         let client = Client::with_connections(&coordinator, Connections::dialing(dialing))?;
         drop(entered);

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use node::runtime::Runtime;
 use pyo3::prelude::*;
-use tokio::runtime::Runtime;
 
 use crate::error::Result;
 

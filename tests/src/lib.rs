@@ -18,6 +18,7 @@ use std::{
 };
 
 use client::{Client, Connections, FetchRequest};
+use node::runtime::Runtime;
 use node::{auth::Role, tls::Expected};
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
@@ -26,7 +27,6 @@ use proto::{Commitment, CoordinateRange, JobId, Lineage, Result, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
 pub use http::get;
 pub use plans::{plans, small_plan};

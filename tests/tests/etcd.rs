@@ -18,6 +18,7 @@ use std::{
 
 use client::{Client, FetchRequest};
 use ledger::Event;
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange, ServiceError, pb};
@@ -30,7 +31,6 @@ use tests::{
     etcd_tls::Authority,
     expected, flags, job, plans, program,
 };
-use tokio::runtime::Runtime;
 
 const DIMENSION: u64 = 2_000;
 const ROWS: u64 = 40;

@@ -11,12 +11,12 @@ use std::{
 
 use client::Client;
 use node::ready_file::ReadyFile;
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use proto::{Commitment, ReleaseToken, Result, RowRange, ServiceError, pb};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tempfile::TempDir;
 use tests::{KEY, job, plans, program};
-use tokio::runtime::Runtime;
 
 struct Coordinator {
     /// Killed when dropped.

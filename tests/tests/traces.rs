@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use node::runtime::Runtime;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use proto::{Commitment, JobId};
@@ -13,7 +14,6 @@ use tests::{
     collector::{Collector, Sent},
     flags, job, plans, program, start_with,
 };
-use tokio::runtime::Runtime;
 
 /// What spans may say of a call. Whatever is new here must be nobody's secret.
 const ALLOWED: [&str; 9] =

@@ -11,7 +11,7 @@ pub mod usage;
 use std::time::Instant;
 
 use anyhow::Context;
-use tokio::runtime::Runtime;
+use node::runtime::Runtime;
 
 use crate::arguments;
 use crate::machine::Machine;

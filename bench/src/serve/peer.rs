@@ -11,10 +11,10 @@ use std::thread;
 use anyhow::Context;
 use bytes::Bytes;
 use client::Connections;
+use node::runtime::Runtime;
 use proto::WorkerId;
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Runtime;
 use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
 use tonic::{Request, Response, Status, transport::server::TcpIncoming};
 

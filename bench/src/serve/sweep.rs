@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use client::Tuning;
+use node::runtime::Runtime;
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use super::Args;
 use super::rustle::{Serving, Transport};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use client::{Route, Routing};
 use metrics::{counter, histogram};
+use node::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ impl Coordinator {
         self.outwait_grace_period(&bind.job).await;
         let coordinator = self.clone();
         let bound = async move { coordinator.bind(bind).await };
-        tokio::spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
+        spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
     }
 
     async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {

@@ -4,11 +4,13 @@ use std::{
     error::Error as _,
     fs,
     path::{Path, PathBuf},
+    pin::{Pin, pin},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
 
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
+use futures::FutureExt;
 use tokio::runtime::Runtime;
 
 use super::config::{EtcdConfig, EtcdTls, EtcdUser};
@@ -82,12 +84,14 @@ impl Wire {
 
     /// Never call on a thread of another runtime that must not block.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        // Behind a pointer it is compiled once, and not for each of tokio's schedulers.
+        let work: Pin<&mut dyn Future<Output = T>> = pin!(work);
         self.runtime.as_ref().map(|runtime| runtime.block_on(work))
     }
 
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
-            drop(runtime.spawn(work));
+            drop(runtime.spawn(work.boxed()));
         }
     }
 

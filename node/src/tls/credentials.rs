@@ -16,6 +16,7 @@ use super::files::{Material, Stamp};
 use super::verify::RoleVerifier;
 use super::{TlsError, TlsFiles};
 use crate::auth::{Identity, Role};
+use crate::runtime::spawn;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HTTP2: &[u8] = b"h2";
@@ -77,7 +78,7 @@ impl Credentials {
     /// Looks at the files every second from now on. Call inside a tokio runtime.
     pub fn watch(&self) {
         let shared = Arc::downgrade(&self.0);
-        tokio::spawn(async move {
+        spawn(async move {
             let mut ticks = tokio::time::interval(LOOK_EVERY);
             loop {
                 ticks.tick().await;

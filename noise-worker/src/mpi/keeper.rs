@@ -4,6 +4,7 @@ use ledger::{
     CheckpointRecord, CheckpointStore, Created, JobRecord, JobState, Ledger, LedgerError, ShardRecord,
     pieces_for,
 };
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{
@@ -11,7 +12,6 @@ use proto::{
     model::{CheckpointPiece, LeaseGrant},
     pb,
 };
-use tokio::runtime::Runtime;
 
 use super::{args::MpiArgs, hello::Hello};
 

@@ -31,11 +31,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use mpi::topology::Communicator;
 use node::cpu_pool::CpuPool;
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use prost::Message;
 use proto::{CoordinateRange, RowRange, model::LeaseGrant, pb};
 use serde_json::json;
-use tokio::{runtime::Runtime, signal::unix::SignalKind};
+use tokio::signal::unix::SignalKind;
 use zeroize::Zeroizing;
 
 pub use args::MpiArgs;
@@ -69,7 +70,7 @@ pub fn run(args: &MpiArgs) {
 }
 
 fn runtime() -> anyhow::Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start a runtime")
+    Runtime::new().context("start a runtime")
 }
 
 fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::Context;
 use mpi::Rank;
+use node::runtime::Runtime;
 use proto::{CoordinateRange, Result};
-use tokio::{runtime::Runtime, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::{
     checkpoint::{self, Written},

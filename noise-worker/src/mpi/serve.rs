@@ -8,8 +8,9 @@ use std::{collections::HashSet, sync::Arc};
 use anyhow::{Context, bail};
 use mpi::{Rank, topology::Communicator, traits::Source};
 use node::cpu_pool::CpuPool;
+use node::runtime::Runtime;
 use proto::Result;
-use tokio::{runtime::Runtime, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::{
     asks::{Asks, Turning},

@@ -8,9 +8,10 @@ use mpi::{
     topology::Communicator,
     traits::{Destination, Source},
 };
+use node::runtime::Runtime;
 use proto::{Commitment, RowRange, model::CheckpointPiece};
 use serde_json::json;
-use tokio::{runtime::Runtime, signal::unix::SignalKind};
+use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use node::local_socket::LocalSocket;
+use node::{local_socket::LocalSocket, runtime::spawn};
 use proto::{Result, ServiceError};
 use shared_memory::{Borrowed, Offer, refuse, welcome};
 use tokio::{
@@ -26,7 +26,7 @@ pub async fn serve(socket: LocalSocket, regions: Arc<Regions>, ended: Cancellati
             () = ended.cancelled() => return,
         };
         match accepted {
-            Ok((stream, _)) => drop(tokio::spawn(borrow(stream, regions.clone(), ended.clone()))),
+            Ok((stream, _)) => drop(spawn(borrow(stream, regions.clone(), ended.clone()))),
             Err(error) => {
                 tracing::warn!(%error, "a lender could not connect");
                 // Out of descriptors, most likely: others may be closed meanwhile.

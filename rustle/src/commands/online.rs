@@ -3,10 +3,11 @@
 use std::future::Future;
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use node::runtime::Runtime;
 
 /// Runs a command's future to its end on this thread.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
+    Runtime::with_threads(2)?.block_on(work)
 }
 
 pub fn table<const N: usize>(header: [&str; N]) -> Table {

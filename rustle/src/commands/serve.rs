@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use coordinator::CoordinatorArgs;
+use node::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use proto::WorkerId;
@@ -47,7 +48,7 @@ impl CoordinatorCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-coordinator")?;
-        runtime()?.block_on(async {
+        Runtime::new()?.block_on(async {
             let (options, _) = self.args.resolve()?;
             coordinator::run(options.bind().await?, node::shutdown::token_on_signals()?).await
         })?;
@@ -129,12 +130,8 @@ impl WorkerCommand {
         }
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;
-        runtime()?
+        Runtime::new()?
             .block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

@@ -63,7 +63,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     Hardening::default().apply().context("harden this process")?;
     let key = key(args)?;
     let cluster = LocalCluster::start(options(args)?, *key.secret_bytes())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = node::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, &key))?;
     say(&cluster, args, job, format)?;
     runtime.block_on(async {

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context;
 use client::{Client, FetchRequest};
+use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;
@@ -88,7 +89,7 @@ pub fn run(options: &DemoOptions, on_progress: OnProgress<'_>) -> anyhow::Result
     let cluster_options = ClusterOptions::new(options.program.clone(), options.dir.clone(), options.workers);
     let mut demo = Demo {
         cluster: LocalCluster::start(cluster_options, key)?,
-        runtime: tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
+        runtime: Runtime::with_threads(2)?,
         key: JobKey::from_bytes(&key)?,
         delivered: Vec::new(),
         nonce: random()?,
@@ -132,7 +133,7 @@ pub fn run(options: &DemoOptions, on_progress: OnProgress<'_>) -> anyhow::Result
 
 struct Demo {
     cluster: LocalCluster,
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
     key: JobKey,
     delivered: Vec<Delivered>,
     /// Drawn at the start of this process: another process's steps are never bound like this one's.

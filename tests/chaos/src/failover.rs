@@ -9,10 +9,11 @@ use std::{
 use anyhow::{Context, ensure};
 use client::Client;
 use dice::Dice;
+use node::runtime::Runtime;
 use proto::JobId;
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
-use tokio::{runtime::Runtime, time::sleep};
+use tokio::time::sleep;
 
 use crate::{
     KEY,

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use client::{Client, FetchRequest};
 use dice::Dice;
+use node::runtime::Runtime;
 use noise_kernel::{JobKey, Oracle};
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
-use tokio::runtime::Runtime;
 
 use crate::KEY;
 

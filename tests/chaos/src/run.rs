@@ -12,8 +12,8 @@ use client::{Client, Connections};
 use dice::Dice;
 use ledger::Ledger;
 use node::dial::Dialing;
+use node::runtime::Runtime;
 use proto::Commitment;
-use tokio::runtime::Runtime;
 
 use crate::{
     Session,

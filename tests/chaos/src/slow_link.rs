@@ -7,8 +7,8 @@ use anyhow::{Context, ensure};
 use client::{Client, Connections, FetchRequest, Route};
 use dice::Dice;
 use node::dial::Dialing;
+use node::runtime::Runtime;
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use crate::{
     cluster::Cluster,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, UNIX_EPOCH};
 
 use dice::Dice;
+use futures::FutureExt;
 use ledger::Ledger;
 use rayon::ThreadPool;
 use turmoil::{Builder, Sim};
@@ -132,17 +133,18 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
         .tcp_capacity(4096)
         .enable_random_order()
         .build();
+    // Behind pointers, each part of the service is compiled once and not as often as turmoil names it.
     let on = world.clone();
-    sim.host(COORDINATOR, move || coordinator(on.clone()));
+    sim.host(COORDINATOR, move || coordinator(on.clone()).boxed_local());
     for at in 0..WORKERS {
         let on = world.clone();
-        sim.host(worker(at), move || worker_process(on.clone(), at));
+        sim.host(worker(at), move || worker_process(on.clone(), at).boxed_local());
     }
     for at in 0..2 {
-        sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at));
+        sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at).boxed_local());
     }
-    sim.client("rival", rival::compete(world.clone()));
-    sim.client("operator", operator::operate(world.clone()));
+    sim.client("rival", rival::compete(world.clone()).boxed_local());
+    sim.client("operator", operator::operate(world.clone()).boxed_local());
     sim
 }
 

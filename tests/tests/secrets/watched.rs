@@ -4,6 +4,7 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use client::{Client, Connections, FetchRequest};
+use node::runtime::Runtime;
 use node::{
     auth::{Bearer, Role},
     dial::Dialing,
@@ -16,7 +17,6 @@ use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tests::{collector::Collector, flags, job, leaks::Scan, plans, program};
-use tokio::runtime::Runtime;
 
 use crate::derived;
 
