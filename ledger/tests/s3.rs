@@ -2,9 +2,12 @@
 //! `cargo nextest run -p ledger --features s3`
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
+#[path = "../../tests/src/ports.rs"]
+mod ports;
+
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -35,7 +38,7 @@ impl Moto {
             eprintln!("SKIPPED: no moto_server in .venv; tests/setup/python.sh installs it");
             return None;
         };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let port = ports::free_port().to_string();
         let address = format!("127.0.0.1:{port}");
         let mut command = Command::new(program);
         command.args(["-H", "127.0.0.1", "-p", &port]).stdout(Stdio::null()).stderr(Stdio::null());

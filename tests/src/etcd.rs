@@ -3,7 +3,7 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -12,6 +12,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+use super::ports::free_port;
 
 const START: Duration = Duration::from_secs(30);
 
@@ -38,11 +40,6 @@ struct Member {
     health: u16,
     peer: u16,
     process: Option<Child>,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
 }
 
 impl Etcd {
@@ -169,11 +166,16 @@ impl Etcd {
     }
 
     /// Every member that runs has a leader.
-    fn wait_healthy(&self) {
+    fn wait_healthy(&mut self) {
         let deadline = Instant::now() + START;
-        for member in self.members.iter().filter(|member| member.process.is_some()) {
+        for (index, member) in self.members.iter_mut().enumerate() {
+            let Some(process) = &mut member.process else { continue };
             while !is_healthy(member.health) {
-                assert!(Instant::now() < deadline, "etcd is not healthy after {START:?}");
+                let ended = process.try_wait().expect("its status");
+                if ended.is_some() || Instant::now() > deadline {
+                    let said = last_lines(&self.folder.path().join(format!("m{index}.log")));
+                    panic!("etcd is not healthy within {START:?} (ended: {ended:?}). It said:\n{said}");
+                }
                 thread::sleep(Duration::from_millis(50));
             }
         }
@@ -184,6 +186,12 @@ impl Drop for Etcd {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|index| self.kill(index));
     }
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
 fn is_healthy(port: u16) -> bool {

@@ -7,6 +7,7 @@ pub mod etcd_tls;
 mod http;
 pub mod leaks;
 mod plans;
+pub mod ports;
 pub mod raw_call;
 pub mod raw_tls;
 pub mod rights;

@@ -22,6 +22,8 @@ mod log;
 mod old_tokens;
 #[path = "../suite/parts.rs"]
 mod parts;
+#[path = "../../../tests/src/ports.rs"]
+mod ports;
 mod secured;
 #[path = "../suite/shards.rs"]
 mod shards;

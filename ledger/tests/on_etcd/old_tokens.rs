@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -15,7 +14,7 @@ use ledger::{
     etcd::{Election, EtcdConfig, EtcdUser, Standing},
 };
 
-use crate::{LEASE, commitment, elected, id, job, rows, two_shards};
+use crate::{LEASE, commitment, elected, id, job, ports::free_address, rows, two_shards};
 
 const PASSWORD: &str = "correct horse";
 const START: Duration = Duration::from_secs(30);
@@ -31,8 +30,7 @@ impl Etcd {
         let folder = tempfile::tempdir().unwrap();
         let key = folder.path().join("tokens.key");
         fs::write(&key, "a key for the test's tokens alone").unwrap();
-        let [client, peer] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [address, peer] = [client, peer].map(|port| port.local_addr().unwrap().to_string());
+        let [address, peer] = [free_address(), free_address()];
         let process = spawn(folder.path(), &key, &address, &format!("http://{peer}"));
         let etcd = Self { address, process, _folder: folder };
         let deadline = Instant::now() + START;

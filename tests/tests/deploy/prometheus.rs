@@ -1,12 +1,13 @@
 //! A real Prometheus with the configuration of `deploy/prometheus`, looking every second.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tests::ports::free_address;
 
 use super::{path, read};
 
@@ -112,11 +113,6 @@ impl Drop for Prometheus {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Free a moment ago: for what can't be told to choose by itself.
-pub fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Status and body. HTTP/1.0, so that the body is not cut into chunks.

@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use tests::{
     etcd::{Etcd, Security},
     etcd_tls::Authority,
+    ports::free_address,
     program,
 };
 
-use super::prometheus::{free_address, get};
+use super::prometheus::get;
 use super::{read, run};
 
 const MANIFEST: &str = "deploy/kubernetes/examples/etcd.yaml";

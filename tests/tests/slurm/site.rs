@@ -1,6 +1,8 @@
 //! What this machine must allow, and how Slurm is set up on it.
 
-use std::{fs, net::TcpListener, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
+
+use tests::ports::free_port;
 
 pub const NODES: [&str; 2] = ["n0", "n1"];
 
@@ -28,8 +30,7 @@ pub fn impossible() -> Option<String> {
 pub fn configuration(folder: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let (host, folder) = (host.trim(), folder.display());
-    let free = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [controller, first, second] = free.map(|listener| listener.local_addr().unwrap().port());
+    let [controller, first, second] = [(); 3].map(|()| free_port());
     format!(
         "ClusterName=rustle
 SlurmctldHost={host}(127.0.0.1)

@@ -1,0 +1,32 @@
+//! Ports for programs that can't be told to choose their own.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    net::TcpListener,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU16, Ordering},
+    },
+};
+
+/// Below what systems give to whoever connects (32768 and more): such a one could have it before the program listens, or
+/// while it is killed and started again.
+const FIRST: u16 = 16_384;
+const COUNT: u16 = 16_384;
+
+/// Nobody listens there, and this process was never given it before.
+pub fn free_port() -> u16 {
+    static NEXT: LazyLock<AtomicU16> =
+        LazyLock::new(|| AtomicU16::new((RandomState::new().hash_one(0) % u64::from(COUNT)) as u16));
+    let ports = || Some(FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT);
+    let mut ports = std::iter::from_fn(ports).take(1_000);
+    ports
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("one of a thousand ports is free")
+}
+
+/// `host:port`.
+#[allow(dead_code)] // whoever takes in this file may need ports alone
+pub fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
+}
