@@ -21,6 +21,11 @@ struct Cli {
 
 fn main() -> ExitCode {
     let Cli { args, telemetry } = Cli::parse();
+    // Outlives what is said of its end: it waits for threads that block.
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(error.into(), 1),
+    };
     let _telemetry = match telemetry.init("rustle-coordinator") {
         Ok(telemetry) => telemetry,
         Err(error) => return failed(error.into(), BAD_USE),
@@ -29,7 +34,7 @@ fn main() -> ExitCode {
         Ok((options, _sources)) => options,
         Err(error) => return failed(error, BAD_USE),
     };
-    match Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
+    match runtime.block_on(run(options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(error, 1),
     }

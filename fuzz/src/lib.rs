@@ -18,8 +18,8 @@ pub struct Target {
     pub slice: u64,
 }
 
-/// The first words of an error, without numbers and quotations: what the input itself says is quoted or mostly comes
-/// later, and would make every input look new.
+/// The first words of an error, without numbers and what stands between quotation marks: that is mostly the input's own,
+/// and would make every input look new. A mark within a quotation ends it, which is near enough.
 pub fn words(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
     let unquoted = text.split(['`', '"']).step_by(2);
@@ -34,4 +34,15 @@ pub fn words(error: impl std::fmt::Display) -> String {
 /// `Ok` as one word.
 pub fn outcome<T, E: std::fmt::Display>(result: Result<T, E>) -> String {
     result.map_or_else(words, |_| "ok".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_are_an_errors_own() {
+        let of = |text: &str| super::words(text);
+        assert_eq!(of("unknown field `größe`, expected one of `a`, `b`"), "unknown field expected one");
+        assert_eq!(of("row 17 of \"job\" is beyond 2048 rows"), "row beyond rows");
+        assert_eq!(of("an `open end"), "");
+    }
 }

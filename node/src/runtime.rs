@@ -1,12 +1,12 @@
 //! Tokio's runtime and its tasks, with each future behind a pointer.
 //!
-//! Tokio compiles what `block_on` and `spawn` are given for either of its schedulers, once as it is and once boxed: four
-//! times the code of everything that is awaited there. Behind a pointer it is compiled once; what that costs when it runs
-//! is nothing beside what a task costs anyway.
+//! Tokio compiles what `block_on` and `spawn` are given, and so everything that is awaited there, for each of its
+//! schedulers. Behind a pointer it is compiled once, where it is written; what that costs when it runs is nothing beside
+//! what a task costs anyway.
 
 use std::future::Future;
 use std::ops::Deref;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 
 use futures::FutureExt;
 use tokio::runtime::Builder;
@@ -28,8 +28,14 @@ impl Runtime {
 
     /// Runs `work` to its end on this thread.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        let work: Pin<&mut dyn Future<Output = T>> = pin!(work);
+        let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
         self.0.block_on(work)
+    }
+
+    /// As [`spawn`], from outside.
+    #[track_caller]
+    pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.0.spawn(work.boxed())
     }
 
     /// Ends it without a wait for what it still runs.
@@ -47,6 +53,7 @@ impl Deref for Runtime {
 }
 
 /// As [`tokio::spawn`]. What spawns by other means is given futures that are `boxed`.
+#[track_caller]
 pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work.boxed())
 }

@@ -3,8 +3,9 @@
 //! Each question is answered in a window of its own: the rounds' losses are tilted by e^{θL} such that the
 //! answer lies where the tilted mass is (`saddle`), cut to a grid of a spacing that fits the accuracy asked for
 //! (`cells`), and composed by a power of their Fourier transform (`transform`, `window`). So δ keeps its relative precision
-//! down to 1e−300, and memory stays bounded at any noise: where a grid would grow past 2²⁰ places its spacing
-//! grows instead, which makes the answer larger, and [`Figure::coarsened`] says so.
+//! down to 1e−300, or, where it hangs on a few large losses of many rounds, down to about 1e−15 times the rounds; and
+//! memory stays bounded at any noise: where a grid would grow past 2²⁰ places its spacing grows instead, which makes the
+//! answer larger, and [`Figure::coarsened`] says so.
 
 mod cells;
 pub(crate) mod cumulant;
@@ -189,9 +190,8 @@ impl Composition {
         })
     }
 
-    /// An upper bound of δ(ε), about a hundred times `accuracy` (relative) above the exact one; ε may be negative. Where
-    /// δ is tiny and its loss far from usual, what the transforms may have rounded adds some percent: 5 % at δ = 2e−12
-    /// of 579 rounds at q = 4e−5 and σ = 0.7.
+    /// An upper bound of δ(ε), about a hundred times `accuracy` (relative) above the exact one; ε may be negative. What
+    /// transforms may have rounded comes on top: much where few large losses of many rounds matter and δ is tiny.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless ε is finite.
@@ -203,15 +203,15 @@ impl Composition {
             let value = (-epsilon.exp_m1()).max(0.0);
             return Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false });
         }
-        let on_grid = |accuracy| {
-            let (window, figure, _) = self.window(Question::Delta { epsilon }, accuracy);
+        let on_grid = |accuracy, bound: f64| {
+            let (window, figure, _) = self.window(Question::Delta { epsilon, bound }, accuracy);
             Figure { value: window.delta(epsilon), ..figure }
         };
         // Few rounds of a skewed loss need a finer grid than its deviation says. Each bounds δ from above.
-        let (mut found, mut finer) = (on_grid(accuracy), accuracy);
+        let (mut found, mut finer) = (on_grid(accuracy, 1.0), accuracy);
         for _ in 0..FINER {
             finer /= 16.0;
-            let again = on_grid(finer);
+            let again = on_grid(finer, found.value);
             let is_settled = found.value <= again.value * (1.0 + 100.0 * accuracy);
             if again.value < found.value {
                 found = again;

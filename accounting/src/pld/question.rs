@@ -28,8 +28,10 @@ pub(super) enum Question {
         guess: f64,
         steep: f64,
     },
+    /// `bound`: of δ, from a window before; 1 where there was none.
     Delta {
         epsilon: f64,
+        bound: f64,
     },
     FalsePositives {
         rate: f64,
@@ -43,12 +45,13 @@ impl Composition {
 
     /// A window for a question, and the ε that its grid was chosen for.
     pub(super) fn window(&self, question: Question, accuracy: f64) -> (Window, Figure, f64) {
-        let ln_tail = (self.ln_delta(question) + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let ln_delta = self.ln_delta(question);
+        let ln_tail = (ln_delta + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
         let parts = self.cumulants(ln_tail);
         let sum = Sum { parts: &parts };
         let saddle = match question {
             Question::Epsilon { delta, steep, .. } => sum.for_delta(delta.ln(), steep),
-            Question::Delta { epsilon } => sum.for_epsilon(epsilon, STEEPEST),
+            Question::Delta { epsilon, .. } => sum.for_epsilon(epsilon, STEEPEST),
             Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), STEEPEST),
         };
         let likely = match question {
@@ -64,7 +67,7 @@ impl Composition {
                 100.0 * accuracy / steep * (saddle.theta + 1.0) / (steep + 1.0)
             }
         };
-        let mut tilted = sum.relaxed(saddle);
+        let mut tilted = sum.relaxed(saddle, ln_delta);
         let (span, floors, spacing, coarsened) = loop {
             let span = sum.span(tilted);
             let floors = sum.floors(tilted.theta);
@@ -98,11 +101,12 @@ impl Composition {
             Question::Epsilon { delta, .. } => delta.ln(),
             // A true positive rate is never less than the false one.
             Question::FalsePositives { rate } => rate.ln(),
-            Question::Delta { epsilon } => {
+            Question::Delta { epsilon, bound } => {
                 let parts = self.cumulants(LN_LEAST);
                 let sum = Sum { parts: &parts };
                 let Saddle { theta, moments } = sum.for_epsilon(epsilon, STEEPEST);
-                (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments)
+                let likely = (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments);
+                likely.min(bound.ln())
             }
         }
     }

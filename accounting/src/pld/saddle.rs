@@ -17,6 +17,10 @@ const LN_DROPPED: f64 = 44.0;
 const LN_AWAY: f64 = 8.0;
 const LN_SPARE: f64 = 20.0;
 
+/// What a transform rounds may be at most e^−this of δ, and what it is a round, as ln of a share of the tilted mass.
+const LN_ROUNDED: f64 = 9.0;
+const LN_ROUNDING: f64 = -34.0;
+
 /// Largest tilt: losses that need more are below what f64 can tell apart.
 const MOST_TILT: f64 = 1e12;
 
@@ -106,19 +110,25 @@ impl Sum<'_> {
         self.saddle(high)
     }
 
-    /// The smallest tilt that still leaves the saddle's mean within e^−8 of where the loss mostly is. Less tilt has
-    /// lighter tails and so a much smaller window, and e^8 of f64's precision can be spared.
-    pub(super) fn relaxed(&self, saddle: Saddle) -> Saddle {
+    /// The smallest tilt that still leaves the saddle's mean within e^−8 of where the loss mostly is, and rounding far
+    /// below δ. Less tilt has lighter tails and so a much smaller window, and e^8 of f64's precision can be spared. Where
+    /// few large losses matter, Chernoff's bound of δ is far too large, and so less can be spared than it says.
+    pub(super) fn relaxed(&self, saddle: Saddle, ln_delta: f64) -> Saddle {
         let Saddle { theta, moments } = saddle;
         let best = moments.value - theta * moments.mean;
         let away = |tilt: f64| self.at(tilt).value - tilt * moments.mean - best;
         let most = (LN_SPARE - self.rounds().ln()).clamp(0.5, LN_AWAY);
+        let most_rounded = ln_delta - LN_ROUNDED - LN_ROUNDING - self.rounds().ln() - best;
+        let will_do = |tilt: f64| {
+            let away = away(tilt);
+            away <= most && away - tilt.ln_1p() <= most_rounded
+        };
         let (mut low, mut high) = (0.0, theta);
         for _ in 0..12 {
             let middle = f64::midpoint(low, high);
-            if away(middle) <= most { high = middle } else { low = middle }
+            if will_do(middle) { high = middle } else { low = middle }
         }
-        self.saddle(if away(0.0) <= most { 0.0 } else { high })
+        self.saddle(if will_do(0.0) { 0.0 } else { high })
     }
 
     /// A window outside which the tilted loss has at most e^−26 on either side.

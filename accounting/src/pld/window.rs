@@ -83,8 +83,10 @@ impl Window {
         (self.ln_total - self.theta * loss).min(700.0).exp()
     }
 
+    /// What is hidden, in δ at a loss. A tilted mass m at a loss t above counts as m·e^{−θt}(1 − e^{−t}), at most
+    /// m ∕ (θ+1); and so do sums of masses from each place on that are at most m, by summation by parts.
     fn hidden_above(&self, loss: f64) -> f64 {
-        self.hidden * self.untilted(loss)
+        self.hidden * self.untilted(loss) / (self.theta + 1.0)
     }
 
     /// The smallest ε ≥ `floor` in the window with δ(ε) ≤ `delta`, by going down from its top; None where
@@ -103,7 +105,7 @@ impl Window {
             let loss = self.loss(place);
             let untilted = self.untilted(loss);
             let mass = self.masses[place].max(0.0) * untilted;
-            let goal = whole - self.hidden * untilted * step;
+            let goal = whole - self.hidden * untilted * step / (self.theta + 1.0);
             q = mass + q * shrink;
             let here = next;
             next = here + unit * q;
