@@ -115,8 +115,8 @@ test-long: setup build ## the Rust and Python tests at full size: hours, not min
 
 flood: export COUNT ?= 1000
 flood: export NEXTEST_PROFILE := flood
-flood: build ## an honest job beside COUNT attackers (1000) of each kind, MINUTES each: figures, and misses as failures
-	cargo nextest run --release -p tests --locked --no-capture -E 'test(an_honest_job_goes_on)'
+flood: build ## an honest job beside COUNT attackers (1000) of each kind, or of ATTACKS (streams,resets), MINUTES each: figures, misses fail
+	cargo nextest run $(WORKSPACE) --no-capture -E 'test(an_honest_job_goes_on)'
 
 simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events
 	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),1000))

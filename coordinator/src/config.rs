@@ -184,18 +184,7 @@ impl CoordinatorArgs {
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
         let security = self.security.resolve(layer)?;
-        ensure!(
-            heartbeat >= Duration::from_millis(10),
-            "heartbeat is {heartbeat:?}; allowed: 10ms or longer"
-        );
-        ensure!(
-            lease_ttl >= heartbeat * 3,
-            "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
-        );
-        ensure!(
-            token_ttl >= Duration::from_millis(100),
-            "token_ttl is {token_ttl:?}; allowed: 100ms or longer"
-        );
+        check_times(heartbeat, lease_ttl, token_ttl)?;
         let settings = Settings {
             data_dir,
             checkpoint_url,
@@ -214,6 +203,19 @@ impl CoordinatorArgs {
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };
         Ok((options, layers.finish()?))
     }
+}
+
+fn check_times(heartbeat: Duration, lease_ttl: Duration, token_ttl: Duration) -> anyhow::Result<()> {
+    ensure!(heartbeat >= Duration::from_millis(10), "heartbeat is {heartbeat:?}; allowed: 10ms or longer");
+    ensure!(
+        lease_ttl >= heartbeat * 3,
+        "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
+    );
+    ensure!(
+        token_ttl >= Duration::from_millis(100),
+        "token_ttl is {token_ttl:?}; allowed: 100ms or longer"
+    );
+    Ok(())
 }
 
 impl Options {

@@ -177,18 +177,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         With several ranks wrap the module first (``DifferentiallyPrivateDistributedDataParallel``) and give ``batches``
         with one seed on all of them: each rank gets its share of every batch.
         """
-        for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
-            if name in kwargs:
-                raise errors.make(
-                    "invalid_argument", f"{name} is given; allowed: none beside a plan, which says it"
-                )
-        if poisson_sampling:
-            text = "poisson_sampling=True; allowed: batches=Batches(schemes.poisson(…), …), which the account knows"
-            raise errors.make("batches", text)
-        if clipping != "flat" or kwargs.get("grad_sample_mode", "hooks") == "ghost_fsdp":
-            raise errors.make(
-                "invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded"
-            )
+        _check_arguments(kwargs, poisson_sampling=poisson_sampling, clipping=clipping)
         rank, ranks = _rank(module)
         if batches is not None:
             _check_batches(batches, data_loader, ranks)
@@ -304,6 +293,22 @@ def _ranks_of(distributed: bool) -> tuple[int, int]:
         )
         raise errors.make("invalid_argument", text)
     return (torch.distributed.get_rank() if ranks > 1 else 0), ranks
+
+
+def _check_arguments(others: dict[str, Any], *, poisson_sampling: bool, clipping: str) -> None:
+    """Arguments of Opacus's own that a plan leaves no room for, or that no account covers."""
+    for name in ("noise_multiplier", "max_grad_norm", "noise_generator"):
+        if name in others:
+            raise errors.make(
+                "invalid_argument", f"{name} is given; allowed: none beside a plan, which says it"
+            )
+    if poisson_sampling:
+        text = "poisson_sampling=True; allowed: batches=Batches(schemes.poisson(…), …), which the account knows"
+        raise errors.make("batches", text)
+    if clipping != "flat" or others.get("grad_sample_mode", "hooks") == "ghost_fsdp":
+        raise errors.make(
+            "invalid_argument", f"clipping is {clipping!r}; allowed: flat, on models that are not sharded"
+        )
 
 
 def _check_batches(batches: Batches, loader: DataLoader, ranks: int) -> None:

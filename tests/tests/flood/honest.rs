@@ -27,10 +27,14 @@ use crate::{
 const LIMIT: f64 = 2.0;
 const TURNS: usize = 5;
 const AFTERMATH: Duration = Duration::from_millis(1_500);
+/// Longest turn without an attack.
+const NO_ATTACK: Duration = Duration::from_secs(30);
+
+type Attacker = (&'static str, Attack, Process);
 
 /// The first two are no attacks: nothing, and processors that are busy with something else. In every turn each has its
 /// place, so that what drifts, drifts for all. The last two are mild: little is left of them when it begins anew.
-const ATTACKERS: [(&str, Attack, Process); 14] = [
+const ATTACKERS: [Attacker; 14] = [
     ("none", nobody, Process::Coordinator),
     ("none, other processors spin", spinning, Process::Coordinator),
     ("giant messages", giant_messages, Process::Coordinator),
@@ -60,6 +64,20 @@ fn is_at_size() -> bool {
     count() > 100
 }
 
+/// All, or of the attacks those that `ATTACKS` names, with commas between.
+fn attackers() -> Vec<Attacker> {
+    let (none, attacks) = ATTACKERS.split_at(2);
+    let chosen = std::env::var("ATTACKS").unwrap_or_default();
+    let named = |name: &str| {
+        let names = || attacks.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+        let found = attacks.iter().find(|(other, ..)| *other == name);
+        *found.unwrap_or_else(|| panic!("ATTACKS: no {name:?}; there are {}", names()))
+    };
+    let chosen: Vec<_> =
+        chosen.split(',').map(str::trim).filter(|name| !name.is_empty()).map(named).collect();
+    [none, if chosen.is_empty() { attacks } else { &chosen }].concat()
+}
+
 /// How long a turn lasts.
 #[derive(Clone, Copy)]
 enum Length {
@@ -68,9 +86,12 @@ enum Length {
 }
 
 /// `MINUTES`: of each attack, in all its turns together.
-fn length() -> Length {
+fn length(is_attack: bool) -> Length {
     match (number("MINUTES"), is_at_size()) {
-        (Some(minutes), _) => Length::Time(Duration::from_secs_f64(minutes * 60.0 / turns() as f64)),
+        (Some(minutes), _) => {
+            let longest = if is_attack { Duration::MAX } else { NO_ATTACK };
+            Length::Time(Duration::from_secs_f64(minutes * 60.0 / turns() as f64).min(longest))
+        }
         (None, true) => Length::Fetches(1_000),
         (None, false) => Length::Fetches(50),
     }
@@ -192,26 +213,23 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
 
 #[test]
 fn an_honest_job_goes_on_under_each_attack() {
-    let attackers = apart();
+    let (kinds, attackers) = (attackers(), apart());
     let cluster = secured(&[]);
     let client = cluster.client_as(&Role::Job("honest".into()));
     honest(&cluster, &client, Length::Fetches(10));
-    let run = |attack: Attack, of: Process| {
-        let against = Against { cluster: &cluster, of };
-        turn(&against, &client, &attackers, attack, length())
-    };
     let before = Processes::of(&cluster);
-    let mut found: Vec<Vec<Turn>> = ATTACKERS.iter().map(|_| Vec::new()).collect();
+    let mut found: Vec<Vec<Turn>> = kinds.iter().map(|_| Vec::new()).collect();
     for _ in 0..turns() {
-        for ((name, attack, of), found) in ATTACKERS.iter().zip(&mut found) {
-            found.push(run(*attack, *of));
+        for (number, (name, attack, of)) in kinds.iter().enumerate() {
+            let against = Against { cluster: &cluster, of: *of };
+            found[number].push(turn(&against, &client, &attackers, *attack, length(number > 1)));
             before.check(&cluster, name);
         }
     }
-    for ((name, ..), found) in ATTACKERS.iter().zip(&found).skip(2) {
+    for ((name, ..), found) in kinds.iter().zip(&found).skip(2) {
         assert!(found.iter().all(|turn| turn.begun > 0), "{name}: nobody attacked");
     }
-    let misses = report(&found);
+    let misses = report(&kinds, &found);
     println!(
         "flood: coordinator and worker grew by {:?} MiB",
         before.grown().iter().map(|b| b >> 20).collect::<Vec<_>>()
@@ -222,11 +240,11 @@ fn an_honest_job_goes_on_under_each_attack() {
 }
 
 /// One line an attack; those over the limit.
-fn report(found: &[Vec<Turn>]) -> Vec<String> {
+fn report(kinds: &[Attacker], found: &[Vec<Turn>]) -> Vec<String> {
     let [alone, beside] = [0, 1].map(|number| median(&found[number], |turn| turn.p99));
     println!("flood: honest p99 alone {alone:.1} ms; medians of {} turns:", turns());
     let mut misses = Vec::new();
-    for (number, ((name, ..), found)) in ATTACKERS.iter().zip(found).enumerate() {
+    for (number, ((name, ..), found)) in kinds.iter().zip(found).enumerate() {
         let p99 = median(found, |turn| turn.p99);
         let line = format!(
             "{name}, {} attackers, {:.0} done a second: honest p99 {p99:.1} ms, {:.2} times that alone, \
