@@ -309,11 +309,17 @@ fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let draft = path.with_extension("new");
+    ledger::end_where_asked("etcd_ledger::create::begin");
     let mut file = std::fs::File::create(&draft)?;
     file.write_all(text.as_bytes())?;
+    ledger::end_where_asked("etcd_ledger::create::written");
     file.sync_all()?;
+    ledger::end_where_asked("etcd_ledger::create::before_rename");
     std::fs::rename(&draft, path)?;
-    std::fs::File::open(folder)?.sync_all()
+    ledger::end_where_asked("etcd_ledger::create::after_rename");
+    std::fs::File::open(folder)?.sync_all()?;
+    ledger::end_where_asked("etcd_ledger::create::end");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use crate::fail_points::fail_point;
+
 /// Makes the folder and those above it that are missing, durably, with mode 0700. A folder that exists keeps its mode.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
@@ -30,6 +32,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 
 /// Makes a new name in `folder` durable.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    fail_point!("folder::sync", io::Error::other("a fail point"));
     File::open(folder)?.sync_all()
 }
 
@@ -38,5 +41,18 @@ pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux syncs no folder of /proc, and says so to whoever asks: no other way shows that anyone has asked.
+    #[test]
+    fn a_folder_that_cant_be_synced_is_an_error() {
+        let told = sync_folder(Path::new("/proc")).unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::InvalidInput, "{told}");
+        sync_folder(tempfile::tempdir().unwrap().path()).unwrap();
     }
 }

@@ -59,7 +59,7 @@ pub use cursor::{CursorState, JobCursor};
 pub use error::LedgerError;
 pub use event::{BoundRow, Event};
 pub use fail_points::{ARE_ARMABLE, FAIL_POINTS, end_where_asked};
-pub use files::create_private_folder;
+pub use files::{create_private_folder, sync_folder};
 pub use object::{manifest_object, piece_object};
 pub use payload::ShardValues;
 pub use record::{

@@ -1,12 +1,17 @@
 //! A checkpoint that fails or stops at any durable step leaves the one before, and nothing that a sweep does not end.
+//! A ledger's new name is there before its folder is synced, and a folder that can't be synced is passed over nowhere.
 //! `cargo nextest run -p ledger --features failpoints`
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use fail::FailScenario;
 use ledger::{
-    CheckpointKey, CheckpointRecord, CheckpointStore, LedgerError, Result, ShardHeader, piece_object,
+    CheckpointKey, CheckpointRecord, CheckpointStore, Ledger, LedgerError, Result, ShardHeader, piece_object,
 };
 use proto::{CoordinateRange, ElementType, JobId, model::CheckpointPiece};
 
@@ -145,6 +150,52 @@ async fn a_deletion_that_stops_can_be_done_again() {
         fail::remove(point);
         assert_eq!(folders(folder.path()), ["2"]);
         assert_whole(&store, &second).await;
+    }
+    scenario.teardown();
+}
+
+/// What there was of a ledger's folder and of the ledger in it, each time that a folder was about to be synced.
+fn seen_at_syncs(path: &Path, open: impl FnOnce()) -> Vec<(bool, bool)> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (sees, folder, ledger) = (seen.clone(), path.parent().unwrap().to_owned(), path.to_owned());
+    fail::cfg_callback("folder::sync", move || {
+        sees.lock().unwrap().push((folder.exists(), ledger.exists()));
+    })
+    .unwrap();
+    open();
+    fail::remove("folder::sync");
+    let seen = seen.lock().unwrap();
+    seen.clone()
+}
+
+#[test]
+fn a_ledgers_folder_is_synced_once_its_name_is_there() {
+    let scenario = FailScenario::setup();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state/ledger.redb");
+    let seen = seen_at_syncs(&path, || drop(Ledger::open(&path).unwrap()));
+    // The folder's own name, then the ledger's, by whoever makes it and by whoever opens it.
+    assert_eq!(seen, [(true, false), (true, true), (true, true)]);
+    // Whoever made it may have ended before.
+    let seen = seen_at_syncs(&path, || drop(Ledger::open(&path).unwrap()));
+    assert_eq!(seen, [(true, true)]);
+    scenario.teardown();
+}
+
+#[test]
+fn a_ledger_whose_folder_cant_be_synced_is_not_opened() {
+    let scenario = FailScenario::setup();
+    for before in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state/ledger.redb");
+        fail::cfg("folder::sync", &format!("{before}*off->return")).unwrap();
+        let error = Ledger::open(&path).err().expect("a sync failed, and the ledger is open");
+        assert!(
+            matches!(&error, LedgerError::Io { reason, .. } if reason.contains("a fail point")),
+            "{error}"
+        );
+        fail::remove("folder::sync");
+        Ledger::open(&path).unwrap();
     }
     scenario.teardown();
 }

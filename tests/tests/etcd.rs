@@ -321,6 +321,46 @@ fn one_member_of_three_may_be_lost() {
     training.finish(&cluster, &job, plan, "each member of three killed in turn");
 }
 
+/// Wherever it ends: the next start knows which ledger the folder belongs to, and takes no other.
+#[test]
+fn a_coordinator_that_ends_as_it_notes_its_ledger_starts_again_on_it_alone() {
+    if !ledger::ARE_ARMABLE {
+        println!("SKIPPED: built without the feature ledger/failpoints");
+        return;
+    }
+    let (etcd, other) = (Etcd::start(1), Etcd::start(1));
+    for (point, is_noted) in [
+        ("begin", false),
+        ("written", false),
+        ("before_rename", false),
+        ("after_rename", true),
+        ("end", true),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let (asked, data) = (dir.path().join("asked"), dir.path().join("data"));
+        let mut options = ClusterOptions::new(program(), dir.path().to_owned(), 0);
+        options.environment.push(("RUSTLE_END_AT".to_owned(), asked.display().to_string()));
+        let start = |store: &str| {
+            let mut of_coordinator = flags(&["coordinator", "--listen", "127.0.0.1:0", "--store", store]);
+            of_coordinator.extend(["--data-dir".to_owned(), data.display().to_string()]);
+            of_coordinator.extend(flags(&["--checkpoint-url", "none"]));
+            Process::start(&options, "coordinator", of_coordinator, None)
+        };
+        let (store, path) = (etcd.url(point), data.join("etcd-ledger"));
+        fs::write(&asked, format!("etcd_ledger::create::{point} 0")).unwrap();
+        start(&store).expect_err("it was to end");
+        assert!(!asked.exists(), "it ended before {point}");
+        assert_eq!(path.exists(), is_noted, "{point}");
+        drop(start(&store).unwrap());
+        let noted = fs::read_to_string(&path).unwrap();
+        let there = etcd.control(&["get", "--print-value-only", &format!("{point}/ledger")]);
+        assert!(noted.len() > 8 && there.contains(&noted), "{point}: {noted:?} is noted, and {there} there");
+        let error = format!("{:#}", start(&other.url(point)).expect_err("another ledger was taken"));
+        assert!(error.contains("another cluster's store"), "{point}: {error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), noted, "{point}");
+    }
+}
+
 #[test]
 fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
     let dir = TempDir::new().unwrap();

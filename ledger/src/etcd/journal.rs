@@ -18,6 +18,7 @@ use super::{
 use crate::{
     LedgerError, Result,
     change::{self, Change},
+    fail_points::fail_point,
     keeper::{Keeper, Unkept},
     store::{Fail, begin_durable},
 };
@@ -59,8 +60,12 @@ impl Journal {
     async fn clear_parts(&self, next: u64) -> Result<()> {
         let (first, end) = self.term.keys.parts_from(next);
         let delete = TxnOp::delete(first, Some(DeleteOptions::new().with_range(end)));
+        fail_point!("etcd::clear::begin", self.io("a fail point".to_owned()));
         match self.write(None, vec![delete]).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                fail_point!("etcd::clear::end", self.io("a fail point".to_owned()));
+                Ok(())
+            }
             Err(Unkept::Refused(error)) => Err(error),
             Err(Unkept::Unknown(reason) | Unkept::Lost(reason)) => Err(self.io(reason)),
         }
@@ -71,6 +76,7 @@ impl Journal {
         let encoded = record::encode(by, changes);
         let encoded = encoded.map_err(|error| Unkept::Refused(self.io(error.to_string())))?;
         for (index, part) in encoded.parts.into_iter().enumerate() {
+            fail_point!("etcd::part::begin", Unkept::Refused(self.io("a fail point".to_owned())));
             let put = TxnOp::put(keys.part(number, by, index), part, None);
             // Half a record is none: where a piece fails, nothing has happened.
             self.write(None, vec![put]).await.map_err(|unkept| match unkept {
@@ -80,9 +86,14 @@ impl Journal {
                 }
                 refused => refused,
             })?;
+            fail_point!("etcd::part::end", Unkept::Refused(self.io("a fail point".to_owned())));
         }
         let put = TxnOp::put(keys.log(number), encoded.record.as_slice(), None);
-        self.write(Some((keys.log(number), &encoded.record)), vec![put]).await
+        fail_point!("etcd::record::begin", Unkept::Refused(self.io("a fail point".to_owned())));
+        self.write(Some((keys.log(number), &encoded.record)), vec![put]).await?;
+        // It is in the log: whoever is not told so must not be told that it isn't.
+        fail_point!("etcd::record::end", Unkept::Unknown("a fail point".to_owned()));
+        Ok(())
     }
 
     /// Done only while this process leads, and where `place` is still empty. An attempt without an answer is made

@@ -10,6 +10,7 @@ mod binding;
 mod branches;
 #[path = "../suite/checkpoint_list.rs"]
 mod checkpoint_list;
+mod ends;
 #[allow(dead_code)] // some of it is for clusters
 #[path = "../../../tests/src/etcd.rs"]
 mod etcd;

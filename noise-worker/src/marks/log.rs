@@ -81,9 +81,13 @@ impl Log {
             whole += line.len() as u64;
         }
         // Never acted on: its row was to leave only once all of it was on disk.
+        ledger::end_where_asked("released::reopen::begin");
         log.file.set_len(whole)?;
+        ledger::end_where_asked("released::reopen::cut");
         make_durable(path, &bytes[..whole as usize])?;
+        ledger::end_where_asked("released::reopen::written");
         log.file.sync_all()?;
+        ledger::end_where_asked("released::reopen::end");
         Ok(log)
     }
 
@@ -151,7 +155,7 @@ fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
         log.sync_all()?;
     }
     // Whoever made it may have ended before its name was durable.
-    File::open(folder)?.sync_all()?;
+    ledger::sync_folder(folder)?;
     if is_new {
         ledger::end_where_asked("released::create::end");
     }

@@ -1,7 +1,9 @@
 //! A process ended on the spot at a point that it comes to, and others with it.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write,
+    path::PathBuf,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -25,8 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ALONE: u64 = 0;
 const WITH_ONE_OF_THE_OTHER_ROLE: u64 = 1;
 const TURNS: u64 = 3;
+const COMPANY: [&str; TURNS as usize] = ["alone", "and one of the other role", "and everyone else"];
+/// Of a coordinator that has no ledger yet, and with it no worker.
+const NO_COMPANY: &str = "at a first start without company";
 
-/// Until every point has been reached in every company.
+/// What a process writes that ends within a line.
+const HALF_A_LINE: &[u8] = b"0123456789abcdef {\"row";
+
+/// Until every point has been reached in every company, those of a first start as often without any.
 pub fn rounds() -> u64 {
     points::all().len() as u64 * TURNS
 }
@@ -37,11 +45,14 @@ impl Nemesis<'_> {
         let points = points::all();
         let point = &points[(turn % points.len() as u64) as usize];
         if point.way == Way::FirstStart {
-            return starts::end_at(&run::program()?, point, dice);
+            let ended = starts::end_at(&run::program()?, point, dice)?;
+            *self.figures.ends.entry(NO_COMPANY).or_default() += 1;
+            return Ok(ended);
         }
         let others = turn / points.len() as u64 % TURNS;
         let ended = match point.way {
             Way::Start => self.end_as_it_starts(point, dice),
+            Way::Reopening => self.end_as_it_reads_its_record(point, dice),
             _ => self.end_as_it_works(point, turn, dice),
         };
         self.place.end_nobody()?;
@@ -54,7 +65,8 @@ impl Nemesis<'_> {
             _ => self.cluster.kill_all(),
         }
         sleep(dice.millis(0, 500));
-        let beside = ["alone", "and one of the other role", "and everyone else"][others as usize];
+        let beside = COMPANY[others as usize];
+        *self.figures.ends.entry(beside).or_default() += 1;
         Ok(format!("{ended} ended at {}, {beside}", point.name))
     }
 
@@ -70,7 +82,7 @@ impl Nemesis<'_> {
                 let name = format!("worker-{worker}");
                 self.cluster.kill_worker(worker);
                 // As one that has lost its disk: a record is begun only where there is none.
-                fs::remove_dir_all(self.cluster.processes.dir().join("workers").join(&name))?;
+                fs::remove_dir_all(self.folder_of(&name))?;
                 self.place.end_at(&name, &point.name, 0)?;
                 let started = self.cluster.processes.start_worker(worker);
                 (name, started)
@@ -78,6 +90,30 @@ impl Nemesis<'_> {
         };
         ensure!(started.is_err(), "{role} started, and never came to {}", point.name);
         Ok(role)
+    }
+
+    fn folder_of(&self, worker: &str) -> PathBuf {
+        self.cluster.processes.dir().join("workers").join(worker)
+    }
+
+    /// Whole lines are there wherever it ends; the next start drops the cut one and goes on.
+    fn end_as_it_reads_its_record(&mut self, point: &Point, dice: &mut Dice) -> anyhow::Result<String> {
+        let worker = dice.below(self.cluster.workers as u64) as usize;
+        let name = format!("worker-{worker}");
+        self.cluster.kill_worker(worker);
+        let path = self.folder_of(&name).join("released.log");
+        let mut whole = fs::read(&path).with_context(|| path.display().to_string())?;
+        // Killed in the middle of a line, it may have left some of it.
+        whole.truncate(whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1));
+        let mut record = File::options().append(true).open(&path)?;
+        record.set_len(whole.len() as u64)?;
+        record.write_all(HALF_A_LINE)?;
+        self.place.end_at(&name, &point.name, 0)?;
+        let started = self.cluster.processes.start_worker(worker);
+        ensure!(started.is_err(), "{name} started, and never came to {}", point.name);
+        let left = fs::read(&path)?;
+        ensure!(left.starts_with(&whole), "{name} ended at {}, and its record has lost lines", point.name);
+        Ok(name)
     }
 
     fn end_as_it_works(&mut self, point: &Point, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
@@ -137,7 +173,7 @@ impl Nemesis<'_> {
                     in_time(jobs.destroy(&case.job)).await
                 });
             }
-            Way::Training | Way::Start | Way::FirstStart => {}
+            Way::Training | Way::Start | Way::Reopening | Way::FirstStart => {}
         }
         Ok(())
     }

@@ -15,6 +15,12 @@ pub struct Figures {
     pub faults: BTreeMap<Fault, u64>,
     /// Damaged ledgers that were refused.
     pub ledgers_refused: u64,
+    /// Coordinators that ended because nothing more could be written.
+    pub full_disks_met: u64,
+    /// Processes whose own log had the time that they were set to.
+    pub other_clocks_seen: u64,
+    /// Rounds that ended a process at a point, by who was ended with it.
+    pub ends: BTreeMap<&'static str, u64>,
     pub rows_bound: u64,
     /// Rows compared with the oracle, repeated ones included.
     pub rows_checked: u64,
@@ -82,6 +88,17 @@ impl fmt::Display for Figures {
             self.longest_recovery_s,
             self.seconds,
         )?;
+        if self.full_disks_met > 0 {
+            write!(f, "; {} met a full disk", self.full_disks_met)?;
+        }
+        if self.other_clocks_seen > 0 {
+            write!(f, "; {} saw the other clock", self.other_clocks_seen)?;
+        }
+        if !self.ends.is_empty() {
+            let ends = self.ends.iter().map(|(company, count)| format!("{count} {company}"));
+            let ends: Vec<_> = ends.collect();
+            write!(f, "; ended {}", ends.join(", "))?;
+        }
         match self.is_good() {
             true => write!(f, "; below {:.1e} a round at 95 %", 3.0 / self.rounds as f64),
             false => Ok(()),

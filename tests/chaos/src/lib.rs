@@ -3,12 +3,15 @@
 
 pub mod calls;
 pub mod cases;
+pub mod clocks;
 pub mod cluster;
 pub mod damage;
+pub mod disk;
 pub mod ends;
 pub mod failover;
 pub mod figures;
 pub mod history;
+pub mod logs;
 pub mod nemesis;
 pub mod place;
 pub mod points;

@@ -12,6 +12,7 @@ use crate::{
     Session,
     cluster::{Cluster, LEASE_TTL},
     damage::{damage, files},
+    figures::Figures,
     history::Broken,
     place::Place,
 };
@@ -95,6 +96,8 @@ pub struct Nemesis<'a> {
     pub cluster: &'a mut Cluster,
     pub place: &'a Place,
     pub session: &'a Session,
+    /// Where a round counts what it has seen its fault do.
+    pub figures: &'a mut Figures,
     pub runtime: Handle,
 }
 
@@ -108,8 +111,8 @@ impl Nemesis<'_> {
             Fault::KillCoordinator => self.kill_coordinator(dice),
             Fault::KillAll => self.kill_all(dice),
             Fault::Zombie => self.zombie(worker, dice),
-            Fault::Clock => self.clock(worker, dice),
-            Fault::DiskFull => self.disk_full(dice),
+            Fault::Clock => self.clock(worker, turn, dice),
+            Fault::DiskFull => self.disk_full(turn, dice),
             Fault::LedgerDamage => self.ledger_damage(dice),
             Fault::CheckpointDamage => self.checkpoint_damage(dice),
             Fault::Partition | Fault::OneWay | Fault::SlowLink => self.network(fault, worker, dice),
@@ -149,33 +152,6 @@ impl Nemesis<'_> {
         Ok(format!("worker {worker} stopped past its lease"))
     }
 
-    fn clock(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
-        let role = if dice.one_in(2) { "coordinator".to_owned() } else { format!("worker-{worker}") };
-        let seconds = *dice.pick(&[3_600, -3_600, 86_400, -86_400]);
-        self.place.set_clock(&role, seconds)?;
-        sleep(dice.millis(500, 1_500));
-        if dice.one_in(2) {
-            self.place.set_clock(&role, 0)?;
-        }
-        Ok(format!("clock of {role} set by {seconds:+} s"))
-    }
-
-    /// A coordinator that can't write stops; it is started again where there is room again.
-    fn disk_full(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
-        let fill = self.place.data_dir().join("fill");
-        let mut bytes = 0u64;
-        let mut file = fs::File::create(&fill)?;
-        for size in [1 << 20, 1 << 12, 1 << 8, 1] {
-            while std::io::Write::write_all(&mut file, &vec![0xaa; size]).is_ok() {
-                bytes += size as u64;
-            }
-        }
-        sleep(dice.millis(300, 1_500));
-        drop(file);
-        fs::remove_file(fill)?;
-        Ok(format!("disk filled with {bytes} bytes"))
-    }
-
     fn ledger(&self) -> PathBuf {
         self.place.data_dir().join("ledger.redb")
     }
@@ -198,6 +174,7 @@ impl Nemesis<'_> {
                     self.session.history.violation(Broken::Served, text);
                 }
                 fs::write(&ledger, good)?;
+                self.figures.ledgers_refused += 1;
                 Ok(format!("ledger: {what}; refused"))
             }
         }

@@ -16,8 +16,8 @@ const FAKETIME: [&str; 3] = [
     "/usr/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// Of the coordinator's folder.
-const DISK: &str = "size=64m,mode=0700";
+/// Of the coordinator's folder, but while a round has made it smaller.
+pub const DISK_MIB: u64 = 64;
 
 /// What can be done here. All of it is undone on drop.
 pub struct Place {
@@ -61,7 +61,8 @@ impl Place {
             place.missing.push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
         }
         let data = place.data_dir().display().to_string();
-        match run(&["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", &data]) {
+        let disk = format!("size={DISK_MIB}m,mode=0700");
+        match run(&["mount", "-t", "tmpfs", "-o", &disk, "tmpfs", &data]) {
             Ok(()) => place.has_disk = true,
             Err(error) => place.missing.push(format!("disks are not filled: {error:#}")),
         }
@@ -157,6 +158,18 @@ impl Place {
             self.set_clock(&role, 0)?;
         }
         Ok(path)
+    }
+
+    /// MiB that the files in the coordinator's folder take.
+    pub fn disk_used(&self) -> anyhow::Result<u64> {
+        let found = rustix::fs::statvfs(self.data_dir())?;
+        Ok(((found.f_blocks - found.f_bfree) * found.f_frsize).div_ceil(1 << 20))
+    }
+
+    /// Not smaller than what is there.
+    pub fn resize_disk(&self, mib: u64) -> anyhow::Result<()> {
+        let data = self.data_dir().display().to_string();
+        run(&["mount", "-o", &format!("remount,size={mib}m"), &data])
     }
 
     /// The wall clock of a role, off by so many seconds from now on. Its monotonic clock goes on.

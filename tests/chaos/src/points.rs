@@ -1,12 +1,15 @@
 //! Every durable step, named: where a process can be ended on the spot while the service works, and what leads there.
+//! Those of a ledger in etcd are ended by `ledger/tests/on_etcd/ends.rs` and `tests/tests/etcd.rs`.
 
 /// What makes the service come to a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Jobs that train do.
     Training,
-    /// A start of the process.
+    /// A start of the process: of a worker, without the record that it had.
     Start,
+    /// A start of a worker on the record that it had, whose last line is cut.
+    Reopening,
     /// A worker that is lost, and shards that get another owner.
     Loss,
     /// A job that is made, trained for some rows and destroyed.
@@ -34,7 +37,7 @@ pub struct Point {
 /// Of the ledger, beside those of [`ledger::FAIL_POINTS`] that are changes.
 const CREATION: [&str; 3] = ["begin", "before_link", "after_link"];
 
-const OTHERS: [(&str, Role, Way); 13] = [
+const OTHERS: [(&str, Role, Way); 18] = [
     ("checkpoint::piece::begin", Role::Worker, Way::Checkpoint),
     ("checkpoint::piece::part", Role::Worker, Way::Checkpoint),
     ("checkpoint::piece::finish", Role::Worker, Way::Checkpoint),
@@ -48,7 +51,16 @@ const OTHERS: [(&str, Role, Way); 13] = [
     ("released::append::end", Role::Worker, Way::Training),
     ("released::create::begin", Role::Worker, Way::Start),
     ("released::create::end", Role::Worker, Way::Start),
+    ("released::reopen::begin", Role::Worker, Way::Reopening),
+    ("released::reopen::cut", Role::Worker, Way::Reopening),
+    ("released::reopen::written", Role::Worker, Way::Reopening),
+    ("released::reopen::end", Role::Worker, Way::Reopening),
+    (FOLDER, Role::Coordinator, Way::FirstStart),
 ];
+
+/// The sync of a folder that has a new name in it: that of the ledger's folder, the ledger's, and once more as it opens.
+pub const FOLDER: &str = "folder::sync";
+pub const FOLDER_PASSES: u64 = 3;
 
 /// All points, in a fixed order.
 pub fn all() -> Vec<Point> {

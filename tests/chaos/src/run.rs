@@ -63,8 +63,14 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
         // In turn, so that few rounds have seen every fault; all else is the seed's.
         let (fault, turn) = (faults[(seed % faults.len() as u64) as usize], seed / faults.len() as u64);
         let runtime = runtime.handle().clone();
-        let mut nemesis = Nemesis { cluster: &mut cluster, place: &place, session: &session, runtime };
-        let what = play(&mut nemesis, (fault, turn), seed, &mut figures);
+        let nemesis = Nemesis {
+            cluster: &mut cluster,
+            place: &place,
+            session: &session,
+            figures: &mut figures,
+            runtime,
+        };
+        let what = play(nemesis, (fault, turn), seed);
         round(seed, &what.with_context(|| format!("seed {seed}, {fault}"))?);
         if !figures.violations.is_empty() {
             break;
@@ -90,19 +96,14 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
 }
 
 /// One fault, its end, the recovery, and a look at what was bound; says what was done.
-fn play(
-    nemesis: &mut Nemesis,
-    (fault, turn): (Fault, u64),
-    seed: u64,
-    figures: &mut Figures,
-) -> anyhow::Result<String> {
+fn play(mut nemesis: Nemesis, (fault, turn): (Fault, u64), seed: u64) -> anyhow::Result<String> {
     let mut dice = Dice::new(seed);
     let what = nemesis.round(fault, turn, &mut dice)?;
-    recover(nemesis.session, nemesis.cluster, fault.patience(), figures);
+    recover(nemesis.session, nemesis.cluster, fault.patience(), nemesis.figures);
     nemesis.runtime.block_on(check_some_bindings(nemesis.session, &mut dice));
+    let figures = nemesis.figures;
     *figures.faults.entry(fault).or_default() += 1;
     figures.rounds += 1;
-    figures.ledgers_refused += u64::from(what.ends_with("; refused"));
     figures.take(&nemesis.session.history, seed);
     Ok(what)
 }

@@ -48,6 +48,31 @@ fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
     assert_eq!(figures.faults[&EndAt], 6);
 }
 
+/// Before, within and after the reopening of its record, whose last line is cut.
+#[test]
+fn a_worker_ended_as_it_reads_its_record_keeps_every_whole_line() {
+    if !ledger::ARE_ARMABLE {
+        println!("SKIPPED: built without the feature ledger/failpoints");
+        return;
+    }
+    let points = chaos::points::all();
+    let first = points.iter().position(|point| point.name == "released::reopen::begin").expect("a point");
+    // The turn of a round is its seed, where there is one fault.
+    let figures = rounds(first as u64..first as u64 + 4, vec![EndAt]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    assert_eq!(figures.ends["alone"], 4);
+}
+
+/// Neither counts unless it was met: a write that failed, and a line of a log with the other time.
+#[test]
+fn a_full_disk_and_another_clock_are_met_by_who_should_meet_them() {
+    // The last is possible everywhere.
+    let figures = rounds(0..3, vec![DiskFull, Clock, KillWorker]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    let count = |fault| figures.faults.get(&fault).copied().unwrap_or(0);
+    assert_eq!((figures.full_disks_met, figures.other_clocks_seen), (count(DiskFull), count(Clock)));
+}
+
 /// Rows come, and from those who did; `make slow-link` has the times.
 #[test]
 fn rows_come_over_a_slow_link_and_shards_stay_where_they_are() {

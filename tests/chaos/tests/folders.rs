@@ -1,0 +1,36 @@
+//! A new name in a folder is durable once the folder has been synced, and a folder is synced by whoever has opened it:
+//! the system says who opens one. That a sync that fails is an error, the ledger's own tests say (`ledger/src/files.rs`).
+
+use std::{fs, mem::MaybeUninit, path::Path};
+
+use noise_worker::marks::Marks;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+
+/// In order, what was made in the folder while `work` ran, and `None` each time that the folder itself was opened.
+fn seen_in(folder: &Path, work: impl FnOnce()) -> Vec<Option<String>> {
+    let watch = inotify::init(CreateFlags::NONBLOCK).expect("inotify");
+    inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::OPEN).expect("a watch");
+    work();
+    let (mut buffer, mut seen) = ([MaybeUninit::uninit(); 4096], Vec::new());
+    let mut events = Reader::new(watch, &mut buffer);
+    while let Ok(event) = events.next() {
+        match event.file_name() {
+            None if event.events().contains(ReadFlags::OPEN | ReadFlags::ISDIR) => seen.push(None),
+            Some(name) if event.events().contains(ReadFlags::CREATE) => {
+                seen.push(Some(name.to_string_lossy().into_owned()));
+            }
+            _ => {}
+        }
+    }
+    seen
+}
+
+#[test]
+fn the_folder_of_a_workers_record_is_opened_once_the_record_has_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || drop(Marks::open(Some(folder.path())).expect("a record"));
+    assert_eq!(seen_in(folder.path(), open), [Some("released.log".to_owned()), None]);
+    // Whoever made it may have ended before.
+    assert_eq!(seen_in(folder.path(), open), [None]);
+    assert_eq!(fs::read_dir(folder.path()).expect("its files").count(), 1);
+}
