@@ -1,6 +1,6 @@
 //! What a process that holds secrets does about itself at its start.
 
-use std::io;
+use std::{fs, io};
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -17,7 +17,7 @@ impl Hardening {
     /// Call before any key is read.
     pub fn apply(self) -> io::Result<()> {
         if !self.allow_core_dumps {
-            setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+            forbid_core_files()?;
             // Nor by ptrace or /proc/PID/mem of another process of this user.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         }
@@ -28,18 +28,50 @@ impl Hardening {
     }
 }
 
+/// Which parts of memory the kernel writes where it makes a core.
+const CORE_PARTS: &str = "/proc/self/coredump_filter";
+
+/// The least of it, for a process whose memory others of this user must reach: ranks under MPI copy from one another's
+/// (`process_vm_readv`), which the kernel refuses of one that can't be traced. Call before any key is read.
+pub fn forbid_cores() -> io::Result<()> {
+    forbid_core_files()?;
+    // The limit is for files: where cores go to a program, that gets them whatever the limit. Then it gets no memory.
+    match fs::write(CORE_PARTS, "0") {
+        // A kernel that makes no cores; or a container, or a program that may only be run, where this can't be set.
+        Err(error) => {
+            let is_absent = error.kind() == io::ErrorKind::NotFound;
+            if !is_absent {
+                tracing::warn!(%error, "{CORE_PARTS} can't be set: a program that takes cores may get this process's memory");
+            }
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+fn forbid_core_files() -> io::Result<()> {
+    Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::{dumpable_behavior, getrlimit};
 
     use super::*;
 
+    /// One test: it is the process that is hardened, and nothing takes it back.
     #[test]
-    fn a_hardened_process_cannot_be_dumped() {
+    fn a_hardened_process_cannot_be_dumped_and_one_without_cores_can_still_be_traced() {
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
         Hardening { allow_core_dumps: true, lock_memory: false }.apply().unwrap();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        assert_ne!(fs::read_to_string(CORE_PARTS).unwrap().trim(), "00000000");
+        forbid_cores().unwrap();
+        assert_eq!(getrlimit(Resource::Core), none);
+        assert_eq!(fs::read_to_string(CORE_PARTS).unwrap().trim(), "00000000");
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
         Hardening::default().apply().unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
-        assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: Some(0) });
+        assert_eq!(getrlimit(Resource::Core), none);
     }
 }

@@ -65,7 +65,7 @@ pub struct MpiArgs {
     /// Write nothing, and say the SHA-256 of all values
     #[arg(long, conflicts_with = "out")]
     pub sha256: bool,
-    /// Folder of the ranks' own records of what they have released, a folder each
+    /// Folder of the ranks' own records of what they have released, a folder each; `none` for no record
     #[arg(long, env = "RUSTLE_WORKER_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
     /// Threads that make noise in each rank; 0 for an equal share of the cores of a node

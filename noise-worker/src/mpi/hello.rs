@@ -3,7 +3,7 @@
 use proto::{CoordinateRange, JobId, Result, ServiceError};
 use sha2::{Digest, Sha256};
 
-use super::message::VERSION;
+use super::{message::VERSION, told::NOISE_VERSION};
 
 pub const BYTES: usize = 192;
 const MAGIC: &[u8; 8] = b"RUSTLEMP";
@@ -21,6 +21,8 @@ pub struct Hello {
     pub version: u32,
     pub role: Role,
     pub stream_version: u32,
+    /// Of what noise ranks say among themselves before they serve; 0 of a training rank, which hears none of it.
+    pub noise_version: u32,
     pub dimension: u64,
     pub plan_digest: [u8; 32],
     /// Zeros where the first noise rank gives the key to the others.
@@ -30,13 +32,16 @@ pub struct Hello {
     pub iterations: u64,
     /// That a training rank lends for rows to be placed in.
     pub window_bytes: u64,
-    /// The highest branch that a noise rank's own record knows of the job, and one more than the highest row there.
-    pub mark: (u64, u64),
 }
 
 impl Hello {
     pub fn of_job(job: &JobId) -> [u8; 32] {
         Sha256::digest(job.as_str()).into()
+    }
+
+    /// A noise rank that has said nothing else.
+    pub fn noise() -> Self {
+        Self { role: Role::Noise, noise_version: NOISE_VERSION, ..Self::training(0) }
     }
 
     /// A training rank that takes whatever job there is.
@@ -45,13 +50,13 @@ impl Hello {
             version: VERSION.into(),
             role: Role::Training,
             stream_version: noise_kernel::STREAM_VERSION,
+            noise_version: 0,
             dimension: 0,
             plan_digest: [0; 32],
             key_commitment: [0; 32],
             job: [0; 32],
             iterations: 0,
             window_bytes,
-            mark: (0, 0),
         }
     }
 
@@ -59,14 +64,14 @@ impl Hello {
         let role: u32 = if self.role == Role::Noise { 1 } else { 2 };
         let mut bytes = Vec::with_capacity(BYTES);
         bytes.extend(MAGIC);
-        for number in [self.version, role, self.stream_version, 0] {
+        for number in [self.version, role, self.stream_version, self.noise_version] {
             bytes.extend(number.to_le_bytes());
         }
         bytes.extend(self.dimension.to_le_bytes());
         for digest in [&self.plan_digest, &self.key_commitment, &self.job] {
             bytes.extend(digest);
         }
-        for number in [self.iterations, self.window_bytes, self.mark.0, self.mark.1] {
+        for number in [self.iterations, self.window_bytes] {
             bytes.extend(number.to_le_bytes());
         }
         bytes.resize(BYTES, 0);
@@ -80,27 +85,27 @@ impl Hello {
         if &bytes[..8] != MAGIC {
             return Err(not_ours("without RUSTLEMP"));
         }
-        let [version, role, stream_version] = [8, 12, 16].map(|at| u32::from_le_bytes(array(bytes, at)));
-        let [dimension, iterations, window_bytes, branch, row] =
-            [24, 128, 136, 144, 152].map(|at| u64::from_le_bytes(array(bytes, at)));
+        let [version, role, stream_version, noise_version] =
+            [8, 12, 16, 20].map(|at| u32::from_le_bytes(array(bytes, at)));
+        let [dimension, iterations, window_bytes] =
+            [24, 128, 136].map(|at| u64::from_le_bytes(array(bytes, at)));
         let role = match role {
             1 => Role::Noise,
             2 => Role::Training,
             other => return Err(ServiceError::invalid("role", other, "1 (noise) or 2 (training)")),
         };
         let [plan_digest, key_commitment, job] = [32, 64, 96].map(|at| array(bytes, at));
-        let mark = (branch, row);
         Ok(Self {
             version,
             role,
             stream_version,
+            noise_version,
             dimension,
             plan_digest,
             key_commitment,
             job,
             iterations,
             window_bytes,
-            mark,
         })
     }
 
@@ -128,6 +133,11 @@ impl Hello {
                     "version of the noise stream",
                     hello.stream_version.into(),
                     root.stream_version.into(),
+                ),
+                () if is_noise && hello.noise_version != root.noise_version => number(
+                    "version of what noise ranks say",
+                    hello.noise_version.into(),
+                    root.noise_version.into(),
                 ),
                 () if hello.plan_digest != root.plan_digest && (is_noise || hello.plan_digest != [0; 32]) => {
                     digest("the plan", &hello.plan_digest, &root.plan_digest)
@@ -174,14 +184,12 @@ mod tests {
     fn noise() -> Hello {
         let job = Hello::of_job(&JobId::new("j").unwrap());
         Hello {
-            role: Role::Noise,
             dimension: 1000,
             plan_digest: [1; 32],
             key_commitment: [2; 32],
             job,
             iterations: 9,
-            mark: (1, 5),
-            ..Hello::training(0)
+            ..Hello::noise()
         }
     }
 
@@ -198,9 +206,10 @@ mod tests {
     #[test]
     fn who_differs_is_named() {
         type Change = fn(&mut Hello);
-        let changes: [(&str, Change); 6] = [
+        let changes: [(&str, Change); 7] = [
             ("version of the protocol", |hello| hello.version += 1),
             ("version of the noise stream", |hello| hello.stream_version += 1),
+            ("version of what noise ranks say", |hello| hello.noise_version = 0),
             ("the plan", |hello| hello.plan_digest = [7; 32]),
             ("dimension", |hello| hello.dimension += 1),
             ("the key", |hello| hello.key_commitment = [7; 32]),

@@ -13,7 +13,7 @@ use proto::{
     pb,
 };
 
-use super::{args::MpiArgs, hello::Hello};
+use super::{args::MpiArgs, told::Told};
 
 /// Checkpoints of a job to keep.
 const KEPT: usize = 2;
@@ -30,31 +30,23 @@ pub struct Keeper {
 
 impl Keeper {
     /// Opens the ledger, creates the job or finds it with this definition, and takes all of its shards anew: whoever
-    /// held them before is fenced off. Errors: another process holds the ledger; the job is another's; a rank has seen
-    /// more than the ledger knows.
+    /// held them before is fenced off. Errors, after which the ledger is as it was: another process holds it; a rank has
+    /// seen more than it knows; the job is another's; nowhere to put checkpoints.
     pub fn open(
         args: &MpiArgs,
         plan: &Plan,
         key: &JobKey,
         ranges: &[CoordinateRange],
-        hellos: &[Hello],
+        told: &Told,
     ) -> anyhow::Result<Self> {
         let ledger = Ledger::open(&args.ledger)?;
-        let dimension = ranges.last().map_or(0, |range| range.end);
-        let new = JobRecord {
-            job: args.job.clone(),
-            plan_toml: plan.to_toml_string()?,
-            plan_digest: plan.digest(),
-            dimension,
-            iterations: plan.iterations(),
-            mechanism: plan.mechanism().name().to_owned(),
-            key_commitment: key.commitment(),
-            branch: 0,
-            lineage: Lineage::default(),
-            shards: ranges.len() as u32,
-            layout_epoch: 0,
-            state: JobState::Running,
+        told.is_known_to(&ledger, &args.job)?;
+        let store_url = args.store_url()?.unwrap_or_default();
+        let store = match store_url.as_str() {
+            "" => None,
+            url => Some(CheckpointStore::open(url)?),
         };
+        let new = new_job(&args.job, plan, key, ranges)?;
         let shards = ranges.iter().zip(0..);
         let shards: Vec<_> = shards
             .map(|(range, shard)| ShardRecord { shard, range: *range, epoch: 0, owner: None })
@@ -64,31 +56,7 @@ impl Keeper {
         }
         let epoch = ledger.next_coordinator_epoch()?;
         let job = ledger.job(&args.job)?.ok_or_else(|| anyhow::anyhow!("job {} is gone", args.job))?;
-        let store_url = args.store_url()?.unwrap_or_default();
-        let store = match store_url.as_str() {
-            "" => None,
-            url => Some(CheckpointStore::open(url)?),
-        };
-        let keeper = Self { ledger, job, epoch, store, store_url, checkpoints_begun: 0 };
-        keeper.not_behind(hellos)?;
-        Ok(keeper)
-    }
-
-    /// Error: a rank's own record has rows that the ledger does not know to be bound, on whichever branch.
-    fn not_behind(&self, hellos: &[Hello]) -> Result<(), LedgerError> {
-        for (branch, next_row) in hellos.iter().map(|hello| hello.mark) {
-            let of = branch.min(self.job.branch);
-            let known = self.ledger.binding_summary(&self.job.job, of)?.next_row;
-            if branch > self.job.branch || next_row > known {
-                return Err(LedgerError::Behind {
-                    job: self.job.job.to_string(),
-                    known: format!("branch {of} up to row {known}"),
-                    witness: "a rank".to_owned(),
-                    seen: format!("branch {branch} up to row {next_row}"),
-                });
-            }
-        }
-        Ok(())
+        Ok(Self { ledger, job, epoch, store, store_url, checkpoints_begun: 0 })
     }
 
     pub fn job(&self) -> &JobId {
@@ -183,8 +151,29 @@ impl Keeper {
     }
 }
 
+/// As it is recorded where the ledger does not have it yet.
+fn new_job(job: &JobId, plan: &Plan, key: &JobKey, ranges: &[CoordinateRange]) -> anyhow::Result<JobRecord> {
+    Ok(JobRecord {
+        job: job.clone(),
+        plan_toml: plan.to_toml_string()?,
+        plan_digest: plan.digest(),
+        dimension: ranges.last().map_or(0, |range| range.end),
+        iterations: plan.iterations(),
+        mechanism: plan.mechanism().name().to_owned(),
+        key_commitment: key.commitment(),
+        branch: 0,
+        lineage: Lineage::default(),
+        shards: ranges.len() as u32,
+        layout_epoch: 0,
+        state: JobState::Running,
+    })
+}
+
 /// Whether the ledger itself failed, so that nothing more may be bound by it.
 pub fn is_fatal(error: &LedgerError) -> bool {
     use LedgerError::*;
     matches!(error, Locked { .. } | Damaged { .. } | Format { .. } | Io { .. } | Stopped { .. })
 }
+
+#[cfg(test)]
+mod tests;

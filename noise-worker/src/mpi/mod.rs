@@ -23,6 +23,7 @@ pub mod serve;
 mod sink;
 mod step;
 mod step_size;
+mod told;
 pub mod training;
 mod window;
 
@@ -31,10 +32,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use mpi::topology::Communicator;
 use node::cpu_pool::CpuPool;
+use node::hardening::forbid_cores;
 use node::runtime::Runtime;
 use noise_kernel::JobKey;
 use prost::Message;
-use proto::{CoordinateRange, RowRange, model::LeaseGrant, pb};
+use proto::{CoordinateRange, JobId, RowRange, model::LeaseGrant, pb};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 use zeroize::Zeroizing;
@@ -43,7 +45,7 @@ pub use args::MpiArgs;
 
 use self::{
     agreed::Agreed,
-    hello::{Hello, Role},
+    hello::Hello,
     keeper::Keeper,
     launch::{Launch, Started},
     limit::end_launch,
@@ -51,6 +53,7 @@ use self::{
     serve::Service,
     sink::Sink,
     step::Steps,
+    told::{Telling, Told},
     training::Training,
 };
 use crate::{config::WorkerArgs, limits::Limits, marks::Marks};
@@ -79,11 +82,9 @@ fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
         outlive_signals(&runtime)?;
     }
     let mut rank = NoiseRank::join(args, started, &runtime)?;
-    match (args.serve, rank.launch.training_ranks().is_empty()) {
-        (true, true) => rank.launch.refuse(NOBODY),
-        (false, false) => rank.launch.refuse(NOT_SERVING),
-        (true, false) => rank.service(&runtime, args.checkpoint_every).run()?,
-        (false, true) => rank.steps(args, &runtime)?,
+    match args.serve {
+        true => rank.service(&runtime, args.checkpoint_every).run()?,
+        false => rank.steps(args, &runtime)?,
     }
     rank.end();
     Ok(())
@@ -111,33 +112,38 @@ pub struct NoiseRank {
 impl NoiseRank {
     /// Agrees with the launch, takes the key, gets its shard from the first noise rank, and restores it.
     pub fn join(args: &MpiArgs, started: Started, runtime: &Runtime) -> anyhow::Result<Self> {
+        forbid_cores().context("forbid core dumps of this rank")?;
         let plan = args.plan()?;
         let settings = args.worker(1)?;
         let own_key = match args.broadcast_key {
             true => None,
             false => Some(read_key(args, &settings, runtime)?),
         };
-        let record = args.state_dir.as_ref().map(|folder| folder.join(format!("rank-{}", started.rank())));
+        // As of a worker, whose variable it shares.
+        let folder = args.state_dir.as_ref().filter(|folder| *folder != "none");
+        let record = folder.map(|folder| folder.join(format!("rank-{}", started.rank())));
         let marks = Arc::new(Marks::open(record.as_deref())?);
-        let own = marks.all().into_iter().filter(|mark| mark.job == args.job);
-        let mark = own.max_by_key(|mark| (mark.branch, mark.next_row));
         let hello = Hello {
-            role: Role::Noise,
             dimension: args.dimension(&plan)?,
             plan_digest: plan.digest(),
             key_commitment: own_key.as_ref().map(JobKey::commitment).unwrap_or_default(),
             job: Hello::of_job(&args.job),
             iterations: plan.iterations(),
-            mark: mark.map_or((0, 0), |mark| (mark.branch, mark.next_row)),
-            ..Hello::training(0)
+            ..Hello::noise()
         };
         let launch = started.agree(hello)?;
+        match (args.serve, launch.training_ranks().is_empty()) {
+            (true, true) => launch.refuse(NOBODY),
+            (false, false) => launch.refuse(NOT_SERVING),
+            _ => {}
+        }
+        let told = told(&launch, &marks, &args.job);
         let key = match own_key {
             Some(key) => key,
             None => broadcast_key(args, &settings, &launch, runtime)?,
         };
         let keeper = match launch.is_root() {
-            true => Some(Keeper::open(args, &plan, &key, &ranges(&launch), &launch.hellos)?),
+            true => Some(Keeper::open(args, &plan, &key, &ranges(&launch), &told)?),
             false => None,
         };
         let grants = keeper.as_ref().map(|keeper| grants(args, keeper)).transpose()?;
@@ -186,6 +192,18 @@ impl NoiseRank {
             println!("{answer}");
         }
         Ok(())
+    }
+}
+
+/// What all noise ranks have released of the job, by their own records.
+fn told(launch: &Launch, marks: &Marks, job: &JobId) -> Told {
+    let (mut telling, mut told) = (Telling::of(marks, job), Told::default());
+    loop {
+        let parts = launch.gather("the noise ranks, to say what they have released", telling.next_part());
+        let ranks = launch.shards.iter().map(|(rank, _)| *rank);
+        if !told.take(ranks.zip(parts)) {
+            return told;
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use tempfile::NamedTempFile;
 
+use super::harden::harden;
 use crate::args::Span;
 use crate::key_file;
 use crate::output::{Answer, Format, bad_use};
@@ -98,6 +99,7 @@ pub struct BatchesArgs {
 pub fn run(args: &BatchesArgs, format: Format) -> anyhow::Result<ExitCode> {
     let scheme = args.scheme()?;
     let population = args.population()?;
+    harden()?;
     let seed = Seed::from_bytes(key_file::read(&args.seed_file)?.secret_bytes())?;
     let batches = Batches::new(scheme, population, args.iterations, seed).map_err(bad_use)?;
     let range = args.rounds.clone().map_or(0..args.iterations, |span| span.0);

@@ -8,6 +8,7 @@ use noise_kernel::{Rounds, RowKeys};
 use plan::{Coefficients, Plan};
 use proto::Lineage;
 
+use super::harden::harden;
 use crate::key_file;
 use crate::output::bad_use;
 
@@ -47,6 +48,7 @@ impl BranchArgs {
     pub fn open(&self) -> anyhow::Result<Branch> {
         let plan = Plan::from_path(&self.plan)?;
         let lineage = self.lineage.clone().unwrap_or_else(|| Lineage::of_branch(self.branch));
+        harden()?;
         let keys = key_file::read(&self.key_file)?.row_keys(&self.job, &lineage.pairs(), &plan.digest())?;
         let rounds = if plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
         let coefficients = Arc::new(plan.coefficients());

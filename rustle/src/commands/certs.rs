@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use node::auth::Role;
 use proto::JobId;
 
+use super::harden::harden;
 use crate::certs::Authority;
 use crate::output::{Answer, Format};
 
@@ -55,6 +56,7 @@ pub struct Terms {
 
 impl CertsCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
+        harden()?;
         let answer = match self {
             Self::New { out, workers, job, terms } => new(&out, workers, &job, &terms)?,
             Self::Issue { authority, role, out, terms } => {

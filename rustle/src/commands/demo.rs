@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::harden::harden;
 use super::online;
 use crate::demo::{self, DemoOptions, DemoReport};
 use crate::output::Format;
@@ -31,6 +32,8 @@ pub struct DemoArgs {
 }
 
 pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
+    // Its jobs' key is drawn here.
+    harden()?;
     let scratch =
         tempfile::Builder::new().prefix("rustle-demo-").tempdir().context("make a temporary folder")?;
     let options = DemoOptions {

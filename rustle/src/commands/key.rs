@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use super::harden::harden;
 use crate::key_file;
 use crate::output::{Answer, Format};
 
@@ -21,6 +22,7 @@ pub enum KeyCommand {
 impl KeyCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         let Self::New { out } = self;
+        harden()?;
         let key = key_file::create(&out)?;
         Answer::new()
             .with("key_file", out.display().to_string())

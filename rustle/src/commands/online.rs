@@ -5,8 +5,12 @@ use std::future::Future;
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use node::runtime::Runtime;
 
-/// Runs a command's future to its end on this thread.
+use super::harden::harden;
+
+/// Runs a command's future to its end on this thread. What it reads is secret: the key of a job to create, of a
+/// certificate, a token, rows.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    harden()?;
     Runtime::with_threads(2)?.block_on(work)
 }
 

@@ -16,6 +16,7 @@ use node::secret::SecretBytes;
 use proto::JobId;
 use zeroize::Zeroizing;
 
+use super::harden::harden;
 use crate::args::Span;
 use crate::output::{Answer, Format};
 
@@ -60,6 +61,7 @@ enum TokenRole {
 impl TokenCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         let Self::New(args) = self;
+        harden()?;
         let entry = new(&args)?;
         Answer::new()
             .with("token_file", args.out.display().to_string())

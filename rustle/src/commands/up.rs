@@ -7,11 +7,11 @@ use anyhow::Context;
 use clap::Args;
 use client::{Client, Connections};
 use node::auth::Role;
-use node::hardening::Hardening;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{JobId, pb};
 
+use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster};
 use crate::key_file;
 use crate::output::{Answer, Format};
@@ -60,7 +60,7 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // It holds the key for as long as the cluster runs.
-    Hardening::default().apply().context("harden this process")?;
+    harden()?;
     let key = key(args)?;
     let cluster = LocalCluster::start(options(args)?, *key.secret_bytes())?;
     let runtime = node::runtime::Runtime::new()?;

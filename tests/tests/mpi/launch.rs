@@ -55,6 +55,18 @@ impl Job {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o400)).unwrap();
     }
 
+    /// Noise ranks that run on this folder's key.
+    pub fn processes(&self) -> Vec<u32> {
+        let key = self.path("job.key");
+        let has_key = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+            words[0].ends_with("noise-worker") && words.contains(&key.as_str().into())
+        };
+        let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter_map(|name| name.to_str()?.parse().ok()).filter(has_key).collect()
+    }
+
     /// Noise ranks on the ledger of this folder.
     pub fn noise(&self, ranks: usize, flags: &str) -> App {
         self.noise_on(ranks, &self.path("ledger.redb"), flags)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod beside;
+mod cores;
 mod ends;
 mod launch;
 mod refused;

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use ledger::Ledger;
 use plan::Mechanism;
+use proto::{Commitment, RowRange, model::OpenBranch};
 use rustix::process::Signal;
 use tests::{assert_same_bits, expected, job, plans, sha256, small_plan, start};
 
@@ -83,4 +85,33 @@ fn a_ledger_that_knows_less_than_a_rank_binds_nothing() {
     std::fs::copy(job.path("old"), job.path("ledger.redb")).unwrap();
     let behind = mpirun(&[job.noise(2, &format!("--steps 4..6 --commitment other {flags}"))]);
     behind.failed_with(&["the ledger knows branch 0 up to row 4", "seen branch 0 up to row 6"]);
+}
+
+/// The job has gone back, in an old copy of its ledger too; the copy lacks rows of the branch that was left alone.
+#[test]
+fn an_old_ledger_is_found_by_a_branch_that_was_left_and_stays_as_it_was() {
+    let job = Job::new(&plans()[3], DIMENSION);
+    let flags = format!("--sha256 --state-dir {}", job.path("records"));
+    mpirun(&[job.noise(2, &format!("--steps 0..4 {flags}"))]).answer();
+    std::fs::copy(job.path("ledger.redb"), job.path("old")).unwrap();
+    mpirun(&[job.noise(2, &format!("--steps 4..6 {flags}"))]).answer();
+    let name = tests::job("default");
+    for ledger in ["ledger.redb", "old"] {
+        let ledger = Ledger::open(job.path(ledger).as_ref()).unwrap();
+        let request = OpenBranch { job: name.clone(), from_row: 1, expected_branch: 0, parent: None };
+        ledger.open_branch(&request).unwrap();
+        let row = RowRange { start: 1, end: 2 };
+        ledger.bind(&name, 1, row, &[Commitment::of_text("cli")]).unwrap();
+    }
+    mpirun(&[job.noise(2, &format!("--steps 1..2 {flags}"))]).answer();
+    let contents = || {
+        let ledger = Ledger::open(job.path("old").as_ref()).unwrap();
+        let (head, shards) = (ledger.head(&name).unwrap(), ledger.shards(&name).unwrap());
+        format!("{head:?} {shards:?} {:?}", ledger.cursor(&name, [0; 32], None).unwrap())
+    };
+    let before = contents();
+    let old = job.path("old");
+    let behind = mpirun(&[job.noise_on(3, &old, &format!("--steps 2..3 --commitment other {flags}"))]);
+    behind.failed_with(&["the ledger knows branch 0 up to row 4", "rank 0", "seen branch 0 up to row 6"]);
+    assert_eq!(contents(), before, "a launch that is refused changes nothing");
 }

@@ -14,16 +14,59 @@ use std::{
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use tempfile::TempDir;
-use tests::program;
+use tests::{plans, program};
 
 #[test]
 fn processes_can_be_neither_dumped_nor_traced() {
     let cluster = tests::start(1);
     for process in [cluster.cluster.coordinator().unwrap(), cluster.cluster.worker(0).unwrap()] {
-        let limits = fs::read_to_string(format!("/proc/{}/limits", process.pid())).unwrap();
-        let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-        assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
-        assert_eq!(core.split_whitespace().nth(5), Some("0"), "{core}");
+        assert_eq!(core_limits(process.pid()), Some(["0", "0"].map(str::to_owned)));
+    }
+}
+
+/// Both limits of a process's cores: `None` once it has ended.
+fn core_limits(pid: u32) -> Option<[String; 2]> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let core = limits.lines().find(|line| line.starts_with("Max core file size"))?;
+    let word = |at| core.split_whitespace().nth(at).map(str::to_owned);
+    Some([word(4)?, word(5)?])
+}
+
+/// Each waits at its key, a pipe that nobody writes to: what it does about itself it has done before.
+#[test]
+fn commands_are_hardened_before_they_read_a_key() {
+    if getrlimit(Resource::Core).maximum == Some(0) {
+        println!("no process may leave a core here: nothing was shown");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    assert!(Command::new("mkfifo").arg(path("key")).status().unwrap().success());
+    fs::write(path("plan.toml"), plans()[3].to_toml_string().unwrap()).unwrap();
+    let of_branch = ["--plan", &path("plan.toml"), "--key-file", &path("key")].map(str::to_owned);
+    let commands = [
+        ("noise --steps 0..1 --dimension 8 --out x.npy", &of_branch[..]),
+        ("verify --step 0 --range 0..8 x.npy", &of_branch),
+        ("job create --dimension 8 --coordinator http://127.0.0.1:1", &of_branch),
+        ("demo --workers 1 --seeds 1 --data-dir demo", &[]),
+    ];
+    for (words, key) in commands {
+        let mut child = Command::new(program())
+            .args(words.split_whitespace())
+            .args(key)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while core_limits(child.id()) != Some(["0".to_owned(), "0".to_owned()]) {
+            assert!(Instant::now() < deadline, "{words}: {:?}", core_limits(child.id()));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
 
