@@ -1,6 +1,10 @@
 //! What a worker is told: flags before environment before defaults.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -10,6 +14,7 @@ use node::security::{Security, SecurityArgs, SecurityError};
 use node::settings::Layers;
 use noise_kernel::{Backend, JobKey};
 use proto::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WorkerId};
+use tracing::warn;
 
 use crate::keyring::Keyring;
 
@@ -61,9 +66,9 @@ pub struct WorkerArgs {
     /// Folder of further keys, one a job: JOB.key
     #[arg(long, env = "RUSTLE_KEY_DIR")]
     pub key_dir: Option<PathBuf>,
-    /// Folder of this worker's own record of what it has released, which no other worker may use; without it a ledger
-    /// that was rolled back is not found by this worker once it has started anew
-    #[arg(long, env = "RUSTLE_WORKER_STATE_DIR")]
+    /// Folder of this worker's own record of what it has released, which no other worker may use; or `none`: a ledger
+    /// that was rolled back is then not found by this worker once it has started anew
+    #[arg(long, env = "RUSTLE_WORKER_STATE_DIR", value_name = "DIR|none")]
     pub state_dir: Option<PathBuf>,
     /// Threads that make noise; 0 for one a core
     #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
@@ -155,6 +160,25 @@ impl WorkerArgs {
                 Some((usable / 4 * 3).saturating_sub(self.ahead_bytes).max(usable / 4))
             }
             bytes => Some(bytes),
+        }
+    }
+
+    /// Where the record of what was released lies. That there is none has to be asked for: it is half of what keeps a
+    /// row from being released twice.
+    pub fn record(&self) -> anyhow::Result<Option<&Path>> {
+        match self.state_dir.as_deref() {
+            Some(none) if none == "none" => {
+                warn!(
+                    "--state-dir is none: a ledger that is rolled back is not found by this worker once it has \
+                     started anew"
+                );
+                Ok(None)
+            }
+            Some(folder) => Ok(Some(folder)),
+            None => bail!(
+                "--state-dir is missing; allowed: a folder of this worker's own, where it records which rows it has \
+                 released, or `none`"
+            ),
         }
     }
 

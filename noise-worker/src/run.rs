@@ -65,6 +65,7 @@ pub fn run(args: WorkerArgs, shutdown: CancellationToken) -> BoxFuture<'static, 
 }
 
 async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let record = args.record()?;
     let security = args.security()?.enforce(None)?;
     let bearer = args.token_file.as_deref().map(Bearer::from_file).transpose()?;
     let keyring = args.keyring().await?;
@@ -79,7 +80,7 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let (address, metrics_address) =
         (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
 
-    let marks = Arc::new(Marks::open(args.state_dir.as_deref())?);
+    let marks = Arc::new(Marks::open(record)?);
     let rate = meter::calibrate(&pool, backend, Duration::ZERO).await?.best;
     tracing::info!(bytes_per_second = rate, "measured");
     let leases = Leases::new(keyring, marks, Limits::new(pool, &args).measured(rate));

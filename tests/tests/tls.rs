@@ -87,6 +87,7 @@ fn wrong_certificates_get_no_connection() {
         let error = list(&cluster, &of(name)).unwrap_err();
         assert_eq!(error.kind(), "unavailable", "{error}");
     }
+    assert_eq!(said(&cluster, "a connection was refused"), 1, "one line a minute of one address");
 }
 
 #[test]
@@ -160,31 +161,52 @@ fn new_certificates_are_taken_without_a_restart_and_useless_ones_are_not() {
     list(&cluster, &operator).unwrap();
 }
 
+/// What a process says that does not start.
+fn says(process: &str, more: &[&str]) -> String {
+    let mut command = std::process::Command::new(tests::program());
+    let output = command.arg(process).args(more).stdin(std::process::Stdio::null()).output().unwrap();
+    assert!(!output.status.success(), "{process} {more:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 #[test]
 fn beyond_loopback_there_is_tls_or_a_flag() {
-    let program = tests::program();
-    let run = |process: &str, more: &[&str]| {
-        let output = std::process::Command::new(&program)
-            .arg(process)
-            .args(more)
-            .stdin(std::process::Stdio::null())
-            .output()
-            .unwrap();
-        assert!(!output.status.success(), "{process}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
     let folder = tempfile::TempDir::new().unwrap();
     let data = folder.path().display().to_string();
     let key = folder.path().join("key");
     fs::write(&key, [7; 32]).unwrap();
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
     let key = key.display().to_string();
-    for said in [
-        run("coordinator", &["--listen", "0.0.0.0:0", "--data-dir", &data]),
-        run("worker", &["--listen", "0.0.0.0:0", "--key-file", &key]),
-    ] {
-        assert!(said.contains("--tls-dir") && said.contains("--insecure-listen"), "{said}");
+    let coordinator = ["--listen", "127.0.0.1:0", "--data-dir", &data];
+    let worker = ["--listen", "127.0.0.1:0", "--key-file", &key, "--state-dir", "none"];
+    for what in ["--listen", "--metrics-listen"] {
+        for (process, flags) in [("coordinator", &coordinator[..]), ("worker", &worker[..])] {
+            // The later of two flags would be refused for being given twice.
+            let kept = if what == "--listen" { &flags[2..] } else { flags };
+            let said = says(process, &[kept, &[what, "0.0.0.0:0"]].concat());
+            assert!(
+                said.contains("--tls-dir") && said.contains("--insecure-listen"),
+                "{process} {what}: {said}"
+            );
+        }
     }
-    let said = run("worker", &["--key-file", &key, "--coordinator", "http://10.9.8.7:1"]);
+    let said = says("worker", &[&worker[..], &["--coordinator", "http://10.9.8.7:1"]].concat());
     assert!(said.contains("10.9.8.7") && said.contains("--insecure-listen"), "{said}");
+
+    // Whoever does without is warned, here by a process that can't have this address.
+    for (process, flags) in [("coordinator", &coordinator[2..]), ("worker", &worker[2..])] {
+        let said = says(process, &[flags, &["--listen", "192.0.2.1:0", "--insecure-listen"]].concat());
+        assert!(said.contains("whoever reaches these ports can read rows"), "{process}: {said}");
+        assert!(said.contains("192.0.2.1"), "{process}: {said}");
+    }
+}
+
+/// A worker that forgets what it released is half of the guard, so it has to be asked for.
+#[test]
+fn a_worker_keeps_a_record_or_says_that_it_keeps_none() {
+    let said = says("worker", &["--key-file", "none"]);
+    assert!(said.contains("--state-dir is missing") && said.contains("`none`"), "{said}");
+    let said = says("worker", &["--key-file", "none", "--state-dir", "none"]);
+    assert!(said.contains("is not found by this worker once it has started anew"), "{said}");
+    assert!(!said.contains("--state-dir is missing"), "{said}");
 }

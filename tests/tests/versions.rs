@@ -82,7 +82,7 @@ fn a_worker_ends_beside_a_coordinator_of_another_release() {
         runtime.spawn(server.serve_with_incoming(incoming));
         let mut worker = Command::new(program())
             .args(["worker", "--name", "w", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"])
-            .args(["--key-fd", "0", "--coordinator", &url])
+            .args(["--key-fd", "0", "--state-dir", "none", "--coordinator", &url])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

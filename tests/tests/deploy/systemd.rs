@@ -43,5 +43,8 @@ fn every_flag_of_a_unit_exists() {
         for flag in flags {
             assert!(help.contains(&format!("{flag} <")), "rustle {name} has no {flag}");
         }
+        // What each keeps on disk lies in the folder that systemd makes for it.
+        assert!(command.contains(&format!(" %S/rustle-{name}")), "{command}");
+        assert!(text.contains(&format!("\nStateDirectory=rustle-{name}\n")), "{text}");
     }
 }
