@@ -118,8 +118,8 @@ flood: export NEXTEST_PROFILE := flood
 flood: build ## an honest job beside COUNT attackers (1000) of each kind, or of ATTACKS (streams,resets), MINUTES each: figures, misses fail
 	cargo nextest run $(WORKSPACE) --no-capture -E 'test(an_honest_job_goes_on)'
 
-simulate: ## the whole service in virtual time, COUNT seeds (1000), or SEED alone with its events
-	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),1000))
+simulate: ## the whole service in virtual time, COUNT seeds (10000), or SEED alone with its events
+	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),10000))
 
 chaos: build ## COUNT rounds (200) of real faults, or of FAULTS alone (kill-worker,end-at), from seed FIRST (0), or of SEED alone
 	@$(STAGE) clocks tests/setup/clocks.sh
@@ -134,8 +134,8 @@ failover: build ## how long a lost worker of four costs at dimension DIMENSION (
 slow-link: build ## what one worker of four behind a slow link costs at dimension DIMENSION (4e5), TURNS times (10)
 	$(CARGO_TARGET_DIR)/release/chaos slow-link --dimension $(or $(DIMENSION),400000) --turns $(or $(TURNS),10)
 
-fuzz: ## every decoder, or TARGETS, MINUTES (1) of a processor each, with checks of overflow on
-	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),1) $(TARGETS)
+fuzz: ## every decoder, or TARGETS, MINUTES or COUNT (30) of a processor each, JOBS at once (a core each), overflow checked
+	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),$(COUNT),30) --jobs $(or $(JOBS),0) $(TARGETS)
 
 asan: ## the noise kernel's tests under AddressSanitizer
 	@tests/setup/asan.sh

@@ -4,8 +4,47 @@
 //! heard before is worth changing further. It panics where a rule is broken: what is accepted must be whole.
 
 pub mod engine;
+pub mod figures;
 pub mod mutate;
+pub mod side_by_side;
+mod store;
 pub mod targets;
+
+/// Under this name the files of `noise-worker/src/mpi` find [`Rank`] and [`Tag`].
+extern crate self as mpi;
+
+// Decoders that their crates keep to themselves, or build with a feature that takes more than Rust (`etcd`, `mpi`): the
+// files that ship, built here as they are.
+#[allow(dead_code)]
+#[path = "../../coordinator/src/cluster"]
+mod of_the_coordinator {
+    pub mod reports;
+}
+#[allow(dead_code)]
+#[path = "../../ledger/src"]
+mod of_the_ledger {
+    pub mod change;
+    pub mod field;
+    pub mod hex_digest;
+    #[path = "etcd/record.rs"]
+    pub mod record;
+    pub mod tables;
+}
+#[allow(dead_code)]
+#[path = "../../noise-worker/src/mpi"]
+mod of_the_worker {
+    pub mod agreed;
+    pub mod hello;
+    pub mod message;
+    pub mod told;
+}
+
+use noise_worker::marks;
+use of_the_ledger::{change, field, hex_digest, tables};
+
+/// As the crate `mpi` has them.
+type Rank = i32;
+type Tag = i32;
 
 /// One decoder.
 pub struct Target {
@@ -36,13 +75,10 @@ pub fn outcome<T, E: std::fmt::Display>(result: Result<T, E>) -> String {
     result.map_or_else(words, |_| "ok".to_owned())
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn words_are_an_errors_own() {
-        let of = |text: &str| super::words(text);
-        assert_eq!(of("unknown field `größe`, expected one of `a`, `b`"), "unknown field expected one");
-        assert_eq!(of("row 17 of \"job\" is beyond 2048 rows"), "row beyond rows");
-        assert_eq!(of("an `open end"), "");
+/// Which error, without what the input said: that would make every input look new.
+fn refusal(error: &proto::ServiceError) -> String {
+    match error {
+        proto::ServiceError::InvalidArgument { field, .. } => format!("invalid {field}"),
+        other => other.kind(),
     }
 }

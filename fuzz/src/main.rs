@@ -2,16 +2,20 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
+    path::PathBuf,
+    process::{Command, ExitCode},
     time::Duration,
 };
 
 use anyhow::Context;
 use clap::Parser;
-use fuzz::{Target, engine, targets};
+use fuzz::{
+    Target, engine,
+    figures::{Fault, Ran, Total},
+    side_by_side::{keep, last_input, run_all},
+    targets,
+};
 use indicatif::{ProgressBar, ProgressStyle};
-use sha2::{Digest, Sha256};
 
 #[derive(Parser)]
 #[command(about = "Runs decoders on inputs that nobody meant")]
@@ -19,8 +23,11 @@ struct Cli {
     /// Targets; all where none is named
     targets: Vec<String>,
     /// Of a processor, for each target: what else the machine does counts for nothing
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 30.0)]
     minutes: f64,
+    /// Targets at once, each in a process of its own; 0 for one a core
+    #[arg(long, default_value_t = 0)]
+    jobs: usize,
     /// Of the changes; the time of day where not given
     #[arg(long)]
     seed: Option<u64>,
@@ -33,85 +40,103 @@ struct Cli {
     /// Names of all targets
     #[arg(long)]
     list: bool,
+    /// In this process, and says its figures as JSON
+    #[arg(long, hide = true, requires = "targets")]
+    here: bool,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let all = targets::all();
     if cli.list {
-        all.iter().for_each(|target| println!("{}", target.name));
+        targets::all().iter().for_each(|target| println!("{}", target.name));
         return Ok(ExitCode::SUCCESS);
     }
-    let names: Vec<_> = all.iter().map(|target| target.name).collect();
-    for name in &cli.targets {
-        anyhow::ensure!(
-            names.contains(&name.as_str()),
-            "{name:?} is no target; allowed: {}",
-            names.join(", ")
-        );
-    }
-    let is_wanted =
-        |target: &&Target| cli.targets.is_empty() || cli.targets.iter().any(|name| name == target.name);
-    let wanted: Vec<_> = all.iter().filter(is_wanted).collect();
-    for path in &cli.input {
-        let input = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-        wanted.iter().for_each(|target| println!("{}: {}", target.name, (target.run)(&input)));
-    }
+    let wanted = wanted(&cli.targets)?;
     if !cli.input.is_empty() {
+        for path in &cli.input {
+            let input = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+            wanted.iter().for_each(|target| println!("{}: {}", target.name, (target.run)(&input)));
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    engine::limit_memory()?;
-    // Faults are reported once, by what they say.
-    std::panic::set_hook(Box::new(|_| {}));
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seed = cli.seed.unwrap_or(clock.as_secs());
-    println!("seed {seed}, {} targets, {} minutes each", wanted.len(), cli.minutes);
-    let mut is_good = true;
-    for target in wanted {
-        is_good &= fuzz_one(target, &cli, seed)?;
+    if cli.here {
+        engine::limit_memory()?;
+        // Faults are reported once, by what they say.
+        std::panic::set_hook(Box::new(|_| {}));
+        for target in &wanted {
+            println!("{}", serde_json::to_string(&fuzz_one(target, &cli, seed)?)?);
+        }
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let total = fuzz_all(&wanted, &cli, seed)?;
+    println!("{total}");
+    Ok(if total.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<bool> {
-    let (began, limit) = (used(), Duration::from_secs_f64(cli.minutes * 60.0));
-    let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let last = folder.join(format!("fuzz-{}-{}.last", target.name, std::process::id()));
-    let bar = ProgressBar::new(limit.as_secs());
-    let style = ProgressStyle::with_template("{prefix:14} {bar:30} {pos}/{len} s {msg}");
+fn wanted(names: &[String]) -> anyhow::Result<Vec<Target>> {
+    let all = targets::all();
+    let known: Vec<_> = all.iter().map(|target| target.name).collect();
+    let planted: Vec<_> = targets::planted().iter().map(|target| target.name).collect();
+    for name in names {
+        anyhow::ensure!(
+            known.contains(&name.as_str()) || planted.contains(&name.as_str()),
+            "{name:?} is no target; allowed: {}",
+            known.join(", ")
+        );
+    }
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let is_named = |target: &Target| names.iter().any(|name| name == target.name);
+    Ok(all.into_iter().chain(targets::planted()).filter(is_named).collect())
+}
+
+fn fuzz_all(wanted: &[Target], cli: &Cli, seed: u64) -> anyhow::Result<Total> {
+    let jobs = match cli.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
+    let names: Vec<_> = wanted.iter().map(|target| target.name).collect();
+    println!("seed {seed}, {} targets, {} minutes each, {jobs} at once", names.len(), cli.minutes);
+    let program = std::env::current_exe().context("find this program")?;
+    let command = |target: &str| {
+        let mut command = Command::new(&program);
+        command.args(["--here", target, "--minutes", &cli.minutes.to_string(), "--seed", &seed.to_string()]);
+        command.arg("--corpus").arg(&cli.corpus);
+        command
+    };
+    let bar = ProgressBar::new(names.len() as u64);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} targets, {elapsed}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_prefix(target.name);
-    let found = engine::run(target, engine::kept(&cli.corpus, target), Some(&last), seed, |runs| {
-        if runs.is_multiple_of(256) {
-            bar.set_position((used() - began).as_secs());
-        }
-        used() - began < limit
-    })?;
+    bar.enable_steady_tick(Duration::from_secs(1));
+    let each = |ran: &Ran| {
+        bar.suspend(|| println!("{ran}"));
+        bar.inc(1);
+    };
+    let all = run_all(&names, jobs, &cli.corpus, command, each)?;
     bar.finish_and_clear();
+    Ok(Total::of(&all))
+}
+
+fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<Ran> {
+    let (began, limit) = (used(), Duration::from_secs_f64(cli.minutes * 60.0));
+    let last = last_input(target.name, std::process::id());
+    let kept = engine::kept(&cli.corpus, target);
+    let found = engine::run(target, kept, Some(&last), seed, |_| used() - began < limit)?;
     // Left behind only by a process that ended in the middle of a run.
     fs::remove_file(&last)?;
-    let each = (used() - began).as_secs_f64();
-    println!(
-        "{:14} {:>10} runs in {each:.0} s of a processor, {} answers",
-        target.name, found.runs, found.answers
-    );
-    let Some((text, input)) = found.fault else { return Ok(true) };
-    let path = keep(&cli.corpus, target, &input)?;
-    println!("FAULT in {}: {text}\n  input kept as {}", target.name, path.display());
-    Ok(false)
+    let fault = match found.fault {
+        Some((text, input)) => Some(Fault { text, input: Some(keep(&cli.corpus, target.name, &input)?) }),
+        None => None,
+    };
+    let (runs, answers, seconds) = (found.runs, found.answers, (used() - began).as_secs_f64());
+    Ok(Ran { target: target.name.into(), runs, answers, seconds, fault })
 }
 
 /// What of the processors this process has used.
 fn used() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-fn keep(corpus: &Path, target: &Target, input: &[u8]) -> anyhow::Result<PathBuf> {
-    let folder = corpus.join(target.name);
-    fs::create_dir_all(&folder)?;
-    let path = folder.join(hex::encode(&Sha256::digest(input)[..6]));
-    fs::write(&path, input)?;
-    Ok(path)
 }

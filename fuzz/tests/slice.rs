@@ -37,3 +37,11 @@ fn a_decoder_that_breaks_is_found() {
     let found = engine::run(&broken, vec![], None, 1, |done| done < 10_000).expect("a run");
     assert!(found.fault.is_some_and(|(text, input)| text.contains("all ones") && input.contains(&0xff)));
 }
+
+#[test]
+fn words_are_an_errors_own() {
+    let of = |text: &str| fuzz::words(text);
+    assert_eq!(of("unknown field `größe`, expected one of `a`, `b`"), "unknown field expected one");
+    assert_eq!(of("row 17 of \"job\" is beyond 2048 rows"), "row beyond rows");
+    assert_eq!(of("an `open end"), "");
+}

@@ -102,7 +102,7 @@ fn rows() -> Option<pb::RowRange> {
     Some(pb::RowRange { start: 3, end: 5 })
 }
 
-fn range() -> Option<pb::CoordinateRange> {
+pub(super) fn range() -> Option<pb::CoordinateRange> {
     Some(pb::CoordinateRange { start: 512, end: 1_300 })
 }
 

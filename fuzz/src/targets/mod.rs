@@ -1,12 +1,19 @@
 //! One file for each family of decoders.
 
 mod access;
+mod etcd;
 mod files;
+mod http2;
 mod lending;
 mod messages;
+mod mpi;
+mod planted;
 mod record;
+mod requests;
 mod text;
 mod wire;
+
+pub use planted::planted;
 
 use crate::Target;
 
@@ -14,9 +21,13 @@ pub fn all() -> Vec<Target> {
     [
         access::targets(),
         messages::targets(),
+        requests::targets(),
         wire::targets(),
+        http2::targets(),
         files::targets(),
+        etcd::targets(),
         lending::targets(),
+        mpi::targets(),
         record::targets(),
         text::targets(),
     ]

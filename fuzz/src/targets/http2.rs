@@ -1,0 +1,88 @@
+//! An HTTP/2 client's first bytes, as the limits follow them before anything else looks at them.
+
+use std::{
+    io::Read,
+    net::{TcpListener, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use node::limits::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
+use proto::pb::{self, jobs_client::JobsClient};
+
+use super::files::runtime;
+use crate::Target;
+
+pub fn targets() -> Vec<Target> {
+    vec![Target { name: "http2-frames", seeds, run: frames, slice: 3_000 }]
+}
+
+/// What a client of ours really sends, and a frame of each kind that there is.
+fn seeds() -> Vec<Vec<u8>> {
+    let frame = |kind: u8, length: u32| {
+        [&length.to_be_bytes()[1..], &[kind], &[0; 5], &vec![kind; length as usize]].concat()
+    };
+    let mut every = vec![4; PREFACE_BYTES];
+    (0..=10).for_each(|kind| every.extend(frame(kind, 8 * u32::from(kind))));
+    every.extend(frame(0, 40_000));
+    vec![called(), every]
+}
+
+/// The bytes of one call, which is never answered.
+fn called() -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let reading = thread::spawn(move || listener.accept().map(|(stream, _)| heard(stream)));
+    let calling = async {
+        let mut client = JobsClient::connect(format!("http://{address}")).await?;
+        let call = client.get_job(pb::GetJobRequest { job: "job-1".into() });
+        let _never_answered = tokio::time::timeout(Duration::from_millis(200), call).await;
+        Ok::<_, tonic::transport::Error>(())
+    };
+    runtime().block_on(calling).expect("a connection");
+    reading.join().expect("a thread that reads").expect("a client")
+}
+
+fn heard(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // An end by force is one too.
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}
+
+/// Where frames lie, by a plain walk: how many begin, what their bodies cost in calls at least and at most, and the
+/// bytes until the next head.
+struct Walked {
+    least: f64,
+    most: f64,
+    until_next: usize,
+}
+
+fn walk(bytes: &[u8]) -> Walked {
+    let (mut at, mut least, mut most) = (PREFACE_BYTES, 0.0, 0.0);
+    while let Some([a, b, c, ..]) = bytes.get(at..at + HEAD_BYTES) {
+        let length = u32::from_be_bytes([0, *a, *b, *c]);
+        let of_bytes = f64::from(length.min(FRAME_BYTES)) / f64::from(16 << 10);
+        least += of_bytes.max(1.0 / 64.0);
+        most += of_bytes.max(4.0);
+        at += HEAD_BYTES + length as usize;
+    }
+    Walked { least, most, until_next: at.saturating_sub(bytes.len()) }
+}
+
+/// The same cost and the same place, however the bytes are cut into reads; both as a plain walk finds them.
+fn frames(bytes: &[u8]) -> String {
+    let walked = walk(bytes);
+    let mut whole = Frames::default();
+    let cost = whole.cost(bytes);
+    assert!((walked.least..=walked.most).contains(&cost), "{cost} calls for frames of {}", walked.least);
+    assert_eq!(whole.body(), walked.until_next, "the next frame is looked for elsewhere");
+    for piece in [1, 2, 7, 9, 64, 1_000] {
+        let mut cut = Frames::default();
+        // Costs are whole parts of a power of two: sums are exact in any order.
+        let sum: f64 = bytes.chunks(piece).map(|read| cut.cost(read)).sum();
+        assert!(sum == cost, "{sum} in reads of {piece}, {cost} in one");
+        assert_eq!(cut.body(), walked.until_next, "in reads of {piece}");
+    }
+    format!("{} {}", (cost * 4.0).min(64.0).ceil(), usize::from(walked.until_next > 0))
+}
