@@ -248,10 +248,9 @@ impl Client {
             commitments,
             was_routed,
         };
-        let out_of_time = |_| ServiceError::RangeUnavailable {
-            job: job.to_string(),
-            missing: vec![range],
-            waited_ms: began.elapsed().as_millis() as u64,
+        let out_of_time = |_| {
+            let waited_ms = began.elapsed().as_millis() as u64;
+            ServiceError::range_unavailable(&job, vec![range], waited_ms)
         };
         let tokens = match tokens {
             Some(tokens) => tokens,

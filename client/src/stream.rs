@@ -194,6 +194,6 @@ impl Fetch {
         let missing = self.shared.assembly().missing_ranges();
         let waited_ms = self.began.elapsed().as_millis() as u64;
         warn!(job = %self.shared.job, rows = %self.part.rows, waited_ms, "no worker served the whole range in time");
-        ServiceError::RangeUnavailable { job: self.shared.job.to_string(), missing, waited_ms }
+        ServiceError::range_unavailable(&self.shared.job, missing, waited_ms)
     }
 }

@@ -211,10 +211,7 @@ fn check_times(heartbeat: Duration, lease_ttl: Duration, token_ttl: Duration) ->
         lease_ttl >= heartbeat * 3,
         "lease_ttl is {lease_ttl:?}; allowed: at least three heartbeats of {heartbeat:?}"
     );
-    ensure!(
-        token_ttl >= Duration::from_millis(100),
-        "token_ttl is {token_ttl:?}; allowed: 100ms or longer"
-    );
+    ensure!(token_ttl >= Duration::from_millis(100), "token_ttl is {token_ttl:?}; allowed: 100ms or longer");
     Ok(())
 }
 

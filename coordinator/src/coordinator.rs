@@ -1,6 +1,6 @@
 //! The coordinator's state, shared by its services and its tasks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::Connections;
@@ -8,7 +8,7 @@ use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, Led
 use node::limits::Budget;
 use plan::Plan;
 use proto::{JobId, Result};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::blocking::{Stop, with_ledger};
@@ -20,13 +20,15 @@ use crate::watch::Watch;
 
 /// Long enough for the longest answers of a few calls at once.
 const ANSWER_BYTES: u64 = 64 << 20;
+const ACCOUNTS: usize = 2;
+const REPORTS: u64 = 4;
 
 pub struct Coordinator {
     pub settings: Settings,
     /// Above that of every coordinator before on this ledger.
     pub epoch: u64,
     pub ledger: Ledger,
-    pub releaser: std::sync::Arc<Releaser>,
+    pub releaser: Arc<Releaser>,
     /// `None` where checkpoints are turned off.
     pub store: Option<CheckpointStore>,
     pub connections: Connections,
@@ -37,6 +39,9 @@ pub struct Coordinator {
     pub changes: tokio::sync::Mutex<()>,
     pub next_checkpoint: std::sync::atomic::AtomicU64,
     pub watch: Watch,
+    /// Accounts of privacy for reports, at once: of all callers, and those that one may ask for.
+    pub accounts: Arc<Semaphore>,
+    pub reports: Budget,
     /// Bytes of long answers on their way to one caller.
     pub answers: Budget,
     cluster: Mutex<Cluster>,
@@ -71,6 +76,8 @@ impl Coordinator {
             changes: tokio::sync::Mutex::new(()),
             next_checkpoint: std::sync::atomic::AtomicU64::new(0),
             watch: Watch::default(),
+            accounts: Arc::new(Semaphore::new(ACCOUNTS)),
+            reports: Budget::counting("reports for this caller", "at once", REPORTS),
             answers: Budget::new(ANSWER_BYTES),
             cluster: Mutex::new(cluster),
         })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use client::{Part, Routing, SliceRequest, Source, stream_chunks};
 use futures::future::BoxFuture;
+use node::guard::{UnderWay, under_way};
 use proto::model::{Bind, Fetch};
 use proto::{ReceivedChunk, ReleaseToken, Result, ServiceError, pb};
 use tokio::time::Instant;
@@ -28,7 +29,7 @@ impl Coordinator {
         self.routing(&bind.job)?.check_range(range)?;
         let wait =
             deadline_ms.map_or(self.settings.fetch_deadline, Duration::from_millis).min(LONGEST_DEADLINE);
-        let tokens = self.bind(bind.clone()).await?;
+        let tokens = self.bind_to_its_end(bind.clone()).await?;
         let request = SliceRequest {
             job: bind.job.clone(),
             branch: bind.branch,
@@ -39,7 +40,7 @@ impl Coordinator {
             element,
             region: None,
         };
-        let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind });
+        let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind, _held: under_way() });
         let chunks = stream_chunks(self.connections.clone(), source, request);
         Ok(Box::pin(chunks.map(|chunk| chunk.map(ReceivedChunk::into_message))))
     }
@@ -50,6 +51,8 @@ impl Coordinator {
 struct OwnSource {
     coordinator: Weak<Coordinator>,
     bind: Bind,
+    /// The request is kept for as long as its chunks come.
+    _held: Option<UnderWay>,
 }
 
 impl OwnSource {

@@ -20,6 +20,7 @@ use crate::coordinator::Coordinator;
 use crate::service::{Said, Told};
 
 mod checkpoints;
+mod ending;
 mod handover;
 mod jobs;
 mod leases;

@@ -10,6 +10,7 @@ pub mod blocking;
 pub mod build_info;
 pub mod connection;
 pub mod cpu_pool;
+pub mod cut;
 pub mod dial;
 pub mod entropy;
 pub mod follow;
@@ -42,6 +43,7 @@ pub mod tls;
 pub mod trace_context;
 pub mod trace_propagation;
 
+mod file_stamp;
 mod plain_http;
 mod setting_file;
 

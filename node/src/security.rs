@@ -8,7 +8,7 @@ use tonic::transport::Server;
 use tracing::warn;
 
 use crate::auth::{Authenticator, TokenError, Tokens};
-use crate::guard::{GuardLayer, Wording};
+use crate::guard::{GuardLayer, Words};
 use crate::hardening::Hardening;
 use crate::incoming::Incoming;
 use crate::limits::{CLOSING_GRACE, FRAME_BYTES, HEADER_BYTES, Limits};
@@ -187,9 +187,9 @@ impl Secured {
         self.credentials.is_some() || self.insecure
     }
 
-    pub fn guard(&self, wording: Wording) -> GuardLayer {
+    pub fn guard(&self, words: Words) -> GuardLayer {
         let own = self.credentials.as_ref().map(Credentials::identity);
-        GuardLayer::new(Authenticator::new(own, self.tokens.clone()), self.limits.clone(), wording)
+        GuardLayer::new(Authenticator::new(own, self.tokens.clone()), self.limits.clone(), words)
     }
 
     pub fn incoming(&self, listener: Listener) -> Incoming {

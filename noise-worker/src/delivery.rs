@@ -149,8 +149,8 @@ impl Delivery {
         if Instant::now() < *deadline {
             return Ok(());
         }
-        let (job, waited_ms) = (shard.job().to_string(), asked.elapsed().as_millis() as u64);
-        Err(ServiceError::RangeUnavailable { job, missing: vec![left], waited_ms })
+        let waited_ms = asked.elapsed().as_millis() as u64;
+        Err(ServiceError::range_unavailable(shard.job(), vec![left], waited_ms))
     }
 
     /// The coordinate to go on from.

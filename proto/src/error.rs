@@ -9,6 +9,8 @@ use crate::{CoordinateRange, pb};
 pub type Result<T, E = ServiceError> = std::result::Result<T, E>;
 
 const TRAILER: &str = "rustle-error-bin";
+/// Of a long list, in an error.
+const NAMED_RANGES: usize = 32;
 
 /// Everything a service refuses or fails with. `retry_safe` is a promise about privacy, not about success: the same
 /// request again releases nothing that the first did not.
@@ -40,7 +42,8 @@ pub enum ServiceError {
     #[error("range {start}..{end} is beyond the dimension {dimension}")]
     RangeBeyondDimension { start: u64, end: u64, dimension: u64 },
     #[error(
-        "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
+        "row {row} of job {job}, branch {branch}, is bound to another commitment and can't be released under a second one: \
+         send the first one again, or go back to that row on a new branch (job rewind, job resume)"
     )]
     AlreadyBound { job: String, branch: u64, row: u64 },
     #[error(
@@ -54,7 +57,10 @@ pub enum ServiceError {
          job and start another under a new name"
     )]
     LedgerBehind { job: String, known: String, witness: String, seen: String },
-    #[error("the cursor is of another {what}: {actual}; this is {expected}")]
+    #[error(
+        "the cursor is of another {what}: {actual}; this is {expected}: resume with the cursor that was stored beside this \
+         job's training checkpoint"
+    )]
     CursorMismatch { what: String, expected: String, actual: String },
     #[error(
         "the release token of row {row} of job {job} has expired; bind the row again to the same commitment for a new one"
@@ -74,8 +80,18 @@ pub enum ServiceError {
     NotOwner { job: String, shard: u32 },
     #[error("shard {shard} of job {job} is being restored; ask again")]
     Restoring { job: String, shard: u32 },
-    #[error("no worker serves {} of job {job} after {waited_ms} ms; a retry is safe", show(missing))]
-    RangeUnavailable { job: String, missing: Vec<CoordinateRange>, waited_ms: u64 },
+    /// `more`: ranges beside those that are named.
+    #[error("no worker serves {}{} of job {job} after {waited_ms} ms; a retry is safe", show(missing), match more {
+        0 => String::new(),
+        more => format!(" and {more} ranges more"),
+    })]
+    RangeUnavailable {
+        job: String,
+        missing: Vec<CoordinateRange>,
+        #[serde(default)]
+        more: usize,
+        waited_ms: u64,
+    },
     #[error("job {job} is {state}; allowed: {allowed}")]
     JobState { job: String, state: String, allowed: String },
     #[error("checkpoint {object}: {reason}")]
@@ -117,6 +133,14 @@ fn show(ranges: &[CoordinateRange]) -> String {
 impl ServiceError {
     pub fn invalid(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::InvalidArgument { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    }
+
+    /// Names so many ranges as a trailer has room for, which HTTP/2's clients limit to some 16 KiB.
+    pub fn range_unavailable(job: impl ToString, missing: Vec<CoordinateRange>, waited_ms: u64) -> Self {
+        let mut missing = CoordinateRange::joined(missing);
+        let more = missing.len().saturating_sub(NAMED_RANGES);
+        missing.truncate(NAMED_RANGES);
+        Self::RangeUnavailable { job: job.to_string(), missing, more, waited_ms }
     }
 
     pub fn missing(field: &str) -> Self {
@@ -200,6 +224,26 @@ impl ServiceError {
         }
     }
 
+    /// Whether a process's log should name it: something was asked for that must not be, or went wrong. Not what passes
+    /// by itself, nor callers who may not, of whom `node::auth` tells.
+    pub fn is_notable(&self) -> bool {
+        use ServiceError::*;
+        match self {
+            Fenced { .. } | TokenExpired { .. } | StaleEpoch { .. } => true,
+            Unauthenticated | PermissionDenied | RangeNotAllowed { .. } => false,
+            // Slips, whose words are the caller's own.
+            InvalidArgument { .. } | NotFound { .. } => false,
+            other => !other.retry_safe(),
+        }
+    }
+
+    /// The kind of a notable error, where `status` carries one of ours.
+    pub fn notable_kind(status: &Status) -> Option<String> {
+        status.metadata().get_bin(TRAILER)?;
+        let error = Self::from(status.clone());
+        error.is_notable().then(|| error.kind())
+    }
+
     /// The error's name in metrics and on the wire: bounded, stable.
     pub fn kind(&self) -> String {
         match serde_json::to_value(self) {
@@ -255,11 +299,7 @@ mod tests {
         let errors = [
             ServiceError::invalid("theta[0]", 1.5, "0 < theta ≤ 1"),
             ServiceError::AlreadyBound { job: "j".into(), branch: 0, row: 7 },
-            ServiceError::RangeUnavailable {
-                job: "j".into(),
-                missing: vec![CoordinateRange { start: 512, end: 1024 }],
-                waited_ms: 250,
-            },
+            ServiceError::range_unavailable("j", vec![CoordinateRange { start: 512, end: 1024 }], 250),
             ServiceError::Draining,
             ServiceError::NotLeader { leader: "http://127.0.0.1:7300".into() },
             ServiceError::Unauthenticated,
@@ -303,8 +343,27 @@ mod tests {
     #[test]
     fn the_missing_range_is_named() {
         let missing = vec![CoordinateRange { start: 512, end: 1024 }];
-        let error = ServiceError::RangeUnavailable { job: "j".into(), missing, waited_ms: 9 };
+        let error = ServiceError::range_unavailable("j", missing, 9);
         assert!(error.to_string().contains("512..1024"), "{error}");
         assert_eq!(error.kind(), "range_unavailable");
+    }
+
+    /// Else a client would take the answer for the transport's failure, and never see its words.
+    #[test]
+    fn long_lists_fit_in_the_headers_of_an_answer() {
+        let range =
+            |at: u64| CoordinateRange { start: u64::MAX / 2 + 3 * at, end: u64::MAX / 2 + 3 * at + 2 };
+        let error = ServiceError::range_unavailable("j".repeat(128), (0..4096).rev().map(range).collect(), 9);
+        assert!(error.to_string().contains("and 4064 ranges more"), "{error}");
+        let headers = Status::from(error.clone()).into_http::<()>();
+        let bytes: usize =
+            headers.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+        assert!(bytes < 12 << 10, "{bytes} bytes");
+        let restored = Status::from_header_map(headers.headers()).map(ServiceError::from);
+        assert_eq!(restored, Some(error));
+
+        let side_by_side = (0..4096).map(|at| CoordinateRange { start: 512 * at, end: 512 * at + 512 });
+        let error = ServiceError::range_unavailable("j", side_by_side.collect(), 9);
+        assert!(error.to_string().contains("coordinates 0..2097152 of"), "{error}");
     }
 }

@@ -80,6 +80,22 @@ range!(
     /// Global coordinates start..end of the flattened parameter vector.
     CoordinateRange, "range"
 );
+
+impl CoordinateRange {
+    /// The same coordinates in as few ranges as there can be, in order.
+    pub fn joined(mut ranges: Vec<Self>) -> Vec<Self> {
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, before| {
+            let touch = next.start <= before.end;
+            if touch {
+                before.end = before.end.max(next.end);
+            }
+            touch
+        });
+        ranges
+    }
+}
+
 range!(
     /// Rows start..end, counted from 0.
     RowRange, "rows"

@@ -4,13 +4,14 @@ use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{Commitment, CoordinateRange, JobId, ServiceError};
 
 const DOMAIN: &[u8] = b"rustle release token v2";
 
 /// Makes and checks tokens. New with every start of a coordinator; given to workers with their leases. Secret.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct ReleaseKey([u8; 32]);
 
 impl fmt::Debug for ReleaseKey {

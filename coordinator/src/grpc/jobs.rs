@@ -142,8 +142,10 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::GetReportRequest>,
     ) -> Result<Response<pb::Report>, Status> {
+        let client = request.extensions().get::<ClientKey>().cloned();
         let pb::GetReportRequest { job, delta } = own(request)?;
-        let report = async { self.0.report(named(job)?, delta).await }.await;
+        let place = client.map(|client| self.0.reports.take(&client, 1)).transpose().map_err(worded)?;
+        let report = async { self.0.report(named(job)?, delta, place).await }.await;
         answer(report.map(|report| pb::Report { json: report.to_string() }))
     }
 }

@@ -11,6 +11,7 @@ mod workers;
 use metrics::counter;
 use node::auth::Refusal;
 use node::follow::LEADER_HEADER;
+use node::guard::{Words, under_way};
 use node::trace_context::carry;
 use proto::{Result, ServiceError};
 use tonic::metadata::MetadataValue;
@@ -33,7 +34,12 @@ fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
 async fn to_its_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
-    let ended = tokio::spawn(carry(change)).await;
+    let held = under_way();
+    let whole = async move {
+        let _held = held;
+        change.await
+    };
+    let ended = tokio::spawn(carry(whole)).await;
     answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 
@@ -55,6 +61,8 @@ fn worded(refusal: Refusal) -> Status {
         }
     })
 }
+
+const WORDS: Words = Words { of: worded, notable: ServiceError::notable_kind };
 
 fn refused(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);

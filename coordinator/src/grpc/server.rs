@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use futures::Stream;
+use futures::{Stream, StreamExt};
+use node::cut::Cut;
 use node::listener::Listener;
 use node::rpc_metrics::RpcMetricsLayer;
 use node::security::Secured;
@@ -19,13 +20,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
+use super::WORDS;
 use super::jobs::JobsService;
 use super::noise::NoiseService;
-use super::worded;
 use super::workers::WorkersService;
 use crate::coordinator::Coordinator;
 
-/// Calls under way may end within this time; health watches, which never do, are cut.
+/// Calls under way may end within this time; health watches, which never do, are cut, and so is whoever is still there.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
 pub async fn serve(
@@ -78,12 +79,16 @@ where
         .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
-        .layer(security.guard(worded))
+        .layer(security.guard(WORDS))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers);
+    // Whoever leads no more must not keep the ledger that it had for as long as somebody watches.
+    let ended = CancellationToken::new();
+    let _cut_all = ended.clone().drop_guard();
+    let connections = connections.map(move |taken| taken.map(|taken| Cut::new(taken, ended.clone())));
     let server = router.serve_with_incoming_shutdown(connections, until_closing);
     let too_late = async {
         shutdown.cancelled().await;

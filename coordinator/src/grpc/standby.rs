@@ -21,7 +21,7 @@ use tonic_health::ServingStatus;
 use tower::{Layer, Service};
 
 use super::server::methods;
-use super::{refused, worded};
+use super::{WORDS, refused};
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
@@ -55,7 +55,7 @@ where
         .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
-        .layer(security.guard(worded))
+        .layer(security.guard(WORDS))
         .layer(StandbyLayer(leader))
         .add_service(health_service);
     let served = router.serve_with_incoming_shutdown(connections, shutdown.cancelled_owned());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use client::{Route, Routing};
 use metrics::{counter, histogram};
+use node::guard::under_way;
 use node::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
@@ -40,7 +41,11 @@ impl Coordinator {
     pub async fn bind_to_its_end(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
         self.outwait_grace_period(&bind.job).await;
         let coordinator = self.clone();
-        let bound = async move { coordinator.bind(bind).await };
+        let held = under_way();
+        let bound = async move {
+            let _held = held;
+            coordinator.bind(bind).await
+        };
         spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
     }
 

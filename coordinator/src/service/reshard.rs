@@ -108,6 +108,6 @@ impl Coordinator {
         let missing: Vec<CoordinateRange> = coming.iter().filter(is_late).map(|shard| shard.range).collect();
         warn!(%job, ?missing, "resharding given up: these were not ready in time");
         let waited_ms = waited.as_millis() as u64;
-        ServiceError::RangeUnavailable { job: job.to_string(), missing, waited_ms }
+        ServiceError::range_unavailable(job, missing, waited_ms)
     }
 }

@@ -26,7 +26,7 @@ impl Coordinator {
             .partition(|route| route.endpoint.is_some() && is_whole(route));
         if !missing.is_empty() {
             let missing = missing.into_iter().map(|route| route.range).collect();
-            return Err(ServiceError::RangeUnavailable { job: job.to_string(), missing, waited_ms: 0 });
+            return Err(ServiceError::range_unavailable(job, missing, 0));
         }
         Ok(whole
             .into_iter()

@@ -103,14 +103,14 @@ async fn a_report_states_what_was_bound_and_what_it_costs() {
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
     coordinator.bind(bind(0..3, "x")).await.unwrap();
-    let report = coordinator.report(job(), 1e-6).await.unwrap();
+    let report = coordinator.report(job(), 1e-6, None).await.unwrap();
     assert_eq!((report["rows_bound"].as_u64(), report["iterations"].as_u64()), (Some(3), Some(8)));
     // Two participations of independent noise: sensitivity √2, rho = 1.
     assert!((report["sensitivity"].as_f64().unwrap() - 2f64.sqrt()).abs() < 1e-12);
     assert!((report["rho"].as_f64().unwrap() - 1.0).abs() < 1e-12);
     assert!(report["epsilon"].as_f64().unwrap() > 1.0);
-    assert!(coordinator.report(job(), 0.0).await.is_err());
-    assert!(coordinator.report(JobId::new("other").unwrap(), 1e-6).await.is_err());
+    assert!(coordinator.report(job(), 0.0, None).await.is_err());
+    assert!(coordinator.report(JobId::new("other").unwrap(), 1e-6, None).await.is_err());
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_checkpoint_without_a_store_or_without_workers_is_a_clear_error() {
     coordinator.store = Some(ledger::CheckpointStore::open(&url).unwrap());
     let error = coordinator.checkpoint(&job()).await.unwrap_err();
     assert!(
-        matches!(error, ServiceError::RangeUnavailable { ref missing, .. } if missing.len() == 2),
+        matches!(error, ServiceError::RangeUnavailable { ref missing, .. } if *missing == [(0..4096).into()]),
         "{error}"
     );
 }

@@ -83,6 +83,35 @@ async fn rows_that_the_ledger_has_are_counted_also_where_their_caller_has_left()
     };
     ask_and_leave(noise.bind(admitted(request))).await;
     comes_to(&coordinator, |job| (job.next_row, job.rows_bound) == (3, 3)).await;
+
+    let through = pb::FetchRequest {
+        job: job().to_string(),
+        rows: Some(pb::RowRange { start: 3, end: 5 }),
+        range: Some(pb::CoordinateRange { start: 0, end: 8 }),
+        commitments: vec![Commitment::of_text("x").to_bytes().to_vec(); 2],
+        ..pb::FetchRequest::default()
+    };
+    ask_and_leave(noise.fetch(admitted(through))).await;
+    comes_to(&coordinator, |job| (job.next_row, job.rows_bound) == (5, 5)).await;
+}
+
+/// Accounts of long plans take seconds each, on threads that bindings wait for too.
+#[tokio::test]
+async fn reports_wait_for_each_other_and_nobody_for_them() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = Arc::new(open(&folder));
+    coordinator.create_job(create(2048, 1)).await.unwrap();
+    let places = coordinator.accounts.available_permits() as u32;
+    let busy = coordinator.accounts.clone().acquire_many_owned(places).await.unwrap();
+    let mut report = pin!(coordinator.report(job(), 1e-6, None));
+    let waiting = tokio::time::timeout(Duration::from_millis(200), &mut report).await;
+    assert!(waiting.is_err(), "{waiting:?}");
+    let commitments = vec![Commitment::of_text("x")];
+    let bind = Bind { job: job(), branch: 0, rows: (0..1).into(), commitments, extent: None };
+    coordinator.bind(bind).await.unwrap();
+    drop(busy);
+    report.await.unwrap();
+    assert_eq!(coordinator.accounts.available_permits() as u32, places);
 }
 
 #[tokio::test(start_paused = true)]

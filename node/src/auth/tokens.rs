@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
 use super::{Grant, GrantRole};
+use crate::file_stamp::FileStamp;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -52,7 +53,6 @@ pub fn digest_of(token: &[u8]) -> String {
 }
 
 type Entries = HashMap<String, (Grant, Option<u64>)>;
-type Stamp = Option<(SystemTime, u64)>;
 
 /// Clones share what was read last.
 #[derive(Clone, Debug)]
@@ -62,12 +62,20 @@ pub struct Tokens(Arc<Shared>);
 struct Shared {
     path: PathBuf,
     entries: RwLock<Arc<Entries>>,
-    looked: Mutex<(Instant, Stamp)>,
+    looked: Mutex<Looked>,
+}
+
+#[derive(Debug)]
+struct Looked {
+    at: Instant,
+    stamp: Option<FileStamp>,
+    is_taken: bool,
 }
 
 impl Tokens {
     pub fn load(path: &Path) -> Result<Self, TokenError> {
-        let looked = Mutex::new((Instant::now(), stamp(path)));
+        let looked = Looked { at: Instant::now(), stamp: FileStamp::of(path), is_taken: true };
+        let looked = Mutex::new(looked);
         let entries = RwLock::new(Arc::new(read(path)?));
         Ok(Self(Arc::new(Shared { path: path.to_owned(), entries, looked })))
     }
@@ -87,31 +95,32 @@ impl Tokens {
         (!is_over).then(|| (digest, grant.clone()))
     }
 
-    /// At most once a second. A file that can't be used leaves the old entries in force.
+    /// At most once a second. A file that can't be used leaves the old entries in force, and is tried again at the next
+    /// look.
     fn look(&self) {
         let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.0.elapsed() < LOOK_EVERY {
+        if looked.at.elapsed() < LOOK_EVERY {
             return;
         }
-        let stamp = stamp(&self.0.path);
-        let has_changed = looked.1 != stamp;
-        *looked = (Instant::now(), stamp);
-        if !has_changed {
+        let stamp = FileStamp::of(&self.0.path);
+        let is_new = looked.stamp != stamp;
+        looked.at = Instant::now();
+        if looked.is_taken && !is_new {
             return;
         }
-        match read(&self.0.path) {
+        let entries = read(&self.0.path);
+        *looked = Looked { at: looked.at, stamp, is_taken: entries.is_ok() };
+        match entries {
             Ok(entries) => {
                 info!(tokens = entries.len(), "a new tokens file is in force");
                 *self.0.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(entries);
             }
-            Err(error) => warn!(%error, "the new tokens file can't be used; the old one stays in force"),
+            Err(error) if is_new => {
+                warn!(%error, "the new tokens file can't be used; the old one stays in force")
+            }
+            Err(_) => {}
         }
     }
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let found = fs::metadata(path).ok()?;
-    Some((found.modified().ok()?, found.len()))
 }
 
 fn now() -> u64 {
@@ -232,7 +241,7 @@ mod tests {
         fs::write(&path, line("first", "\"role\":\"operator\"")).unwrap();
         let tokens = Tokens::load(&path).unwrap();
         let look_now = || {
-            tokens.0.looked.lock().unwrap().0 = Instant::now() - LOOK_EVERY * 2;
+            tokens.0.looked.lock().unwrap().at = Instant::now() - LOOK_EVERY * 2;
             tokens.look();
         };
         fs::write(&path, "broken, and of another length").unwrap();
@@ -241,5 +250,16 @@ mod tests {
         fs::write(&path, line("second one", "\"role\":\"auditor\"")).unwrap();
         look_now();
         assert!(tokens.find(b"Bearer first").is_none() && tokens.find(b"Bearer second one").is_some());
+
+        // What is wrong with it need not be its content.
+        use std::os::unix::fs::PermissionsExt;
+        let set_mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o666);
+        fs::write(&path, line("the third", "\"role\":\"auditor\"")).unwrap();
+        look_now();
+        assert!(tokens.find(b"Bearer second one").is_some());
+        set_mode(0o600);
+        look_now();
+        assert!(tokens.find(b"Bearer second one").is_none() && tokens.find(b"Bearer the third").is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes on the way to one caller, or from one.
+//! What one caller may have at once: bytes on their way to it or from it, or other things that can be counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,12 @@ pub struct Budget(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     what: &'static str,
+    unit: &'static str,
     limit: u64,
     used: Mutex<HashMap<ClientKey, u64>>,
 }
 
-/// Bytes taken from a budget, until it is dropped.
+/// What is taken from a budget, until it is dropped.
 #[derive(Debug)]
 pub struct Hold {
     budget: Budget,
@@ -29,7 +30,11 @@ impl Budget {
     }
 
     pub fn of(what: &'static str, limit: u64) -> Self {
-        Self(Arc::new(Shared { what, limit, used: Mutex::default() }))
+        Self::counting(what, "bytes", limit)
+    }
+
+    pub fn counting(what: &'static str, unit: &'static str, limit: u64) -> Self {
+        Self(Arc::new(Shared { what, unit, limit, used: Mutex::default() }))
     }
 
     /// What is larger than the whole budget goes alone.
@@ -37,7 +42,7 @@ impl Budget {
         let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
         let own = used.get(client).copied().unwrap_or(0);
         if own > 0 && own.saturating_add(bytes) > self.0.limit {
-            let limit = format!("{} bytes", self.0.limit);
+            let limit = format!("{} {}", self.0.limit, self.0.unit);
             return Err(Refusal::Busy { what: self.0.what, limit });
         }
         used.insert(client.clone(), own.saturating_add(bytes));

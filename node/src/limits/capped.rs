@@ -1,6 +1,7 @@
 //! A request's body that ends in an error once it is too long, or says that it will be.
 
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use http_body::{Frame, SizeHint};
@@ -23,16 +24,24 @@ pub struct CappedBody {
     /// What to say where that is too much.
     refused: Box<dyn Fn() -> Status + Send>,
     room: RoomFor,
-    /// What was taken of it, and for how many bytes.
-    held: Option<(usize, Arrival)>,
+    held: HeldRoom,
 }
+
+/// What was taken of the room, and for how many bytes: for as long as somebody has this.
+#[derive(Clone, Default)]
+pub struct HeldRoom(Arc<Mutex<Option<(usize, Arrival)>>>);
 
 /// Takes room for so many bytes, or says why there is none.
 pub type RoomFor = Box<dyn Fn(u64) -> Result<Arrival, Status> + Send>;
 
 impl CappedBody {
     pub fn new(body: Body, limit: usize, refused: Box<dyn Fn() -> Status + Send>, room: RoomFor) -> Self {
-        Self { body, limit, taken: 0, prefix: Vec::new(), refused, room, held: None }
+        Self { body, limit, taken: 0, prefix: Vec::new(), refused, room, held: HeldRoom::default() }
+    }
+
+    /// The message takes its room until its body is gone and this is, too.
+    pub fn held(&self) -> HeldRoom {
+        self.held.clone()
     }
 
     fn claimed(&self) -> Option<usize> {
@@ -50,9 +59,10 @@ impl CappedBody {
         }
         // Whoever sends more than it said may send all that is allowed.
         let most = if self.taken > claimed + PREFIX { self.limit } else { claimed };
-        if self.held.as_ref().is_none_or(|(held, _)| *held < most) {
-            self.held = None;
-            self.held = Some((most, (self.room)(most as u64)?));
+        let mut held = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_none_or(|(held, _)| *held < most) {
+            *held = None;
+            *held = Some((most, (self.room)(most as u64)?));
         }
         Ok(())
     }
@@ -74,11 +84,7 @@ impl http_body::Body for CappedBody {
                     Err(status) => Poll::Ready(Some(Err(status))),
                 }
             }
-            Poll::Ready(_) => {
-                self.held = None;
-                polled
-            }
-            Poll::Pending => polled,
+            _ => polled,
         }
     }
 
@@ -130,7 +136,7 @@ mod tests {
 
     /// The second message of a call is not announced by the first one's prefix.
     #[tokio::test]
-    async fn room_is_taken_for_what_may_come_and_given_back_at_the_end() {
+    async fn room_is_taken_for_what_may_come_and_given_back_once_nobody_has_it() {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (arriving, client) = (Arriving::default(), ClientKey("a".into()));
         let (own, of, noted) = (arriving.clone(), client.clone(), asked.clone());
@@ -150,6 +156,10 @@ mod tests {
         assert_eq!(*asked.lock().unwrap(), [1, limit as u64]);
         assert!(arriving.take(&client, false, 1 << 20).is_err(), "all of it is held");
         assert!(capped.frame().await.is_none());
+        let held = capped.held();
+        drop(capped);
+        assert!(arriving.take(&client, false, 1 << 20).is_err(), "until it is answered");
+        drop(held);
         arriving.take(&client, false, 1 << 20).unwrap();
     }
 }

@@ -16,7 +16,7 @@ mod turns;
 
 pub use arriving::{Arrival, Arriving};
 pub use budget::{Budget, Hold};
-pub use capped::CappedBody;
+pub use capped::{CappedBody, HeldRoom};
 pub use clients::Clients;
 pub use frames::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
 pub use handshakes::{Handshake, Handshakes};

@@ -50,7 +50,7 @@ pub struct Credentials(Arc<Shared>);
 struct Shared {
     files: TlsFiles,
     current: RwLock<Arc<Configs>>,
-    tried: Mutex<Stamp>,
+    tried: Mutex<Tried>,
 }
 
 struct Configs {
@@ -60,6 +60,12 @@ struct Configs {
     client: ClientConfig,
     /// Takes nobody for whom it may call.
     nobody: RoleVerifier,
+}
+
+/// The files as they were at the last look.
+struct Tried {
+    stamp: Stamp,
+    is_taken: bool,
 }
 
 impl fmt::Debug for Credentials {
@@ -72,7 +78,7 @@ impl Credentials {
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let stamp = files.stamp();
         let current = RwLock::new(Arc::new(Configs::new(&files)?));
-        Ok(Self(Arc::new(Shared { files, current, tried: Mutex::new(stamp) })))
+        Ok(Self(Arc::new(Shared { files, current, tried: Mutex::new(Tried { stamp, is_taken: true }) })))
     }
 
     /// Looks at the files every second from now on. Call inside a tokio runtime.
@@ -88,20 +94,24 @@ impl Credentials {
         });
     }
 
-    /// Takes new files where there are any. Files that can't be used leave the old ones in force.
+    /// Takes new files where there are any. Files that can't be used leave the old ones in force, and are tried again at
+    /// the next look: what was in the way (a file not written whole yet, no descriptor left) may be gone by then.
     pub fn look(&self) {
         let stamp = self.0.files.stamp();
         let mut tried = self.0.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        if *tried == stamp {
+        let is_new = tried.stamp != stamp;
+        if tried.is_taken && !is_new {
             return;
         }
-        *tried = stamp;
-        match Configs::new(&self.0.files) {
+        let configs = Configs::new(&self.0.files);
+        *tried = Tried { stamp, is_taken: configs.is_ok() };
+        match configs {
             Ok(configs) => {
                 info!(identity = %configs.identity, "new TLS files are in force");
                 *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(configs);
             }
-            Err(error) => warn!(%error, "new TLS files can't be used; the old ones stay in force"),
+            Err(error) if is_new => warn!(%error, "new TLS files can't be used; the old ones stay in force"),
+            Err(_) => {}
         }
     }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -12,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::{TlsError, identity_of};
 use crate::auth::Identity;
+use crate::file_stamp::FileStamp;
 use crate::secret_source::open_private;
 
 /// No certificate chain and no key comes near this.
@@ -34,7 +34,7 @@ pub(super) struct Material {
 }
 
 /// Changes whenever one of the files does.
-pub(super) type Stamp = [Option<(SystemTime, u64, u64)>; 3];
+pub(super) type Stamp = [Option<FileStamp>; 3];
 
 impl TlsFiles {
     pub fn in_dir(dir: &Path) -> Self {
@@ -69,11 +69,7 @@ impl TlsFiles {
     }
 
     pub(super) fn stamp(&self) -> Stamp {
-        use std::os::unix::fs::MetadataExt;
-        [&self.ca, &self.cert, &self.key].map(|path| {
-            let found = fs::metadata(path).ok()?;
-            Some((found.modified().ok()?, found.len(), found.ino()))
-        })
+        [&self.ca, &self.cert, &self.key].map(|path| FileStamp::of(path))
     }
 
     pub(super) fn unusable(&self, path: &Path, error: impl ToString) -> TlsError {

@@ -93,10 +93,6 @@ impl Shard {
 
     fn late(&self, waited: Duration) -> ServiceError {
         let waited_ms = waited.as_millis() as u64;
-        ServiceError::RangeUnavailable {
-            job: self.job().to_string(),
-            missing: vec![self.grant.range],
-            waited_ms,
-        }
+        ServiceError::range_unavailable(self.job(), vec![self.grant.range], waited_ms)
     }
 }

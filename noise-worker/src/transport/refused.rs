@@ -1,8 +1,10 @@
 //! What callers are told of a refusal.
 
-use node::auth::Refusal;
+use node::{auth::Refusal, guard::Words};
 use proto::ServiceError;
 use tonic::Status;
+
+pub const WORDS: Words = Words { of: worded, notable: ServiceError::notable_kind };
 
 pub fn worded(refusal: Refusal) -> Status {
     let error = match refusal {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::{grpc::Shards, refused::worded, slices::Slices};
+use super::{grpc::Shards, refused::WORDS, slices::Slices};
 use crate::service::NoiseService;
 
 const METHODS: [&str; 2] = ["/rustle.v1.Shards/FetchSlice", "/rustle.v1.Shards/Snapshot"];
@@ -40,7 +40,7 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .layer(node::rpc_metrics::RpcMetricsLayer::new(METHODS))
         .layer(node::trace_propagation::TraceLayer)
-        .layer(security.guard(worded))
+        .layer(security.guard(WORDS))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(Slices::new(service, budget))
