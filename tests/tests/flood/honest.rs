@@ -2,6 +2,7 @@
 //! an attack that makes it more than twice as slow fails the run.
 
 use std::{
+    cell::Cell,
     fs,
     process::Command,
     sync::atomic::Ordering,
@@ -29,6 +30,8 @@ const TURNS: usize = 5;
 const AFTERMATH: Duration = Duration::from_millis(1_500);
 /// Longest turn without an attack.
 const NO_ATTACK: Duration = Duration::from_secs(30);
+/// From one fetch's begin to the next one's, at size.
+const STEP: Duration = Duration::from_millis(10);
 
 type Attacker = (&'static str, Attack, Process);
 
@@ -140,26 +143,45 @@ fn keep_to(processors: &[usize]) {
     assert!(is_set, "a thread can't be kept to processors {processors} (taskset of util-linux)");
 }
 
-/// Times of an honest job's fetches through the coordinator's binding and the worker's slices, in order.
-fn honest(cluster: &TestCluster, client: &client::Client, length: Length) -> Vec<Duration> {
-    let fetch = || {
-        let started = Instant::now();
-        let texts = vec!["step 0".to_owned()];
-        let patience = Duration::from_secs(60);
-        cluster
-            .fetch_by(client, &job("honest"), 0..1, 0..DIMENSION, texts, patience)
-            .expect("honest calls go on");
-        started.elapsed()
-    };
-    let (begun, mut times) = (Instant::now(), Vec::new());
-    while match length {
-        Length::Fetches(count) => times.len() < count,
-        Length::Time(time) => begun.elapsed() < time,
-    } {
-        times.push(fetch());
+/// Trains: a new row each step, bound by the coordinator, made, noted and sent by the worker.
+struct Honest<'a> {
+    cluster: &'a TestCluster,
+    client: client::Client,
+    next_row: Cell<u64>,
+}
+
+impl<'a> Honest<'a> {
+    fn at(cluster: &'a TestCluster) -> Self {
+        let client = cluster.client_as(&Role::Job("honest".into()));
+        Self { cluster, client, next_row: Cell::new(0) }
     }
-    times.sort();
-    times
+
+    fn step(&self) -> Duration {
+        let (row, started) = (self.next_row.get(), Instant::now());
+        let (texts, patience) = (vec![format!("step {row}")], Duration::from_secs(60));
+        self.cluster
+            .fetch_by(&self.client, &job("honest"), row..row + 1, 0..DIMENSION, texts, patience)
+            .expect("honest calls go on");
+        self.next_row.set(row + 1);
+        started.elapsed()
+    }
+
+    /// How long steps took, in order.
+    fn steps(&self, length: Length) -> Vec<Duration> {
+        let (begun, mut times) = (Instant::now(), Vec::new());
+        while match length {
+            Length::Fetches(count) => times.len() < count,
+            Length::Time(time) => begun.elapsed() < time,
+        } {
+            let took = self.step();
+            times.push(took);
+            if is_at_size() {
+                std::thread::sleep(STEP.saturating_sub(took));
+            }
+        }
+        times.sort();
+        times
+    }
 }
 
 fn p99(times: &[Duration]) -> f64 {
@@ -178,7 +200,7 @@ struct Turn {
 
 fn turn(
     against: &Against<'_>,
-    client: &client::Client,
+    honest: &Honest<'_>,
     attackers: &Runtime,
     attack: Attack,
     length: Length,
@@ -188,7 +210,7 @@ fn turn(
     std::thread::sleep(Duration::from_millis(500));
     let cluster = against.cluster;
     let (begun, attacks, used) = (Instant::now(), ATTACKS.load(Ordering::Relaxed), processor(cluster));
-    let p99 = p99(&honest(cluster, client, length));
+    let p99 = p99(&honest.steps(length));
     let seconds = begun.elapsed().as_secs_f64();
     let turn = Turn {
         p99,
@@ -215,14 +237,14 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
 fn an_honest_job_goes_on_under_each_attack() {
     let (kinds, attackers) = (attackers(), apart());
     let cluster = secured(&[]);
-    let client = cluster.client_as(&Role::Job("honest".into()));
-    honest(&cluster, &client, Length::Fetches(10));
+    let honest = Honest::at(&cluster);
+    honest.steps(Length::Fetches(10));
     let before = Processes::of(&cluster);
     let mut found: Vec<Vec<Turn>> = kinds.iter().map(|_| Vec::new()).collect();
     for _ in 0..turns() {
         for (number, (name, attack, of)) in kinds.iter().enumerate() {
             let against = Against { cluster: &cluster, of: *of };
-            found[number].push(turn(&against, &client, &attackers, *attack, length(number > 1)));
+            found[number].push(turn(&against, &honest, &attackers, *attack, length(number > 1)));
             before.check(&cluster, name);
         }
     }
@@ -234,6 +256,7 @@ fn an_honest_job_goes_on_under_each_attack() {
         "flood: coordinator and worker grew by {:?} MiB",
         before.grown().iter().map(|b| b >> 20).collect::<Vec<_>>()
     );
+    drop(honest);
     cluster.cluster.stop().expect("both processes end as they should");
     // A slice beside other tests can't tell the attackers from the machine.
     assert!(misses.is_empty() || !is_at_size(), "beyond {LIMIT} times what it takes alone: {misses:#?}");

@@ -15,9 +15,12 @@ mod processes;
 
 use client::Connections;
 use node::{auth::Role, tls::Expected};
-use tests::{TestCluster, WORKER, flags, job, plans, start_with};
+use plan::Mechanism;
+use tests::{TestCluster, WORKER, flags, job, small_plan, start_with};
 
 const DIMENSION: u64 = 100_000;
+/// More rows than the honest job gets to.
+const ITERATIONS: u64 = 100_000_000;
 
 /// A cluster over TLS with one worker and the job that is to go on.
 fn secured(more: &[&str]) -> TestCluster {
@@ -26,7 +29,8 @@ fn secured(more: &[&str]) -> TestCluster {
         options.coordinator_flags.extend(flags(more));
         options.worker_flags.extend(flags(more));
     });
-    cluster.create(&job("honest"), &plans()[0], DIMENSION, 1).unwrap();
+    let plan = small_plan(Mechanism::Identity, ITERATIONS);
+    cluster.create(&job("honest"), &plan, DIMENSION, 1).unwrap();
     cluster.wait_ready(&job("honest"));
     cluster
 }
