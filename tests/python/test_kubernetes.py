@@ -214,6 +214,7 @@ def commands():
 def test_the_programs_take_every_flag(file, program, flags):
     names = subprocess.run([BINARY, program, "--help"], capture_output=True, text=True, check=True).stdout.split()
     assert {flag.partition("=")[0] for flag in flags} <= set(names)
+    assert program != "worker" or any(flag.startswith("--state-dir=") for flag in flags), "it would not start"
     # A build without etcd refuses it as a store.
     flags = [flag for flag in flags if not flag.startswith("--store")]
     # All words after the program are its own.
