@@ -4,6 +4,7 @@ use std::{fs, io};
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use tracing::warn;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hardening {
@@ -36,17 +37,13 @@ const CORE_PARTS: &str = "/proc/self/coredump_filter";
 pub fn forbid_cores() -> io::Result<()> {
     forbid_core_files()?;
     // The limit is for files: where cores go to a program, that gets them whatever the limit. Then it gets no memory.
-    match fs::write(CORE_PARTS, "0") {
-        // A kernel that makes no cores; or a container, or a program that may only be run, where this can't be set.
-        Err(error) => {
-            let is_absent = error.kind() == io::ErrorKind::NotFound;
-            if !is_absent {
-                tracing::warn!(%error, "{CORE_PARTS} can't be set: a program that takes cores may get this process's memory");
-            }
-            Ok(())
-        }
-        Ok(()) => Ok(()),
+    // A kernel that makes no cores has no such file; in some containers it can't be written.
+    if let Err(error) = fs::write(CORE_PARTS, "0")
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        warn!(%error, "{CORE_PARTS} can't be set: a program that takes cores may get this process's memory");
     }
+    Ok(())
 }
 
 fn forbid_core_files() -> io::Result<()> {
