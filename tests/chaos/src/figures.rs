@@ -19,6 +19,7 @@ pub struct Figures {
     pub full_disks_met: u64,
     /// Processes whose own log had the time that they were set to.
     pub other_clocks_seen: u64,
+    pub connections_reset: u64,
     /// Rounds that ended a process at a point, by who was ended with it.
     pub ends: BTreeMap<&'static str, u64>,
     pub rows_bound: u64,
@@ -93,6 +94,9 @@ impl fmt::Display for Figures {
         }
         if self.other_clocks_seen > 0 {
             write!(f, "; {} saw the other clock", self.other_clocks_seen)?;
+        }
+        if self.connections_reset > 0 {
+            write!(f, "; {} connections reset", self.connections_reset)?;
         }
         if !self.ends.is_empty() {
             let ends = self.ends.iter().map(|(company, count)| format!("{count} {company}"));

@@ -31,6 +31,8 @@ pub enum Fault {
     Partition,
     OneWay,
     SlowLink,
+    /// Connections are reset, again and again.
+    Reset,
     /// A job goes back to an earlier row while someone is killed.
     Rewind,
     /// A process ends at a durable step.
@@ -40,7 +42,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 13] = [
+    pub const ALL: [Fault; 14] = [
         Fault::KillWorker,
         Fault::KillCoordinator,
         Fault::KillAll,
@@ -52,6 +54,7 @@ impl Fault {
         Fault::Partition,
         Fault::OneWay,
         Fault::SlowLink,
+        Fault::Reset,
         Fault::Rewind,
         Fault::EndAt,
     ];
@@ -61,6 +64,7 @@ impl Fault {
             Fault::Clock => place.has_clock,
             Fault::DiskFull => place.has_disk,
             Fault::Partition | Fault::OneWay | Fault::SlowLink => place.has_network,
+            Fault::Reset => place.has_network && place.has_resets,
             Fault::EndAt => ledger::ARE_ARMABLE,
             _ => true,
         }
@@ -70,7 +74,7 @@ impl Fault {
     pub fn patience(self) -> Duration {
         match self {
             // Nobody has to start again.
-            Fault::Partition | Fault::OneWay | Fault::SlowLink => Duration::from_secs(10),
+            Fault::Partition | Fault::OneWay | Fault::SlowLink | Fault::Reset => Duration::from_secs(10),
             _ => Duration::from_secs(60),
         }
     }
@@ -116,6 +120,7 @@ impl Nemesis<'_> {
             Fault::LedgerDamage => self.ledger_damage(dice),
             Fault::CheckpointDamage => self.checkpoint_damage(dice),
             Fault::Partition | Fault::OneWay | Fault::SlowLink => self.network(fault, worker, dice),
+            Fault::Reset => self.reset(worker, dice),
             Fault::Rewind => self.rewind(turn, dice),
             Fault::EndAt => self.end_at(turn, dice),
             Fault::Rollback => self.rollback(),

@@ -10,6 +10,8 @@ use std::{
 
 use anyhow::{Context, ensure};
 
+use crate::resets::can_reset;
+
 const FAKETIME: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -25,6 +27,8 @@ pub struct Place {
     pub has_clock: bool,
     pub has_disk: bool,
     pub has_network: bool,
+    /// Of connections, in any network.
+    pub has_resets: bool,
     /// Second and third byte of all addresses: 10.A.B.0/24.
     net: (u8, u8),
     workers: usize,
@@ -49,6 +53,7 @@ impl Place {
             has_clock: false,
             has_disk: false,
             has_network: false,
+            has_resets: false,
             net,
             workers,
             missing: Vec::new(),
@@ -73,6 +78,10 @@ impl Place {
                 place.missing.push(format!("networks are not broken: {error:#}"));
             }
         }
+        match can_reset() {
+            Ok(()) => place.has_resets = true,
+            Err(error) => place.missing.push(format!("connections are not reset: {error:#}")),
+        }
         Ok(place)
     }
 
@@ -80,7 +89,7 @@ impl Place {
         self.dir.join("coordinator")
     }
 
-    fn namespace(&self, worker: usize) -> String {
+    pub fn namespace(&self, worker: usize) -> String {
         format!("rustle-{}-{worker}", std::process::id())
     }
 

@@ -63,14 +63,15 @@ fn a_worker_ended_as_it_reads_its_record_keeps_every_whole_line() {
     assert_eq!(figures.ends["alone"], 4);
 }
 
-/// Neither counts unless it was met: a write that failed, and a line of a log with the other time.
+/// None counts unless it was met: a write that failed, a line of a log with the other time, a connection that was reset.
 #[test]
-fn a_full_disk_and_another_clock_are_met_by_who_should_meet_them() {
+fn a_full_disk_another_clock_and_resets_are_met_by_who_should_meet_them() {
     // The last is possible everywhere.
-    let figures = rounds(0..3, vec![DiskFull, Clock, KillWorker]);
+    let figures = rounds(0..4, vec![DiskFull, Clock, Reset, KillWorker]);
     assert!(figures.is_good(), "{:?}", figures.violations);
     let count = |fault| figures.faults.get(&fault).copied().unwrap_or(0);
     assert_eq!((figures.full_disks_met, figures.other_clocks_seen), (count(DiskFull), count(Clock)));
+    assert!(figures.connections_reset >= count(Reset));
 }
 
 /// Rows come, and from those who did; `make slow-link` has the times.
