@@ -121,7 +121,7 @@ flood: build ## an honest job beside COUNT attackers (1000) of each kind, or of 
 simulate: ## the whole service in virtual time, COUNT seeds (10000), or SEED alone with its events
 	cargo run --release --locked -p simulation -- $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),10000))
 
-chaos: build ## COUNT rounds (200) of real faults, or of FAULTS alone (kill-worker,end-at), from seed FIRST (0), or of SEED alone
+chaos: build ## COUNT rounds (200) of real faults, or of FAULTS alone (kill-worker,end-at; power-cut by name alone), from seed FIRST (0), or of SEED alone
 	@$(STAGE) clocks tests/setup/clocks.sh
 	$(CARGO_TARGET_DIR)/release/chaos $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED),--count $(or $(COUNT),200) --first $(or $(FIRST),0))
 

@@ -1,6 +1,8 @@
 //! One process's wall clock is set, and its own log has to show that it was.
 
 use std::{
+    fs,
+    path::Path,
     thread::sleep,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -51,5 +53,37 @@ impl Nemesis<'_> {
             }
         }
         unreachable!("a job of all numbers")
+    }
+}
+
+/// libfaketime keeps two files in memory for each process, and whoever is killed leaves them.
+pub fn sweep_clocks(folder: &Path, lives: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| {
+            name.strip_prefix("faketime_shm_").or_else(|| name.strip_prefix("sem.faketime_sem_"))
+        });
+        if process.is_some_and(|process| !lives(process)) {
+            // Another run may have been quicker.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_processes_left_of_their_clocks_is_swept() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["faketime_shm_7", "sem.faketime_sem_7", "faketime_shm_8", "sem.faketime_sem_8", "x_7"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        sweep_clocks(folder.path(), |process| process == "8");
+        let mut left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["faketime_shm_8", "sem.faketime_sem_8", "x_7"]);
     }
 }

@@ -1,13 +1,16 @@
 //! Bytes as a bad disk leaves them.
 
 use std::{
-    fs,
+    fs::{self, File},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context;
 
 use dice::Dice;
+
+const PAGE: usize = 4096;
 
 /// Flips a bit, zeroes a sector, or cuts the end off; says what it did.
 pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {
@@ -33,8 +36,20 @@ pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {
             format!("cut off after {at} bytes")
         }
     };
-    fs::write(path, bytes)?;
+    write(path, &bytes)?;
     Ok(what)
+}
+
+/// With holes where there is nothing but zeros: a ledger is longer than what it holds, and may be longer than its disk.
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+    file.set_len(bytes.len() as u64)?;
+    for (page, start) in bytes.chunks(PAGE).zip((0..).step_by(PAGE)) {
+        if page.iter().any(|byte| *byte != 0) {
+            file.write_all_at(page, start)?;
+        }
+    }
+    Ok(())
 }
 
 /// All files under a folder with this ending.
@@ -50,4 +65,23 @@ pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn zeros_take_no_room_and_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut bytes = vec![0; 100 * PAGE + 7];
+        (bytes[5 * PAGE + 1], bytes[100 * PAGE + 6]) = (1, 2);
+        fs::write(&path, vec![3; 200 * PAGE]).unwrap();
+        write(&path, &bytes).unwrap();
+        assert!(fs::read(&path).unwrap() == bytes);
+        assert!(fs::metadata(&path).unwrap().blocks() * 512 <= 10 * PAGE as u64);
+    }
 }

@@ -20,6 +20,8 @@ pub struct Figures {
     /// Processes whose own log had the time that they were set to.
     pub other_clocks_seen: u64,
     pub connections_reset: u64,
+    /// Rounds in which machines lost what they had not synced.
+    pub power_cuts: u64,
     /// Rounds that ended a process at a point, by who was ended with it.
     pub ends: BTreeMap<&'static str, u64>,
     pub rows_bound: u64,
@@ -97,6 +99,9 @@ impl fmt::Display for Figures {
         }
         if self.connections_reset > 0 {
             write!(f, "; {} connections reset", self.connections_reset)?;
+        }
+        if self.power_cuts > 0 {
+            write!(f, "; {} lost what was not synced", self.power_cuts)?;
         }
         if !self.ends.is_empty() {
             let ends = self.ends.iter().map(|(company, count)| format!("{count} {company}"));

@@ -119,6 +119,12 @@ impl History {
         self.seen().rows.len()
     }
 
+    pub fn delivered_rows(&self) -> Vec<Row> {
+        let seen = self.seen();
+        let delivered = seen.rows.iter().filter(|(_, acked)| acked.sha256.is_some());
+        delivered.map(|(row, _)| row.clone()).collect()
+    }
+
     pub fn acked_rows(&self, job: &JobId) -> Vec<(u64, Acked)> {
         let seen = self.seen();
         let rows = seen.rows.range((job.clone(), 0)..=(job.clone(), u64::MAX));

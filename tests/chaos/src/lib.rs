@@ -15,6 +15,7 @@ pub mod logs;
 pub mod nemesis;
 pub mod place;
 pub mod points;
+pub mod power;
 pub mod resets;
 pub mod rewinds;
 pub mod rows;

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::{
     Session,
     cluster::{Cluster, LEASE_TTL},
-    damage::{damage, files},
+    damage::{damage, files, write},
     figures::Figures,
     history::Broken,
     place::Place,
@@ -37,6 +37,8 @@ pub enum Fault {
     Rewind,
     /// A process ends at a durable step.
     EndAt,
+    /// Machines lose power. Asked for by name alone: all disks are other ones then.
+    PowerCut,
     /// No fault that the service survives: shows that a lost binding is seen. In no list.
     Rollback,
 }
@@ -65,6 +67,7 @@ impl Fault {
             Fault::DiskFull => place.has_disk,
             Fault::Partition | Fault::OneWay | Fault::SlowLink => place.has_network,
             Fault::Reset => place.has_network && place.has_resets,
+            Fault::PowerCut => place.disks.is_some(),
             Fault::EndAt => ledger::ARE_ARMABLE,
             _ => true,
         }
@@ -90,9 +93,12 @@ impl fmt::Display for Fault {
 impl FromStr for Fault {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let names = || Self::ALL.map(|fault| fault.to_string()).join(", ");
-        let found = Self::ALL.into_iter().find(|fault| fault.to_string() == text);
-        found.ok_or_else(|| format!("{text:?} is no fault; allowed: {}", names()))
+        let all = || Self::ALL.into_iter().chain([Fault::PowerCut]);
+        let found = all().find(|fault| fault.to_string() == text);
+        found.ok_or_else(|| {
+            let names: Vec<_> = all().map(|fault| fault.to_string()).collect();
+            format!("{text:?} is no fault; allowed: {}", names.join(", "))
+        })
     }
 }
 
@@ -123,6 +129,7 @@ impl Nemesis<'_> {
             Fault::Reset => self.reset(worker, dice),
             Fault::Rewind => self.rewind(turn, dice),
             Fault::EndAt => self.end_at(turn, dice),
+            Fault::PowerCut => self.power_cut(dice),
             Fault::Rollback => self.rollback(),
         };
         let done = done?;
@@ -178,7 +185,7 @@ impl Nemesis<'_> {
                     let text = format!("ledger: {what}; refused, and changed");
                     self.session.history.violation(Broken::Served, text);
                 }
-                fs::write(&ledger, good)?;
+                write(&ledger, &good)?;
                 self.figures.ledgers_refused += 1;
                 Ok(format!("ledger: {what}; refused"))
             }
@@ -195,7 +202,7 @@ impl Nemesis<'_> {
             sleep(Duration::from_millis(20));
         }
         self.cluster.kill_coordinator();
-        fs::write(self.ledger(), old)?;
+        write(&self.ledger(), &old)?;
         Ok("ledger put back to an earlier moment".into())
     }
 

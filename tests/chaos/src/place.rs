@@ -10,7 +10,11 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use crate::resets::can_reset;
+use crate::{
+    clocks::sweep_clocks,
+    power::{self, Disk},
+    resets::can_reset,
+};
 
 const FAKETIME: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -25,7 +29,10 @@ pub const DISK_MIB: u64 = 64;
 pub struct Place {
     dir: PathBuf,
     pub has_clock: bool,
+    /// Of the coordinator, of a size that can be set.
     pub has_disk: bool,
+    /// Of the coordinator and of the workers, which can lose power.
+    pub disks: Option<[Disk; 2]>,
     pub has_network: bool,
     /// Of connections, in any network.
     pub has_resets: bool,
@@ -36,7 +43,7 @@ pub struct Place {
     pub missing: Vec<String>,
 }
 
-fn run(words: &[&str]) -> anyhow::Result<()> {
+pub fn run(words: &[&str]) -> anyhow::Result<()> {
     let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("run {}", words.join(" ")))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -45,13 +52,15 @@ fn run(words: &[&str]) -> anyhow::Result<()> {
 }
 
 impl Place {
-    pub fn prepare(dir: &Path, workers: usize) -> anyhow::Result<Self> {
+    /// `loses_power`: its disks can, and their size is what it is.
+    pub fn prepare(dir: &Path, workers: usize, loses_power: bool) -> anyhow::Result<Self> {
         let id = std::process::id();
         let net = (200 + (id / 251 % 50) as u8, (id % 251) as u8);
         let mut place = Self {
             dir: dir.to_owned(),
             has_clock: false,
             has_disk: false,
+            disks: None,
             has_network: false,
             has_resets: false,
             net,
@@ -65,11 +74,9 @@ impl Place {
         if !place.has_clock {
             place.missing.push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
         }
-        let data = place.data_dir().display().to_string();
-        let disk = format!("size={DISK_MIB}m,mode=0700");
-        match run(&["mount", "-t", "tmpfs", "-o", &disk, "tmpfs", &data]) {
-            Ok(()) => place.has_disk = true,
-            Err(error) => place.missing.push(format!("disks are not filled: {error:#}")),
+        match loses_power {
+            true => place.mount_disks_that_lose_power(),
+            false => place.mount_small_disk(),
         }
         match (0..workers).try_for_each(|worker| place.connect(worker)) {
             Ok(()) => place.has_network = true,
@@ -83,6 +90,22 @@ impl Place {
             Err(error) => place.missing.push(format!("connections are not reset: {error:#}")),
         }
         Ok(place)
+    }
+
+    fn mount_small_disk(&mut self) {
+        let data = self.data_dir().display().to_string();
+        let disk = format!("size={DISK_MIB}m,mode=0700");
+        match run(&["mount", "-t", "tmpfs", "-o", &disk, "tmpfs", &data]) {
+            Ok(()) => self.has_disk = true,
+            Err(error) => self.missing.push(format!("disks are not filled: {error:#}")),
+        }
+    }
+
+    fn mount_disks_that_lose_power(&mut self) {
+        match power::disks(&self.dir) {
+            Ok(disks) => self.disks = Some(disks),
+            Err(error) => self.missing.push(format!("power is not cut: {error:#}")),
+        }
     }
 
     pub fn data_dir(&self) -> PathBuf {
@@ -152,8 +175,9 @@ impl Place {
             script += "case $role in\n";
             for worker in 0..self.workers {
                 let (space, guest) = (self.namespace(worker), self.addresses(worker).1);
+                // Its network alone: with mounts of its own it would hold disks that others unmount.
                 script += &format!(
-                    "worker-{worker}) exec ip netns exec {space} {program} \"$@\" --listen {guest}:0 \
+                    "worker-{worker}) exec nsenter --net=/run/netns/{space} {program} \"$@\" --listen {guest}:0 \
                      --insecure-listen ;;\n"
                 );
             }
@@ -251,37 +275,5 @@ impl Drop for Place {
         if self.has_clock {
             sweep_clocks(Path::new("/dev/shm"), |process| Path::new("/proc").join(process).exists());
         }
-    }
-}
-
-/// libfaketime keeps two files in memory for each process, and whoever is killed leaves them.
-fn sweep_clocks(folder: &Path, lives: impl Fn(&str) -> bool) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| {
-            name.strip_prefix("faketime_shm_").or_else(|| name.strip_prefix("sem.faketime_sem_"))
-        });
-        if process.is_some_and(|process| !lives(process)) {
-            // Another run may have been quicker.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_killed_processes_left_of_their_clocks_is_swept() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["faketime_shm_7", "sem.faketime_sem_7", "faketime_shm_8", "sem.faketime_sem_8", "x_7"] {
-            fs::write(folder.path().join(name), "").unwrap();
-        }
-        sweep_clocks(folder.path(), |process| process == "8");
-        let mut left: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["faketime_shm_8", "sem.faketime_sem_8", "x_7"]);
     }
 }

@@ -43,7 +43,8 @@ pub struct Options {
 /// program's first thread.
 pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Result<Figures> {
     let began = Instant::now();
-    let place = Place::prepare(&options.dir, options.workers)?;
+    let loses_power = options.faults.contains(&Fault::PowerCut);
+    let place = Place::prepare(&options.dir, options.workers, loses_power)?;
     let mut figures = Figures { skipped: place.missing.clone(), ..Figures::default() };
     let wanted = if options.faults.is_empty() { &Fault::ALL[..] } else { &options.faults };
     let faults: Vec<_> = wanted.iter().copied().filter(|fault| fault.is_possible(&place)).collect();

@@ -100,7 +100,7 @@ pub fn run(
     options: &Options,
     mut turned: impl FnMut(),
 ) -> anyhow::Result<Figures> {
-    let place = Place::prepare(dir, options.workers)?;
+    let place = Place::prepare(dir, options.workers, false)?;
     ensure!(place.has_network, "no link can be made slow here: {:?}", place.missing);
     let cluster = Cluster::start(program, dir, &place, options.workers)?;
     let runtime = Runtime::new()?;

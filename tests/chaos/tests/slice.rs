@@ -74,6 +74,15 @@ fn a_full_disk_another_clock_and_resets_are_met_by_who_should_meet_them() {
     assert!(figures.connections_reset >= count(Reset));
 }
 
+/// Where disks can be mounted: what was acknowledged outlives what was only written.
+#[test]
+fn machines_that_lose_power_keep_what_they_acknowledged() {
+    // The workers' machine, then the coordinator's; the fault between them is possible everywhere.
+    let figures = rounds(0..3, vec![PowerCut, KillWorker]);
+    assert!(figures.is_good(), "{:?}", figures.violations);
+    assert_eq!(figures.power_cuts, figures.faults.get(&PowerCut).copied().unwrap_or(0));
+}
+
 /// Rows come, and from those who did; `make slow-link` has the times.
 #[test]
 fn rows_come_over_a_slow_link_and_shards_stay_where_they_are() {

@@ -1,0 +1,223 @@
+//! Machines that lose power. Their disks are ext4, each in a file of its own: the kernel's request to shut a file system
+//! down (which its developers test power failures with) ends it on the spot, and what was not synced is gone. Then the
+//! processes are killed, the next mount replays the journal, and everything starts again.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use dice::Dice;
+use ledger::Ledger;
+use noise_worker::marks::Line;
+
+use crate::{
+    history::{Broken, Row},
+    nemesis::Nemesis,
+    place::run,
+};
+
+const MIB: u64 = 64;
+/// FS_IOC_SHUTDOWN, without flushing the journal, by the interpreter that the tests need anyway: a foreign call of our
+/// own would be unsafe code.
+const SHUT_DOWN: &str = "import fcntl, os, struct, sys\n\
+                         fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
+/// A file of this name is written and not synced: a power cut that leaves it whole is none.
+const WITNESS: &str = "never-synced";
+const WITNESS_BYTES: usize = 8192;
+/// Until the kernel has let go of a disk that was unmounted.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The disk of one machine. Unmounted on drop.
+pub struct Disk {
+    image: PathBuf,
+    folder: PathBuf,
+}
+
+impl Disk {
+    pub fn make(image: PathBuf, folder: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir_all(&folder)?;
+        File::create(&image)?.set_len(MIB << 20)?;
+        run(&["mkfs.ext4", "-q", "-m", "0", &image.display().to_string()])?;
+        let disk = Self { image, folder };
+        disk.mount()?;
+        fs::set_permissions(&disk.folder, fs::Permissions::from_mode(0o700))?;
+        Ok(disk)
+    }
+
+    fn mount(&self) -> anyhow::Result<()> {
+        let words = [self.image.display().to_string(), self.folder.display().to_string()];
+        run(&["mount", "-t", "ext4", "-o", "loop", &words[0], &words[1]])
+    }
+
+    /// Nothing reaches it from now on, and what was not synced is lost.
+    pub fn lose_power(&self) -> anyhow::Result<()> {
+        let witness = self.folder.join(WITNESS);
+        fs::write(&witness, [0xaa; WITNESS_BYTES])?;
+        run(&["python3", "-c", SHUT_DOWN, &self.folder.display().to_string()])?;
+        let written = fs::write(self.folder.join("too-late"), "");
+        ensure!(written.is_err(), "a file could be made on a disk without power");
+        Ok(())
+    }
+
+    /// Once nobody holds a file there. The journal is replayed.
+    pub fn start_again(&self) -> anyhow::Result<()> {
+        run(&["umount", &self.folder.display().to_string()])?;
+        let began = Instant::now();
+        // Mounted once more while the old mount lives, an image would have two writers.
+        while !Command::new("losetup").arg("-j").arg(&self.image).output()?.stdout.is_empty() {
+            ensure!(began.elapsed() < PATIENCE, "{} is still held", self.image.display());
+            sleep(Duration::from_millis(10));
+        }
+        self.mount()?;
+        let witness = self.folder.join(WITNESS);
+        let left = fs::metadata(&witness).map_or(0, |found| found.len());
+        ensure!(left < WITNESS_BYTES as u64, "what was never synced outlived the loss of power");
+        // Its name may be there: the journal took it with another file's sync.
+        if witness.try_exists()? {
+            fs::remove_file(witness)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "--lazy", &self.folder.display().to_string()]);
+    }
+}
+
+/// Of the coordinator's machine, then of that of all workers.
+pub fn disks(dir: &Path) -> anyhow::Result<[Disk; 2]> {
+    let make = |name: &str| Disk::make(dir.join(format!("{name}.ext4")), dir.join(name));
+    Ok([make("coordinator")?, make("workers")?])
+}
+
+impl Nemesis<'_> {
+    /// Of the coordinator's machine, of the workers', or of both at once.
+    pub fn power_cut(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
+        let [coordinator, workers] = self.place.disks.as_ref().context("disks that can lose power")?;
+        let (of_coordinator, of_workers, whose) = *dice.pick(&[
+            (true, false, "the coordinator's"),
+            (false, true, "the workers'"),
+            (true, true, "every"),
+        ]);
+        let chosen: Vec<_> = [(coordinator, of_coordinator), (workers, of_workers)]
+            .into_iter()
+            .filter(|(_, cut)| *cut)
+            .collect();
+        for (disk, _) in &chosen {
+            disk.lose_power()?;
+        }
+        // Whoever goes on for a moment can keep nothing, and so may answer nothing that has to be kept.
+        sleep(dice.millis(0, 300));
+        if of_coordinator {
+            self.cluster.kill_coordinator();
+        }
+        if of_workers {
+            (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
+        }
+        for (disk, _) in &chosen {
+            disk.start_again()?;
+        }
+        if of_coordinator {
+            self.check_ledger_after_the_cut();
+        }
+        if of_workers {
+            self.check_records_after_the_cut()?;
+        }
+        self.figures.power_cuts += 1;
+        sleep(dice.millis(0, 300));
+        Ok(format!("power of {whose} machine cut"))
+    }
+
+    /// On a copy: all that a caller was told of is there before anybody mends anything.
+    fn check_ledger_after_the_cut(&self) {
+        let opened = tempfile::tempdir().map_err(anyhow::Error::from).and_then(|folder| {
+            let copy = folder.path().join("ledger.redb");
+            fs::copy(self.place.data_dir().join("ledger.redb"), &copy)?;
+            Ok((Ledger::open(&copy)?, folder))
+        });
+        match opened {
+            Ok((ledger, _folder)) => self.session.history.check_ledger(&ledger),
+            Err(error) => {
+                self.session
+                    .history
+                    .violation(Broken::Lost, format!("the ledger after a power cut: {error:#}"));
+            }
+        }
+    }
+
+    /// Every row that was delivered is in the record of one worker at the least.
+    fn check_records_after_the_cut(&self) -> anyhow::Result<()> {
+        let mut kept = BTreeSet::new();
+        for worker in 0..self.cluster.workers {
+            let folder = self.cluster.processes.dir().join(format!("workers/worker-{worker}"));
+            // A worker whose first start was cut off has none.
+            let record = fs::read(folder.join("released.log")).unwrap_or_default();
+            kept.extend(rows_of(&record));
+        }
+        for (job, row) in self.session.history.delivered_rows() {
+            if !kept.contains(&(job.clone(), row)) {
+                let text =
+                    format!("{job} row {row} was delivered, and is in no worker's record after a power cut");
+                self.session.history.violation(Broken::Lost, text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of the first branch, by a record's whole lines. Whether they are sound, the worker says that reads them.
+fn rows_of(record: &[u8]) -> impl Iterator<Item = Row> {
+    record.split_inclusive(|byte| *byte == b'\n').filter_map(|line| {
+        let json = line.strip_suffix(b"\n")?.splitn(2, |byte| *byte == b' ').nth(1)?;
+        match serde_json::from_slice(json).ok()? {
+            Line::Row { job, branch: 0, row, .. } => Some((job, row)),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::JobId;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_lost_power_has_what_was_synced_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("disk");
+        let disk = match Disk::make(folder.path().join("image"), at.clone()) {
+            Ok(disk) => disk,
+            Err(error) => return println!("SKIPPED: {error:#}"),
+        };
+        fs::write(at.join("synced"), "kept").unwrap();
+        File::open(at.join("synced")).unwrap().sync_all().unwrap();
+        File::open(&at).unwrap().sync_all().unwrap();
+        fs::write(at.join("not-synced"), "lost").unwrap();
+        disk.lose_power().unwrap();
+        assert!(File::create(at.join("later")).is_err());
+        disk.start_again().unwrap();
+        assert_eq!(fs::read(at.join("synced")).unwrap(), b"kept");
+        assert_ne!(fs::read(at.join("not-synced")).unwrap_or_default(), b"lost");
+        assert!(!at.join("later").exists() && !at.join(WITNESS).exists());
+        fs::write(at.join("again"), "").unwrap();
+    }
+
+    #[test]
+    fn rows_are_read_from_whole_lines_alone() {
+        let line = |row| {
+            format!("hash {{\"row\":{{\"job\":\"j\",\"branch\":0,\"row\":{row},\"commitment\":\"c\"}}}}")
+        };
+        let record = format!("hash {{\"epoch\":3}}\n{}\n{}", line(7), line(8));
+        assert_eq!(rows_of(record.as_bytes()).collect::<Vec<_>>(), [(JobId::new("j").unwrap(), 7)]);
+    }
+}
