@@ -82,7 +82,7 @@ impl Place {
             Ok(()) => place.has_network = true,
             Err(error) => {
                 place.disconnect();
-                place.missing.push(format!("networks are not broken: {error:#}"));
+                place.missing.push(format!("networks are not broken, connections not reset: {error:#}"));
             }
         }
         match can_reset() {
@@ -136,7 +136,8 @@ impl Place {
         run(&["ip", "-n", &space, "address", "add", &format!("{guest}/30"), "dev", "eth0"])?;
         run(&["ip", "-n", &space, "link", "set", "eth0", "up"])?;
         run(&["ip", "-n", &space, "link", "set", "lo", "up"])?;
-        run(&["ip", "-n", &space, "route", "add", "default", "via", &host])
+        run(&["ip", "-n", &space, "route", "add", "default", "via", &host])?;
+        run(&["nsenter", &format!("--net=/run/netns/{space}"), "true"])
     }
 
     fn disconnect(&self) {

@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
+    io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -25,14 +26,20 @@ use crate::{
 
 const MIB: u64 = 64;
 /// FS_IOC_SHUTDOWN, without flushing the journal, by the interpreter that the tests need anyway: a foreign call of our
-/// own would be unsafe code.
+/// own would be unsafe code. Right before, a file is written and not synced.
 const SHUT_DOWN: &str = "import fcntl, os, struct, sys\n\
-                         fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
-/// A file of this name is written and not synced: a power cut that leaves it whole is none.
+                         folder = os.open(sys.argv[1], os.O_RDONLY)\n\
+                         with open(os.path.join(sys.argv[1], sys.argv[2]), 'wb') as witness:\n    \
+                         witness.write(bytes([170]) * 8192)\n\
+                         fcntl.ioctl(folder, 0x8004587D, struct.pack('I', 2))";
+/// That file. A power cut that leaves any of its bytes is none.
 const WITNESS: &str = "never-synced";
-const WITNESS_BYTES: usize = 8192;
+/// What is not synced stays unwritten as long as it may: no flush of its own accord, not even for a file that replaces another.
+const MOUNTED: &str = "loop,noauto_da_alloc,commit=600";
 /// Until the kernel has let go of a disk that was unmounted.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A worker whose record has not grown by then serves little.
+const TO_GROW: Duration = Duration::from_secs(2);
 
 /// The disk of one machine. Unmounted on drop.
 pub struct Disk {
@@ -41,26 +48,30 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// Mounted, empty, and seen to lose what it should.
     pub fn make(image: PathBuf, folder: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder)?;
-        File::create(&image)?.set_len(MIB << 20)?;
+        // One that a killed run left may be mounted still.
+        let file = File::create_new(&image).with_context(|| format!("create {}", image.display()))?;
+        file.set_len(MIB << 20)?;
         run(&["mkfs.ext4", "-q", "-m", "0", &image.display().to_string()])?;
         let disk = Self { image, folder };
         disk.mount()?;
+        disk.lose_power()?;
+        disk.start_again()?;
         fs::set_permissions(&disk.folder, fs::Permissions::from_mode(0o700))?;
+        File::open(&disk.folder)?.sync_all()?;
         Ok(disk)
     }
 
     fn mount(&self) -> anyhow::Result<()> {
         let words = [self.image.display().to_string(), self.folder.display().to_string()];
-        run(&["mount", "-t", "ext4", "-o", "loop", &words[0], &words[1]])
+        run(&["mount", "-t", "ext4", "-o", MOUNTED, &words[0], &words[1]])
     }
 
     /// Nothing reaches it from now on, and what was not synced is lost.
     pub fn lose_power(&self) -> anyhow::Result<()> {
-        let witness = self.folder.join(WITNESS);
-        fs::write(&witness, [0xaa; WITNESS_BYTES])?;
-        run(&["python3", "-c", SHUT_DOWN, &self.folder.display().to_string()])?;
+        run(&["python3", "-c", SHUT_DOWN, &self.folder.display().to_string(), WITNESS])?;
         let written = fs::write(self.folder.join("too-late"), "");
         ensure!(written.is_err(), "a file could be made on a disk without power");
         Ok(())
@@ -71,14 +82,19 @@ impl Disk {
         run(&["umount", &self.folder.display().to_string()])?;
         let began = Instant::now();
         // Mounted once more while the old mount lives, an image would have two writers.
-        while !Command::new("losetup").arg("-j").arg(&self.image).output()?.stdout.is_empty() {
+        loop {
+            let held = Command::new("losetup").arg("-j").arg(&self.image).output()?;
+            ensure!(held.status.success(), "losetup -j {}: {}", self.image.display(), held.status);
+            if held.stdout.is_empty() {
+                break;
+            }
             ensure!(began.elapsed() < PATIENCE, "{} is still held", self.image.display());
             sleep(Duration::from_millis(10));
         }
         self.mount()?;
         let witness = self.folder.join(WITNESS);
         let left = fs::metadata(&witness).map_or(0, |found| found.len());
-        ensure!(left < WITNESS_BYTES as u64, "what was never synced outlived the loss of power");
+        ensure!(left == 0, "{left} bytes that were never synced outlived the loss of power");
         // Its name may be there: the journal took it with another file's sync.
         if witness.try_exists()? {
             fs::remove_file(witness)?;
@@ -112,6 +128,7 @@ impl Nemesis<'_> {
             .into_iter()
             .filter(|(_, cut)| *cut)
             .collect();
+        let records = if of_workers { self.records_on_disk()? } else { Vec::new() };
         for (disk, _) in &chosen {
             disk.lose_power()?;
         }
@@ -127,10 +144,10 @@ impl Nemesis<'_> {
             disk.start_again()?;
         }
         if of_coordinator {
-            self.check_ledger_after_the_cut();
+            self.check_ledger_after_the_cut()?;
         }
         if of_workers {
-            self.check_records_after_the_cut()?;
+            self.check_records_after_the_cut(&records)?;
         }
         self.figures.power_cuts += 1;
         sleep(dice.millis(0, 300));
@@ -138,30 +155,60 @@ impl Nemesis<'_> {
     }
 
     /// On a copy: all that a caller was told of is there before anybody mends anything.
-    fn check_ledger_after_the_cut(&self) {
-        let opened = tempfile::tempdir().map_err(anyhow::Error::from).and_then(|folder| {
-            let copy = folder.path().join("ledger.redb");
-            fs::copy(self.place.data_dir().join("ledger.redb"), &copy)?;
-            Ok((Ledger::open(&copy)?, folder))
-        });
-        match opened {
-            Ok((ledger, _folder)) => self.session.history.check_ledger(&ledger),
+    fn check_ledger_after_the_cut(&self) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let copy = folder.path().join("ledger.redb");
+        fs::copy(self.place.data_dir().join("ledger.redb"), &copy)?;
+        match Ledger::open(&copy) {
+            Ok(ledger) => self.session.history.check_ledger(&ledger),
             Err(error) => {
                 self.session
                     .history
-                    .violation(Broken::Lost, format!("the ledger after a power cut: {error:#}"));
+                    .violation(Broken::Lost, format!("the ledger after a power cut: {error}"));
             }
+        }
+        Ok(())
+    }
+
+    /// What the workers' records had before an append that has begun since: an append begins once the one before is on
+    /// the disk. Of those that get one in time.
+    fn records_on_disk(&self) -> anyhow::Result<Vec<(usize, Vec<u8>)>> {
+        let before = (0..self.cluster.workers).map(|worker| Ok((worker, self.record(worker)?)));
+        let before = before.collect::<anyhow::Result<Vec<_>>>()?;
+        let began = Instant::now();
+        loop {
+            let grown = before.iter().map(|(worker, old)| Ok(self.record(*worker)?.len() > old.len()));
+            let grown = grown.collect::<anyhow::Result<Vec<bool>>>()?;
+            let is_over = began.elapsed() > TO_GROW;
+            if grown.iter().all(|grown| *grown) || is_over && grown.contains(&true) {
+                let both = before.into_iter().zip(grown);
+                return Ok(both.filter(|(_, grown)| *grown).map(|(record, _)| record).collect());
+            }
+            ensure!(began.elapsed() < PATIENCE, "no worker has noted a row within {PATIENCE:?}");
+            sleep(Duration::from_millis(5));
         }
     }
 
-    /// Every row that was delivered is in the record of one worker at the least.
-    fn check_records_after_the_cut(&self) -> anyhow::Result<()> {
+    /// Empty where a worker has none yet.
+    fn record(&self, worker: usize) -> anyhow::Result<Vec<u8>> {
+        let path = self.cluster.processes.dir().join(format!("workers/worker-{worker}/released.log"));
+        match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read.with_context(|| path.display().to_string()),
+        }
+    }
+
+    /// Each has what was on its disk, and every row that was delivered is in one at the least.
+    fn check_records_after_the_cut(&self, before: &[(usize, Vec<u8>)]) -> anyhow::Result<()> {
+        for (worker, old) in before {
+            if !self.record(*worker)?.starts_with(old) {
+                let text = format!("worker {worker} has lost lines of its record in a power cut");
+                self.session.history.violation(Broken::Lost, text);
+            }
+        }
         let mut kept = BTreeSet::new();
         for worker in 0..self.cluster.workers {
-            let folder = self.cluster.processes.dir().join(format!("workers/worker-{worker}"));
-            // A worker whose first start was cut off has none.
-            let record = fs::read(folder.join("released.log")).unwrap_or_default();
-            kept.extend(rows_of(&record));
+            kept.extend(rows_of(&self.record(worker)?));
         }
         for (job, row) in self.session.history.delivered_rows() {
             if !kept.contains(&(job.clone(), row)) {

@@ -11,7 +11,10 @@ use std::{
 use anyhow::{Context, ensure};
 use dice::Dice;
 
-use crate::{cluster::LEASE_TTL, nemesis::Nemesis};
+use crate::{cluster::LEASE_TTL, history::Broken, nemesis::Nemesis, points::Role};
+
+/// A process that has no connection by then does not try.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Resets every TCP connection that `filter` (the words of ss) chooses, in a network namespace or in this one, and
 /// says how many there were.
@@ -38,7 +41,7 @@ pub fn can_reset() -> anyhow::Result<()> {
     let (mut far, _) = listener.accept()?;
     near.set_read_timeout(Some(Duration::from_secs(1)))?;
     far.set_read_timeout(Some(Duration::from_secs(1)))?;
-    reset(None, &["src", &near.local_addr()?.to_string()])?;
+    reset(None, &["src", &near.local_addr()?.to_string(), "dst", &near.peer_addr()?.to_string()])?;
     for (side, expected) in
         [(&mut near, io::ErrorKind::ConnectionAborted), (&mut far, io::ErrorKind::ConnectionReset)]
     {
@@ -57,7 +60,7 @@ impl Nemesis<'_> {
         let url = self.cluster.processes.url();
         let coordinator = url.strip_prefix("http://").context("an address without TLS")?;
         let (began, mut count) = (Instant::now(), 0);
-        while began.elapsed() < lasts {
+        while began.elapsed() < lasts || count == 0 && began.elapsed() < PATIENCE {
             count += match of_coordinator {
                 true => reset(None, &["src", coordinator])?,
                 false => reset(Some(&namespace), &[])?,
@@ -65,9 +68,21 @@ impl Nemesis<'_> {
             sleep(dice.millis(0, 100));
         }
         let whose = if of_coordinator { "the coordinator".into() } else { format!("worker {worker}") };
-        ensure!(count > 0, "{whose} had no connection to reset in {lasts:?}");
+        ensure!(count > 0, "{whose} had no connection to reset in {PATIENCE:?}");
         self.figures.connections_reset += count;
+        self.check_that_all_run();
         Ok(format!("{count} connections of {whose} reset within {lasts:?}"))
+    }
+
+    /// Whoever ends by a reset would be started again, and nobody would see it.
+    fn check_that_all_run(&self) {
+        let workers = (0..self.cluster.workers).map(|worker| (Role::Worker, worker));
+        for (role, worker) in workers.chain([(Role::Coordinator, 0)]) {
+            if !self.cluster.runs(role, worker) {
+                let text = format!("{role:?} {worker} ended as connections were reset");
+                self.session.history.violation(Broken::Stuck, text);
+            }
+        }
     }
 }
 
@@ -87,8 +102,8 @@ mod tests {
             (near, listener.accept().unwrap().0)
         };
         let ((chosen, _far), (other, _held)) = (pair(), pair());
-        let address = chosen.local_addr().unwrap().to_string();
-        assert_eq!(reset(None, &["src", &address]).unwrap(), 1);
+        let ends = [chosen.local_addr(), chosen.peer_addr()].map(|end| end.unwrap().to_string());
+        assert_eq!(reset(None, &["src", &ends[0], "dst", &ends[1]]).unwrap(), 1);
         assert!(chosen.take_error().unwrap().is_some());
         assert!(other.take_error().unwrap().is_none());
         assert!(reset(None, &["no", "such", "words"]).is_err());

@@ -44,6 +44,10 @@ pub struct Options {
 pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Result<Figures> {
     let began = Instant::now();
     let loses_power = options.faults.contains(&Fault::PowerCut);
+    anyhow::ensure!(
+        !(loses_power && options.faults.contains(&Fault::DiskFull)),
+        "disk-full and power-cut need disks of two kinds; allowed: one of them a run"
+    );
     let place = Place::prepare(&options.dir, options.workers, loses_power)?;
     let mut figures = Figures { skipped: place.missing.clone(), ..Figures::default() };
     let wanted = if options.faults.is_empty() { &Fault::ALL[..] } else { &options.faults };
@@ -71,8 +75,13 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
             figures: &mut figures,
             runtime,
         };
-        let what = play(nemesis, (fault, turn), seed);
-        round(seed, &what.with_context(|| format!("seed {seed}, {fault}"))?);
+        let what = play(nemesis, (fault, turn), seed).with_context(|| format!("seed {seed}, {fault}"));
+        // A process that does not start again may be the violation's own doing, which says more.
+        figures.take(&session.history, seed);
+        match what {
+            Err(error) if figures.violations.is_empty() => return Err(error),
+            what => round(seed, &what.unwrap_or_else(|error| format!("{error:#}"))),
+        }
         if !figures.violations.is_empty() {
             break;
         }
