@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
 .PHONY: demo bench bench-mpi bench-python clean
 .PHONY: mpi-program test-slurm test-frameworks test-kills docs test-docs
-.PHONY: chaos ends failover slow-link fuzz asan miri mutants
+.PHONY: chaos ends failover slow-link mixed-builds fuzz asan miri mutants
 
 help: ## this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' Makefile | column -t -s $$'\t'
@@ -133,6 +133,10 @@ failover: build ## how long a lost worker of four costs at dimension DIMENSION (
 
 slow-link: build ## what one worker of four behind a slow link costs at dimension DIMENSION (4e5), TURNS times (10)
 	$(CARGO_TARGET_DIR)/release/chaos slow-link --dimension $(or $(DIMENSION),400000) --turns $(or $(TURNS),10)
+
+mixed-builds: build ## today's build and older ones of this protocol and of the last in one cluster; builds those first, some ten minutes
+	@$(STAGE) older-builds tests/setup/older_builds.sh
+	cargo nextest run $(WORKSPACE) --run-ignored only -E 'binary(mixed_builds)'
 
 fuzz: ## every decoder, or TARGETS, MINUTES or COUNT (30) of a processor each, JOBS at once (a core each), overflow checked
 	cargo run --profile fuzz --locked -p fuzz -- --minutes $(or $(MINUTES),$(COUNT),30) --jobs $(or $(JOBS),0) $(TARGETS)
