@@ -7,13 +7,14 @@
 use std::{
     fmt::Display,
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read, Seek},
+    io,
+    os::unix::fs::FileExt,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     process,
 };
 
-use redb::{Database, StorageBackend, backends::InMemoryBackend};
+use redb::{Builder, Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{
     LedgerError,
@@ -25,6 +26,20 @@ use crate::{
     tables, verify,
 };
 
+/// Pages that are kept in memory, read and written. redb would take 1 GiB, and a coordinator reach it after some million
+/// rows.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// What is read at once, of a ledger that is copied.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Of every store that a ledger lies in.
+pub fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
 pub fn open(path: &Path) -> Result<Store, LedgerError> {
     let io_error = |doing: &str, error: io::Error| LedgerError::Io {
         path: path.to_owned(),
@@ -33,7 +48,7 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     if !path.try_exists().map_err(|error| io_error("looking for it", error))? {
         begin(path).map_err(|error| io_error("beginning a new one", error))?;
     }
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .open(path)
@@ -46,11 +61,9 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     files::make_private(path).map_err(|error| io_error("setting its mode to 0600", error))?;
     // Whoever began it may have ended before its name was durable.
     files::sync_folder(files::folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
-        .and_then(|_| file.rewind())
-        .map_err(|error| io_error("reading it", error))?;
-    let format = check_copy(bytes, path)?;
+    let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
+    let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
+    let format = check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
     let db = open_checked(file, path)?;
     if format < tables::FORMAT {
         let migrated = catch_unwind(AssertUnwindSafe(|| migrate::migrate(&db, path)));
@@ -76,7 +89,7 @@ fn begin(path: &Path) -> io::Result<()> {
     }
     let file = files::create_private_file(&draft)?;
     end_where_asked("ledger::create::begin");
-    let begun = Database::builder().create_file(file).map_err(redb::Error::from);
+    let begun = builder().create_file(file).map_err(redb::Error::from);
     let begun = begun.and_then(|db| begin_tables(&db)).map_err(io::Error::other);
     end_where_asked("ledger::create::before_link");
     // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
@@ -102,14 +115,14 @@ pub fn begin_tables(db: &Database) -> Result<(), redb::Error> {
 /// that stops half way, the store must be emptied again, as the draft of a file is.
 pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerError> {
     let failed = |error: &dyn Display| LedgerError::Io { path: path.to_owned(), reason: error.to_string() };
-    let mut bytes = vec![0; disk.len().map_err(|error| failed(&error))? as usize];
-    let is_new = bytes.is_empty();
+    let length = disk.len().map_err(|error| failed(&error))?;
+    let is_new = length == 0;
     let mut format = tables::FORMAT;
     if !is_new {
-        disk.read(0, &mut bytes).map_err(|error| failed(&error))?;
-        format = check_copy(bytes, path)?;
+        let copy = copied(length, |at, piece| disk.read(at, piece));
+        format = check_copy(copy.map_err(|error| failed(&error))?, path)?;
     }
-    let db = caught(|| Database::builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
+    let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
     if is_new {
         begin_tables(&db).map_err(|error| failed(&error))?;
     }
@@ -119,19 +132,27 @@ pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerEr
     Ok(Store::new(db, FileKeeper, path.to_owned()))
 }
 
+/// A ledger of `length` bytes in memory, once.
+fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<InMemoryBackend> {
+    let copy = InMemoryBackend::new();
+    copy.set_len(length)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    for start in (0..length).step_by(PIECE_BYTES) {
+        let piece = &mut piece[..PIECE_BYTES.min((length - start) as usize)];
+        read(start, piece)?;
+        copy.write(start, piece)?;
+    }
+    Ok(copy)
+}
+
 /// Checks the store's checksums, then every chain and our records against it; gives the format. An older format is
 /// raised in the copy first, so that a migration that can't succeed is never begun in the file.
-fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<u64, LedgerError> {
+fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<u64, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
-    if bytes.is_empty() {
+    if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
         return Err(damaged("the file is empty".to_owned()));
     }
-    let copy = InMemoryBackend::new();
-    copy.set_len(bytes.len() as u64)
-        .and_then(|()| copy.write(0, &bytes))
-        .map_err(|e| damaged(e.to_string()))?;
-    drop(bytes);
-    let mut db = caught(|| Database::builder().create_with_backend(copy)).map_err(damaged)?;
+    let mut db = caught(|| builder().create_with_backend(copy)).map_err(damaged)?;
     match caught(|| db.check_integrity()) {
         Ok(true) => {}
         Ok(false) => return Err(damaged("its checksums or its free space are wrong".to_owned())),
@@ -158,7 +179,7 @@ fn check_copy(bytes: Vec<u8>, path: &Path) -> Result<u64, LedgerError> {
 }
 
 fn open_checked(file: File, path: &Path) -> Result<Database, LedgerError> {
-    let opened = catch_unwind(AssertUnwindSafe(|| Database::builder().create_file(file)));
+    let opened = catch_unwind(AssertUnwindSafe(|| builder().create_file(file)));
     match opened {
         Ok(Ok(db)) => Ok(db),
         Ok(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => {

@@ -23,7 +23,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use redb::{Database, backends::InMemoryBackend};
+use redb::backends::InMemoryBackend;
 
 pub use config::{EtcdConfig, EtcdTls, EtcdUser};
 pub use election::{Election, Standing};
@@ -39,8 +39,7 @@ impl Ledger {
         let path = term.seat().path().to_owned();
         let io =
             |error: &dyn std::fmt::Display| LedgerError::Io { path: path.clone(), reason: error.to_string() };
-        let db =
-            Database::builder().create_with_backend(InMemoryBackend::new()).map_err(|error| io(&error))?;
+        let db = open::builder().create_with_backend(InMemoryBackend::new()).map_err(|error| io(&error))?;
         open::begin_tables(&db).map_err(|error| io(&error))?;
         let journal = Journal::read(term, &db)?;
         verify::verify(&db, &path)?;

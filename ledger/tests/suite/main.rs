@@ -12,6 +12,7 @@ mod damage;
 mod faults;
 mod jobs;
 mod manifest;
+mod memory;
 mod migration;
 mod parts;
 mod shards;

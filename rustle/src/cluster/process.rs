@@ -79,6 +79,13 @@ impl Process {
         self.child.id()
     }
 
+    /// One that has ended stays as a zombie until it is waited for, and does not count.
+    pub fn is_alive(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        state.is_some_and(|state| state != 'Z' && state != 'X')
+    }
+
     pub fn log(&self) -> &Path {
         &self.log
     }

@@ -1,6 +1,6 @@
 //! The processes, and a supervisor as any real one: what has ended is started again.
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,17 +41,17 @@ impl Cluster {
             Role::Coordinator => self.processes.coordinator(),
             Role::Worker => self.processes.worker(worker),
         };
-        process.is_some_and(is_alive)
+        process.is_some_and(Process::is_alive)
     }
 
     /// Starts the coordinator, then the workers, where they have ended.
     pub fn mend(&mut self) -> anyhow::Result<()> {
-        if !self.processes.coordinator().is_some_and(is_alive) {
+        if !self.processes.coordinator().is_some_and(Process::is_alive) {
             self.kill_coordinator();
             self.processes.start_coordinator()?;
         }
         for worker in 0..self.workers {
-            if !self.processes.worker(worker).is_some_and(is_alive) {
+            if !self.processes.worker(worker).is_some_and(Process::is_alive) {
                 self.kill_worker(worker);
                 self.processes.start_worker(worker)?;
             }
@@ -72,11 +72,4 @@ impl Cluster {
         self.kill_coordinator();
         (0..self.workers).for_each(|worker| self.kill_worker(worker));
     }
-}
-
-/// A process that has ended stays as a zombie until it is waited for.
-fn is_alive(process: &Process) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    state.is_some_and(|state| state != 'Z' && state != 'X')
 }
