@@ -26,7 +26,7 @@ use crate::{
     tables, verify,
 };
 
-/// Pages that are kept in memory, read and written. redb would take 1 GiB, and a coordinator reach it after some million
+/// Pages that are kept in memory, read and written. redb would take 1 GiB, and a coordinator reach it after a few million
 /// rows.
 const CACHE_BYTES: usize = 64 << 20;
 
