@@ -31,9 +31,11 @@ pub fn adaptive_noise_multiplier(noise_multiplier: f64, bit_noise: f64) -> Resul
 /// # Errors
 /// [`AccountingError::Invalid`] unless C, s > 0 are finite and m is a power of two.
 pub fn inflated_clip_norm(clip_norm: f64, scale: f64, padded_dimension: u64) -> Result<f64> {
-    let (c, s) = (positive("clip norm", clip_norm)?, positive("scale", scale)?);
+    let c = positive("clip norm", clip_norm)?;
+    let s = positive("scale", scale)?;
     if !padded_dimension.is_power_of_two() {
-        let (what, allowed) = ("padded dimension", "a power of two");
+        let what = "padded dimension";
+        let allowed = "a power of two";
         return Err(AccountingError::Invalid { what, value: padded_dimension as f64, allowed });
     }
     let m = padded_dimension as f64;

@@ -7,7 +7,9 @@ const HANDOVER: f64 = 1.5;
 
 /// erf(z) for |z| ≤ 1.5 or so: (2/√π)·e^{−z²}·Σ 2^n z^{2n+1}/(2n+1)!!, all terms of one sign.
 fn erf_series(z: f64) -> f64 {
-    let (mut term, mut sum, mut odd) = (z, z, 1.0);
+    let mut term = z;
+    let mut sum = z;
+    let mut odd = 1.0;
     while term.abs() > 1e-18 * sum.abs() {
         odd += 2.0;
         term *= 2.0 * z * z / odd;

@@ -38,7 +38,8 @@ fn ln_moment(classes: &[(f64, Pair)], order: f64) -> f64 {
         .map(|(weight, pair)| {
             let rise = pair.upper().map(|(_, s)| s).fold(0.0, f64::max);
             let fall = pair.lower().map(|(_, s)| -s).fold(0.0, f64::max);
-            let (from, to) = (-40.0, order * rise + (order - 1.0) * fall + 40.0);
+            let from = -40.0;
+            let to = order * rise + (order - 1.0) * fall + 40.0;
             // Where q is a mixture its logarithm bends by up to s²/4, and α−1 of it narrow the peak.
             let step = 0.125 / (1.0 + (order - 1.0) * fall * fall / 4.0).sqrt();
             let count = ((to - from) / step).ceil();

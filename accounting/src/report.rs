@@ -31,8 +31,14 @@ impl Report {
     pub fn at_delta(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<Self> {
         let rho = zcdp::rho(sensitivity.value, noise_multiplier)?;
         let epsilon = zcdp::gaussian_epsilon(rho, delta)?;
-        let (sensitivity, exact) = (sensitivity.value, sensitivity.exact);
-        Ok(Self { epsilon, delta, rho, noise_multiplier, sensitivity, exact })
+        Ok(Self {
+            epsilon,
+            delta,
+            rho,
+            noise_multiplier,
+            sensitivity: sensitivity.value,
+            exact: sensitivity.exact,
+        })
     }
 }
 

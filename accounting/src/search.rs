@@ -94,7 +94,8 @@ fn refine(
     // The chord aims between the target and the slack below it, so that the last step lands inside.
     let aim = -0.5 * SLACK;
     for step in 0..80 {
-        let (low, high) = (good.ln(), bad.ln());
+        let low = good.ln();
+        let high = bad.ln();
         if (high - low).abs() < 1e-12 {
             break;
         }
@@ -136,7 +137,8 @@ pub(crate) fn largest_count(
         Err(AccountingError::OutOfReach { .. }) => Ok(false),
         Err(other) => Err(other),
     };
-    let (mut good, mut bad) = (1, None);
+    let mut good = 1;
+    let mut bad = None;
     while bad.is_none() && good < most {
         let next = good.saturating_mul(2).min(most);
         if holds(next)? { good = next } else { bad = Some(next) }

@@ -56,7 +56,8 @@ pub fn group_epsilon(profile: &Profile, group_size: u64, delta: f64) -> Result<f
         let growth = (k - 1.0) * epsilon + (-(-k * epsilon).exp()).ln_1p() - (-(-epsilon).exp()).ln_1p();
         Ok(one.ln() + growth <= goal)
     };
-    let (mut low, mut high) = (0.0, profile.epsilon(delta)?.max(1e-3));
+    let mut low = 0.0;
+    let mut high = profile.epsilon(delta)?.max(1e-3);
     while !holds(high)? {
         (low, high) = (high, high * 2.0);
         if high > 1e4 {

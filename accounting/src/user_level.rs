@@ -26,7 +26,8 @@ pub fn round(noise_multiplier: f64, sampling_probability: f64, group_size: u64) 
 
 /// Bin(G, q)'s probabilities of 0 to G.
 fn binomial(group_size: u64, q: f64) -> Vec<f64> {
-    let (ln_odds, ln_none) = (q.ln() - (-q).ln_1p(), (-q).ln_1p());
+    let ln_odds = q.ln() - (-q).ln_1p();
+    let ln_none = (-q).ln_1p();
     if q == 1.0 {
         return (0..=group_size).map(|k| if k == group_size { 1.0 } else { 0.0 }).collect();
     }

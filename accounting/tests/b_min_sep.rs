@@ -58,11 +58,13 @@ fn without_sampling_it_is_the_gaussian_mechanism() {
 
 /// δ in both orders of two rounds, one of which is taken at most, by the trapezoidal rule.
 fn two_rounds(c: [f64; 2], shares: [f64; 2], sigma: f64, epsilon: f64) -> (f64, f64) {
-    let (step, reach) = (0.02, 9.0);
+    let step = 0.02;
+    let reach = 9.0;
     let nodes: Vec<f64> =
         (0..=(2.0 * reach / step) as u32 + 400).map(|i| -reach + step * f64::from(i)).collect();
     let [m0, m1] = [[c[0] / sigma, c[1] / sigma], [0.0, c[0] / sigma]];
-    let (mut remove, mut add) = (0.0, 0.0);
+    let mut remove = 0.0;
+    let mut add = 0.0;
     for &x in &nodes {
         for &y in &nodes {
             let q = (normal::ln_density(x) + normal::ln_density(y)).exp() * step * step;
@@ -77,7 +79,9 @@ fn two_rounds(c: [f64; 2], shares: [f64; 2], sigma: f64, epsilon: f64) -> (f64, 
 
 #[test]
 fn two_rounds_are_an_integral_over_the_plane() {
-    let (c, sigma, q) = ([1.0, 0.6], 0.7, 0.3);
+    let c = [1.0, 0.6];
+    let sigma = 0.7;
+    let q = 0.3;
     // Resting: one round with probability q/(1 + q), and then the second round is free.
     let resting = q / (1.0 + q);
     let warm = [resting, (1.0 - resting) * (1.0 - q) * q + resting * q];
@@ -113,7 +117,8 @@ fn sampling_noise_and_rests_never_cost() {
 fn calibrated_noise_keeps_its_promise() {
     let strategy = bands(&[1.0, 0.5, 0.375]);
     let mechanism = BMinSep::new(&strategy, 24, 6, 0.1, true).unwrap();
-    let (epsilon, delta) = (1.0, 1e-2);
+    let epsilon = 1.0;
+    let delta = 1e-2;
     let made = mechanism.calibrate(epsilon, delta, sampling(1 << 14)).unwrap();
     assert!(made.verdict.releases(), "{made:?}");
     let about = mechanism.noise_multiplier(epsilon, delta, sampling(1 << 14)).unwrap();

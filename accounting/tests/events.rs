@@ -66,7 +66,8 @@ fn a_count_is_composing_that_often() {
         let often = Event::Composed { events: vec![event.clone(); 5] };
         let nested = Event::Composed { events: vec![event.clone().times(2)] }.times(2);
         let nested = Event::Composed { events: vec![nested, event.clone()] };
-        let (once, five) = (epsilon(&event, ZeroOut, 1e-6), epsilon(&event.times(5), ZeroOut, 1e-6));
+        let once = epsilon(&event, ZeroOut, 1e-6);
+        let five = epsilon(&event.times(5), ZeroOut, 1e-6);
         assert!(five > 1.2 * once, "{name}: five times {five}, once {once}");
         assert!((epsilon(&often, ZeroOut, 1e-6) / five - 1.0).abs() < 1e-9, "{name}");
         assert!((epsilon(&nested, ZeroOut, 1e-6) / five - 1.0).abs() < 1e-9, "{name}");
@@ -204,7 +205,8 @@ fn what_is_only_zcdp_goes_by_renyi() {
         let events = vec![sampled.clone(), Event::ZCdp { rho }, Event::Gaussian { noise_multiplier: 1e3 }];
         epsilon(&Event::Composed { events }, ZeroOut, 1e-6)
     };
-    let (little, more) = (with(1e-9), with(0.05));
+    let little = with(1e-9);
+    let more = with(0.05);
     assert!(little > near_exact && little < 1.2 * near_exact, "{little} {near_exact}");
     assert!(more > little && more < little + zcdp::generic_epsilon(0.05, 1e-6).unwrap(), "{more} {little}");
     let account = Account::of(&Event::Composed { events: vec![sampled, Event::ZCdp { rho: 0.05 }] }, ZeroOut);
@@ -319,7 +321,8 @@ fn clipping_costs_a_share_of_the_noise() {
     let split = clipping::adaptive_noise_multiplier(1.0, 1.0).unwrap();
     assert!((split - (4.0f64 / 3.0).sqrt()).abs() < 1e-15);
     // z⁻² = z_Δ⁻² + (2σ_b)⁻²: together they cost what z costs alone.
-    let (z, bits) = (0.8, 3.0);
+    let z = 0.8;
+    let bits = 3.0;
     let split = clipping::adaptive_noise_multiplier(z, bits).unwrap();
     assert!((split.powi(-2) + (2.0 * bits).powi(-2) - f64::powi(z, -2)).abs() < 1e-12);
     let message = clipping::adaptive_noise_multiplier(1.0, 0.5).unwrap_err().to_string();

@@ -154,7 +154,8 @@ fn scanned(rho: f64, eps: f64) -> f64 {
 #[test]
 fn generic_conversion_uses_the_best_order() {
     for (rho, eps) in [(0.1, 1.0), (1.0, 8.0), (0.01, 0.5), (3.0, 20.0), (0.5, 0.1)] {
-        let (got, want) = (zcdp::generic_delta(rho, eps).unwrap(), scanned(rho, eps));
+        let got = zcdp::generic_delta(rho, eps).unwrap();
+        let want = scanned(rho, eps);
         assert!(close(got, want, 1e-6) && got <= want * (1.0 + 1e-12), "{rho} {eps}: {got} against {want}");
     }
 }
@@ -163,7 +164,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn there_and_back(ln_mu in -5.0..3.0_f64, ln_d in -60.0..-1.0_f64) {
-        let (mu, d) = (ln_mu.exp(), ln_d.exp());
+        let mu = ln_mu.exp();
+        let d = ln_d.exp();
         let eps = epsilon(d, mu).unwrap();
         prop_assert!(delta(eps, mu).unwrap() <= d * (1.0 + 1e-9));
         if eps > 1e-6 {
@@ -176,8 +178,10 @@ proptest! {
 
     #[test]
     fn generic_is_the_weaker_promise(ln_rho in -8.0..3.0_f64, ln_d in -40.0..-2.0_f64) {
-        let (rho, d) = (ln_rho.exp(), ln_d.exp());
-        let (exact, generic) = (zcdp::gaussian_epsilon(rho, d).unwrap(), zcdp::generic_epsilon(rho, d).unwrap());
+        let rho = ln_rho.exp();
+        let d = ln_d.exp();
+        let exact = zcdp::gaussian_epsilon(rho, d).unwrap();
+        let generic = zcdp::generic_epsilon(rho, d).unwrap();
         prop_assert!(generic >= exact * (1.0 - 1e-9));
         prop_assert!(generic <= rho + 2.0 * (rho * -d.ln()).sqrt() * (1.0 + 1e-9));
     }

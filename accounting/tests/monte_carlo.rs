@@ -40,7 +40,8 @@ fn one_batch_is_the_gaussian_mechanism() {
 
 /// E(k − e^{x})₊ for x normal: Black and Scholes' formula.
 fn put(mean: f64, sigma: f64, strike: f64) -> f64 {
-    let (forward, far) = ((mean + 0.5 * sigma * sigma).exp(), (mean - strike.ln()) / sigma);
+    let forward = (mean + 0.5 * sigma * sigma).exp();
+    let far = (mean - strike.ln()) / sigma;
     strike * normal::ln_cdf(-far).exp() - forward * normal::ln_cdf(-far - sigma).exp()
 }
 
@@ -63,9 +64,11 @@ fn four_orthogonal(mu: f64, epsilon: f64) -> (f64, f64) {
             ((mu * z - 0.5 * mu * mu).exp(), step * normal::ln_density(z).exp())
         })
         .collect();
-    let (up, down) = (4.0 * epsilon.exp(), 4.0 * (-epsilon).exp());
+    let up = 4.0 * epsilon.exp();
+    let down = 4.0 * (-epsilon).exp();
     let mean = -0.5 * mu * mu;
-    let (mut remove, mut add) = (0.0, 0.0);
+    let mut remove = 0.0;
+    let mut add = 0.0;
     for (i, (x, p)) in nodes.iter().enumerate() {
         for (j, (y, q)) in nodes.iter().enumerate().take(i + 1) {
             for (k, (z, r)) in nodes.iter().enumerate().take(j + 1) {
@@ -74,7 +77,8 @@ fn four_orthogonal(mu: f64, epsilon: f64) -> (f64, f64) {
                     (false, false) => 6.0,
                     _ => 3.0,
                 };
-                let (weight, sum) = (ways * p * q * r, x + y + z);
+                let weight = ways * p * q * r;
+                let sum = x + y + z;
                 if weight > 1e-20 {
                     remove += weight * call_above(mean, mu, up - sum, *x);
                 }
@@ -130,7 +134,8 @@ fn threads_change_no_bit() {
 fn calibration_and_epsilon_are_inverse_and_verified() {
     let blt = strategy::Blt::new(vec![0.99, 0.6], vec![0.05, 0.3]).unwrap();
     let mechanism = BallsInBins::new(&Strategy::Blt(blt), 128, 16).unwrap();
-    let (epsilon, delta) = (2.0, 1e-6);
+    let epsilon = 2.0;
+    let delta = 1e-6;
     let sigma = mechanism.noise_multiplier(epsilon, delta, sampling(1 << 16)).unwrap();
     let back = mechanism.epsilon(sigma, delta, sampling(1 << 17)).unwrap();
     assert!((back.epsilon / epsilon - 1.0).abs() < 5e-3, "{back:?}");

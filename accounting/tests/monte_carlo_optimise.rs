@@ -56,7 +56,8 @@ fn the_optimum_under_amplification_beats_the_one_without() {
 fn a_search_goes_on_where_both_orders_bind() {
     let target = target(256, 16, Objective::Rms);
     let found = run(Family::Blt { buffers: 2 }, &target, 4.0, 1 << 12);
-    let (end, start) = (found.end.estimated_loss(), found.start.estimated_loss());
+    let end = found.end.estimated_loss();
+    let start = found.start.estimated_loss();
     // Knowing the order that binds alone it takes more than all twelve.
     assert!(found.converged && found.searches < 9 && end < 0.945 * start, "{end} {start} {found:?}");
 }

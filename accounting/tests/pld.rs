@@ -240,7 +240,9 @@ proptest! {
         rounds in 1..200_u64,
         ln_delta in -25.0..-4.0_f64,
     ) {
-        let (sigma, q, delta) = (ln_sigma.exp(), ln_q.exp(), ln_delta.exp());
+        let sigma = ln_sigma.exp();
+        let q = ln_q.exp();
+        let delta = ln_delta.exp();
         let cost = |sigma, q, rounds, delta| amplified::epsilon(sigma, q, rounds, delta).unwrap();
         let here = cost(sigma, q, rounds, delta);
         prop_assert!(cost(sigma * 1.1, q, rounds, delta) <= here);
@@ -266,7 +268,9 @@ proptest! {
 /// Near ε = 0 a grid as coarse as far out made δ 7 % too large.
 #[test]
 fn delta_is_near_where_epsilon_is_all_but_nothing() {
-    let (sigma, q, delta) = (2.603_727_f64, 0.005_322_8, 0.010_681_275);
+    let sigma = 2.603_727_f64;
+    let q = 0.005_322_8;
+    let delta = 0.010_681_275;
     let profile = poisson(sigma, q, 160);
     let epsilon = profile.epsilon(delta).unwrap();
     assert!(epsilon > 0.0 && epsilon < 1e-3, "{epsilon}");

@@ -71,7 +71,8 @@ impl Rounds {
             let most = (self.reach() / 0.02) as i32;
             return (-200..most).map(|i| self.shown_at(epsilon, 0.02 * f64::from(i))).fold(0.0, f64::max);
         }
-        let (mut low, mut high) = (-self.reach(), self.reach());
+        let mut low = -self.reach();
+        let mut high = self.reach();
         for _ in 0..200 {
             let x = f64::midpoint(low, high);
             let loss = Self::ln_ratio(&self.p, x) - Self::ln_ratio(&self.q, x);
@@ -82,7 +83,8 @@ impl Rounds {
 
     /// The best power that one round above x shows at a false positive rate.
     fn power(&self, rate: f64) -> f64 {
-        let (mut low, mut high) = (-self.reach(), self.reach());
+        let mut low = -self.reach();
+        let mut high = self.reach();
         for _ in 0..200 {
             let x = f64::midpoint(low, high);
             if self.rates(x).1 > rate { low = x } else { high = x }
@@ -129,7 +131,8 @@ fn epsilon_of_rare_records_and_little_noise() {
 fn a_round_of_any_noise_and_any_sampling_is_exact() {
     for sigma in [0.1, 0.18, 0.25, 0.6, 2.0] {
         for q in [1e-9, 1e-7, 1e-5, 1e-3] {
-            let (profile, rounds) = (poisson(sigma, q, 1), Rounds::removed(sigma, q, 1));
+            let profile = poisson(sigma, q, 1);
+            let rounds = Rounds::removed(sigma, q, 1);
             for share in [1e-4, 1e-2, 0.5] {
                 let what = format!("σ {sigma}, q {q}, δ {share}·q");
                 let got = profile.epsilon(share * q).unwrap();
@@ -184,10 +187,14 @@ fn power_is_no_less_than_one_rounds() {
 /// A power of 1280 makes a spectrum's rounding 1280 times as large.
 #[test]
 fn rounding_of_many_rounds_is_charged_for() {
-    let (sigma, q, count) = (0.241_789_591_327_806_72, 1.482_783_257_569_371_2e-10, 1280);
-    let (profile, rounds) = (poisson(sigma, q, count), Rounds::removed(sigma, q, count));
+    let sigma = 0.241_789_591_327_806_72;
+    let q = 1.482_783_257_569_371_2e-10;
+    let count = 1280;
+    let profile = poisson(sigma, q, count);
+    let rounds = Rounds::removed(sigma, q, count);
     for epsilon in [2.7, 2.8, 2.822_814, 2.9] {
-        let (got, shown) = (profile.remove.delta(epsilon, ACCURACY).unwrap().value, rounds.shown(epsilon));
+        let got = profile.remove.delta(epsilon, ACCURACY).unwrap().value;
+        let shown = rounds.shown(epsilon);
         assert!(got >= shown && got < 1.1 * shown, "δ({epsilon}) = {got}, {shown} at least");
     }
     // 2.822817 where T·δ of one round, by sixty digits, is that δ; a record is hardly ever drawn twice.
@@ -198,10 +205,15 @@ fn rounding_of_many_rounds_is_charged_for() {
 /// A window around tilted losses far above ε said nothing of what lies between.
 #[test]
 fn delta_of_records_that_are_all_but_never_drawn() {
-    let (sigma, q, count, delta) = (0.212_045_453_898_362_32, 1.152_784_813_130_021_4e-12, 1570, 6.058e-11);
-    let (profile, rounds) = (poisson(sigma, q, count), Rounds::removed(sigma, q, count));
+    let sigma = 0.212_045_453_898_362_32;
+    let q = 1.152_784_813_130_021_4e-12;
+    let count = 1570;
+    let delta = 6.058e-11;
+    let profile = poisson(sigma, q, count);
+    let rounds = Rounds::removed(sigma, q, count);
     for epsilon in [0.0, 1.57e-9, 1e-3, 1.0] {
-        let (got, shown) = (profile.delta(epsilon).unwrap(), rounds.shown(epsilon));
+        let got = profile.delta(epsilon).unwrap();
+        let shown = rounds.shown(epsilon);
         assert!(shown > 0.0 && got >= shown, "δ({epsilon}) = {got}, {shown} at least");
     }
     assert_kept(&rounds, profile.epsilon(delta).unwrap(), delta, "ε");
@@ -250,7 +262,9 @@ fn as_many_rounds_as_can_be_accounted_for() {
 /// P's mass above ε and Q's agree in eight digits here.
 #[test]
 fn a_difference_of_nearly_the_same_masses_keeps_its_digits() {
-    let (sigma, q, delta) = (1.9172523728418884, 2.8221656908210285e-8, 3.2690610889284636e-10);
+    let sigma = 1.9172523728418884;
+    let q = 2.8221656908210285e-8;
+    let delta = 3.2690610889284636e-10;
     let got = poisson(sigma, q, 1).epsilon(delta).unwrap();
     assert_kept(&Rounds::removed(sigma, q, 1), got, delta, "one round");
 }
@@ -258,11 +272,15 @@ fn a_difference_of_nearly_the_same_masses_keeps_its_digits() {
 /// The answer lies where the tilted mass is 1e-12 of all, and a transform of 393,216 places was once trusted too far.
 #[test]
 fn what_transforms_round_is_charged_for() {
-    let (sigma, q, count) = (0.7072052667068773, 3.892991603302975e-5, 579);
-    let (profile, rounds) = (poisson(sigma, q, count), Rounds::removed(sigma, q, count));
+    let sigma = 0.7072052667068773;
+    let q = 3.892991603302975e-5;
+    let count = 579;
+    let profile = poisson(sigma, q, count);
+    let rounds = Rounds::removed(sigma, q, count);
     for i in 0..40 {
         let epsilon = 0.477_353_602_165_382_7 + 1e-4 * f64::from(i);
-        let (delta, shown) = (profile.delta(epsilon).unwrap(), rounds.shown(epsilon));
+        let delta = profile.delta(epsilon).unwrap();
+        let shown = rounds.shown(epsilon);
         assert!((shown..1.03 * shown).contains(&delta), "δ({epsilon}) = {delta}, at least {shown}");
     }
 }
@@ -310,7 +328,9 @@ proptest! {
         log_count in 0.3..3.0_f64,
         log_delta in -12.0..-4.0_f64,
     ) {
-        let (q, count, delta) = (10_f64.powf(log_q), 10_f64.powf(log_count) as u64, 10_f64.powf(log_delta));
+        let q = 10_f64.powf(log_q);
+        let count = 10_f64.powf(log_count) as u64;
+        let delta = 10_f64.powf(log_delta);
         let what = format!("σ {sigma}, q {q}, {count} rounds");
         let rounds = Rounds::removed(sigma, q, count);
         let profile = poisson(sigma, q, count);

@@ -156,7 +156,8 @@ proptest! {
     #[test]
     fn no_contribution_exceeds_the_charge(n in 2..=4_usize, gap in 1..4_u64, k in 1..4_u64, seed in any::<u64>()) {
         let mut draw = Draw(seed);
-        let (dense, released) = (dense(n, &mut draw), branches(n, &mut draw));
+        let dense = dense(n, &mut draw);
+        let released = branches(n, &mut draw);
         let rule = Participation::new(gap, k).unwrap();
         let charge = charge(&Strategy::Dense(dense.clone()), n as u64, rule, &released).unwrap();
         let stack = Stack::new(&released, n);

@@ -112,7 +112,8 @@ impl Batches {
     }
 
     fn source(&self, scheme: &Scheme, rounds: u64) -> Result<Box<dyn Source + Send>> {
-        let (keys, count) = (&self.keys, self.count);
+        let keys = &self.keys;
+        let count = self.count;
         Ok(match scheme {
             Scheme::Poisson { sampling_probability, .. } => {
                 Box::new(Poisson::new(keys, *sampling_probability, count))

@@ -87,7 +87,8 @@ impl Draws {
 
     /// Keeps a uniformly random `cap` of `ids` where there are more; their order stays.
     pub fn cut(&mut self, ids: &mut Vec<u64>, cap: u64) {
-        let (mut seen, mut wanted) = (ids.len() as u64, cap);
+        let mut seen = ids.len() as u64;
+        let mut wanted = cap;
         if seen <= cap {
             return;
         }
@@ -163,7 +164,8 @@ mod tests {
         // About half of all words are refused.
         let n = (1_u64 << 63) + 1;
         let make = || Fates::new(&key(1), key(2));
-        let (mut one, mut other) = (make(), make());
+        let mut one = make();
+        let mut other = make();
         let forward: Vec<u64> = (0..200).map(|record| one.below(record, n)).collect();
         let mut backward: Vec<u64> = (0..200).rev().map(|record| other.below(record, n)).collect();
         backward.reverse();

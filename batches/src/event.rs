@@ -112,7 +112,8 @@ impl Event {
 }
 
 fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> Sampling {
-    let (count, batch_cap) = (iterations, scheme.cap());
+    let count = iterations;
+    let batch_cap = scheme.cap();
     match *scheme {
         Scheme::Poisson { sampling_probability, cap: None } => {
             Sampling::PoissonSampledGaussian { sampling_probability, count }

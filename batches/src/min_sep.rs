@@ -64,7 +64,8 @@ impl Warm {
     /// Rounds 0..this are not for the record: c of 1 to b − 1 with probability q/(1 + q(b − 1)) each, else 0.
     fn rest(&self, record: u64) -> u64 {
         // With q = m·2⁻⁹², bits that every allowed q has, the probabilities are m/(2⁹² + m(b − 1)): exact.
-        let (one, m) = (1_u128 << 92, self.per_92());
+        let one = 1_u128 << 92;
+        let m = self.per_92();
         let resting = m * u128::from(self.min_sep - 1);
         let place = self.key.draws(record).below_wide(one + resting);
         if place < resting { (place / m) as u64 + 1 } else { 0 }
@@ -82,7 +83,8 @@ mod tests {
     #[test]
     fn rests_are_stationary() {
         let keys = Keys::new([6; 32].into(), [0; 32]);
-        let (b, total) = (4, 40_000);
+        let b = 4;
+        let total = 40_000;
         for q in [1.0, 0.5, 0.1] {
             let warm = Warm { key: keys.of("test"), q, min_sep: b };
             let mut counts = [0_f64; 4];

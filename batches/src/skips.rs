@@ -93,15 +93,18 @@ pub(crate) fn fraction(q: f64) -> u128 {
 
 /// ⌊a·b·2⁻¹²⁸⌋.
 fn product(a: u128, b: u128) -> u128 {
-    let (high, low) = (|x: u128| x >> 64, |x: u128| x & u128::from(u64::MAX));
-    let (outer, inner) = (high(a) * low(b), low(a) * high(b));
+    let high = |x: u128| x >> 64;
+    let low = |x: u128| x & u128::from(u64::MAX);
+    let outer = high(a) * low(b);
+    let inner = low(a) * high(b);
     let carried = high(low(a) * low(b)) + low(outer) + low(inner);
     high(a) * high(b) + high(outer) + high(inner) + high(carried)
 }
 
 /// a/(1 + a) for a in units of 2⁻¹²⁸: long division, all in halves so that nothing overflows.
 fn of_odds(a: u128) -> u128 {
-    let (mut rest, divisor) = (a >> 1, (1 << 127) + (a >> 1));
+    let mut rest = a >> 1;
+    let divisor = (1 << 127) + (a >> 1);
     let mut quotient = 0;
     for _ in 0..128 {
         quotient <<= 1;
@@ -161,7 +164,8 @@ mod tests {
     fn every_set_is_as_likely_as_it_should_be() {
         // All 32 subsets of five records at q = 0.3: χ² of 31 degrees, 5σ is 31 + 5·√62 = 70.
         let key = crate::seed::Keys::new([2; 32].into(), [0; 32]).of("test");
-        let (q, total) = (0.3_f64, 40_000);
+        let q = 0.3_f64;
+        let total = 40_000;
         let skips = Skips::new(q, 5);
         let mut counts = [0_u32; 32];
         for round in 0..total {

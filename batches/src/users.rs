@@ -32,7 +32,9 @@ impl Els {
 
 impl Source for Els {
     fn batch(&mut self, round: u64) -> Vec<u64> {
-        let (mut last, mut subset, mut batch) = (None, Vec::new(), Vec::new());
+        let mut last = None;
+        let mut subset = Vec::new();
+        let mut batch = Vec::new();
         for index in self.poisson.chosen(round) {
             let user = self.chosen_starts.partition_point(|&start| start <= index) - 1;
             let (first, size) = self.users.of(user as u64);
@@ -61,7 +63,8 @@ impl Bring {
     /// The records of `users`, ascending as they are.
     pub fn records(&self, round: u64, users: &[u64]) -> Vec<u64> {
         let mut draws = self.key.draws(round);
-        let (mut subset, mut batch) = (Vec::new(), Vec::new());
+        let mut subset = Vec::new();
+        let mut batch = Vec::new();
         for &user in users {
             let (first, size) = self.users.of(user);
             draws.subset(self.group_size, size, &mut subset);

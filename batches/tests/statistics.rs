@@ -24,7 +24,8 @@ fn near(what: &str, count: f64, throws: f64, p: f64) {
 
 #[test]
 fn poisson_records_join_as_often_as_they_should_and_alike() {
-    let (count, iterations) = (300, 4000);
+    let count = 300;
+    let iterations = 4000;
     for q in [0.003, 0.05, 0.5, 0.97] {
         let scheme = Scheme::Poisson { sampling_probability: q, cap: None };
         let rounds = participations(&all(&run(&scheme, Population::Records(count), iterations, 1)), count);
@@ -51,7 +52,10 @@ fn a_cap_cuts_anybody_alike() {
 
 #[test]
 fn cyclic_poisson_samples_a_group_with_p_times_q() {
-    let (bands, q, count, iterations) = (5, 0.06, 2000, 500);
+    let bands = 5;
+    let q = 0.06;
+    let count = 2000;
+    let iterations = 500;
     for partition in [Partition::Independent, Partition::EqualSplit] {
         let scheme = Scheme::CyclicPoisson { bands, sampling_probability: q, partition, cap: None };
         let batches = all(&run(&scheme, Population::Records(count), iterations, 4));
@@ -100,8 +104,10 @@ fn slots_are_drawn_alike() {
 #[test]
 fn every_place_in_a_fixed_order_is_equally_likely() {
     // Over seeds: record 0 of ten in three slots of sizes 4, 3 and 3, and whether record 1 shares its slot.
-    let (scheme, runs) = (Scheme::FixedOrder { min_sep: 3 }, 9000);
-    let (mut slots, mut shared) = ([0.0; 3], 0.0);
+    let scheme = Scheme::FixedOrder { min_sep: 3 };
+    let runs = 9000;
+    let mut slots = [0.0; 3];
+    let mut shared = 0.0;
     for number in 0..runs {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&u64::to_le_bytes(number));
@@ -116,7 +122,9 @@ fn every_place_in_a_fixed_order_is_equally_likely() {
 
 #[test]
 fn b_min_sep_is_stationary_when_warm_and_full_when_cold() {
-    let (count, min_sep, q) = (40_000, 5, 0.2_f64);
+    let count = 40_000;
+    let min_sep = 5;
+    let q = 0.2_f64;
     let rate = q / (1.0 + q * (min_sep - 1) as f64);
     let scheme = |warm_start| Scheme::BMinSep { min_sep, sampling_probability: q, warm_start, cap: None };
     for batch in all(&run(&scheme(true), Population::Records(count), 20, 6)) {

@@ -85,7 +85,8 @@ struct Report {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = Runtime::new().context("start a runtime")?;
     let mut bench = Bench::start(args, &runtime)?;
-    let (mut measured, mut row) = (Measured::default(), 4);
+    let mut measured = Measured::default();
+    let mut row = 4;
     bench.fetch(0..row)?;
     for _ in 0..args.repeats {
         row = bench.turn(row, args.rows, &mut measured)?;
@@ -100,7 +101,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn report(args: &Args, measured: &Measured, restore: f64, replay: f64) -> anyhow::Result<Report> {
     let spread = |values: &[f64]| Spread::of(values).context("nothing was measured");
-    let (writing, cost) = (spread(&measured.writing)?, spread(&measured.cost)?);
+    let writing = spread(&measured.writing)?;
+    let cost = spread(&measured.cost)?;
     // Rows are fetched as fast as they are made: replay is as slow as the job.
     let chosen = Cost { write: Duration::try_from_secs_f64(writing.median)?, replay_rate: 1.0 };
     let interval = pace::interval(Schedule::ByCost, Some(chosen), EXPECTED).context("an interval")?;
@@ -190,14 +192,16 @@ impl<'a> Bench<'a> {
         };
         runtime.block_on(client.jobs().create(request))?;
         let buffer = vec![0.0; args.dimension as usize];
-        let (dimension, workers) = (args.dimension, args.workers);
+        let dimension = args.dimension;
+        let workers = args.workers;
         Ok(Self { runtime, cluster, client, job, dimension, workers, store, buffer, _folder: folder })
     }
 
     /// Rows without a checkpoint, then as many with one; gives the next row.
     fn turn(&mut self, row: u64, rows: u64, measured: &mut Measured) -> anyhow::Result<u64> {
         let alone = self.fetch(row..row + rows)?;
-        let (jobs, job) = (self.client.jobs(), self.job.clone());
+        let jobs = self.client.jobs();
+        let job = self.job.clone();
         let writing = self.runtime.spawn(async move { jobs.checkpoint(&job).await });
         let beside = self.fetch(row + rows..row + 2 * rows)?;
         ensure!(

@@ -93,8 +93,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let lateness = measured.into_iter().map(|(change, mut seconds, through_seconds)| {
         seconds.sort_by(f64::total_cmp);
-        let (p50, p99) = (percentile(&seconds, 50.0), percentile(&seconds, 99.0));
-        let (worst, rows) = (percentile(&seconds, 100.0), seconds.len());
+        let p50 = percentile(&seconds, 50.0);
+        let p99 = percentile(&seconds, 99.0);
+        let worst = percentile(&seconds, 100.0);
+        let rows = seconds.len();
         Lateness { change, p50, p99, worst, rows, through_seconds }
     });
     let report = Report {
@@ -162,7 +164,8 @@ impl<'a> Bench<'a> {
             mechanism: Mechanism::Blt { theta: vec![0.99, 0.6], omega: vec![0.05, 0.2] },
             layout: None,
         })?;
-        let (job, shards) = (JobId::new("bench")?, 2 * args.workers as u32);
+        let job = JobId::new("bench")?;
+        let shards = 2 * args.workers as u32;
         let request = pb::CreateJobRequest {
             job: job.to_string(),
             plan_toml: plan.to_toml_string()?,
@@ -192,7 +195,8 @@ impl<'a> Bench<'a> {
 
     /// Takes rows until the change is through, and at least so many; says how long that took.
     fn change(&mut self, change: Change, rows: u64, seconds: &mut Vec<f64>) -> anyhow::Result<f64> {
-        let (began, from) = (Instant::now(), self.row);
+        let began = Instant::now();
+        let from = self.row;
         match change {
             Change::Nothing => {}
             Change::Add => {
@@ -217,7 +221,8 @@ impl<'a> Bench<'a> {
             }
             Change::Split | Change::Merge => {
                 let shards = if change == Change::Split { 2 * self.shards } else { self.shards };
-                let (jobs, job) = (self.client.jobs(), self.job.clone());
+                let jobs = self.client.jobs();
+                let job = self.job.clone();
                 let cutting = self.runtime.spawn(async move { jobs.reshard(&job, shards).await });
                 while !cutting.is_finished() {
                     self.take(seconds)?;

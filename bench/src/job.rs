@@ -108,8 +108,10 @@ impl Job {
         let values = self.generator.state().len();
         let mut state = vec![&FILL[..]; values / FILL.len()];
         state.push(&FILL[..values % FILL.len()]);
-        let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
-        let (scale, range) = (self.generator.scale(), self.generator.range());
+        let stream = self.stream.clone();
+        let coefficients = self.coefficients.clone();
+        let scale = self.generator.scale();
+        let range = self.generator.range();
         self.generator =
             Generator::restore(stream, coefficients, self.iterations, scale, range, self.first, &state)?
                 .with_history(HISTORY)?;

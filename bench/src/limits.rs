@@ -45,7 +45,8 @@ impl Limits {
     pub fn new(backend: Backend, short: bool) -> anyhow::Result<Self> {
         let cache = memory::last_level_cache();
         let bytes = if short { cache } else { (4 * cache).max(256 << 20) };
-        let (mut from, mut to) = (vec![0f32; bytes as usize / 4], vec![0f32; bytes as usize / 4]);
+        let mut from = vec![0f32; bytes as usize / 4];
+        let mut to = vec![0f32; bytes as usize / 4];
         // Memory that was never written is one page of zeros: reading it would say nothing.
         from.par_iter_mut().for_each(|value| *value = 1.0);
         copy(&from, &mut to);
@@ -104,7 +105,8 @@ fn rand_chacha(time: Duration) -> anyhow::Result<f64> {
 fn bytes_a_second(time: Duration, mut draw: impl FnMut() -> usize) -> f64 {
     // The first time pays for what is made once.
     draw();
-    let (started, mut bytes) = (Instant::now(), 0);
+    let started = Instant::now();
+    let mut bytes = 0;
     while started.elapsed() < time {
         // A look at the clock costs as much as a few hundred bytes.
         bytes += (0..64).map(|_| draw()).sum::<usize>();

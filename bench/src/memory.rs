@@ -22,7 +22,8 @@ pub fn needed(case: &Case, coordinates: u64, rows: usize) -> anyhow::Result<u64>
 
 /// Why a measurement has to be left out, if it has to: a tenth of the memory is kept for all else.
 pub fn lacking(case: &Case, coordinates: u64, rows: usize) -> anyhow::Result<Option<String>> {
-    let (needed, available) = (needed(case, coordinates, rows)?, available());
+    let needed = needed(case, coordinates, rows)?;
+    let available = available();
     let lacks = needed > available - available / 10;
     Ok(lacks.then(|| {
         let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;

@@ -105,7 +105,8 @@ fn measure(args: &Args) -> anyhow::Result<Rates> {
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     command.env("RUSTLE_WORKER_AHEAD_BYTES", "64GiB");
     let ended = command.output().context("start mpirun: tests/setup/mpi.sh brings it")?;
-    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let out = String::from_utf8_lossy(&ended.stdout);
+    let err = String::from_utf8_lossy(&ended.stderr);
     ensure!(ended.status.success(), "mpirun: {}\n{err}", ended.status);
     let line = out.lines().find(|line| line.starts_with('{')).context("the ranks measured nothing")?;
     Ok(serde_json::from_str(line)?)

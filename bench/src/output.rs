@@ -109,7 +109,8 @@ mod tests {
         let output = Output { format: Format::Json, record: Some(folder.path().into()) };
         let machine = Machine::this(3);
         let series = vec![plot::Series::new("one", vec![(1.0, 2.0.into())])];
-        let (x, y) = (plot::Axis::linear("x"), plot::Axis::linear("y"));
+        let x = plot::Axis::linear("x");
+        let y = plot::Axis::linear("y");
         let chart = Chart::Lines(plot::Lines { title: "t".into(), x, y, series });
         output.give("kernels", &machine, &serde_json::json!({ "cases": [] }), &[], &[chart]).unwrap();
         let path = folder.path().join(machine.slug()).join(format!("{}-kernels", machine.date));

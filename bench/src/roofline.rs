@@ -43,7 +43,8 @@ fn tree(rows: usize) -> f64 {
     const CALLS: u64 = 1024;
     let mut moved = 0;
     for call in 0..CALLS {
-        let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+        let mut read = BTreeSet::new();
+        let mut written = BTreeSet::new();
         let first = call * rows as u64;
         for row in first..first + rows as u64 {
             let level = row.trailing_ones();

@@ -41,8 +41,8 @@ fn ours_alone_needs_no_python() {
     let found = results(&output);
     let [poisson, tree] = [0, 1].map(|i| &found["settings"][i]);
     // Golden values; the finer grid is nearer to the exact ε, from above.
-    let (epsilon, fine) =
-        (poisson["ours"]["epsilon"].as_f64().unwrap(), poisson["fine"]["epsilon"].as_f64().unwrap());
+    let epsilon = poisson["ours"]["epsilon"].as_f64().unwrap();
+    let fine = poisson["fine"]["epsilon"].as_f64().unwrap();
     assert!(
         (fine / 4.497868 - 1.0).abs() < 1e-6 && (1.0..1.0 + 5e-5).contains(&(epsilon / fine)),
         "{epsilon} {fine}"

@@ -46,8 +46,8 @@ fn kernels_name_their_cases_and_limits() {
         assert!(case["of_roofline"]["median"].as_f64().unwrap() > 0.0);
     }
     let limits = &found["limits"];
-    let (copied, traffic) =
-        (&limits["copied_bytes_per_second"]["median"], &limits["traffic_bytes_per_second"]["median"]);
+    let copied = &limits["copied_bytes_per_second"]["median"];
+    let traffic = &limits["traffic_bytes_per_second"]["median"];
     // Numbers lose their last bit on the way through JSON.
     let ratio = traffic.as_f64().unwrap() / copied.as_f64().unwrap();
     assert!((ratio - 2.0).abs() < 1e-12, "{ratio}");

@@ -23,7 +23,8 @@ fn an_item_writes_its_page_picture_and_index_the_same_every_time() {
     let output = reproduce(ITEM, &out);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
-    let (page, picture) = (read("banded-figure-10.md"), read("banded-figure-10.svg"));
+    let page = read("banded-figure-10.md");
+    let picture = read("banded-figure-10.svg");
     assert!(page.contains("cargo run --release -p bench -- reproduce banded-figure-10"));
     assert!(page.contains("](banded-figure-10.svg)") && roxmltree::Document::parse(&picture).is_ok());
     assert!(read("README.md").contains("[blt-table-3](blt-table-3.md)"), "the index lists every item");

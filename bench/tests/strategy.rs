@@ -76,7 +76,8 @@ fn a_peer_that_agrees_is_compared() {
         (Some("no worse"), Some(20.0))
     );
     assert!((row["ratios"]["loss"].as_f64().unwrap() - 1.0).abs() < 1e-12);
-    let (first, running) = (row["ratios"]["first"].as_f64(), row["ratios"]["running"].as_f64());
+    let first = row["ratios"]["first"].as_f64();
+    let running = row["ratios"]["running"].as_f64();
     assert!((first.unwrap() / running.unwrap() - 20.0 / 15.0).abs() < 1e-9);
     assert!(row["ratios"]["second"].is_null());
     assert_eq!((&found["verdict"]["compared"], &found["verdict"]["worse"]), (&json!(1), &json!([])));

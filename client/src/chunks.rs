@@ -49,9 +49,10 @@ impl Chunks {
                 return Ok(Some(chunk));
             }
             if self.has_ended {
-                return match self.reader.is_inside() {
-                    true => Err(lost("it ended inside a message")),
-                    false => Ok(None),
+                return if self.reader.is_inside() {
+                    Err(lost("it ended inside a message"))
+                } else {
+                    Ok(None)
                 };
             }
             let frame = self.body.frame().await.ok_or_else(|| lost("it ended without a status"))?;

@@ -307,9 +307,10 @@ impl BoundRows {
 
 impl Source for BoundRows {
     fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
-        let kept = match self.was_routed.swap(true, Ordering::Relaxed) {
-            false => self.client.routings.kept(&self.job, self.branch),
-            true => None,
+        let kept = if self.was_routed.swap(true, Ordering::Relaxed) {
+            None
+        } else {
+            self.client.routings.kept(&self.job, self.branch)
         };
         Box::pin(async move {
             match kept {
@@ -332,7 +333,8 @@ mod tests {
 
     #[test]
     fn chunks_land_at_their_row_and_coordinate() {
-        let (rows, range) = (RowRange { start: 3, end: 5 }, CoordinateRange { start: 10, end: 13 });
+        let rows = RowRange { start: 3, end: 5 };
+        let range = CoordinateRange { start: 10, end: 13 };
         let chunk = |start| {
             let bytes: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
             let message = chunk_of(4, start, ElementType::F32, bytes.into());

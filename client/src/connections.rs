@@ -165,7 +165,9 @@ impl Connections {
         let following = match open.get(urls) {
             Some(following) => following.clone(),
             None => {
-                let (dials, tuning, is_one) = (self.dials(), self.tuning, each_of(urls).count() == 1);
+                let dials = self.dials();
+                let tuning = self.tuning;
+                let is_one = each_of(urls).count() == 1;
                 let dial = move |url: &str| {
                     let endpoint = configured(url, tuning)?;
                     let endpoint = if is_one { endpoint } else { soon_given_up(endpoint) };

@@ -21,7 +21,9 @@ const FOR_A_LEADER: Duration = Duration::from_secs(15);
 /// Sends one request and gives the answer, or the service's own error.
 macro_rules! call {
     ($self:ident, $method:ident, $request:expr) => {{
-        let (request, mut delays, until) = ($request, Delays::default(), Instant::now() + FOR_A_LEADER);
+        let request = $request;
+        let mut delays = Delays::default();
+        let until = Instant::now() + FOR_A_LEADER;
         loop {
             let answer = $self.connections.jobs(&$self.coordinator)?.$method(request.clone()).await;
             match answer.map(tonic::Response::into_inner).map_err(from_status) {

@@ -100,7 +100,9 @@ impl Coverage {
         if self.ranges.get(at).is_some_and(|next| next.start < range.end) {
             return false;
         }
-        let (mut from, mut to, mut merged) = (at, at, range);
+        let mut from = at;
+        let mut to = at;
+        let mut merged = range;
         if let Some(before) = at.checked_sub(1).filter(|&before| self.ranges[before].end == range.start) {
             (from, merged.start) = (before, self.ranges[before].start);
         }

@@ -165,7 +165,9 @@ impl Loans {
         if open.get(path).is_some_and(Loan::is_open) {
             return Ok(());
         }
-        let (to, layout, file) = (path.to_owned(), self.layout, self.file.clone());
+        let to = path.to_owned();
+        let layout = self.layout;
+        let file = self.file.clone();
         let lent = tokio::task::spawn_blocking(move || Loan::open(&to, &layout, &file)).await;
         open.insert(path.to_owned(), lent.map_err(ServiceError::internal)??);
         Ok(())

@@ -113,7 +113,8 @@ mod tests {
 
     fn route(shard: u32, start: u64, end: u64) -> pb::Route {
         let range = Some(pb::CoordinateRange { start, end });
-        let (worker, endpoint) = (format!("w-{shard}"), format!("http://w-{shard}:7"));
+        let worker = format!("w-{shard}");
+        let endpoint = format!("http://w-{shard}:7");
         pb::Route { shard, range, lease_epoch: 1, endpoint, worker, local: None }
     }
 

@@ -15,9 +15,10 @@ impl RoutingCache {
     /// Only where every range has an owner: otherwise asking again may bring one.
     pub fn keep(&self, routing: &Routing) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match routing.routes.iter().all(|route| route.endpoint.is_some()) {
-            true => kept.insert(routing.job.clone(), routing.clone()),
-            false => kept.remove(&routing.job),
+        if routing.routes.iter().all(|route| route.endpoint.is_some()) {
+            kept.insert(routing.job.clone(), routing.clone())
+        } else {
+            kept.remove(&routing.job)
         };
     }
 

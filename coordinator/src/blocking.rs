@@ -37,7 +37,8 @@ pub async fn with_ledger<T: Send + 'static>(
     stop: &Stop,
     call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T> {
-    let (ledger, stop) = (ledger.clone(), stop.clone());
+    let ledger = ledger.clone();
+    let stop = stop.clone();
     let outcome = node::blocking::run(move || {
         call(&ledger).map_err(ServiceError::from).inspect_err(|error| {
             if let ServiceError::Store { reason } = error {

@@ -155,10 +155,11 @@ impl CoordinatorArgs {
         let (store, advertise) = self.store.resolve(layer)?;
         let default_url = Url::from_file_path(data_dir.join("checkpoints"));
         let default_url = default_url.map_err(|()| anyhow!("data_dir {} has no URL", data_dir.display()))?;
-        let checkpoint_url = match store.is_shared() {
-            // A folder of this coordinator alone is none of the others'.
-            true => layer.required("checkpoint_url", self.checkpoint_url, store_url)?,
-            false => layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?,
+        let checkpoint_url = if store.is_shared() {
+            // The other coordinators can't read a folder of this one.
+            layer.required("checkpoint_url", self.checkpoint_url, store_url)?
+        } else {
+            layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?
         };
         let checkpoint_schedule = layer.with_default(
             "checkpoint_interval",

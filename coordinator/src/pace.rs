@@ -69,12 +69,14 @@ pub fn interval(schedule: Schedule, cost: Option<Cost>, expected: Expectations) 
 }
 
 fn by_cost(cost: Cost, expected: Expectations) -> Duration {
-    let (write, rate) = (cost.write.as_secs_f64(), cost.replay_rate.max(1e-6));
+    let write = cost.write.as_secs_f64();
+    let rate = cost.replay_rate.max(1e-6);
     let best = (2.0 * write * expected.between_failures.as_secs_f64() / rate).sqrt();
     let replayed_in_time = expected.longest_replay.as_secs_f64() / rate;
     let affordable = write / MOST_OVERHEAD;
     let seconds = best.min(replayed_in_time).min(LONGEST.as_secs_f64());
-    let (shortest, longest) = (SHORTEST.as_secs_f64(), LONGEST_AT_ALL.as_secs_f64());
+    let shortest = SHORTEST.as_secs_f64();
+    let longest = LONGEST_AT_ALL.as_secs_f64();
     Duration::from_secs_f64(seconds.max(affordable).clamp(shortest, longest))
 }
 
@@ -97,7 +99,8 @@ mod tests {
         // Away from the bounds the derivative of C/τ + r·τ/2M is zero: both terms are equal.
         for (write, rate) in [(0.01, 0.3), (0.05, 0.2), (0.1, 0.9)] {
             let chosen = seconds(write, rate);
-            let (writing, replaying) = (write / chosen, rate * chosen / 2.0 / 10_800.0);
+            let writing = write / chosen;
+            let replaying = rate * chosen / 2.0 / 10_800.0;
             assert!((writing / replaying - 1.0).abs() < 1e-6, "{write} {rate}: {chosen}");
         }
     }

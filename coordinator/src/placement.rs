@@ -85,7 +85,8 @@ where
     F: Fn(usize, usize) -> bool,
 {
     fn keeping(workers: &'a [Worker], shards: &'a [Shard], rules: &'a Rules<T, F>) -> Self {
-        let (load, memory) = (vec![0; workers.len()], vec![0; workers.len()]);
+        let load = vec![0; workers.len()];
+        let memory = vec![0; workers.len()];
         let by_time = (0..workers.len()).collect();
         let movable = vec![BTreeSet::new(); workers.len()];
         let top_speed = workers.iter().map(|worker| u128::from(worker.speed.max(1))).max().unwrap_or(1);
@@ -209,7 +210,8 @@ where
 
     /// Not even if `early` were as fast as the fastest.
     fn is_never_worth_moving(&self, bytes: u64, late: usize, early: usize) -> bool {
-        let (of_late, of_early) = (self.speed(late), self.speed(early));
+        let of_late = self.speed(late);
+        let of_early = self.speed(early);
         let before = (8 * self.load[late]).saturating_mul(of_early).saturating_mul(self.top_speed);
         let loaded = (8 * self.load[early]).saturating_mul(of_late).saturating_mul(self.top_speed);
         let moved = (36 * u128::from(bytes)).saturating_mul(of_early).saturating_mul(of_late);
@@ -264,7 +266,8 @@ where
             Ordering::Less => [y, x],
             _ => [x, y],
         };
-        let (before, after) = (sorted(before), sorted(after));
+        let before = sorted(before);
+        let after = sorted(after);
         self.compare(after[0], before[0]).then(self.compare(after[1], before[1])) == Ordering::Less
     }
 }

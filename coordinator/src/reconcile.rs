@@ -60,7 +60,8 @@ impl Coordinator {
     pub async fn reconcile(&self) -> Result<usize> {
         let _change = self.changes.lock().await;
         let (intended, layouts) = {
-            let (now, mut cluster) = (Instant::now(), self.cluster());
+            let now = Instant::now();
+            let mut cluster = self.cluster();
             for worker in cluster.expire(now) {
                 counter!(WORKERS_LOST).increment(1);
                 warn!(%worker, "worker not heard of for the time of a lease: its shards go to others");
@@ -85,7 +86,8 @@ impl Coordinator {
     }
 
     async fn change_owners(&self, change: &OwnerChanges) -> Result<()> {
-        let (job, owners) = (change.job.clone(), change.for_ledger());
+        let job = change.job.clone();
+        let owners = change.for_ledger();
         let records = self.with_ledger(move |ledger| ledger.set_owners(&job, &owners)).await?;
         for (shard, owner) in &change.owners {
             let owner = owner.as_ref().map_or("nobody", |(worker, _)| worker.as_str());
@@ -98,7 +100,8 @@ impl Coordinator {
 
     /// The new shards, then their owners: between the two they are nobody's.
     async fn change_layout(&self, change: &LayoutChange) -> Result<()> {
-        let (job, ranges) = (change.job.clone(), change.ranges.clone());
+        let job = change.job.clone();
+        let ranges = change.ranges.clone();
         let owners = OwnerChanges { job: job.clone(), owners: change.owners.clone() }.for_ledger();
         let (record, shards) = self
             .with_ledger(move |ledger| {

@@ -23,7 +23,8 @@ impl Coordinator {
             warn!(job = %checkpoint.job, id = checkpoint.id, %error, "checkpoint could not be deleted");
             return false;
         }
-        let (job, id) = (checkpoint.job.clone(), checkpoint.id);
+        let job = checkpoint.job.clone();
+        let id = checkpoint.id;
         if let Ok(view) = self.cluster().job_mut(&job) {
             view.checkpoints.retain(|kept| kept.id != id);
         }
@@ -37,12 +38,10 @@ impl Coordinator {
         let (Ok(writing), Some(store)) = (writing, &self.store) else { return (0, 0) };
         let _writing = writing.lock().await;
         let listed = self.with_ledger(move |ledger| ledger.checkpoints(&name)).await.unwrap_or_default();
-        let (mut gone, mut left) = (0, 0);
+        let mut gone = 0;
+        let mut left = 0;
         for checkpoint in &listed {
-            match self.drop_checkpoint(store, checkpoint).await {
-                true => gone += 1,
-                false => left += 1,
-            }
+            if self.drop_checkpoint(store, checkpoint).await { gone += 1 } else { left += 1 }
         }
         (gone, left)
     }

@@ -68,8 +68,8 @@ async fn run_to_end(
     });
     let coordinator = Arc::new(coordinator.await.context("opening")??);
     gauge!(EPOCH).set(coordinator.epoch as f64);
-    let (address, metrics_address) =
-        (listener.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
+    let address = listener.endpoint(security.credentials.is_some())?;
+    let metrics_address = metrics_listener.local_addr()?;
 
     let readiness = Readiness::not_ready("starting");
     let (status, extras) = shown(&coordinator);

@@ -37,7 +37,8 @@ impl Coordinator {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.reset();
-        let (mut writing, mut under_way) = (FuturesUnordered::new(), BTreeSet::new());
+        let mut writing = FuturesUnordered::new();
+        let mut under_way = BTreeSet::new();
         loop {
             tokio::select! {
                 biased;

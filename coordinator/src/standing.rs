@@ -138,7 +138,8 @@ pub async fn run(
 impl House {
     /// What the status page and its kin show, whoever leads.
     fn shown(&self) -> (StatusReport, Extras) {
-        let (current, leader) = (self.current.clone(), self.leader.clone());
+        let current = self.current.clone();
+        let leader = self.leader.clone();
         let status = move || match current.get() {
             Some(coordinator) => coordinator.status(),
             None => json!({ "standing_by": true, "leader": leader.get() }),
@@ -154,8 +155,10 @@ impl House {
         loop {
             self.leader.set("");
             let answering = CancellationToken::new();
-            let (leader, door) = (self.leader.clone(), self.door.clone());
-            let (security, until) = (self.security.clone(), answering.clone());
+            let leader = self.leader.clone();
+            let door = self.door.clone();
+            let security = self.security.clone();
+            let until = answering.clone();
             let standby = spawn(async move { serve_standby(leader, door, &security, until).await });
             let opened = match self.stand_by().await? {
                 Some(term) => self.open(term).await?,
@@ -166,10 +169,7 @@ impl House {
                 return Err(error);
             }
             let Some(opened) = opened else {
-                match self.shutdown.is_cancelled() {
-                    true => return Ok(()),
-                    false => continue,
-                }
+                if self.shutdown.is_cancelled() { return Ok(()) } else { continue }
             };
             if let Led::ShutDown = self.lead(opened).await? {
                 return Ok(());
@@ -181,7 +181,8 @@ impl House {
     async fn stand_by(&self) -> anyhow::Result<Option<Term>> {
         let mut said = String::new();
         loop {
-            let (election, address) = (self.election.clone(), self.address.clone());
+            let election = self.election.clone();
+            let address = self.address.clone();
             let state = match node::blocking::run(move || election.stand(&address)).await? {
                 Ok(Standing::Elected(term)) => return Ok(Some(term)),
                 // This process's own lease of before: it leads no more.
@@ -214,10 +215,12 @@ impl House {
 
     /// Reads the ledger; `None` where the lead was lost meanwhile.
     async fn open(&self, term: Term) -> anyhow::Result<Option<Opened>> {
-        let (seat, session) = (term.seat().clone(), self.shutdown.child_token());
+        let seat = term.seat().clone();
+        let session = self.shutdown.child_token();
         let stop = Stop::new(session.clone());
-        let (settings, connections, opening) =
-            (self.settings.clone(), self.connections.clone(), stop.clone());
+        let settings = self.settings.clone();
+        let connections = self.connections.clone();
+        let opening = stop.clone();
         let opened = node::blocking::run(move || {
             Coordinator::open(Ledger::lead(term)?, settings, connections, opening)
         });
@@ -240,7 +243,8 @@ impl House {
         let tasks = TaskTracker::new();
         keep_going(&coordinator, &tasks, &session);
         tasks.spawn(coordinator.clone().keep_watching(session.clone()).boxed());
-        let (watched, until) = (seat.clone(), session.clone());
+        let watched = seat.clone();
+        let until = session.clone();
         tasks.spawn(async move {
             tokio::select! {
                 () = watched.lost() => until.cancel(),
@@ -258,7 +262,8 @@ impl House {
             warn!("this coordinator leads no more");
             return Ok(Led::Lost);
         }
-        let (election, reason) = (self.election.clone(), stop.reason());
+        let election = self.election.clone();
+        let reason = stop.reason();
         node::blocking::run(move || election.give_up(&seat)).await?;
         match reason {
             Some(reason) => {

@@ -11,7 +11,8 @@ use crate::placement::NORMAL_SPEED;
 
 impl Coordinator {
     pub fn status(&self) -> Value {
-        let (now, cluster) = (Instant::now(), self.cluster());
+        let now = Instant::now();
+        let cluster = self.cluster();
         json!({
             "coordinator_epoch": self.epoch,
             "protocol_version": proto::PROTOCOL_VERSION,

@@ -83,7 +83,8 @@ fn etcd(url: &str, access: Access, lease: Duration) -> anyhow::Result<Store> {
     use ledger::etcd::{EtcdConfig, EtcdTls, EtcdUser};
 
     let tls = access.tls_dir.map(|dir| {
-        let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+        let cert = dir.join("cert.pem");
+        let key = dir.join("key.pem");
         // One of the two alone is a mistake, and named when it is read.
         let is_shown = cert.exists() || key.exists();
         EtcdTls { ca: dir.join("ca.pem"), identity: is_shown.then_some((cert, key)) }

@@ -100,8 +100,8 @@ async fn ready(client: &Client, shards: u32) {
 }
 
 async fn fetch(client: &Client, rows: std::ops::Range<u64>) -> Result<(), ServiceError> {
-    let (rows, range) =
-        (RowRange { start: rows.start, end: rows.end }, CoordinateRange { start: 100, end: 4900 });
+    let rows = RowRange { start: rows.start, end: rows.end };
+    let range = CoordinateRange { start: 100, end: 4900 };
     let request = FetchRequest {
         job: job(),
         branch: 0,

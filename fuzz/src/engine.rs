@@ -50,7 +50,8 @@ pub fn run(
     seed: u64,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> anyhow::Result<Found> {
-    let (mut found, mut dice) = (Found::default(), Dice::new(seed));
+    let mut found = Found::default();
+    let mut dice = Dice::new(seed);
     let mut heard = HashSet::new();
     let mut pool = Vec::new();
     for input in (target.seeds)().into_iter().chain(kept) {
@@ -61,7 +62,8 @@ pub fn run(
     }
     while go_on(found.runs) {
         let any = |dice: &mut Dice| dice.below(pool.len() as u64) as usize;
-        let (from, other) = (any(&mut dice), any(&mut dice));
+        let from = any(&mut dice);
+        let other = any(&mut dice);
         let input = mutate(&pool[from], &pool[other], &mut dice);
         match try_one(target, input.clone(), &mut found, &mut heard, last)? {
             None => break,

@@ -121,7 +121,8 @@ fn fuzz_all(wanted: &[Target], cli: &Cli, seed: u64) -> anyhow::Result<Total> {
 }
 
 fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<Ran> {
-    let (began, limit) = (used(), Duration::from_secs_f64(cli.minutes * 60.0));
+    let began = used();
+    let limit = Duration::from_secs_f64(cli.minutes * 60.0);
     let last = last_input(target.name, std::process::id());
     let kept = engine::kept(&cli.corpus, target);
     let found = engine::run(target, kept, Some(&last), seed, |_| used() - began < limit)?;
@@ -131,7 +132,9 @@ fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<Ran> {
         Some((text, input)) => Some(Fault { text, input: Some(keep(&cli.corpus, target.name, &input)?) }),
         None => None,
     };
-    let (runs, answers, seconds) = (found.runs, found.answers, (used() - began).as_secs_f64());
+    let runs = found.runs;
+    let answers = found.answers;
+    let seconds = (used() - began).as_secs_f64();
     Ok(Ran { target: target.name.into(), runs, answers, seconds, fault })
 }
 

@@ -105,9 +105,10 @@ fn number(bytes: &mut Vec<u8>, at: usize, dice: &mut Dice) {
     let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let Some(start) = bytes.iter().skip(at).position(is_part).map(|found| at + found) else { return };
     let len = bytes[start..].iter().take_while(|byte| is_part(byte)).count();
-    let new = match dice.one_in(2) {
-        true => dice.pick(&WORDS).as_bytes().to_vec(),
-        false => dice.pick(&EDGES).to_string().into_bytes(),
+    let new = if dice.one_in(2) {
+        dice.pick(&WORDS).as_bytes().to_vec()
+    } else {
+        dice.pick(&EDGES).to_string().into_bytes()
     };
     bytes.splice(start..start + len, new);
 }

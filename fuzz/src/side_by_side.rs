@@ -40,7 +40,8 @@ pub fn run_all(
     command: impl Fn(&str) -> Command + Sync,
     each: impl Fn(&Ran) + Sync,
 ) -> anyhow::Result<Vec<Ran>> {
-    let (next, ended) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let next = AtomicUsize::new(0);
+    let ended = Mutex::new(Vec::new());
     let work = || -> anyhow::Result<()> {
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
             let ran = run_one(target, corpus, command(target))?;

@@ -99,9 +99,10 @@ impl Ledger {
                 });
                 let outcomes = outcomes.collect::<Result<Vec<Result<Bound>>, Fail>>()?;
                 let is_new = |outcome: &Result<Bound>| matches!(outcome, Ok(bound) if bound.newly > 0);
-                Ok(match outcomes.iter().any(is_new) {
-                    true => Outcome::Commit(outcomes),
-                    false => Outcome::Nothing(outcomes),
+                Ok(if outcomes.iter().any(is_new) {
+                    Outcome::Commit(outcomes)
+                } else {
+                    Outcome::Nothing(outcomes)
                 })
             })
         };

@@ -74,7 +74,8 @@ impl Ledger {
                 shard.epoch = shards::next(shard.epoch)?;
                 table.insert((job.as_str(), shard.shard), tables::encode(shard)?.as_slice())?;
             }
-            let (from_row, shards_then) = (*from_row, shards.clone());
+            let from_row = *from_row;
+            let shards_then = shards.clone();
             let event = Event::BranchOpened { branch, parent, from_row, shards: shards_then };
             chain::append(transaction, job, &event)?;
             Ok(Outcome::Commit(Opened { job: record, shards, newly: true }))
@@ -93,7 +94,8 @@ impl Ledger {
     pub fn released(&self, job: &JobId) -> Result<Vec<BranchReleases>> {
         self.store.read(|transaction| {
             let record = jobs::existing(&transaction.open_table(JOBS)?, job)?;
-            let (branches, bindings) = (transaction.open_table(BRANCHES)?, transaction.open_table(BINDINGS)?);
+            let branches = transaction.open_table(BRANCHES)?;
+            let bindings = transaction.open_table(BINDINGS)?;
             let mut all = Vec::new();
             for branch in 0..=record.branch {
                 let opened = branches.get((job.as_str(), branch))?.map(|found| found.value());
@@ -186,7 +188,8 @@ pub fn bound_in(
     rows: Range<u64>,
 ) -> Result<(u64, bool), Fail> {
     let exact = CommitmentKind::Exact.code();
-    let (mut count, mut all_exact) = (0, true);
+    let mut count = 0;
+    let mut all_exact = true;
     for bound in bindings.range((job.as_str(), branch, rows.start)..(job.as_str(), branch, rows.end))? {
         count += 1;
         all_exact &= bound?.1.value()[0] == exact;

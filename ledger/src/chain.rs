@@ -105,7 +105,8 @@ impl Ledger {
                     None => return Ok(Vec::new()),
                 },
             };
-            let (mut entries, mut bytes) = (Vec::new(), 0);
+            let mut entries = Vec::new();
+            let mut bytes = 0;
             for stored in table.range((job.as_str(), first)..=(job.as_str(), u64::MAX))?.take(most) {
                 let (key, stored) = stored?;
                 let (hash, event) = split(stored.value())?;

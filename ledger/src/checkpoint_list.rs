@@ -30,9 +30,10 @@ impl Ledger {
             let key = (record.job.as_str(), record.id);
             let existing = table.get(key)?.map(|bytes| tables::decode::<CheckpointRecord>(bytes.value()));
             if let Some(existing) = existing {
-                return match existing? == *record {
-                    true => Ok(Outcome::Nothing(())),
-                    false => Err(taken(record).into()),
+                return if existing? == *record {
+                    Ok(Outcome::Nothing(()))
+                } else {
+                    Err(taken(record).into())
                 };
             }
             let stored = tables::encode(record)?;

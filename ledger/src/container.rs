@@ -200,7 +200,8 @@ pub fn decode(first: &[u8], size: u64) -> Result<Opened, String> {
     }
     let seal = Seal { segment_bytes: stored.segment_bytes, salt: stored.salt };
     if !SEGMENT_BYTES.contains(&seal.segment_bytes) || !seal.segment_bytes.is_multiple_of(4) {
-        let (least, most) = (SEGMENT_BYTES.start(), SEGMENT_BYTES.end());
+        let least = SEGMENT_BYTES.start();
+        let most = SEGMENT_BYTES.end();
         return Err(format!(
             "its segments have {} bytes; allowed: {least} to {most}, a multiple of 4",
             seal.segment_bytes

@@ -154,7 +154,8 @@ impl Ledger {
                 Some(last) => chain::hash_at(&entries, job.as_str(), last)?,
                 None => Some(Head::of_nothing(job.as_str()).hash),
             };
-            let (branches, cursors) = (transaction.open_table(BRANCHES)?, transaction.open_table(CURSORS)?);
+            let branches = transaction.open_table(BRANCHES)?;
+            let cursors = transaction.open_table(CURSORS)?;
             if known != Some(cursor.head.hash) || cursor.branch > record.branch {
                 return Err(behind(&record, cursor).into());
             }
@@ -168,7 +169,8 @@ impl Ledger {
                 bound_in(&transaction.open_table(BINDINGS)?, job, cursor.branch, beyond)?;
             // Rows that the branch has from those before it are bound there.
             let before = lineage.from_row().saturating_sub(cursor.next_row);
-            let (rows_beyond, replayable) = (rows_beyond + before, replayable && before == 0);
+            let rows_beyond = rows_beyond + before;
+            let replayable = replayable && before == 0;
             let opened = branches.get((job.as_str(), record.branch))?.map(|found| found.value());
             let untouched = cursor_of(&cursors, job, record.branch)?.rows_bound == 0;
             Ok(CursorState {
@@ -182,9 +184,8 @@ impl Ledger {
 }
 
 fn same_job(record: &JobRecord, layout_digest: [u8; 32], cursor: &JobCursor) -> Result<(), Fail> {
-    let differs = |what, expected: String, actual: String| match expected == actual {
-        true => Ok(()),
-        false => Err(LedgerError::CursorMismatch { what, expected, actual }),
+    let differs = |what, expected: String, actual: String| {
+        if expected == actual { Ok(()) } else { Err(LedgerError::CursorMismatch { what, expected, actual }) }
     };
     differs("job", record.job.to_string(), cursor.job.to_string())?;
     differs("plan", hex::encode(record.plan_digest), hex::encode(cursor.plan_digest))?;

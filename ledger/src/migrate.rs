@@ -73,9 +73,10 @@ fn check_old(db: &Database) -> Result<(), Fail> {
         let (key, cursor) = entry?;
         counted.insert((key.value().0.to_owned(), key.value().1), Cursor::from_stored(cursor.value()));
     }
-    match walked == counted {
-        true => Ok(()),
-        false => Err(Fail::Record("the bindings are not those that were counted when they were made".into())),
+    if walked == counted {
+        Ok(())
+    } else {
+        Err(Fail::Record("the bindings are not those that were counted when they were made".into()))
     }
 }
 

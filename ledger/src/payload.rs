@@ -64,13 +64,15 @@ mod tests {
     fn all_values_come_once_and_in_order() {
         let values = (vec![0.0, 1.0, 2.0], vec![vec![3.0, 4.0], vec![5.0, 6.0]]);
         for step in 1..9 {
-            let (mut cursor, mut bytes) = (Cursor::new(values.clone()), Vec::new());
+            let mut cursor = Cursor::new(values.clone());
+            let mut bytes = Vec::new();
             (0..9).for_each(|_| cursor.take(step, &mut bytes));
             let mut read = Vec::new();
             container::from_bytes(&bytes, &mut read);
             assert_eq!(read, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "{step} at a time");
         }
-        let (nothing, mut bytes) = ((vec![], Vec::<Vec<f32>>::new()), Vec::new());
+        let nothing = (vec![], Vec::<Vec<f32>>::new());
+        let mut bytes = Vec::new();
         Cursor::new(nothing).take(5, &mut bytes);
         assert!(bytes.is_empty());
     }

@@ -54,9 +54,12 @@ impl<Q, A> Queue<Q, A> {
         let requests: Vec<&Q> = batch.iter().map(|(_, request)| request).collect();
         let committed = catch_unwind(AssertUnwindSafe(|| commit(&requests)))
             .unwrap_or_else(|_| Err(lost("a commit panicked")))
-            .and_then(|outcomes| match outcomes.len() == batch.len() {
-                true => Ok(outcomes),
-                false => Err(lost("a commit gave another number of outcomes than it had requests")),
+            .and_then(|outcomes| {
+                if outcomes.len() == batch.len() {
+                    Ok(outcomes)
+                } else {
+                    Err(lost("a commit gave another number of outcomes than it had requests"))
+                }
             });
         let outcomes = committed.unwrap_or_else(|error| batch.iter().map(|_| Err(error.clone())).collect());
         let own = {
@@ -152,8 +155,10 @@ mod tests {
     #[test]
     fn who_is_done_does_not_wait_for_the_next_commit() {
         const CALLERS: usize = 8;
-        let (queue, returned) = (Queue::default(), AtomicUsize::new(0));
-        let (queue, returned) = (&queue, &returned);
+        let queue = Queue::default();
+        let returned = AtomicUsize::new(0);
+        let queue = &queue;
+        let returned = &returned;
         thread::scope(|scope| {
             scope.spawn(move || {
                 let commit = |batch: &[&usize]| {
@@ -191,7 +196,8 @@ mod tests {
         const CALLERS: usize = 16;
         const CALLS: usize = 50;
         let queue = Queue::<usize, usize>::default();
-        let (commits, late) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let commits = AtomicUsize::new(0);
+        let late = AtomicUsize::new(0);
         // Gives the number of the commit.
         let commit = |batch: &[&usize]| {
             thread::sleep(Duration::from_millis(2));
@@ -200,7 +206,10 @@ mod tests {
         };
         thread::scope(|scope| {
             for caller in 0..CALLERS {
-                let (queue, commits, late, commit) = (&queue, &commits, &late, &commit);
+                let queue = &queue;
+                let commits = &commits;
+                let late = &late;
+                let commit = &commit;
                 scope.spawn(move || {
                     for call in 0..CALLS {
                         let number =
@@ -212,7 +221,8 @@ mod tests {
                 });
             }
         });
-        let (commits, late) = (commits.into_inner(), late.into_inner());
+        let commits = commits.into_inner();
+        let late = late.into_inner();
         println!("{commits} commits, {late} answers more than two commits after their own");
         assert!(commits <= 3 * CALLS, "{commits} commits for {CALLS} calls of each of {CALLERS}");
         // Nobody waits for other commits than their own, but for the processor where others have it.

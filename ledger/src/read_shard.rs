@@ -96,7 +96,8 @@ impl CheckpointStore {
         let store = Arc::clone(&self.store);
         stream::iter((start..end).step_by(step))
             .map(move |from| {
-                let (store, location) = (Arc::clone(&store), location.clone());
+                let store = Arc::clone(&store);
+                let location = location.clone();
                 async move { store.get_range(&location, from..(from + step as u64).min(end)).await }
             })
             .buffered(PARTS_UNDER_WAY)

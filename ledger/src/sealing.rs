@@ -73,7 +73,8 @@ impl Segments {
 
     /// Opens a sealed segment in place. Error: not a single bit may differ from what was sealed.
     pub fn open<'a>(&mut self, sealed: &'a mut [u8]) -> Result<&'a [u8], String> {
-        let (nonce, number) = (self.nonce()?, self.next - 1);
+        let nonce = self.nonce()?;
+        let number = self.next - 1;
         match self.key.open_in_place(nonce, Aad::from(&self.head), sealed) {
             Ok(plain) => Ok(plain),
             Err(_) => Err(format!("segment {number} is damaged, or was sealed with another key")),

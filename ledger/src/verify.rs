@@ -63,7 +63,8 @@ fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, Played>, Fail>
     let mut played = BTreeMap::<String, (Head, Played)>::new();
     for entry in transaction.open_table(ENTRIES)?.iter()? {
         let (key, stored) = entry?;
-        let ((job, index), (hash, event)) = (key.value(), chain::split(stored.value())?);
+        let (job, index) = key.value();
+        let (hash, event) = chain::split(stored.value())?;
         let (head, played) =
             played.entry(job.to_owned()).or_insert_with(|| (Head::of_nothing(job), Played::default()));
         let next = head.next(event);
@@ -87,18 +88,22 @@ fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, Played>, Fail>
 }
 
 fn same<T: PartialEq>(what: &str, chain: &T, table: &T) -> Result<(), Fail> {
-    match chain == table {
-        true => Ok(()),
-        false => Err(Fail::Record(format!("the {what} are not what the chain of events says"))),
+    if chain == table {
+        Ok(())
+    } else {
+        Err(Fail::Record(format!("the {what} are not what the chain of events says")))
     }
 }
 
 fn check_jobs(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) -> Result<(), Fail> {
-    let (shards, plans) = (transaction.open_table(SHARDS)?, transaction.open_table(PLANS)?);
-    let (mut jobs, mut shards_seen) = (0, 0);
+    let shards = transaction.open_table(SHARDS)?;
+    let plans = transaction.open_table(PLANS)?;
+    let mut jobs = 0;
+    let mut shards_seen = 0;
     for entry in transaction.open_table(JOBS)?.iter()? {
         let (name, bytes) = entry?;
-        let (name, record) = (name.value(), tables::decode::<JobRecord>(bytes.value())?);
+        let name = name.value();
+        let record = tables::decode::<JobRecord>(bytes.value())?;
         let of_job = |what: &str| Fail::Record(format!("job {name}: {what}"));
         let mut own: Vec<ShardRecord> = Vec::new();
         for shard in shards.range((name, 0)..=(name, u32::MAX))? {
@@ -114,10 +119,7 @@ fn check_jobs(transaction: &ReadTransaction, played: &BTreeMap<String, Played>) 
     }
     let stray =
         jobs != played.len() || plans.iter()?.count() != jobs || shards.iter()?.count() != shards_seen;
-    match stray {
-        true => Err(Fail::Record("there are records of jobs that are not there".to_owned())),
-        false => Ok(()),
-    }
+    if stray { Err(Fail::Record("there are records of jobs that are not there".to_owned())) } else { Ok(()) }
 }
 
 type ByBranch<T> = BTreeMap<(String, u64), T>;

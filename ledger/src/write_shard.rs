@@ -50,7 +50,8 @@ impl CheckpointStore {
         object_fail_point!("checkpoint::piece::begin", object);
         self.make_folder(object).await?;
         let location = location(object)?;
-        let (store, part_bytes) = (self.store.clone(), self.part_bytes);
+        let store = self.store.clone();
+        let part_bytes = self.part_bytes;
         // By a task, which goes on where this is dropped: nobody would know an upload that begins meanwhile.
         let begun = async move {
             let upload = store.put_multipart(&location).await?;
@@ -168,7 +169,8 @@ fn check(object: &str, header: &ShardHeader, values: &impl ShardValues) -> Resul
         return Err(refused(format!("its header is of job {}, range {}", header.job, header.range)));
     }
     let shape = header.shape().map_err(refused)?;
-    let (state_len, rows) = (values.state().len(), values.rows());
+    let state_len = values.state().len();
+    let rows = values.rows();
     if state_len != shape.state_len {
         return Err(refused(format!(
             "state has {state_len} values; its header tells of {}",
@@ -237,7 +239,8 @@ mod tests {
         // Parts of 1 KiB, so that the object has many.
         let url = format!("file://{}", folder.path().display());
         let store = CheckpointStore::open(&url).unwrap().with_sizes(1024, 256);
-        let (key, object) = (CheckpointKey::new(&[1; 32]), "j/1/0-512.shard");
+        let key = CheckpointKey::new(&[1; 32]);
+        let object = "j/1/0-512.shard";
         let values = || (vec![1.5; 1 << 15], vec![vec![2.5; 512]]);
         let file = folder.path().join(object);
         let whole = store.write_shard(object, header(), &key, values()).await.unwrap();

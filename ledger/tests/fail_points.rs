@@ -141,7 +141,8 @@ async fn a_deletion_that_stops_can_be_done_again() {
     for point in DELETING {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path());
-        let (first, second) = (write(&store, 1).await.unwrap(), write(&store, 2).await.unwrap());
+        let first = write(&store, 1).await.unwrap();
+        let second = write(&store, 2).await.unwrap();
         fail::cfg(point, "1*return->off").unwrap();
         store.delete_checkpoint(&first).await.unwrap_err();
         let manifest = folder.path().join("j/1/manifest.json");
@@ -157,7 +158,9 @@ async fn a_deletion_that_stops_can_be_done_again() {
 /// What there was of a ledger's folder and of the ledger in it, each time that a folder was about to be synced.
 fn seen_at_syncs(path: &Path, open: impl FnOnce()) -> Vec<(bool, bool)> {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (sees, folder, ledger) = (seen.clone(), path.parent().unwrap().to_owned(), path.to_owned());
+    let sees = seen.clone();
+    let folder = path.parent().unwrap().to_owned();
+    let ledger = path.to_owned();
     fail::cfg_callback("folder::sync", move || {
         sees.lock().unwrap().push((folder.exists(), ledger.exists()));
     })

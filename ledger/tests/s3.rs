@@ -151,7 +151,8 @@ async fn in_a_bucket() {
 
     // Of many that write one manifest at once, one wins.
     let races = (0..16).map(|next_row| {
-        let (store, record) = (store.clone(), record(1, next_row, &object, written.sha256));
+        let store = store.clone();
+        let record = record(1, next_row, &object, written.sha256);
         tokio::spawn(async move { store.write_manifest(&record).await.is_ok() })
     });
     let won: Vec<bool> = futures::future::join_all(races).await.into_iter().map(|won| won.unwrap()).collect();

@@ -165,15 +165,14 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         // What comes at once is worked off before anyone else has a turn.
         let most = self.most();
-        let polled = match buffer.remaining() > most {
-            true => {
-                let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(most));
-                let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, &mut piece));
-                let length = piece.filled().len();
-                buffer.advance(length);
-                polled
-            }
-            false => on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer)),
+        let polled = if buffer.remaining() > most {
+            let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            let polled = on_transport!(self.as_mut(), stream => stream.poll_read(task, &mut piece));
+            let length = piece.filled().len();
+            buffer.advance(length);
+            polled
+        } else {
+            on_transport!(self.as_mut(), stream => stream.poll_read(task, buffer))
         };
         let cost = self.frames.cost(&buffer.filled()[before..]);
         if cost > 0.0 {
@@ -264,7 +263,8 @@ mod tests {
         let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].repeat(900);
         let body: Vec<u8> = (0..100_000).map(|n: u32| n as u8).collect();
         let sent = [vec![7; PREFACE_BYTES], settings, vec![1, 0x86, 0xa0, 0, 0, 0, 0, 0, 1], body].concat();
-        let (mut read, mut lengths) = (Vec::new(), Vec::new());
+        let mut read = Vec::new();
+        let mut lengths = Vec::new();
         let sending = async { there.write_all(&sent).await.unwrap() };
         let reading = async {
             while read.len() < sent.len() {

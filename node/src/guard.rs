@@ -102,10 +102,12 @@ impl Guard {
             return Err(Refusal::Busy { what: "this caller's rate of calls", limit });
         }
         let is_of_cluster = caller.is_of_cluster();
-        let claim = match is_of_cluster {
-            true => Claim::Cluster,
-            false if is_endless(request.uri().path()) => Claim::Endless,
-            false => Claim::Client,
+        let claim = if is_of_cluster {
+            Claim::Cluster
+        } else if is_endless(request.uri().path()) {
+            Claim::Endless
+        } else {
+            Claim::Client
         };
         let share = self.calls.take(&caller.key, claim)?;
         request.extensions_mut().insert(admitted);
@@ -120,7 +122,8 @@ impl Guard {
         caller: ClientKey,
         is_of_cluster: bool,
     ) -> (Request<Body>, HeldRoom) {
-        let (bytes, wording) = (request_bytes(request.uri().path()), self.words.of);
+        let bytes = request_bytes(request.uri().path());
+        let wording = self.words.of;
         let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
         let refused = Box::new(move || {
             pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
@@ -165,11 +168,13 @@ where
             Ok(entered) => entered,
             Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
         };
-        let (limit, path) = (time(request.uri().path()), request.uri().path().to_owned());
+        let limit = time(request.uri().path());
+        let path = request.uri().path().to_owned();
         let (request, message) = self.guard.cap(request, caller.clone(), is_of_cluster);
         let share = Arc::new(share);
         let under_way = UnderWay { _share: share.clone(), _message: message };
-        let (handling, guard) = (self.inner.call(request), self.guard.clone());
+        let handling = self.inner.call(request);
+        let guard = self.guard.clone();
         Box::pin(async move {
             // What was asked is in memory until it is answered, and waits there where others are before it.
             match tokio::time::timeout(limit, UNDER_WAY.scope(under_way, handling)).await {
@@ -234,8 +239,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_an_answer_holds_is_held_until_its_last_byte() {
-        let (budget, client) = (Budget::new(100), ClientKey("a".into()));
-        let (own, of) = (budget.clone(), client.clone());
+        let budget = Budget::new(100);
+        let client = ClientKey("a".into());
+        let own = budget.clone();
+        let of = client.clone();
         let inner = tower::service_fn(move |_: Request<Body>| {
             let mut response = Response::new(Body::new(Full::new(Bytes::from_static(b"answer"))));
             response.extensions_mut().insert(Held(Arc::new(own.take(&of, 100).unwrap())));
@@ -337,7 +344,8 @@ mod tests {
                 if let Err(status) = request.into_body().collect().await {
                     return Ok(status.into_http());
                 }
-                let (held, turn) = (under_way(), turn.clone());
+                let held = under_way();
+                let turn = turn.clone();
                 let working = tokio::spawn(async move {
                     let _held = held.expect("a call");
                     let _turn = turn.acquire().await.unwrap();
@@ -371,7 +379,8 @@ mod tests {
             Ok::<_, Infallible>(response)
         });
         let guarded = GuardLayer::new(Authenticator::default(), Limits::default(), WORDS).layer(inner);
-        let (path, limit) = ("/rustle.v1.Noise/Bind", 4 << 20);
+        let path = "/rustle.v1.Noise/Bind";
+        let limit = 4 << 20;
         let mut calls = JoinSet::new();
         (0..200).for_each(|_| _ = calls.spawn(half_sent(guarded.clone(), path, limit)));
         let mut refused = 0;

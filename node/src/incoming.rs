@@ -60,7 +60,8 @@ impl Incoming {
     /// Call inside a tokio runtime.
     pub fn new(listener: Listener, credentials: Option<Credentials>, limits: &Limits) -> Self {
         let (sender, ready) = mpsc::channel(16);
-        let (all, per_address) = (limits.connections, limits.connections_per_address);
+        let all = limits.connections;
+        let per_address = limits.connections_per_address;
         let handshakes = (all / CONNECTIONS_A_HANDSHAKE).max(FEWEST_HANDSHAKES);
         let acceptor = Acceptor {
             credentials,
@@ -126,7 +127,8 @@ impl Acceptor {
             return self.hand_on(Transport::Tcp(stream), Peer::Plain(address), slot).await;
         };
         // Beside the others: a handshake takes its time. It counts as a connection once it is done, and as whose it is.
-        let (acceptor, credentials) = (self.clone(), credentials.clone());
+        let acceptor = self.clone();
+        let credentials = credentials.clone();
         let handshake = self.handshakes.begin(network(address));
         spawn(async move {
             let stream = match acceptor.shake_hands(&credentials, stream, address, &handshake).await {

@@ -41,7 +41,8 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
         };
         // One too many is closed as it came.
         if let Some(slot) = slots.take(network(from.ip().to_canonical())) {
-            let (router, shutdown) = (router.clone(), shutdown.clone());
+            let router = router.clone();
+            let shutdown = shutdown.clone();
             let answering = async move {
                 let _late = timeout(CONNECTION_AGE, answer(stream, router, shutdown)).await;
                 drop(slot);

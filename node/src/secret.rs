@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn random_keys_differ() {
-        let (one, other): (SecretBytes, SecretBytes) =
-            (SecretBytes::random().unwrap(), SecretBytes::random().unwrap());
+        let one: SecretBytes = SecretBytes::random().unwrap();
+        let other: SecretBytes = SecretBytes::random().unwrap();
         assert_ne!(one.expose_secret(), other.expose_secret());
     }
 }

@@ -105,7 +105,8 @@ impl SecurityArgs {
     pub fn resolve(self, layers: &mut Layers) -> Result<Security, SecurityError> {
         let mut path = |name, flag| layers.optional(name, flag, PathBuf::from_str);
         let dir = path("tls_dir", self.tls_dir)?;
-        let (ca, cert) = (path("tls_ca", self.tls_ca)?, path("tls_cert", self.tls_cert)?);
+        let ca = path("tls_ca", self.tls_ca)?;
+        let cert = path("tls_cert", self.tls_cert)?;
         let tls = TlsFiles::choose(dir, ca, cert, path("tls_key", self.tls_key)?)?;
         let mut switch = |name, is_given: bool| {
             layers.with_default(name, is_given.then(|| "true".to_owned()), false, bool::from_str)

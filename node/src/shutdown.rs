@@ -63,14 +63,16 @@ mod tests {
 
     #[tokio::test]
     async fn drain_waits_for_tasks_that_heed_the_token() {
-        let (token, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let token = CancellationToken::new();
+        let tracker = TaskTracker::new();
         tracker.spawn(token.clone().cancelled_owned());
         assert_eq!(drain(&token, &tracker, Duration::from_secs(5)).await, Ok(()));
     }
 
     #[tokio::test]
     async fn drain_gives_up_on_tasks_that_do_not() {
-        let (token, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let token = CancellationToken::new();
+        let tracker = TaskTracker::new();
         tracker.spawn(std::future::pending::<()>());
         let deadline = Duration::from_millis(20);
         assert_eq!(drain(&token, &tracker, deadline).await, Err(DrainTimeout { unfinished: 1, deadline }));

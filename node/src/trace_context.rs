@@ -94,7 +94,8 @@ impl TraceContext {
 /// `None` where no collector is told of the span.
 fn sent(span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
     if let Some(TraceContext { trace_id, span_id, flags }) = parent {
-        let (trace, span_id) = (TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id));
+        let trace = TraceId::from_bytes(trace_id);
+        let span_id = SpanId::from_bytes(span_id);
         let remote = SpanContext::new(trace, span_id, TraceFlags::new(flags), true, TraceState::default());
         // An error here says that nothing is sent.
         let _not_sent = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));

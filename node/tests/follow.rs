@@ -107,9 +107,12 @@ async fn a_leader_that_was_named_and_is_gone_is_not_asked_for_ever() {
 
 #[tokio::test]
 async fn every_url_is_checked() {
-    let refused = Following::new("http://127.0.0.1:1, not a url", |url| match url.starts_with("http://") {
-        true => Ok(Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy()),
-        false => Err(DialError { endpoint: url.to_owned(), allowed: "a URL" }),
+    let refused = Following::new("http://127.0.0.1:1, not a url", |url| {
+        if url.starts_with("http://") {
+            Ok(Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy())
+        } else {
+            Err(DialError { endpoint: url.to_owned(), allowed: "a URL" })
+        }
     });
     assert!(refused.unwrap_err().to_string().contains("not a url"));
 }

@@ -109,7 +109,9 @@ fn whole_rows<S: Simd, const TWENTY: bool, const N: usize>(
     pairs: &mut [PairRow],
 ) {
     for (index, rows) in pairs.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-        let (mut f, mut k, mut words) = ([s.splat_f(0.0); N], [s.splat_f(0.0); N], [s.splat(0); N]);
+        let mut f = [s.splat_f(0.0); N];
+        let mut k = [s.splat_f(0.0); N];
+        let mut words = [s.splat(0); N];
         for i in 0..N {
             ahead.fetch(s);
             let a = s.bits(s.load_f(&rows[i][0], 0));
@@ -163,7 +165,8 @@ fn logarithms<S: Simd, const TWENTY: bool>(
 #[inline(always)]
 fn radii<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow], exponents: &[[f32; LANES]; PAIR_ROWS]) {
     for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
-        let (mut f, mut k) = ([s.splat_f(0.0); N], [s.splat_f(0.0); N]);
+        let mut f = [s.splat_f(0.0); N];
+        let mut k = [s.splat_f(0.0); N];
         for i in 0..N {
             let (row, at) = place_of::<S>(first + i);
             f[i] = s.load_f(&pairs[row][0], at);

@@ -48,7 +48,8 @@ pub(crate) fn group<S: Simd, const TWENTY: bool>(
 
 /// One block: the plainest way, for the words that are seldom needed.
 pub(crate) fn block<const TWENTY: bool>(key: &[u32; 8], stream: u64, counter: u64) -> [u32; 16] {
-    let (low, high) = (counter as u32, (counter >> 32) as u32);
+    let low = counter as u32;
+    let high = (counter >> 32) as u32;
     blocks::<Scalar, TWENTY>(Scalar, key, stream, low, high, &mut Ahead::default())
 }
 
@@ -63,7 +64,8 @@ fn blocks<S: Simd, const TWENTY: bool>(
 ) -> [S::U; 16] {
     let [c0, c1, c2, c3] = CONSTANTS;
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
-    let (s0, s1) = (stream as u32, (stream >> 32) as u32);
+    let s0 = stream as u32;
+    let s1 = (stream >> 32) as u32;
     let words = [c0, c1, c2, c3, k0, k1, k2, k3, k4, k5, k6, k7, 0, counter_high, s0, s1];
     let mut start = [counter_low; 16];
     for (vector, word) in start.iter_mut().zip(words) {
@@ -137,7 +139,8 @@ mod tests {
         for (bytes, word) in seed.chunks_exact_mut(4).zip(key) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        let (mut twenty, mut twelve) = (ChaCha20Rng::from_seed(seed), ChaCha12Rng::from_seed(seed));
+        let mut twenty = ChaCha20Rng::from_seed(seed);
+        let mut twelve = ChaCha12Rng::from_seed(seed);
         twenty.set_stream(stream);
         twelve.set_stream(stream);
         twenty.set_word_pos(u128::from(counter) * 16);
@@ -151,7 +154,8 @@ mod tests {
         group::<_, true>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[0]);
         group::<_, false>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[1]);
         for position in 0..16 * LANES {
-            let (lane, word) = (position / 16, position % 16);
+            let lane = position / 16;
+            let word = position % 16;
             assert_eq!(ours[0][word][lane].to_bits(), twenty.next_u32());
             assert_eq!(ours[1][word][lane].to_bits(), twelve.next_u32());
         }

@@ -41,7 +41,8 @@ fn check_banded(banded: &Banded, iterations: u64) -> Result<(), KernelError> {
     if banded.bands == 0 {
         return Err(wrong("the number of bands", 0, "at least 1"));
     }
-    let (n, back) = (u128::from(iterations), (banded.bands - 1) as u128);
+    let n = u128::from(iterations);
+    let back = (banded.bands - 1) as u128;
     match &banded.rows {
         BandRows::Toeplitz { lags, inverse_diagonal } => {
             length("the number of lags", lags, back)?;

@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn the_two_transforms_agree_to_the_bit() {
         for (a, e, c) in words() {
-            let (x, y) = (pair(a, e, c), oracle_normal::pair(a, || e, c));
+            let x = pair(a, e, c);
+            let y = oracle_normal::pair(a, || e, c);
             assert_eq!((x.0.to_bits(), x.1.to_bits()), (y.0.to_bits(), y.1.to_bits()), "{a:x} {e:x} {c:x}");
         }
     }
@@ -246,8 +247,8 @@ mod tests {
             let above = (2 * ((1u128 << 64) - 1 - x) + 1) as f64 / 2f64.powi(65);
             let below = (2 * x + 1) as f64 / 2f64.powi(65);
             let log = if above < 0.5 { (-above).ln_1p() } else { below.ln() };
-            let (r, angle) =
-                ((-2.0 * log).sqrt(), (f64::from(c) + 0.5) / 2f64.powi(32) * std::f64::consts::TAU);
+            let r = (-2.0 * log).sqrt();
+            let angle = (f64::from(c) + 0.5) / 2f64.powi(32) * std::f64::consts::TAU;
             let (cosine, sine) = pair(a, e, c);
             let error =
                 (f64::from(cosine) - r * angle.cos()).abs().max((f64::from(sine) - r * angle.sin()).abs());
@@ -267,7 +268,8 @@ mod tests {
                     let u = (f64::from(a) + 0.5) / 2f64.powi(32);
                     if a >> 31 == 1 { (-2.0 * (-(1.0 - u)).ln_1p()).sqrt() } else { (-2.0 * u.ln()).sqrt() }
                 };
-                let (here, next) = (exact(a), exact(if a >> 31 == 1 { a - 1 } else { a + 1 }));
+                let here = exact(a);
+                let next = exact(if a >> 31 == 1 { a - 1 } else { a + 1 });
                 widest = widest.max((here - next).abs() / here);
             }
         }

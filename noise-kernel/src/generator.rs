@@ -77,7 +77,8 @@ impl Generator {
         state: &[&[f32]],
     ) -> Result<Self, KernelError> {
         let mut generator = Self::new(stream, coefficients, iterations, scale, range)?;
-        let (got, expected) = (state.iter().map(|part| part.len()).sum(), generator.state.len());
+        let got = state.iter().map(|part| part.len()).sum();
+        let expected = generator.state.len();
         if got != expected {
             return Err(KernelError::StateLength { got, expected });
         }
@@ -233,10 +234,8 @@ impl Generator {
         let kept = self.past.slots > 0;
         let call = Call::new(&self.stream, &self.coefficients, self.next_row, count, kept);
         let scale = self.scale;
-        let (values, slots) = match kept {
-            true => (&mut self.past.values, self.past.slots),
-            false => (&mut self.state, self.slots),
-        };
+        let (values, slots) =
+            if kept { (&mut self.past.values, self.past.slots) } else { (&mut self.state, self.slots) };
         let (state, _) = values.as_chunks_mut::<BLOCK>();
         let tiles =
             tiles(&self.range, slots, state, rows, self.stream.active(), rayon::current_num_threads());
@@ -257,12 +256,14 @@ impl Generator {
     /// Draws the past normals that are not there: after a restore, or where rows were skipped.
     fn draw_past(&mut self) {
         let Past { slots, values, next_row } = &mut self.past;
-        let (slots, first) = (*slots, self.next_row.saturating_sub(*slots as u64));
+        let slots = *slots;
+        let first = self.next_row.saturating_sub(slots as u64);
         if slots == 0 || *next_row == self.next_row {
             return;
         }
         let (state, _) = values.as_chunks_mut::<BLOCK>();
-        let (stream, rows) = (&self.stream, first..self.next_row);
+        let stream = &self.stream;
+        let rows = first..self.next_row;
         let tiles =
             tiles(&self.range, slots, state, Vec::new(), stream.active(), rayon::current_num_threads());
         on_own_threads(

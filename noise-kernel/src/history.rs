@@ -71,7 +71,8 @@ impl Costs {
                 (0..blocks).for_each(|number| stream.fill_block(0, number, &mut block));
             });
             // More than any cache that this thread would have to itself.
-            let (from, mut to) = (vec![1.0f32; 1 << 22], vec![0.0f32; 1 << 22]);
+            let from = vec![1.0f32; 1 << 22];
+            let mut to = vec![0.0f32; 1 << 22];
             let copy = best_of(5, || to.copy_from_slice(std::hint::black_box(&from)));
             Costs {
                 draw_value: draw / (blocks * BLOCK as u64) as f64,
@@ -82,7 +83,8 @@ impl Costs {
 
     /// Of a row that looks back at `reach` others, while `rows_at_once` are made together.
     fn favour_keeping(self, reach: u64, rows_at_once: u64) -> bool {
-        let (reach, together) = (reach as f64, rows_at_once as f64);
+        let reach = reach as f64;
+        let together = rows_at_once as f64;
         let redraw = reach / together * self.draw_value;
         // All of the past is read and the new rows are written, once for all rows made together.
         let keep = 4.0 * (reach + together) / together * self.move_byte;

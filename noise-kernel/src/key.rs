@@ -42,7 +42,8 @@ impl JobKey {
     pub fn branch(&self, job: &str, branch: u64, plan_digest: &[u8; 32]) -> Result<BranchKey, KernelError> {
         let too_long = KernelError::JobIdLength { got: job.len() };
         let length = u32::try_from(job.len()).map_err(|_| too_long.clone())?;
-        let (length, branch) = (length.to_le_bytes(), branch.to_le_bytes());
+        let length = length.to_le_bytes();
+        let branch = branch.to_le_bytes();
         let info: [&[u8]; 5] = [b"branch", &length, job.as_bytes(), &branch, plan_digest];
         let mut key = BranchKey([0; 32]);
         // 32 bytes is one block of SHA-256; HKDF refuses only more than 255 blocks.

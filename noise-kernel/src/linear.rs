@@ -35,7 +35,8 @@ pub(crate) fn difference(out: &mut Block, a: &Block, b: &Block) {
 const fn held(lanes: usize, k: usize) -> (usize, usize) {
     let registers = if lanes == 16 { 16 } else { 8 };
     let rows = if k < 4 { k } else { 4 };
-    let (vectors, all) = (registers / rows, CHUNKS * 16 / lanes);
+    let vectors = registers / rows;
+    let all = CHUNKS * 16 / lanes;
     (rows, if vectors < all { vectors } else { all })
 }
 
@@ -59,10 +60,12 @@ pub(crate) fn accumulate<S: Simd, const K: usize>(
     let (coefficients, _) = coefficients.as_chunks::<K>();
     let Sums { total, partial, has_total, has_partial } = sums;
     let (rows, vectors) = const { held(S::LANES, K) };
-    let (strips, parts) = (CHUNKS * 16 / S::LANES / vectors, K / rows);
+    let strips = CHUNKS * 16 / S::LANES / vectors;
+    let parts = K / rows;
     let passes = strips * parts;
     for pass in 0..passes {
-        let (first_vector, first) = (pass / parts * vectors, pass % parts * rows);
+        let first_vector = pass / parts * vectors;
+        let first = pass % parts * rows;
         let mut acc = [[s.splat_f(0.0); 8]; 4];
         if *has_partial {
             for j in 0..rows {
@@ -158,7 +161,8 @@ fn solve_columns<S: Simd, const K: usize, const CLOSES: bool>(
     let vectors = if K > 8 { 1 } else { 2 };
     for strip in 0..CHUNKS * 16 / S::LANES / vectors {
         let place = |v: usize| place_of::<S>(strip * vectors + v);
-        let (mut total, mut partial) = ([[zero; 2]; K], [[zero; 2]; K]);
+        let mut total = [[zero; 2]; K];
+        let mut partial = [[zero; 2]; K];
         for row in 0..K {
             for v in 0..vectors {
                 let (chunk, at) = place(v);

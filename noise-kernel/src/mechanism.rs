@@ -194,7 +194,8 @@ impl<'a> Call<'a> {
     ) {
         let active = self.stream.active();
         let Scratch { rows, results, drawn, sums, .. } = scratch;
-        let (rows, results) = (&mut rows[..K], &mut results[..K]);
+        let rows = &mut rows[..K];
+        let results = &mut results[..K];
         self.fill((group.first - self.first) as usize, block, rows, sink);
         let mut ring = match past {
             Past::Kept(state) => Ring::new(state),

@@ -85,7 +85,8 @@ impl Oracle {
 
     fn tree_row(&self, tree: &Tree, row: u64, range: &Range<u64>) -> Vec<f32> {
         let index = tree.segments.iter().rposition(|s| s.start <= row).unwrap_or(0);
-        let (segment, first_node) = (tree.segments[index], tree.first_nodes()[index]);
+        let segment = tree.segments[index];
+        let first_node = tree.first_nodes()[index];
         let leaf = row - segment.start;
         let root = self.completed_root(segment, leaf);
         // The largest subtree that ends with this leaf, or the whole tree where it is completed here.
@@ -123,7 +124,8 @@ impl Oracle {
         let left = self.estimate(first_node, level - 1, 2 * number, range);
         let right = self.estimate(first_node, level - 1, 2 * number + 1, range);
         let variance = 2f64.powi(level as i32) / (2f64.powi(level as i32 + 1) - 1.0);
-        let (v, w) = (variance as f32, (1.0 - variance) as f32);
+        let v = variance as f32;
+        let w = (1.0 - variance) as f32;
         (0..own.len()).map(|i| v.mul_add(own[i], w * (left[i] + right[i]))).collect()
     }
 }
@@ -174,7 +176,8 @@ fn blt(theta: &[f32], omega: &[f32], z: &[Vec<f32>]) -> Vec<Vec<f32>> {
 /// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31: their total, and what
 /// came after the last end.
 fn cut_sum(used: Range<usize>, i: usize, sources: &[Vec<f32>], weight: impl Fn(usize) -> f32) -> (f32, f32) {
-    let (mut total, mut partial) = (0.0f32, 0.0f32);
+    let mut total = 0.0f32;
+    let mut partial = 0.0f32;
     for h in used {
         partial = weight(h).mul_add(sources[h][i], partial);
         if h % 32 == 31 {

@@ -46,9 +46,11 @@ pub(crate) fn block(key: &[u8; 32], rounds: Rounds, stream: u64, block: u64) -> 
     let own: Vec<Vec<u32>> = (0..32).map(|i| chacha(32 * block + i)).collect();
     (0..512)
         .map(|coordinate| {
-            let (pair_row, lane) = (coordinate / 32, coordinate % 16);
+            let pair_row = coordinate / 32;
+            let lane = coordinate % 16;
             let source = &own[16 * (pair_row / 8) + lane];
-            let (a, c) = (source[2 * (pair_row % 8)], source[2 * (pair_row % 8) + 1]);
+            let a = source[2 * (pair_row % 8)];
+            let c = source[2 * (pair_row % 8) + 1];
             let extension = || chacha((1 << 63) + 16 * block + pair_row as u64)[lane];
             let (cosine, sine) = pair(a, extension, c);
             if coordinate % 32 < 16 { cosine } else { sine }
@@ -97,7 +99,8 @@ fn log(a: u32, extension: impl FnOnce() -> u32) -> f32 {
     let u = if above_half { 1.0 - w } else { w };
 
     // u = m·2^k by halving and doubling, all exact.
-    let (mut m, mut k) = (u, 0.0f32);
+    let mut m = u;
+    let mut k = 0.0f32;
     while m < SQRT_HALF {
         m *= 2.0;
         k -= 1.0;

@@ -105,7 +105,8 @@ mod tests {
             let active = Active::new(backend).unwrap();
             for start in (0..16).step_by(step) {
                 for len in (0..70).step_by(step).chain([511, 512]) {
-                    let (mut plain, mut streamed) = ([f32::NAN; 600], [f32::NAN; 600]);
+                    let mut plain = [f32::NAN; 600];
+                    let mut streamed = [f32::NAN; 600];
                     active.scale_into(&mut plain[start..start + len], &x[5..5 + len], 1.3);
                     active.stream_into(&mut streamed[start..start + len], &x[5..5 + len], 1.3);
                     active.fence();

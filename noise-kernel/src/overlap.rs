@@ -103,16 +103,20 @@ fn any(dice: &mut Dice) -> u64 {
 
 fn any_tuple(dice: &mut Dice) -> Tuple {
     let mut bytes = || std::array::from_fn(|_| dice.roll() as u8);
-    let (secret, digest) = (bytes(), bytes());
+    let secret = bytes();
+    let digest = bytes();
     let job = dice.pick(&["", "a", "job-1", "job-10", "a\0", "train/llama-8b.seed=1"]).to_string();
-    let (branch, row, index) = (any(dice), any_row(dice), any(dice));
+    let branch = any(dice);
+    let row = any_row(dice);
+    let index = any(dice);
     Tuple { secret, job, digest, branch, row, index }
 }
 
 #[test]
 fn the_words_of_a_draw_are_those_its_value_is_made_of() {
     let mut dice = Dice::new(1);
-    let (mut extended, count) = (0, many(20_000, 1_000_000));
+    let mut extended = 0;
+    let count = many(20_000, 1_000_000);
     for _ in 0..count {
         let tuple = any_tuple(&mut dice);
         let stream = tuple.stream();

@@ -98,7 +98,8 @@ impl RowGroup {
     /// `weight(row, source)` is asked only for row − reach ≤ source ≤ row.
     pub fn cut(first: u64, count: usize, reach: u64, weight: impl Fn(u64, u64) -> f32) -> Vec<RowGroup> {
         let mut groups = Vec::new();
-        let (mut first, mut left) = (first, count);
+        let mut first = first;
+        let mut left = count;
         while left > 0 {
             let rows = GROUP.min(1 << left.ilog2());
             let oldest = first.saturating_sub(reach);
@@ -160,7 +161,8 @@ impl Sums {
         tiles_of: impl Fn(Range<u64>, usize, &mut CutTiles<'a>),
     ) {
         let cut = |source: u64| source..((source / CUT + 1) * CUT).min(sources.end);
-        let (mut now, mut later) = ([&ZERO_TILE; CUT_ROWS], [&ZERO_TILE; CUT_ROWS]);
+        let mut now = [&ZERO_TILE; CUT_ROWS];
+        let mut later = [&ZERO_TILE; CUT_ROWS];
         // Of so few, all were fetched while the normals were made.
         let fetches = sources.end - sources.start > FETCHED_BEFORE;
         let mut at = cut(sources.start);
@@ -177,7 +179,8 @@ impl Sums {
                 tiles_of(next.0.clone(), next.1, &mut later);
             }
             let count = |rows: &Range<u64>| (rows.end - rows.start) as usize;
-            let (used, ahead) = (count(&at), count(&next.0));
+            let used = count(&at);
+            let ahead = count(&next.0);
             let coefficients = &group.coefficients_from(at.start)[..used * K];
             active.accumulate::<K>(self, at.end % CUT == 0, &now[..used], &later[..ahead], coefficients);
             at = if at.end < sources.end { next.0 } else { 0..0 };

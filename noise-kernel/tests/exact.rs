@@ -99,7 +99,8 @@ fn a_restored_or_skipped_generator_goes_on_with_the_same_bits() {
             assert_eq!(skipped.next_row(), row);
             let states = [stepped.state(), skipped.state()].map(|state| bits(&[state.to_vec()]));
             assert!(states[0] == states[1], "{}: state is canonical", case.name);
-            let (coefficients, state) = (case.coefficients.clone(), stepped.state().to_vec());
+            let coefficients = case.coefficients.clone();
+            let state = stepped.state().to_vec();
             let mut restored =
                 Generator::restore(stream(), coefficients, case.iterations, SCALE, PART, row, &[&state])
                     .unwrap();
@@ -273,7 +274,8 @@ fn rows_of_a_lineage_are_the_oracles() {
 #[test]
 fn a_rewind_keeps_the_rows_before_it_and_no_row_after() {
     for case in cases() {
-        let (before, after) = (made(&case, &LINEAGE[..2]), made(&case, &LINEAGE));
+        let before = made(&case, &LINEAGE[..2]);
+        let after = made(&case, &LINEAGE);
         let kept = before.iter().zip(&after).take_while(|(old, new)| old == new).count() as u64;
         assert_eq!(kept, case.iterations.min(30), "{}", case.name);
         let equal = before.iter().zip(&after).skip(30).filter(|(old, new)| old == new).count();
@@ -289,7 +291,8 @@ fn the_state_at_the_rewind_is_that_of_the_old_lineage() {
         let mut before = case.generator(old, SCALE, PART);
         before.skip(30).unwrap();
         let new = Stream::of_rows(&row_keys(&LINEAGE), &case.coefficients, Rounds::Twenty);
-        let (coefficients, n) = (case.coefficients.clone(), case.iterations);
+        let coefficients = case.coefficients.clone();
+        let n = case.iterations;
         let restored = Generator::restore(new, coefficients, n, SCALE, PART, 30, &[before.state()]);
         let rows = all_rows(&mut restored.unwrap().with_history(History::Keep).unwrap(), || 3);
         assert!(bits(&rows) == made(&case, &LINEAGE)[30..], "{}", case.name);

@@ -53,7 +53,8 @@ fn total(values: &[u64]) -> f64 {
 
 #[test]
 fn the_distribution_is_standard_normal() {
-    let (counts, expected) = (histogram(draws()), probabilities());
+    let counts = histogram(draws());
+    let expected = probabilities();
     let n = total(&counts);
     kolmogorov_smirnov_and_anderson_darling(&counts, &expected, n);
     chi_square(&counts, &expected, n);
@@ -62,8 +63,10 @@ fn the_distribution_is_standard_normal() {
 }
 
 fn kolmogorov_smirnov_and_anderson_darling(counts: &[u64], expected: &[f64], n: f64) {
-    let (mut seen, mut below) = (0u64, 0f64);
-    let (mut largest, mut anderson) = (0f64, 0f64);
+    let mut seen = 0u64;
+    let mut below = 0f64;
+    let mut largest = 0f64;
+    let mut anderson = 0f64;
     for (&count, &p) in counts.iter().zip(expected) {
         seen += count;
         below += p;
@@ -84,9 +87,12 @@ fn kolmogorov_smirnov_and_anderson_darling(counts: &[u64], expected: &[f64], n: 
 
 fn chi_square(counts: &[u64], expected: &[f64], n: f64) {
     let wide = PER_UNIT / 16;
-    let (mut sum, mut cells, mut worst) = (0f64, 0f64, 0f64);
+    let mut sum = 0f64;
+    let mut cells = 0f64;
+    let mut worst = 0f64;
     for (i, (counts, expected)) in counts.chunks(wide).zip(expected.chunks(wide)).enumerate() {
-        let (count, mean) = (total(counts), expected.iter().sum::<f64>() * n);
+        let count = total(counts);
+        let mean = expected.iter().sum::<f64>() * n;
         let centre = (i as f64 + 0.5) / 16.0 - REACH as f64;
         if centre.abs() > 5.0 || mean < 5.0 {
             continue;
@@ -105,9 +111,11 @@ fn chi_square(counts: &[u64], expected: &[f64], n: f64) {
 fn tails(counts: &[u64], expected: &[f64], n: f64) {
     for halves in 4..=12 {
         let cut = halves * PER_UNIT / 2;
-        let (low, high) = (CELLS / 2 - cut, CELLS / 2 + cut);
+        let low = CELLS / 2 - cut;
+        let high = CELLS / 2 + cut;
         for (side, range) in [("below", 0..low), ("above", high..CELLS)] {
-            let (count, mean) = (total(&counts[range.clone()]), expected[range].iter().sum::<f64>() * n);
+            let count = total(&counts[range.clone()]);
+            let mean = expected[range].iter().sum::<f64>() * n;
             println!("{side} {}σ: {count} draws, {mean:.2} expected", halves as f64 / 2.0);
             assert!((count - mean).abs() < 5.0 * mean.sqrt() + 3.0, "{side} {halves}/2: {count}, {mean}");
         }
@@ -129,8 +137,10 @@ fn moments(counts: &[u64], n: f64) {
 fn correlations(name: &str, x: &[f32], y: &[f32]) {
     let mut sums = [0f64; 4];
     for (&x, &y) in x.iter().zip(y) {
-        let (x, y) = (f64::from(x), f64::from(y));
-        let (xx, yy) = (x * x - 1.0, y * y - 1.0);
+        let x = f64::from(x);
+        let y = f64::from(y);
+        let xx = x * x - 1.0;
+        let yy = y * y - 1.0;
         let products = [x * y, xx * yy, x * yy, xx * y];
         sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
     }

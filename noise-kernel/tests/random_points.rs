@@ -50,9 +50,11 @@ macro_rules! words {
 #[test]
 fn random_keystreams_of_every_backend_are_rand_chachas() {
     for backend in Backend::available() {
-        let (mut choices, mut highest) = (Choices(21), 0);
+        let mut choices = Choices(21);
+        let mut highest = 0;
         for _ in 0..many() {
-            let (key, number) = (any_key(&mut choices), any(&mut choices));
+            let key = any_key(&mut choices);
+            let number = any(&mut choices);
             let first = any(&mut choices) & !15;
             let rounds = if choices.below(2) == 0 { Rounds::Twenty } else { Rounds::Twelve };
             let expected = match rounds {
@@ -107,7 +109,8 @@ impl<'a> Part<'a> {
     }
 
     fn recomputed(&self) -> Vec<Vec<f32>> {
-        let (coefficients, n) = (self.case.coefficients.clone(), self.case.iterations);
+        let coefficients = self.case.coefficients.clone();
+        let n = self.case.iterations;
         let oracle = Oracle::new(self.key.clone(), self.rounds, coefficients, n, 1.375).unwrap();
         oracle.rows(self.first_row..n, self.range.clone()).unwrap()
     }
@@ -116,8 +119,12 @@ impl<'a> Part<'a> {
 #[test]
 fn random_points_of_every_mechanism_are_the_oracles() {
     let pools = [1, 2, 3].map(|n| ThreadPoolBuilder::new().num_threads(n).build().unwrap());
-    let (cases, backends, mut choices) = (cases(), Backend::available(), Choices(22));
-    let (mut points, mut values, mut parts) = (0, 0, 0);
+    let cases = cases();
+    let backends = Backend::available();
+    let mut choices = Choices(22);
+    let mut points = 0;
+    let mut values = 0;
+    let mut parts = 0;
     while points < many() {
         let part = Part::any(&cases, &backends, &mut choices);
         let pool = &pools[choices.below(3) as usize];
@@ -128,7 +135,8 @@ fn random_points_of_every_mechanism_are_the_oracles() {
             let row = choices.below(recomputed.len() as u64) as usize;
             let at = choices.below(range.end - range.start) as usize;
             let equal = streamed[row][at] == recomputed[row][at];
-            let (row, index) = (first_row + row as u64, range.start + at as u64);
+            let row = first_row + row as u64;
+            let index = range.start + at as u64;
             assert!(equal, "{} on {backend}, row {row}, coordinate {index}", case.name);
         }
         assert!(streamed == recomputed, "{} on {backend}, rows from {first_row}, {range:?}", case.name);

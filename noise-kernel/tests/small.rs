@@ -35,17 +35,21 @@ fn small() -> Vec<Case> {
 fn small_rows_of_every_mechanism_are_the_oracles() {
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for case in small() {
-        let (key, coefficients) = (branch_key(), case.coefficients.clone());
+        let key = branch_key();
+        let coefficients = case.coefficients.clone();
         let oracle = Oracle::new(key, Rounds::Twenty, coefficients, case.iterations, SCALE).unwrap();
         let expected = oracle.rows(0..4, WINDOW).unwrap();
         for backend in Backend::available() {
             let what = format!("{} on {backend}", case.name);
             println!("{what}");
             let mut generator = case.generator(stream().with_backend(backend).unwrap(), SCALE, WINDOW);
-            let (mut first, mut added, mut half) = ([f32::NAN; WIDTH], [1.0; WIDTH], [0; WIDTH]);
+            let mut first = [f32::NAN; WIDTH];
+            let mut added = [1.0; WIDTH];
+            let mut half = [0; WIDTH];
             let two = vec![Row::F32(&mut first), Row::Add(&mut added)];
             pool.install(|| generator.generate_rows(two)).unwrap();
-            let (coefficients, state) = (case.coefficients.clone(), generator.state().to_vec());
+            let coefficients = case.coefficients.clone();
+            let state = generator.state().to_vec();
             let stream = stream().with_backend(backend).unwrap();
             let mut generator =
                 Generator::restore(stream, coefficients, case.iterations, SCALE, WINDOW, 2, &[&state])

@@ -11,10 +11,7 @@ fn main() -> anyhow::Result<()> {
     let elsewhere = std::env::args().nth(1).is_some_and(|thread| thread == "other");
     if started.rank() == 1 {
         let fail = || panic!("a rank that fails on purpose");
-        match elsewhere {
-            true => drop(std::thread::spawn(fail).join()),
-            false => fail(),
-        }
+        if elsewhere { drop(std::thread::spawn(fail).join()) } else { fail() }
     }
     mpi::topology::SimpleCommunicator::world().barrier();
     anyhow::ensure!(mpi::topology::SimpleCommunicator::world().size() > 1, "run this by mpirun -n 3");

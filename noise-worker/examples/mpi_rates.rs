@@ -91,7 +91,8 @@ fn train(flags: &Flags, started: Started) -> anyhow::Result<()> {
     let mut row = vec![0f32; dimension as usize];
     let source = vec![1f32; dimension as usize];
     let bytes = (4 * dimension * flags.rows) as f64;
-    let (world, mut next) = (SimpleCommunicator::world(), 0);
+    let world = SimpleCommunicator::world();
+    let mut next = 0;
     let noise = world.process_at_rank(1);
     let [mut bare, mut sent, mut placed, mut copied] = [(); 4].map(|()| Vec::new());
     let commitment = |row: u64| Commitment::of_text(&format!("row {row}"));

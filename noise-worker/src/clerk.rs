@@ -31,7 +31,8 @@ impl Clerk {
         range: CoordinateRange,
         token: &ReleaseToken,
     ) -> Result<()> {
-        let (presented, current) = (token.validity.epoch, self.epoch);
+        let presented = token.validity.epoch;
+        let current = self.epoch;
         if presented < current {
             return Err(ServiceError::StaleEpoch { presented, current });
         }
@@ -76,7 +77,8 @@ mod tests {
 
     #[test]
     fn a_token_of_an_extent_is_good_for_that_much_of_a_row() {
-        let (key, job) = (ReleaseKey::new([1; 32]), JobId::new("j").unwrap());
+        let key = ReleaseKey::new([1; 32]);
+        let job = JobId::new("j").unwrap();
         let clerk = Clerk { key: key.clone(), epoch: 3, said_ms: 0, asked: Instant::now() };
         let validity = Validity { epoch: 3, until_ms: 9_000_000, extent: Some(RANGE) };
         let token = key.sign(&job, 0, 7, Commitment::of_text("c"), validity);

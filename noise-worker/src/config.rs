@@ -117,9 +117,10 @@ pub struct WorkerArgs {
 
 fn parse_chunk(text: &str) -> Result<usize, String> {
     let bytes = parse_bytes(text)? as usize;
-    match (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&bytes) && bytes.is_multiple_of(4) {
-        true => Ok(bytes),
-        false => Err(format!("allowed: {MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES}, a multiple of 4")),
+    if (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&bytes) && bytes.is_multiple_of(4) {
+        Ok(bytes)
+    } else {
+        Err(format!("allowed: {MIN_CHUNK_BYTES} to {MAX_CHUNK_BYTES}, a multiple of 4"))
     }
 }
 

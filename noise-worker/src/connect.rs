@@ -19,14 +19,14 @@ const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
 /// To the one that leads of `urls`, which have commas between. Connects when first used, and again when the connection
 /// is lost.
 pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
-    let (interceptor, is_one) = (dialing.interceptor(&Expected::Coordinator), each_of(urls).count() == 1);
+    let interceptor = dialing.interceptor(&Expected::Coordinator);
+    let is_one = each_of(urls).count() == 1;
     let following = Following::new(urls, move |url| {
         let endpoint = endpoint_of(url)?;
-        let endpoint = match is_one {
-            true => endpoint,
-            false => {
-                endpoint.http2_keep_alive_interval(KEEPALIVE_OF_MANY).keep_alive_timeout(KEEPALIVE_OF_MANY)
-            }
+        let endpoint = if is_one {
+            endpoint
+        } else {
+            endpoint.http2_keep_alive_interval(KEEPALIVE_OF_MANY).keep_alive_timeout(KEEPALIVE_OF_MANY)
         };
         dialing.connect(url, endpoint, Expected::Coordinator)
     })?;

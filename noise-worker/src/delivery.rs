@@ -83,7 +83,8 @@ impl Delivery {
     pub async fn run(&self) -> Result<()> {
         let Slice { shard, rows, .. } = &self.slice;
         // On disk before a byte leaves: what is forgotten here could be released again elsewhere.
-        let (job, branch) = (shard.job().clone(), shard.grant().branch());
+        let job = shard.job().clone();
+        let branch = shard.grant().branch();
         self.leases.marks.clone().note(job, branch, self.slice.released.clone()).await?;
         let mut replay = Replay::default();
         for row in rows.as_range() {
@@ -165,7 +166,8 @@ impl Delivery {
     /// there is room at once where the row would be held for little.
     async fn send<'a>(&'a self, piece: Piece<'_>, mut room: Room<'a>) -> Result<u64> {
         let element = self.slice.element;
-        let (mut at, end) = (piece.values().start, piece.values().end);
+        let mut at = piece.values().start;
+        let end = piece.values().end;
         loop {
             self.check_lease()?;
             let next = (at + self.chunk_bytes / element.bytes()).min(end);
@@ -198,8 +200,11 @@ impl Delivery {
         let at = destination.place(piece.row, piece.range)?;
         let element = self.slice.element;
         let mut writer = destination.region.clone().writer().await;
-        let (made, values) = (piece.made.clone(), piece.values());
-        let (shard, leases, out) = (self.slice.shard.clone(), self.leases.clone(), self.out.clone());
+        let made = piece.made.clone();
+        let values = piece.values();
+        let shard = self.slice.shard.clone();
+        let leases = self.leases.clone();
+        let out = self.out.clone();
         shard.mark_released(piece.row);
         let copied = self.regions.pool.run(move || {
             let may_go_on = || !shard.cancelled.is_cancelled() && leases.valid() && !out.is_closed();
@@ -223,9 +228,10 @@ impl Delivery {
 
     /// Looked at before every piece: a lease can be lost in the middle of a row.
     fn check_lease(&self) -> Result<()> {
-        match self.slice.shard.cancelled.is_cancelled() || !self.leases.valid() {
-            true => Err(self.slice.shard.not_owner()),
-            false => Ok(()),
+        if self.slice.shard.cancelled.is_cancelled() || !self.leases.valid() {
+            Err(self.slice.shard.not_owner())
+        } else {
+            Ok(())
         }
     }
 }

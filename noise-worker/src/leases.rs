@@ -76,7 +76,8 @@ pub trait Plans: Send + Sync + 'static {
 
 impl Leases {
     pub fn new(keyring: Keyring, marks: Arc<Marks>, limits: Limits) -> Arc<Self> {
-        let (shards, standbys) = (BTreeMap::new(), BTreeMap::new());
+        let shards = BTreeMap::new();
+        let standbys = BTreeMap::new();
         let held = Held { shards, standbys, clerk: None, valid_until: Instant::now() };
         Arc::new(Self { held: Mutex::new(held), keyring, marks, limits: Arc::new(limits) })
     }
@@ -98,8 +99,8 @@ impl Leases {
         let mut held = self.held();
         held.clerk = Some(clerk);
         held.valid_until = asked + ttl;
-        let (mut shards, mut standbys) =
-            (std::mem::take(&mut held.shards), std::mem::take(&mut held.standbys));
+        let mut shards = std::mem::take(&mut held.shards);
+        let mut standbys = std::mem::take(&mut held.standbys);
         let stands: Vec<_> = granted.standbys.iter().map(|grant| (key(grant), grant.next_row)).collect();
         // What stays as it is comes first: nothing else may take its state over.
         let new_leases = keep_same(&mut shards, &mut held.shards, granted.leases);
@@ -171,7 +172,8 @@ impl Leases {
 
     /// A plan may be megabytes of text, whose matrix takes seconds to be checked.
     async fn recipe(&self, plan: String, key: JobKey, grant: LeaseGrant) -> Result<Recipe> {
-        let (backend, limit_bytes) = (self.limits.backend, self.limits.history_bytes);
+        let backend = self.limits.backend;
+        let limit_bytes = self.limits.history_bytes;
         let read = move || {
             let plan = Plan::from_toml_str(&plan).map_err(ServiceError::internal)?;
             let recipe = Recipe::checked(&plan, &key, &grant)?;
@@ -195,7 +197,8 @@ impl Leases {
             });
         }
         if found.epoch() != epoch {
-            let (presented, current) = (epoch, found.epoch());
+            let presented = epoch;
+            let current = found.epoch();
             return Err(ServiceError::Fenced { job: job.to_string(), shard, presented, current });
         }
         let clerk = held.clerk.clone().ok_or_else(not_owner)?;
@@ -206,7 +209,8 @@ impl Leases {
     pub fn superseded(&self, job: &JobId, branch: u64) -> Option<ServiceError> {
         let held = self.held();
         let grant = held.shards.values().find(|shard| shard.job() == job).map(|shard| shard.grant())?;
-        let (current, from_row) = (grant.branch(), grant.lineage.from_row());
+        let current = grant.branch();
+        let from_row = grant.lineage.from_row();
         let job = job.to_string();
         (branch < current).then_some(ServiceError::BranchSuperseded { job, branch, current, from_row })
     }
@@ -218,7 +222,8 @@ impl Leases {
 
     pub fn clear(&self) {
         let mut held = self.held();
-        let (shards, standbys) = (std::mem::take(&mut held.shards), std::mem::take(&mut held.standbys));
+        let shards = std::mem::take(&mut held.shards);
+        let standbys = std::mem::take(&mut held.standbys);
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
         self.limits.share_among(0);
         self.keyring.keep(|_| false);

@@ -32,8 +32,11 @@ impl Limits {
     pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
-        let (snapshots, stores) = (Budget::new(args.snapshot_bytes), Stores::new(plain_http));
-        let (restores, meter, shards) = (Semaphore::new(restore::AT_ONCE), Meter::default(), 0.into());
+        let snapshots = Budget::new(args.snapshot_bytes);
+        let stores = Stores::new(plain_http);
+        let restores = Semaphore::new(restore::AT_ONCE);
+        let meter = Meter::default();
+        let shards = 0.into();
         Self {
             pool,
             ahead_rows,

@@ -56,7 +56,8 @@ impl Listeners {
             .into_iter()
             .flatten()
             .map(|listener| {
-                let (security, budget) = (security.clone(), budget.clone());
+                let security = security.clone();
+                let budget = budget.clone();
                 spawn(serve(listener, service.clone(), security, budget, ended.clone()))
             })
             .collect();

@@ -97,7 +97,8 @@ impl Marks {
     /// Reads the record in `folder`, or begins one. Error: it is damaged, or another worker's.
     pub fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
         let Some(folder) = folder else { return Ok(Self::over(Box::new(Nowhere))) };
-        let (mut state, path) = (State::default(), folder.join("released.log"));
+        let mut state = State::default();
+        let path = folder.join("released.log");
         let opened = Log::open(folder, &path, |line| state.take(line));
         let log = opened.with_context(|| format!("the record {}", path.display()))?;
         Ok(Self { log: Mutex::new(Box::new(log)), state: Mutex::new(state) })
@@ -249,7 +250,8 @@ impl State {
         self.is_sound()?;
         let Some(of_job) = self.jobs.get(job) else { return Ok(()) };
         if branch < of_job.branch {
-            let (job, current) = (job.to_string(), of_job.branch);
+            let job = job.to_string();
+            let current = of_job.branch;
             return Err(ServiceError::BranchSuperseded { job, branch, current, from_row: 0 });
         }
         let differs = |row: &&Released| {

@@ -148,9 +148,11 @@ async fn session(
         Ok(terms) => terms,
         Err(error) => return Ended::Failed(error),
     };
-    let (every, ttl) = (Duration::from_millis(terms.heartbeat_ms), Duration::from_millis(terms.lease_ttl_ms));
+    let every = Duration::from_millis(terms.heartbeat_ms);
+    let ttl = Duration::from_millis(terms.lease_ttl_ms);
     loop {
-        let (asked, is_leaving) = (Instant::now(), shutdown.is_cancelled());
+        let asked = Instant::now();
+        let is_leaving = shutdown.is_cancelled();
         let beat = match tokio::time::timeout(ttl, beat(&mut client, shared, is_leaving, ttl)).await {
             Ok(Ok(beat)) => beat,
             Ok(Err(error)) => return Ended::Failed(error),
@@ -215,7 +217,8 @@ struct Beat {
 
 async fn beat(client: &mut Client, shared: Shared<'_>, is_leaving: bool, ttl: Duration) -> Result<Beat> {
     let Shared { member, leases, plans, told_to_drain } = shared;
-    let (asked, marks) = (Instant::now(), leases.marks.risen());
+    let asked = Instant::now();
+    let marks = leases.marks.risen();
     let told = marks.clone();
     let request = pb::HeartbeatRequest {
         worker: member.worker.to_string(),

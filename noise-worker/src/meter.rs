@@ -129,7 +129,9 @@ pub async fn calibrate(
     let work = move || {
         let mut generator = recipe.generator(0..COORDINATES)?;
         let mut rows = vec![vec![0f32; COORDINATES as usize]; ROWS];
-        let (began, mut best, mut pieces) = (std::time::Instant::now(), Duration::MAX, 0);
+        let began = std::time::Instant::now();
+        let mut best = Duration::MAX;
+        let mut pieces = 0;
         while pieces < PIECES || began.elapsed() < at_least {
             let piece = std::time::Instant::now();
             let mut out: Vec<&mut [f32]> = rows.iter_mut().map(Vec::as_mut_slice).collect();
@@ -159,7 +161,8 @@ mod tests {
         let meter = Meter::default();
         assert_eq!(meter.rate(), 0.0);
         for _ in 0..3 {
-            let (one, other) = (meter.making(100), meter.making(300));
+            let one = meter.making(100);
+            let other = meter.making(300);
             tokio::time::advance(Duration::from_millis(100)).await;
             drop(one);
             tokio::time::advance(Duration::from_millis(100)).await;

@@ -67,11 +67,13 @@ impl Recipe {
     /// Refuses a plan or a key that is not the one the grant names.
     pub fn checked(plan: &Plan, key: &JobKey, grant: &LeaseGrant) -> Result<Self, ServiceError> {
         if plan.digest() != grant.plan_digest {
-            let (expected, actual) = (hex::encode(grant.plan_digest), hex::encode(plan.digest()));
+            let expected = hex::encode(grant.plan_digest);
+            let actual = hex::encode(plan.digest());
             return Err(ServiceError::PlanDigestMismatch { expected, actual });
         }
         if key.commitment() != grant.key_commitment {
-            let (expected, actual) = (hex::encode(grant.key_commitment), hex::encode(key.commitment()));
+            let expected = hex::encode(grant.key_commitment);
+            let actual = hex::encode(key.commitment());
             return Err(ServiceError::KeyMismatch { job: grant.job.to_string(), expected, actual });
         }
         Self::of_lineage(plan, key, &grant.job, &grant.lineage)
@@ -85,7 +87,8 @@ impl Recipe {
     }
 
     pub fn generator(&self, range: std::ops::Range<u64>) -> Result<Generator, KernelError> {
-        let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
+        let stream = self.stream.clone();
+        let coefficients = self.coefficients.clone();
         Generator::new(stream, coefficients, self.iterations, self.scale, range)?.with_history(self.history)
     }
 
@@ -95,7 +98,8 @@ impl Recipe {
         next_row: u64,
         state: &[&[f32]],
     ) -> Result<Generator, KernelError> {
-        let (stream, coefficients) = (self.stream.clone(), self.coefficients.clone());
+        let stream = self.stream.clone();
+        let coefficients = self.coefficients.clone();
         Generator::restore(stream, coefficients, self.iterations, self.scale, range, next_row, state)?
             .with_history(self.history)
     }

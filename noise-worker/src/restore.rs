@@ -46,7 +46,8 @@ pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Re
         }
     }
     // Skipped to where the job stands by the task that makes rows.
-    let (recipe, range) = (recipe.clone(), grant.range.as_range());
+    let recipe = recipe.clone();
+    let range = grant.range.as_range();
     let made = limits.pool.run(move || recipe.generator(range)).await.map_err(ServiceError::internal)?;
     Ok((made.map_err(ServiceError::internal)?, Window::default()))
 }
@@ -100,7 +101,8 @@ async fn from_checkpoint(
         pieces.push(cut.map_err(ServiceError::internal)??);
     }
     check_cover(&mut pieces, grant.range)?;
-    let (recipe, range) = (recipe.clone(), grant.range);
+    let recipe = recipe.clone();
+    let range = grant.range;
     limits.pool.run(move || join(pieces, range, &recipe)).await.map_err(ServiceError::internal)?
 }
 

@@ -77,8 +77,8 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
     let listeners = Listeners::bind(&args, &security).await?;
     let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
-    let (address, metrics_address) =
-        (listeners.main.endpoint(security.credentials.is_some())?, metrics_listener.local_addr()?);
+    let address = listeners.main.endpoint(security.credentials.is_some())?;
+    let metrics_address = metrics_listener.local_addr()?;
 
     let marks = Arc::new(Marks::open(record)?);
     let rate = meter::calibrate(&pool, backend, Duration::ZERO).await?.best;
@@ -171,9 +171,11 @@ where
     let Over { endpoint, accepting, dial } = over;
     let security = Secured::default();
     let budget = Budget::new(security.limits.slice_bytes);
-    let (serving, until) = (service.clone(), ended.clone());
+    let serving = service.clone();
+    let until = ended.clone();
     let server = spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
-    let (incarnation, place) = (incarnation()?, WorkerPlace::default());
+    let incarnation = incarnation()?;
+    let place = WorkerPlace::default();
     let member = Member { worker: args.worker_id()?, incarnation, endpoint, local: None, place };
     let client = connect::over(&args.coordinator, dial)?;
     let readiness = Readiness::not_ready("not registered yet");

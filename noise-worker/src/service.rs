@@ -51,7 +51,9 @@ impl NoiseService {
     pub fn fetch_slice(self: &Arc<Self>, request: FetchSlice) -> Result<mpsc::Receiver<Result<pb::Chunk>>> {
         let slice = self.check(request).inspect_err(count)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (leases, regions, chunk_bytes) = (self.leases.clone(), self.regions.clone(), self.chunk_bytes);
+        let leases = self.leases.clone();
+        let regions = self.regions.clone();
+        let chunk_bytes = self.chunk_bytes;
         let delivery = Delivery { slice, leases, regions, chunk_bytes, out: sender };
         tokio::spawn(node::trace_context::carry(async move {
             let ended = tokio::select! {

@@ -195,7 +195,8 @@ impl Shard {
 
     /// Notes how long a batch took.
     pub fn rows_took(&self, rows: u64, time: Duration) {
-        let (before, now) = (self.row_time().as_secs_f64(), time.as_secs_f64() / rows.max(1) as f64);
+        let before = self.row_time().as_secs_f64();
+        let now = time.as_secs_f64() / rows.max(1) as f64;
         let smoothed = if before == 0.0 { now } else { before + (now - before) / 4.0 };
         self.row_seconds.store(smoothed.to_bits(), Ordering::Relaxed);
     }

@@ -114,7 +114,8 @@ pub async fn take(shard: &Shard, limits: &Limits, object: &str) -> Result<Snapsh
         written = store.write_shard(object, header, &recipe.checkpoint_key, Values { state, rows }) => written?,
         () = shard.cancelled.cancelled() => return Err(shard.not_owner()),
     };
-    let (took, held) = (started.elapsed(), copied.unwrap_or_else(|| holding.elapsed()));
+    let took = started.elapsed();
+    let held = copied.unwrap_or_else(|| holding.elapsed());
     metrics::histogram!(metric::SNAPSHOT_SECONDS).record(took);
     metrics::histogram!(metric::SNAPSHOT_HELD_SECONDS).record(held);
     Ok(Snapshot { next_row, written, took, held, row: shard.row_time() })

@@ -165,7 +165,8 @@ impl Worker {
 
     /// Little-endian values in the order they came.
     pub async fn fetch(&self, request: FetchSlice) -> Result<Vec<f32>> {
-        let (mut chunks, mut values) = (self.service.fetch_slice(request)?, vec![]);
+        let mut chunks = self.service.fetch_slice(request)?;
+        let mut values = vec![];
         while let Some(chunk) = chunks.recv().await {
             let data = chunk?.data;
             values.extend(data.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)));

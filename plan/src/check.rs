@@ -17,7 +17,8 @@ pub(crate) fn spec(spec: &PlanSpec) -> Result<(), PlanError> {
     require(matches!(rounds, 12 | 20), "chacha_rounds", rounds, "20 or 12")?;
     let n = spec.iterations;
     require((1..=MAX_ITERATIONS).contains(&n), "iterations", n, format!("1 to {MAX_ITERATIONS}"))?;
-    let (sigma, clip) = (spec.noise_multiplier, spec.clip_norm);
+    let sigma = spec.noise_multiplier;
+    let clip = spec.clip_norm;
     require(sigma.is_finite() && sigma >= 0.0, "noise_multiplier", sigma, "a finite number ≥ 0")?;
     require(clip.is_finite() && clip > 0.0, "clip_norm", clip, "a finite number > 0")?;
     // A scale that vanishes in f32 would serve no noise at all under a guarantee that counts on it.
@@ -25,7 +26,8 @@ pub(crate) fn spec(spec: &PlanSpec) -> Result<(), PlanError> {
     let served = scale.is_normal() || sigma == 0.0;
     let allowed = format!("a product with clip_norm between {:e} and {:e}", f32::MIN_POSITIVE, f32::MAX);
     require(served, "noise_multiplier", format!("{sigma:e} with clip_norm {clip:e}"), allowed)?;
-    let (b, k) = (spec.participation.min_sep, spec.participation.max_participations);
+    let b = spec.participation.min_sep;
+    let k = spec.participation.max_participations;
     require(
         in_toml(b),
         "participation.min_sep",

@@ -10,7 +10,8 @@ impl Plan {
     /// their nodes too. Rows from n on have none.
     pub fn streams(&self, steps: Range<u64>) -> Range<u64> {
         let n = self.iterations();
-        let (start, end) = (steps.start.min(n), steps.end.min(n));
+        let start = steps.start.min(n);
+        let end = steps.end.min(n);
         match self.tree() {
             None => start..end,
             Some(tree) => tree.first_stream(start)..tree.first_stream(end),
@@ -24,7 +25,8 @@ impl Tree {
         // L leaves complete 2L − popcount(L).
         let nodes = |leaves: u64| 2 * leaves - u64::from(leaves.count_ones());
         let at = self.segments.partition_point(|segment| segment.start <= row).saturating_sub(1);
-        let (segment, first) = (self.segments[at], self.first_nodes()[at]);
+        let segment = self.segments[at];
+        let first = self.first_nodes()[at];
         let leaves = row - segment.start;
         // Only the very end lies past a tree's last row: the next tree starts where one ends.
         first + nodes(if leaves == segment.rows { leaves + segment.virtual_steps } else { leaves })

@@ -55,7 +55,8 @@ pub(crate) fn all(request: &Request) -> Vec<Candidate> {
 
 /// Without amplification, under the request's participation.
 fn in_order(request: &Request) -> Vec<Candidate> {
-    let (n, rule) = (request.iterations, request.participation);
+    let n = request.iterations;
+    let rule = request.participation;
     let mut made = vec![Make::Search(Family::Identity), Make::Search(Family::Tree)];
     made.extend([2, 3, 4, 6].map(|buffers| Make::Search(Family::Blt { buffers })));
     let widest = if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) };

@@ -111,7 +111,8 @@ pub(crate) fn weigh(candidate: &Candidate, request: &Request, flow: Flow<'_>) ->
 
 fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Entry> {
     let start = std::time::Instant::now();
-    let (n, sampling) = (request.iterations, candidate.sampling);
+    let n = request.iterations;
+    let sampling = candidate.sampling;
     let Made { strategy, converged, stopped } = made(candidate, request, n, flow)?;
     let seconds = start.elapsed().as_secs_f64();
     let error = target(request, sampling, n).error(&strategy)?;
@@ -195,7 +196,8 @@ fn accounted(strategy: &Strategy, rule: Participation, n: u64) -> Result<Sensiti
 }
 
 fn noise_multiplier(sampling: Sampling, sensitivity: Sensitivity, request: &Request) -> Result<f64> {
-    let (epsilon, delta) = (request.epsilon, request.delta);
+    let epsilon = request.epsilon;
+    let delta = request.delta;
     Ok(match sampling {
         Sampling::MinSep(_) => accounting::calibrate_gaussian(sensitivity.value, epsilon, delta)?,
         // The accountant's σ is for columns of norm one.

@@ -59,7 +59,8 @@ pub struct Suggestion {
 pub fn suggest(request: &Request, watch: Watch<'_>) -> Result<Suggestion> {
     request.check()?;
     let candidates = candidates::all(request);
-    let (of, done) = (candidates.len(), AtomicUsize::new(0));
+    let of = candidates.len();
+    let done = AtomicUsize::new(0);
     let weigh = |candidate: &Candidate| {
         if (watch.flow)().is_break() {
             return Ok(None);

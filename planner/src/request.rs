@@ -55,7 +55,8 @@ impl Request {
     /// # Errors
     /// [`PlannerError::Invalid`] naming the number and what is allowed.
     pub fn check(&self) -> Result<()> {
-        let (n, Participation { min_sep, max_participations }) = (self.iterations, self.participation);
+        let n = self.iterations;
+        let Participation { min_sep, max_participations } = self.participation;
         if n == 0 {
             return Err(invalid("iterations", 0, "1 or more"));
         }

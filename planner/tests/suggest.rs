@@ -61,7 +61,8 @@ fn entries_are_what_their_parts_say() {
             }
             Sampling::CyclicPoisson { bands, sampling_probability: q } => {
                 let widest = entry.strategy.sensitivity(256, Participation::single()).unwrap().value;
-                let (sigma, p) = (entry.noise_multiplier / widest, bands as f64 * q);
+                let sigma = entry.noise_multiplier / widest;
+                let p = bands as f64 * q;
                 accounting::amplified::epsilon(sigma, p, 256_u64.div_ceil(bands), 1e-6).unwrap()
             }
         };
@@ -100,7 +101,8 @@ fn little_privacy_wants_many_bands_and_much_privacy_few() {
         let Sampling::CyclicPoisson { bands, .. } = sampled.unwrap().sampling else { panic!() };
         bands
     };
-    let (small, large) = (best(0.1), best(16.0));
+    let small = best(0.1);
+    let large = best(16.0);
     println!("{small} bands at ε 0.1, {large} at ε 16");
     assert!(small <= 4 && large >= 8);
 }
@@ -111,7 +113,8 @@ fn memory_decides_what_fits() {
     let tight = Request { memory_per_worker: Some(16 * 250_001), ..request() };
     let entries = all(&tight);
     assert!(entries.iter().all(|entry| entry.fits == (entry.state_bytes_per_parameter <= 16)));
-    let (free, bound) = (recommend(&roomy).unwrap(), recommend(&entries).unwrap());
+    let free = recommend(&roomy).unwrap();
+    let bound = recommend(&entries).unwrap();
     assert!(entries[bound.index].state_bytes_per_parameter <= 16);
     assert!(entries[bound.index].error >= roomy[free.index].error / 1.01);
     println!("{}\n{}", free.reason, bound.reason);

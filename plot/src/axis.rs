@@ -56,7 +56,8 @@ impl Ruler {
         let decade = 10f64.powf(rough.log10().floor());
         let round = [1.0, 2.0, 5.0, 10.0].into_iter().find(|round| round * decade >= rough);
         let step = round.unwrap_or(10.0) * decade;
-        let (first, last) = ((self.from / step).ceil() as i64, (self.to / step).floor() as i64);
+        let first = (self.from / step).ceil() as i64;
+        let last = (self.to / step).floor() as i64;
         (first..=last).map(|tick| tick as f64 * step).collect()
     }
 

@@ -39,9 +39,11 @@ fn bars(chart: &Bars) -> Result<(), PlotError> {
         return Err(PlotError::Empty { title: chart.title.clone() });
     }
     for group in &chart.groups {
-        let (got, expected) = (group.bars.len(), chart.categories.len());
+        let got = group.bars.len();
+        let expected = chart.categories.len();
         if got != expected {
-            let (title, group) = (chart.title.clone(), group.name.clone());
+            let title = chart.title.clone();
+            let group = group.name.clone();
             return Err(PlotError::Bars { title, group, got, expected });
         }
         group.bars.iter().flatten().try_for_each(|bar| value(&chart.title, &chart.y, &group.name, bar))?;

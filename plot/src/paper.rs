@@ -68,7 +68,8 @@ impl Paper {
     }
 
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dashes: &str) {
-        let ((x1, y1), (x2, y2)) = (from, to);
+        let (x1, y1) = from;
+        let (x2, y2) = to;
         self.push(format_args!(
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" \
              stroke-dasharray=\"{dashes}\"/>\n"
@@ -95,7 +96,9 @@ impl Paper {
 
     /// A box between two heights, whichever is higher.
     pub fn bar(&mut self, (left, right): (f64, f64), (one, other): (f64, f64), colour: &str) {
-        let (y, width, height) = (one.min(other), right - left, (one - other).abs());
+        let y = one.min(other);
+        let width = right - left;
+        let height = (one - other).abs();
         self.push(format_args!(
             "<rect x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>\n"
         ));
@@ -116,7 +119,9 @@ impl Paper {
     }
 
     pub fn title(&mut self, words: &str) {
-        let (x, y, words) = (LEFT, TOP - 20.0, escape(words));
+        let x = LEFT;
+        let y = TOP - 20.0;
+        let words = escape(words);
         self.push(format_args!("<text x=\"{x}\" y=\"{y}\" font-size=\"16\">{words}</text>\n"));
     }
 

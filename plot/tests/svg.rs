@@ -42,7 +42,8 @@ fn charts_are_xml_and_hold_every_word() {
 fn names_are_shown_as_they_are_written() {
     let odd = "a < b & \"c\" > d\u{1}";
     let series = vec![Series::new(odd, vec![(1.0, 1.0.into()), (2.0, 2.0.into())])];
-    let (x, y) = (Axis::linear(odd), Axis::linear("y"));
+    let x = Axis::linear(odd);
+    let y = Axis::linear("y");
     let picture = svg(&[Chart::Lines(Lines { title: odd.into(), x, y, series })]).unwrap();
     let shown = texts(&picture).into_iter().filter(|text| text == "a < b & \"c\" > d").count();
     assert_eq!(shown, 3, "title, axis and legend");

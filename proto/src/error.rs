@@ -275,9 +275,10 @@ impl From<Status> for ServiceError {
             return serde_json::from_str(&detail.fields_json).unwrap_or_else(|_| {
                 // Of another release, which knows errors that this one does not: its promise is good all the same.
                 let what = format!("{}: {}", detail.kind, status.message());
-                match detail.retry_safe {
-                    true => ServiceError::Unavailable { what },
-                    false => ServiceError::internal(what),
+                if detail.retry_safe {
+                    ServiceError::Unavailable { what }
+                } else {
+                    ServiceError::internal(what)
                 }
             });
         }

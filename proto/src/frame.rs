@@ -182,7 +182,8 @@ mod tests {
         let sent = [chunk(1), chunk(500), pb::Chunk { placed: 3, ..chunk(0) }, chunk(40)];
         let bytes: Vec<u8> = sent.iter().flat_map(framed).collect();
         for cut in [1, 3, 7, 64, 1000, bytes.len()] {
-            let (mut reader, mut got) = (FrameReader::default(), vec![]);
+            let mut reader = FrameReader::default();
+            let mut got = vec![];
             for piece in bytes.chunks(cut) {
                 reader.push(Bytes::copy_from_slice(piece));
                 while let Some(chunk) = reader.next_chunk().unwrap() {

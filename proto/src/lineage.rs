@@ -26,9 +26,10 @@ impl Lineage {
         let rise = |pair: &[Segment]| pair[0].from_row < pair[1].from_row && pair[0].branch < pair[1].branch;
         let is_sound =
             segments.first().is_some_and(|first| first.from_row == 0) && segments.windows(2).all(rise);
-        match is_sound {
-            true => Ok(Self(segments)),
-            false => Err(ServiceError::invalid("lineage", format!("{:?}", pairs(&segments)), ALLOWED)),
+        if is_sound {
+            Ok(Self(segments))
+        } else {
+            Err(ServiceError::invalid("lineage", format!("{:?}", pairs(&segments)), ALLOWED))
         }
     }
 

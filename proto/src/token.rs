@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_its_own_row_alone() {
-        let (key, other) = (ReleaseKey::new([1; 32]), ReleaseKey::new([2; 32]));
+        let key = ReleaseKey::new([1; 32]);
+        let other = ReleaseKey::new([2; 32]);
         let job = JobId::new("a").unwrap();
         let validity = Validity { epoch: 3, until_ms: 1_000, extent: None };
         let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);
@@ -188,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_token_of_an_extent_can_be_made_no_wider() {
-        let (key, job) = (ReleaseKey::new([1; 32]), JobId::new("a").unwrap());
+        let key = ReleaseKey::new([1; 32]);
+        let job = JobId::new("a").unwrap();
         let extent = CoordinateRange { start: 512, end: 1024 };
         let validity = Validity { epoch: 3, until_ms: 1_000, extent: Some(extent) };
         let token = key.sign(&job, 0, 7, Commitment::of_text("step"), validity);

@@ -28,8 +28,10 @@ fn lines() -> BTreeSet<String> {
         for service in &file.service {
             lines.extend(service.method.iter().map(|method| {
                 let stream = |is_stream| if is_stream { "stream " } else { "" };
-                let (asks, answers) = (stream(method.client_streaming()), stream(method.server_streaming()));
-                let (input, output) = (method.input_type(), method.output_type());
+                let asks = stream(method.client_streaming());
+                let answers = stream(method.server_streaming());
+                let input = method.input_type();
+                let output = method.output_type();
                 format!("{package}.{}/{} {asks}{input} {answers}{output}", service.name(), method.name())
             }));
         }
@@ -52,7 +54,8 @@ fn of_message(outer: &str, message: &DescriptorProto, lines: &mut BTreeSet<Strin
 
 #[test]
 fn what_a_protocol_version_promised_is_still_there() {
-    let (now, head) = (lines(), format!("protocol {PROTOCOL_VERSION}"));
+    let now = lines();
+    let head = format!("protocol {PROTOCOL_VERSION}");
     if std::env::var_os("RUSTLE_FREEZE").is_some() {
         let text: String = [&head].into_iter().chain(&now).map(|line| format!("{line}\n")).collect();
         fs::write(Path::new(FILE), text).unwrap();

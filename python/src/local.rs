@@ -104,7 +104,8 @@ impl Local {
         let keys = self.key.row_keys(self.job.name.as_str(), &lineage.pairs(), &self.plan.digest())?;
         let rounds = if self.plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
         let stream = Stream::of_rows(&keys, &self.coefficients, rounds);
-        let (n, scale) = (self.plan.iterations(), self.plan.scale());
+        let n = self.plan.iterations();
+        let scale = self.plan.scale();
         let generator = Generator::new(stream, self.coefficients.clone(), n, scale, range)?;
         Ok(generator.with_history(History::Auto { limit_bytes: HISTORY_BYTES })?)
     }

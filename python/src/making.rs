@@ -59,8 +59,8 @@ impl Maker {
             Ready::ToBeMade => self.make_now(row, pool, stop)?,
         };
         let Some(values) = values else { return Ok(false) };
-        let (start, end) =
-            ((range.start - self.range.start) as usize, (range.end - self.range.start) as usize);
+        let start = (range.start - self.range.start) as usize;
+        let end = (range.end - self.range.start) as usize;
         hand_over(&values[start..end])?;
         Ok(true)
     }
@@ -99,7 +99,8 @@ impl Maker {
     }
 
     fn make(&self, generator: &mut Generator, count: usize, pool: &ThreadPool) -> Result<(), KernelError> {
-        let (first, width) = (generator.next_row(), (self.range.end - self.range.start) as usize);
+        let first = generator.next_row();
+        let width = (self.range.end - self.range.start) as usize;
         let mut rows = Vec::with_capacity(count);
         for _ in 0..count {
             let spare = lock(&self.made).spare.pop();

@@ -52,7 +52,8 @@ impl Remote {
         let jobs = client.jobs();
         let found = wait(&runtime, stop, jobs.get(&job))?;
         let job = Job { name: job, dimension: found.dimension, iterations: found.iterations };
-        let (regions, scratch) = (Mutex::default(), Mutex::default());
+        let regions = Mutex::default();
+        let scratch = Mutex::default();
         Ok(Self { job, client, timeout, lend, regions, scratch, runtime: Some(runtime) })
     }
 
@@ -69,7 +70,8 @@ impl Remote {
         range: CoordinateRange,
         commitments: Vec<Commitment>,
     ) -> FetchRequest {
-        let (job, deadline) = (self.job.name.clone(), Instant::now() + self.timeout);
+        let job = self.job.name.clone();
+        let deadline = Instant::now() + self.timeout;
         FetchRequest { job, branch, rows, range, commitments, deadline }
     }
 

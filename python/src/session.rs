@@ -107,7 +107,8 @@ impl Session {
         let commitment = self.steps().admit(step, range, commitment)?;
         let branch = self.branch.load(Ordering::Relaxed);
         let asked = Asked { branch, row: step, range, commitment };
-        let (begun, waited) = (Instant::now(), AtomicU64::new(0));
+        let begun = Instant::now();
+        let waited = AtomicU64::new(0);
         py.detach(|| match self.announced.put(asked, Sink::new(out, &waited), signals)? {
             Got::Not(sink, is_bound) => engine.give(asked, is_bound, sink, signals),
             Got::Given => Ok(()),
@@ -184,7 +185,8 @@ impl Session {
         let commitments = Commitments::from_python(commitment)?;
         let range = CoordinateRange::new(start, end)?;
         let (_turn, engine) = self.turn()?;
-        let (row, branch) = (self.steps().next(), self.branch.load(Ordering::Relaxed));
+        let row = self.steps().next();
+        let branch = self.branch.load(Ordering::Relaxed);
         let own = self.steps().admit(row, range, None)?;
         let (there, coming) = self.announced.there((branch, row), range, commitments.given(own));
         let Some(rows) = commitments.next_rows((row, there, coming), steps, self.iterations)? else {

@@ -87,7 +87,8 @@ fn most_threads() -> usize {
 
 /// In order, each of `size` values but the last.
 fn shares(pairs: Vec<Pair<'_>>, size: usize) -> Vec<Vec<Pair<'_>>> {
-    let (mut shares, mut room) = (vec![Vec::new()], size);
+    let mut shares = vec![Vec::new()];
+    let mut room = size;
     for (mut out, mut row) in pairs {
         while !out.is_empty() {
             if room == 0 {

@@ -27,7 +27,8 @@ pub fn user_level_noise_multiplier(
     promise: (f64, f64),
     relation: &str,
 ) -> Result<f64> {
-    let ((sampling_probability, group_size, rounds), (epsilon, delta)) = (users, promise);
+    let (sampling_probability, group_size, rounds) = users;
+    let (epsilon, delta) = promise;
     let target = Target { epsilon, delta, neighbouring: neighbouring(relation)? };
     let event = |sigma| -> accounting::Result<Event> {
         Ok(user_level::round(sigma, sampling_probability, group_size)?.times(rounds))

@@ -33,11 +33,14 @@ pub fn all(question: &Question) -> Result<Vec<Chart>> {
 /// ε of the first r rounds, at the first δ.
 fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
     let plan = &question.plan;
-    let (n, delta) = (plan.iterations(), question.deltas.first().copied().unwrap_or(1e-6));
+    let n = plan.iterations();
+    let delta = question.deltas.first().copied().unwrap_or(1e-6);
     let large = matches!(plan.mechanism(), Mechanism::Dense { .. }) && n > LARGE;
     let points = n.min(if large { ROUNDS_OF_LARGE } else { ROUNDS });
     let extra: f64 = charge.abandoned.iter().map(|rows| rows.sensitivity.powi(2)).sum();
-    let (mut straight, mut rewound, mut sampled) = (Vec::new(), Vec::new(), Vec::new());
+    let mut straight = Vec::new();
+    let mut rewound = Vec::new();
+    let mut sampled = Vec::new();
     for point in 1..=points {
         let rounds = (u128::from(point) * u128::from(n) / u128::from(points)) as u64;
         let at = |value: f64| (rounds as f64, Value::from(value));

@@ -91,7 +91,8 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
 /// The event's participation, which has to allow whatever the plan's does.
 fn rule_of(run: &MatrixMechanism, plan: &Plan) -> Result<Participation> {
     let own = plan.participation();
-    let (min_sep, most) = (run.min_sep, run.max_participations);
+    let min_sep = run.min_sep;
+    let most = run.max_participations;
     if !(1..=own.min_sep).contains(&min_sep) {
         return Err(not_of("min_sep", min_sep, format!("1 to {}", own.min_sep)));
     }

@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_plan_under_another_rule_is_the_same_but_for_it() {
-        let (plan, rule) = (plan(100, 1), Participation { min_sep: 10, max_participations: 10 });
+        let plan = plan(100, 1);
+        let rule = Participation { min_sep: 10, max_participations: 10 };
         let wide = under(&plan, rule).expect("a valid plan");
         assert_eq!((wide.participation(), wide.coefficients()), (rule, plan.coefficients()));
         let of = |plan: &Plan| plan.accounted_sensitivity().expect("a small plan").value;

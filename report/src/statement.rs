@@ -101,7 +101,8 @@ impl Statement {
             Some(law) => (law.figures(&question.deltas)?, Some(unsampled)),
             None => (unsampled, None),
         };
-        let (own, rule) = (plan.participation(), covered.plan.participation());
+        let own = plan.participation();
+        let rule = covered.plan.participation();
         let Participation { min_sep, max_participations } = own;
         let Sensitivity { value: sensitivity, exact: sensitivity_exact } = charge.total();
         Ok(Self {

@@ -95,7 +95,8 @@ fn a_plan_that_covers_its_batches_is_left_as_it_is() {
 
 /// ‖C u‖ of a record that takes these rounds, each contribution of norm 1 in one direction; C ≥ 0 here.
 fn norm(plan: &Plan, rounds: &[u64]) -> f64 {
-    let (strategy, n) = (plan.strategy(), plan.iterations());
+    let strategy = plan.strategy();
+    let n = plan.iterations();
     let row = |t: u64| -> f64 {
         let row = strategy.c_row(n, t).unwrap();
         rounds.iter().filter(|round| **round <= t).map(|round| row[*round as usize]).sum()
@@ -147,8 +148,8 @@ fn sampling_never_costs_more_than_none() {
                 let statement =
                     stated(&plan(48, noise, Mechanism::BandSqrt { bands }, rule), cyclic(q), None);
                 let epsilon = |figures: &report::Figures| figures.guarantees[0].epsilon;
-                let (with, without) =
-                    (epsilon(&statement.figures), epsilon(statement.without_sampling.as_ref().unwrap()));
+                let with = epsilon(&statement.figures);
+                let without = epsilon(statement.without_sampling.as_ref().unwrap());
                 // Distributions are rounded up by 0.002 % at most.
                 assert!(without * (1.0 + 1e-4) >= with, "{rule:?} {bands} {q}: {without} below {with}");
             }

@@ -105,7 +105,8 @@ impl FromStr for Span {
         let (start, end) = text.split_once("..").ok_or_else(|| allowed.to_owned())?;
         let number =
             |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}; {allowed}"));
-        let (start, end) = (number(start)?, number(end)?);
+        let start = number(start)?;
+        let end = number(end)?;
         if start < end { Ok(Self(start..end)) } else { Err(format!("the range is empty; {allowed}")) }
     }
 }

@@ -50,7 +50,8 @@ pub fn coordinates_per_second(strategy: &Strategy, iterations: u64) -> Option<f6
     // From the middle of the run on, where the past is as long as it gets.
     let middle = (iterations / 2).min(iterations - at_once as u64);
     let mut rows = vec![0.0_f32; at_once * width];
-    let (mut made, mut spent) = (0_usize, Duration::ZERO);
+    let mut made = 0_usize;
+    let mut spent = Duration::ZERO;
     let mut generator = make(middle, &[&state])?;
     // The first rows touch the memory.
     let mut warm = false;

@@ -72,7 +72,8 @@ fn users_bring_their_records() {
         let summary = bench.json(&format!("{words} {flag} --out users.jsonl"));
         assert_eq!(summary["event"]["unit"], "user");
         for batch in lines(&fs::read_to_string(bench.path("users.jsonl")).unwrap()) {
-            let (ids, users) = (batch["ids"].as_array().unwrap(), batch["users"].as_array().unwrap());
+            let ids = batch["ids"].as_array().unwrap();
+            let users = batch["users"].as_array().unwrap();
             for (id, user) in ids.iter().zip(users) {
                 let expected = match id.as_u64().unwrap() {
                     0..3 => 0,

@@ -37,7 +37,8 @@ fn rows_do_not_depend_on_where_they_start_or_on_threads() {
         let whole = bench.noise("--plan p.toml --steps 0..12 --threads 1 --backend portable --out whole.npy");
         assert_eq!((whole["rows"].as_u64(), whole["coordinates"].as_u64()), (Some(12), Some(3000)));
         bench.noise("--plan p.toml --steps 3..12 --range 700..2100 --threads 2 --out part.npy");
-        let (whole, part) = (numbers(&bench.path("whole.npy")), numbers(&bench.path("part.npy")));
+        let whole = numbers(&bench.path("whole.npy"));
+        let part = numbers(&bench.path("part.npy"));
         for (row, part) in part.chunks(1400 * 4).enumerate() {
             let start = ((row + 3) * 3000 + 700) * 4;
             assert_eq!(part, &whole[start..start + 1400 * 4], "{mechanism}, row {}", row + 3);
@@ -82,7 +83,8 @@ fn iid_rows_are_the_nodes_of_a_tree() {
     // 12 leaves complete 24 − popcount(12) nodes.
     assert_eq!(bench.noise("--plan tree.toml --steps 0..12 --iid --out z.npy")["rows"], 22);
     bench.noise("--plan tree.toml --steps 3..4 --iid --out nodes.npy");
-    let (all, nodes) = (numbers(&bench.path("z.npy")), numbers(&bench.path("nodes.npy")));
+    let all = numbers(&bench.path("z.npy"));
+    let nodes = numbers(&bench.path("nodes.npy"));
     assert_eq!(nodes, all[4 * 3000 * 4..7 * 3000 * 4]);
     assert_eq!(bench.noise("--plan plan.toml --steps 2..5 --iid --out z.npy")["rows"], 3);
 }

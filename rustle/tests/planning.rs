@@ -80,7 +80,8 @@ fn workloads_and_losses_reach_the_search() {
     let dense =
         json(&format!("plan optimize --mechanism dense {SETTING} --workload matrix:sums.txt"), folder.path());
     let same = json(&format!("plan optimize --mechanism dense {SETTING}"), folder.path());
-    let (dense, same) = (dense["loss"].as_f64().unwrap(), same["loss"].as_f64().unwrap());
+    let dense = dense["loss"].as_f64().unwrap();
+    let same = same["loss"].as_f64().unwrap();
     assert!((dense / same - 1.0).abs() < 1e-4, "{dense} {same}");
     let several = answer("--also-min-sep 10,15");
     assert!(several["rms_loss"].as_f64().unwrap() >= prefix);

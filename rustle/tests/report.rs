@@ -84,8 +84,8 @@ fn the_figures_are_the_accounts() {
     let bench = bench();
     for relation in ["zero-out", "add-remove", "replace"] {
         let ask = format!("--plan plan.toml --delta 1e-7 --neighbouring {relation}");
-        let (statement, account) =
-            (bench.json(&format!("report {ask}")), bench.json(&format!("account zcdp {ask}")));
+        let statement = bench.json(&format!("report {ask}"));
+        let account = bench.json(&format!("account zcdp {ask}"));
         assert_eq!(statement["guarantees"][0]["epsilon"], account["epsilon"]);
         assert!((number(&statement, "rho") / number(&account, "rho") - 1.0).abs() < 1e-12);
         assert_eq!(statement["adjacency"], relation);
@@ -97,7 +97,8 @@ fn the_figures_are_the_accounts() {
     assert!(number(&statement["guarantees"][0], "epsilon") < number(without, "epsilon"));
     fs::write(bench.path("event.json"), statement["event"].to_string()).unwrap();
     let account = bench.json("account event --event event.json --plan band.toml --delta 1e-6");
-    let (stated, accounted) = (number(&statement["guarantees"][0], "epsilon"), number(&account, "epsilon"));
+    let stated = number(&statement["guarantees"][0], "epsilon");
+    let accounted = number(&account, "epsilon");
     assert!((stated / accounted - 1.0).abs() < 1e-6, "{stated} {accounted}");
     bench.refused("account event --event event.json --plan other.toml --delta 1e-6", 2, &["plan_digest"]);
 }
@@ -145,7 +146,8 @@ fn rewinds_are_charged_for() {
     assert_eq!((&released["rows"], &released["reached"]), (&json!(9), &json!(9)));
     let abandoned = &released["abandoned"][0];
     assert_eq!((&abandoned["branch"], &abandoned["rows"]), (&json!(0), &json!([4, 6])));
-    let (kept, extra) = (number(&plan, "sensitivity"), number(abandoned, "sensitivity"));
+    let kept = number(&plan, "sensitivity");
+    let extra = number(abandoned, "sensitivity");
     assert!((number(&rewound, "sensitivity") - kept.hypot(extra)).abs() < 1e-12);
     assert_eq!(number(&rewound, "sensitivity_planned"), kept);
     let epsilon = |figures: &Value| number(&figures["guarantees"][0], "epsilon");

@@ -49,9 +49,12 @@ pub(crate) fn decode(hello: &[u8; HELLO_BYTES]) -> Result<Layout> {
     }
     let mut id = [0; 16];
     id.copy_from_slice(&hello[16..32]);
-    let (start, len) = (u64_at(32), u64_at(40));
+    let start = u64_at(32);
+    let len = u64_at(40);
     let range = CoordinateRange::new(start, start.saturating_add(len))?;
-    let (slots, offset, stride) = (u32_at(48), u64_at(56), u64_at(64));
+    let slots = u32_at(48);
+    let offset = u64_at(56);
+    let stride = u64_at(64);
     let layout = Layout { id: RegionId(id), range, slots, element, offset, stride };
     layout.check()?;
     Ok(layout)

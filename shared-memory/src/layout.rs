@@ -98,7 +98,8 @@ impl Layout {
         }
         let width = self.element.bytes() as u64;
         let row = self.offset + u64::from(slot) * self.stride;
-        let (start, end) = (range.start - self.range.start, range.end - self.range.start);
+        let start = range.start - self.range.start;
+        let end = range.end - self.range.start;
         Ok((row + start * width) as usize..(row + end * width) as usize)
     }
 }

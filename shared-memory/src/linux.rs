@@ -55,9 +55,10 @@ pub fn send_with_descriptor(socket: &UnixStream, bytes: &[u8], file: &OwnedFd) -
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
     let sent = sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
-    match sent == bytes.len() {
-        true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::WriteZero, "the hello was sent in part")),
+    if sent == bytes.len() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::WriteZero, "the hello was sent in part"))
     }
 }
 

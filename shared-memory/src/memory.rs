@@ -66,9 +66,10 @@ impl Memory {
         // of which no reference is ever given out together with `&self` here.
         unsafe {
             let to = self.map.as_mut_ptr().add(at);
-            match past_caches {
-                true => copy_past_caches(bytes, to),
-                false => std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()),
+            if past_caches {
+                copy_past_caches(bytes, to)
+            } else {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len())
             }
         }
         Ok(())
@@ -113,7 +114,8 @@ unsafe fn copy_past_caches(from: &[u8], to: *mut u8) {
         std::ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
         let mut at = to.add(head.len());
         for line in lines {
-            let (from, to) = (line.as_ptr().cast::<__m128i>(), at.cast::<__m128i>());
+            let from = line.as_ptr().cast::<__m128i>();
+            let to = at.cast::<__m128i>();
             for part in 0..LINE / size_of::<__m128i>() {
                 _mm_stream_si128(to.add(part), _mm_loadu_si128(from.add(part)));
             }

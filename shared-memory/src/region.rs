@@ -68,13 +68,14 @@ impl Region {
     }
 
     fn expect(&self, element: ElementType) -> Result<()> {
-        match self.layout.element == element {
-            true => Ok(()),
-            false => Err(ServiceError::invalid(
+        if self.layout.element == element {
+            Ok(())
+        } else {
+            Err(ServiceError::invalid(
                 "element type",
                 element,
                 format!("the region's {}", self.layout.element),
-            )),
+            ))
         }
     }
 }

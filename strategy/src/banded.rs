@@ -73,7 +73,8 @@ impl Banded {
 
     /// X[i,j] = (CᵀC)[i,j] within the first `n` rows.
     fn gram(&self, n: usize, i: usize, j: usize) -> f64 {
-        let (first, last) = (i.min(j), i.max(j));
+        let first = i.min(j);
+        let last = i.max(j);
         let above = self.column(first, n - first).iter().skip(last - first);
         above.zip(self.column(last, n - last)).map(|(x, y)| x * y).sum()
     }

@@ -30,7 +30,9 @@ pub fn sensitivity(s: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
 pub fn errors(s: &[f64], n: u64) -> Result<Errors> {
     check_leading(s)?;
     let rounds = series_length(n)?;
-    let (mut b, mut last, mut total) = (0.0, 0.0, 0.0);
+    let mut b = 0.0;
+    let mut last = 0.0;
+    let mut total = 0.0;
     for (i, s) in s.iter().take(rounds).enumerate() {
         b += s;
         last += b * b;

@@ -156,7 +156,8 @@ impl Decoder {
     /// b is the running sum of s, and constant after it.
     fn inverse_of_sums(&self, s: &[f64]) -> Squared {
         let b = prefix_sums(s);
-        let (end, rest) = (b[b.len() - 1], self.weights_from(b.len()));
+        let end = b[b.len() - 1];
+        let rest = self.weights_from(b.len());
         let mut gradient: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
         gradient[b.len() - 1] += 2.0 * rest * end;
         for i in (1..gradient.len()).rev() {

@@ -99,7 +99,9 @@ impl Dense {
     pub fn errors(&self, n: u64) -> Result<Errors> {
         let rounds = self.rounds(n)?;
         let mut row = vec![0.0; rounds];
-        let (mut total, mut max, mut last) = (0.0, 0.0_f64, 0.0);
+        let mut total = 0.0;
+        let mut max = 0.0_f64;
+        let mut last = 0.0;
         for t in 0..rounds {
             // Row t of B = A·C⁻¹ is the sum of the rows of C⁻¹ up to t.
             row.iter_mut().zip(self.inverse_row(t)).for_each(|(b, x)| *b += x);

@@ -91,13 +91,15 @@ fn factor(
 /// The upper left and right and the lower left and right of a square matrix cut at `h`.
 fn quarters(m: ArrayView2<'_, f64>, h: usize) -> [ArrayView2<'_, f64>; 4] {
     let (top, bottom) = m.split_at(Axis(0), h);
-    let ((m1, m12), (m21, m2)) = (top.split_at(Axis(1), h), bottom.split_at(Axis(1), h));
+    let (m1, m12) = top.split_at(Axis(1), h);
+    let (m21, m2) = bottom.split_at(Axis(1), h);
     [m1, m12, m21, m2]
 }
 
 fn quarters_mut(m: ArrayViewMut2<'_, f64>, h: usize) -> [ArrayViewMut2<'_, f64>; 4] {
     let (top, bottom) = m.split_at(Axis(0), h);
-    let ((m1, m12), (m21, m2)) = (top.split_at(Axis(1), h), bottom.split_at(Axis(1), h));
+    let (m1, m12) = top.split_at(Axis(1), h);
+    let (m21, m2) = bottom.split_at(Axis(1), h);
     [m1, m12, m21, m2]
 }
 

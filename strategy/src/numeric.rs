@@ -8,7 +8,8 @@ const LANES: usize = 8;
 /// Σ a_i·b_i over the shorter length.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let length = a.len().min(b.len());
-    let (a, b) = (&a[..length], &b[..length]);
+    let a = &a[..length];
+    let b = &b[..length];
     let mut sums = [0.0; LANES];
     let (whole_a, rest_a) = a.as_chunks::<LANES>();
     let (whole_b, rest_b) = b.as_chunks::<LANES>();

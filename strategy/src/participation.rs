@@ -47,7 +47,8 @@ impl Participation {
         if n == 0 {
             return Err(invalid("iterations", 0, "1 or more"));
         }
-        let (k, b) = (self.max_participations, self.min_sep);
+        let k = self.max_participations;
+        let b = self.min_sep;
         if (k - 1).checked_mul(b).is_some_and(|last| last < n) {
             return Ok(());
         }

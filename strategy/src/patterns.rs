@@ -29,7 +29,8 @@ pub(crate) fn worst_pattern(weights: &[f64], gap: usize, count: usize) -> (f64, 
         }
         table.push(row);
     }
-    let (mut c, mut end) = (count, n);
+    let mut c = count;
+    let mut end = n;
     let mut pattern = Vec::new();
     while c > 0 && end > 0 {
         if table[c][end] == table[c][end - 1] {

@@ -59,7 +59,8 @@ impl<'a> StateSpace<'a> {
     /// e_t² of rounds 0…n−1, in units of (σζ)².
     pub fn row_errors_squared(&self, n: usize) -> Vec<f64> {
         let mut at = Covariance::zeros(self.theta.len());
-        let (mut after, mut row) = (at.clone(), Row::zeros(self.theta.len()));
+        let mut after = at.clone();
+        let mut row = Row::zeros(self.theta.len());
         (0..n)
             .map(|t| {
                 self.next(&at, t, &mut row, &mut after);
@@ -74,9 +75,11 @@ impl<'a> StateSpace<'a> {
     pub fn slopes(&self, n: usize, weigh: impl FnOnce(&[f64]) -> Vec<f64>) -> StateSlopes {
         let size = self.theta.len();
         let stride = n.isqrt().max(1);
-        let (mut kept, mut errors) = (Vec::new(), Vec::with_capacity(n));
+        let mut kept = Vec::new();
+        let mut errors = Vec::with_capacity(n);
         let mut at = Covariance::zeros(size);
-        let (mut after, mut row) = (at.clone(), Row::zeros(size));
+        let mut after = at.clone();
+        let mut row = Row::zeros(size);
         for t in 0..n {
             if t % stride == 0 {
                 kept.push(at.clone());
@@ -86,7 +89,8 @@ impl<'a> StateSpace<'a> {
             errors.push(at.model);
         }
         let weights = weigh(&errors);
-        let (mut adjoint, mut before) = (Covariance::zeros(size), Covariance::zeros(size));
+        let mut adjoint = Covariance::zeros(size);
+        let mut before = Covariance::zeros(size);
         let mut slopes = StateSlopes { theta: vec![0.0; size], omega: vec![0.0; size] };
         let mut stretch = vec![Covariance::zeros(size); stride];
         for (piece, start) in kept.into_iter().enumerate().rev() {
@@ -119,8 +123,10 @@ impl<'a> StateSpace<'a> {
 
     /// The covariances after round t.
     fn next(&self, at: &Covariance, t: usize, row: &mut Row, next: &mut Covariance) {
-        let (size, theta) = (self.theta.len(), &self.theta);
-        let (kept, rate) = (self.momentum.kept(), self.momentum.learning_rates.at(t));
+        let size = self.theta.len();
+        let theta = &self.theta;
+        let kept = self.momentum.kept();
+        let rate = self.momentum.learning_rates.at(t);
         self.row(at, row);
         for k in 0..size {
             for l in 0..=k {
@@ -152,8 +158,11 @@ impl<'a> StateSpace<'a> {
         before: &mut Covariance,
         slopes: &mut StateSlopes,
     ) {
-        let (size, theta, omega) = (self.theta.len(), &self.theta, &self.omega);
-        let (kept, rate) = (self.momentum.kept(), self.momentum.learning_rates.at(t));
+        let size = self.theta.len();
+        let theta = &self.theta;
+        let omega = &self.omega;
+        let kept = self.momentum.kept();
+        let rate = self.momentum.learning_rates.at(t);
         self.row(at, row);
         let last = size - 1;
         before.model = kept * kept * after.model;
@@ -171,7 +180,8 @@ impl<'a> StateSpace<'a> {
         }
         let by_variance: f64 = after.filters.iter().sum();
         for k in 0..size {
-            let (mut sum, mut with_theta) = (0.0, 0.0);
+            let mut sum = 0.0;
+            let mut with_theta = 0.0;
             for l in 0..size {
                 let g = after.filters[k * size + l];
                 sum += g;
@@ -195,10 +205,14 @@ impl<'a> StateSpace<'a> {
 
 /// e_t² for C⁻¹ = LtToep(s): the filters' memory is the last p−1 rows of z themselves, O(n·p).
 pub(crate) fn banded_inverse_errors(s: &[f64], momentum: &Momentum, n: usize) -> Vec<f64> {
-    let (beta, kept) = (momentum.momentum, momentum.kept());
+    let beta = momentum.momentum;
+    let kept = momentum.kept();
     // Covariances of velocity and model with z_t, z_{t−1}, …; a ring would save the shifting, not the sums.
-    let (mut velocity, mut model) = (vec![0.0; s.len()], vec![0.0; s.len()]);
-    let (mut square, mut cross, mut error) = (0.0, 0.0, 0.0);
+    let mut velocity = vec![0.0; s.len()];
+    let mut model = vec![0.0; s.len()];
+    let mut square = 0.0;
+    let mut cross = 0.0;
+    let mut error = 0.0;
     (0..n)
         .map(|t| {
             let rate = momentum.learning_rates.at(t);

@@ -41,7 +41,8 @@ fn cool_down(n: u64) -> Workload {
 fn brute_force(strategy: &Strategy, target: &Target) -> f64 {
     let n = target.iterations as usize;
     let Workload::Momentum(momentum) = &target.workload else { panic!("momentum is what this knows") };
-    let (mut velocity, mut model) = (vec![0.0; n], vec![0.0; n]);
+    let mut velocity = vec![0.0; n];
+    let mut model = vec![0.0; n];
     let squared: Vec<f64> = (0..n)
         .map(|t| {
             let mut row = strategy.c_inverse_row(n as u64, t as u64).unwrap();

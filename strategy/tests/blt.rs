@@ -104,7 +104,9 @@ fn equal_buffers_act_as_one() {
     let one = Blt::new(vec![0.9, 0.5], vec![0.2, 0.3]).unwrap();
     let two = Blt::new(vec![0.9, 0.5, 0.5], vec![0.2, 0.1, 0.2]).unwrap();
     let near = Blt::new(vec![0.9, 0.5, 0.5 + 1e-16], vec![0.2, 0.1, 0.2]).unwrap();
-    let (a, b, c) = (one.errors(300).unwrap(), two.errors(300).unwrap(), near.errors(300).unwrap());
+    let a = one.errors(300).unwrap();
+    let b = two.errors(300).unwrap();
+    let c = near.errors(300).unwrap();
     assert!(close(a.rms, b.rms, 1e-13) && close(a.max, b.max, 1e-13));
     assert!(close(a.rms, c.rms, 1e-12) && close(a.max, c.max, 1e-12));
 }
@@ -138,7 +140,8 @@ proptest! {
 
 #[test]
 fn the_square_roots_multiply_to_one() {
-    let (r, s) = (band_sqrt(64), band_inverse_sqrt(64));
+    let r = band_sqrt(64);
+    let s = band_inverse_sqrt(64);
     assert_eq!(&r[..4], &[1.0, 0.5, 0.375, 0.3125]);
     for t in 0..64 {
         let product: f64 = (0..=t).map(|i| r[i] * s[t - i]).sum();

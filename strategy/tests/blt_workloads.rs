@@ -170,8 +170,8 @@ fn schedules() {
     let constant =
         Target::new(n, rule, Objective::Max).with_workload(momentum(0.9, 0.01, LearningRates::Constant));
     let same = constant.clone().with_workload(momentum(0.9, 0.01, ones));
-    let (a, b) =
-        (run(Family::Blt { buffers: 2 }, &constant).loss, run(Family::Blt { buffers: 2 }, &same).loss);
+    let a = run(Family::Blt { buffers: 2 }, &constant).loss;
+    let b = run(Family::Blt { buffers: 2 }, &same).loss;
     assert!(close(a, b, 1e-5), "{a} against {b}");
 }
 

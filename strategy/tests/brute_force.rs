@@ -76,7 +76,8 @@ proptest! {
 
     #[test]
     fn rows_are_inverse_and_errors_are_theirs(strategy in any_strategy(), n in 1..=N) {
-        let (c, x) = (matrix(&strategy, n), inverse(&strategy, n));
+        let c = matrix(&strategy, n);
+        let x = inverse(&strategy, n);
         for (i, row) in c.iter().enumerate() {
             for j in 0..n {
                 let product: f64 = row.iter().zip(&x).map(|(a, r)| a * r[j]).sum();

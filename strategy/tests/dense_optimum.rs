@@ -46,14 +46,16 @@ fn uneven(n: usize) -> Array2<f64> {
 /// By elimination without pivots: what is inverted here is positive definite.
 fn inverse(m: &Array2<f64>) -> Array2<f64> {
     let n = m.nrows();
-    let (mut left, mut right) = (m.clone(), Array2::eye(n));
+    let mut left = m.clone();
+    let mut right = Array2::eye(n);
     for k in 0..n {
         let pivot = left[[k, k]];
         left.row_mut(k).mapv_inplace(|x| x / pivot);
         right.row_mut(k).mapv_inplace(|x| x / pivot);
         for i in (0..n).filter(|i| *i != k) {
             let factor = left[[i, k]];
-            let (l, r) = (left.row(k).to_owned(), right.row(k).to_owned());
+            let l = left.row(k).to_owned();
+            let r = right.row(k).to_owned();
             left.row_mut(i).scaled_add(-factor, &l);
             right.row_mut(i).scaled_add(-factor, &r);
         }
@@ -63,9 +65,11 @@ fn inverse(m: &Array2<f64>) -> Array2<f64> {
 
 /// The square root of a positive definite matrix (Denman and Beavers).
 fn root(m: &Array2<f64>) -> Array2<f64> {
-    let (mut y, mut z) = (m.clone(), Array2::eye(m.nrows()));
+    let mut y = m.clone();
+    let mut z = Array2::eye(m.nrows());
     for _ in 0..30 {
-        let (next_y, next_z) = ((&y + &inverse(&z)) / 2.0, (&z + &inverse(&y)) / 2.0);
+        let next_y = (&y + &inverse(&z)) / 2.0;
+        let next_z = (&z + &inverse(&y)) / 2.0;
         (y, z) = (next_y, next_z);
     }
     y
@@ -120,7 +124,8 @@ fn assert_optimal(found: &Optimised, a: &Array2<f64>, tied: impl Fn(usize) -> bo
 
 #[test]
 fn conditions_of_optimality() {
-    let (n, gap) = (40, 8);
+    let n = 40;
+    let gap = 8;
     let target = Target::new(n, Participation::new(gap as u64, 5).unwrap(), Objective::Rms);
     let a = prefix(n as usize);
     let single_found = run(Family::Dense, &single(n, Objective::Rms));

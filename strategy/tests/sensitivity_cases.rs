@@ -150,7 +150,8 @@ fn a_tree_by_epochs_never_exceeds_min_sep() {
 #[test]
 fn what_is_too_much_to_list_is_bounded_by_min_sep() {
     let tree = Strategy::Tree(Tree::default());
-    let (n, b) = (1 << 30, 1 << 29);
+    let n = 1 << 30;
+    let b = 1 << 29;
     let got = tree.sensitivity_under(n, &Schema::FixedEpoch { period: b, epochs: 2 }).unwrap();
     let listed = Schema::Sets((0..20).map(|i| vec![i * 1000, i * 1000 + b]).collect());
     assert!(!got.exact && got.value >= exactly(&tree, n, &listed));
@@ -225,7 +226,10 @@ fn how_exact_random_cases_are() {
     let names = ["", "", "toeplitz", "column-normalised", "band-mf", "band-inverse", "", "", "dense"];
     let n = 10;
     for kind in [2, 3, 4, 5, 8] {
-        let (mut cases, mut exact, mut gaps, mut vectors) = (0, 0, Vec::new(), Vec::new());
+        let mut cases = 0;
+        let mut exact = 0;
+        let mut gaps = Vec::new();
+        let mut vectors = Vec::new();
         let mut draw = Lcg(kind);
         while cases < 150 {
             let strategy = drawn(kind, n, &mut draw);

@@ -75,7 +75,8 @@ fn brute_force(spans: &[Span], rule: Participation) -> u64 {
         if rounds.windows(2).any(|w| w[1] - w[0] < rule.min_sep) {
             continue 'pattern;
         }
-        let (mut start, mut total) = (0, 0);
+        let mut start = 0;
+        let mut total = 0;
         for span in spans {
             let size = if span.completed { span.rounds.next_power_of_two() } else { span.rounds };
             let here: Vec<u64> = rounds

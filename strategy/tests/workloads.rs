@@ -117,7 +117,8 @@ fn tree_rows_add_up_to_its_errors() {
     for (restarts, completion) in [(vec![], false), (vec![5, 12], false), (vec![5, 12], true)] {
         let tree = Strategy::Tree(strategy::Tree::new(restarts, completion).unwrap());
         let rows = tree.row_errors_squared(N as u64, &Workload::Prefix).unwrap();
-        let (got, expected) = (Errors::of_rows(&rows), tree.errors(N as u64).unwrap());
+        let got = Errors::of_rows(&rows);
+        let expected = tree.errors(N as u64).unwrap();
         assert!(common::close(got.rms, expected.rms, 1e-14) && common::close(got.max, expected.max, 1e-14));
         assert!(common::close(got.last, expected.last, 1e-14));
     }

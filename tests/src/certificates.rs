@@ -21,7 +21,8 @@ pub struct Leaf {
 impl Leaf {
     /// As ours: both usages, good for an hour.
     pub fn of(uri: &'static str) -> Self {
-        let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+        let now = SystemTime::now();
+        let hour = Duration::from_secs(3600);
         Self {
             uris: vec![uri],
             usages: vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],

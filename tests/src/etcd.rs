@@ -221,12 +221,14 @@ struct Cuts {
 impl Cable {
     pub fn to(target: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (address, cuts) = (listener.local_addr().expect("its address"), Arc::new(Cuts::default()));
+        let address = listener.local_addr().expect("its address");
+        let cuts = Arc::new(Cuts::default());
         let of_all = cuts.clone();
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 if let Ok(far) = TcpStream::connect(&target) {
-                    let (there, back) = (of_all.clone(), of_all.clone());
+                    let there = of_all.clone();
+                    let back = of_all.clone();
                     carry(&near, &far, move || there.there.load(Ordering::SeqCst));
                     carry(&far, &near, move || back.back.load(Ordering::SeqCst));
                 }

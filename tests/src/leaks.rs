@@ -108,7 +108,8 @@ fn forms(window: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     // Within a longer text, base64 of these bytes depends on how many come before, modulo 3.
     for before in 0..3 {
         let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(window.iter().copied()).collect();
-        let (from, to) = ((before * 8).div_ceil(6), padded.len() * 8 / 6);
+        let from = (before * 8).div_ceil(6);
+        let to = padded.len() * 8 / 6;
         for (name, engine) in [("base64", &STANDARD), ("base64 for URLs", &URL_SAFE)] {
             forms.push((name, engine.encode(&padded).as_bytes()[from..to].to_vec()));
         }

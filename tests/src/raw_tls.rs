@@ -52,10 +52,7 @@ pub fn open(address: &str, shown: Option<&Path>) -> io::Result<Vec<u8>> {
     let mut first = vec![0; 64];
     let length = stream.read(&mut first)?;
     first.truncate(length);
-    match first.is_empty() {
-        true => Err(io::ErrorKind::UnexpectedEof.into()),
-        false => Ok(first),
-    }
+    if first.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(first) }
 }
 
 /// A connection to do with as one likes.
@@ -74,9 +71,11 @@ async fn connect_by(
 
 /// For gRPC, with certificates that our own client refuses to show. Call inside a tokio runtime.
 pub fn channel(address: &str, shown: &Path) -> Channel {
-    let (config, address) = (config(Some(shown)), address.to_owned());
+    let config = config(Some(shown));
+    let address = address.to_owned();
     let connector = tower::service_fn(move |_: Uri| {
-        let (config, address) = (config.clone(), address.clone());
+        let config = config.clone();
+        let address = address.clone();
         async move { connect_by(config, &address).await.map(TokioIo::new) }
     });
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector)

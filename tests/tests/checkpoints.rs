@@ -101,7 +101,8 @@ fn rows_made_during_a_snapshot_change_no_bit_of_it() {
         });
         let job = job("during");
         cluster.create(&job, &plan, LARGE, 2).unwrap();
-        let (jobs, name) = (cluster.client.jobs(), job.clone());
+        let jobs = cluster.client.jobs();
+        let name = job.clone();
         // Checkpoint after checkpoint, until the last row is there.
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let writing = cluster.runtime.spawn(async move {
@@ -132,7 +133,8 @@ fn rows_made_during_a_snapshot_change_no_bit_of_it() {
 #[test]
 fn what_cut_off_checkpoints_left_is_gone_after_a_start() {
     let mut cluster = start(1);
-    let (job, plan) = (job("orphans"), &plans()[3]);
+    let job = job("orphans");
+    let plan = &plans()[3];
     cluster.create(&job, plan, DIMENSION, 1).unwrap();
     cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap();
     let kept = checkpoint(&cluster, &job).unwrap();
@@ -153,7 +155,8 @@ fn what_cut_off_checkpoints_left_is_gone_after_a_start() {
 #[test]
 fn a_checkpoint_whose_caller_leaves_is_written_to_its_end() {
     let mut cluster = start(1);
-    let (job, plan) = (job("left"), &plans()[3]);
+    let job = job("left");
+    let plan = &plans()[3];
     cluster.create(&job, plan, DIMENSION, 1).unwrap();
     let mut rows = cluster.fetch(&job, 0..7, 0..DIMENSION).unwrap();
     let worker = Pid::from_raw(cluster.cluster.worker(0).unwrap().pid() as i32).unwrap();
@@ -178,7 +181,8 @@ fn a_checkpoint_whose_caller_leaves_is_written_to_its_end() {
 #[test]
 fn stored_objects_show_no_row() {
     let cluster = start(1);
-    let (job, plan) = (job("sealed"), &plans()[3]);
+    let job = job("sealed");
+    let plan = &plans()[3];
     cluster.create(&job, plan, DIMENSION, 1).unwrap();
     cluster.fetch(&job, 0..9, 0..DIMENSION).unwrap();
     let written = checkpoint(&cluster, &job).unwrap();
@@ -259,7 +263,8 @@ fn an_interval_is_kept_without_being_asked() {
         let every = flags(&["--checkpoint-interval", "100ms"]);
         options.coordinator_flags.splice(4.., every);
     });
-    let (job, plan) = (job("interval"), &plans()[3]);
+    let job = job("interval");
+    let plan = &plans()[3];
     cluster.create(&job, plan, DIMENSION, 1).unwrap();
     cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap();
     let coordinator = cluster.cluster.coordinator().unwrap().metrics();

@@ -43,9 +43,13 @@ struct Trainer {
 impl Trainer {
     /// Keeps those coordinates of each row.
     fn start(cluster: &TestCluster, job: &JobId, dimension: u64, kept: Range<u64>, pause: Duration) -> Self {
-        let (rows, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (client, runtime) = (cluster.client.clone(), cluster.runtime.handle().clone());
-        let (job, taken, told) = (job.clone(), rows.clone(), stop.clone());
+        let rows = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let client = cluster.client.clone();
+        let runtime = cluster.runtime.handle().clone();
+        let job = job.clone();
+        let taken = rows.clone();
+        let told = stop.clone();
         let task = thread::spawn(move || {
             let mut got: Vec<Vec<f32>> = vec![];
             let kept = kept.start as usize..kept.end as usize;
@@ -103,10 +107,13 @@ struct Watcher {
 impl Watcher {
     fn start(cluster: &TestCluster, job: &JobId) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (client, runtime) = (cluster.client.clone(), cluster.runtime.handle().clone());
-        let (job, told) = (job.clone(), stop.clone());
+        let client = cluster.client.clone();
+        let runtime = cluster.runtime.handle().clone();
+        let job = job.clone();
+        let told = stop.clone();
         let task = thread::spawn(move || {
-            let (mut looks, mut gaps) = (0, 0);
+            let mut looks = 0;
+            let mut gaps = 0;
             while !told.load(Ordering::Relaxed) {
                 let routing = runtime.block_on(client.routing(&job)).unwrap();
                 gaps += u64::from(routing.routes.iter().any(|route| route.endpoint.is_none()));
@@ -146,7 +153,8 @@ fn assert_one_owner(cluster: &TestCluster, job: &JobId) {
     for entry in entries {
         let event: serde_json::Value = serde_json::from_str(&entry.event).unwrap();
         for shard in event["shards"].as_array().into_iter().flatten() {
-            let (number, epoch) = (shard["shard"].as_u64().unwrap(), shard["epoch"].as_u64().unwrap());
+            let number = shard["shard"].as_u64().unwrap();
+            let epoch = shard["epoch"].as_u64().unwrap();
             let before = newest.insert(number, epoch).unwrap_or(0);
             assert!(epoch >= before, "epoch {epoch} of shard {number} after {before}");
             let owner = shard["owner"].to_string();
@@ -164,7 +172,8 @@ fn rows_go_on_while_workers_come_and_leave_and_shards_are_cut_anew() {
         options.coordinator_flags = flags(&PATIENT);
         options.worker_flags = flags(&["--drain-deadline", "25s"]);
     });
-    let (job, plan) = (job("elastic"), plan());
+    let job = job("elastic");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 4).unwrap();
     cluster.wait_ready(&job);
     let trainer = Trainer::start(&cluster, &job, DIMENSION, 0..DIMENSION, PACE);
@@ -172,7 +181,8 @@ fn rows_go_on_while_workers_come_and_leave_and_shards_are_cut_anew() {
     let watcher = Watcher::start(&cluster, &job);
 
     // Two more take a part each.
-    let (third, fourth) = (cluster.cluster.add_worker().unwrap(), cluster.cluster.add_worker().unwrap());
+    let third = cluster.cluster.add_worker().unwrap();
+    let fourth = cluster.cluster.add_worker().unwrap();
     wait("the new workers serve", || {
         served_by(&cluster, &job, third) > 0 && served_by(&cluster, &job, fourth) > 0
     });
@@ -230,7 +240,8 @@ fn a_worker_slowed_down_is_relieved_serves_again_when_it_is_well_and_rows_go_on(
         // Rows are made when they are asked for: what slows the worker down slows its making down.
         options.worker_flags = flags(&["--ahead-rows", "2"]);
     });
-    let (job, plan) = (job("slow"), plan());
+    let job = job("slow");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 2).unwrap();
     cluster.wait_ready(&job);
     wait("both serve", || (0..2).all(|worker| served_by(&cluster, &job, worker) == 1));
@@ -254,7 +265,8 @@ fn a_worker_slowed_down_is_relieved_serves_again_when_it_is_well_and_rows_go_on(
 fn shards_go_near_who_uses_them_while_rows_go_on() {
     const DIMENSION: u64 = 4_096;
     let cluster = start_with(2, |options| options.coordinator_flags = flags(&PATIENT));
-    let (job, plan) = (job("near"), plan());
+    let job = job("near");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 2).unwrap();
     cluster.wait_ready(&job);
     wait("both serve", || (0..2).all(|worker| served_by(&cluster, &job, worker) == 1));

@@ -151,11 +151,15 @@ struct Training {
 
 impl Training {
     fn start(cluster: &Cluster, job: &JobId) -> Self {
-        let (client, runtime, job) = (cluster.client(), cluster.runtime.clone(), job.clone());
+        let client = cluster.client();
+        let runtime = cluster.runtime.clone();
+        let job = job.clone();
         let done = Arc::new(AtomicU64::new(0));
         let progress = done.clone();
         let thread = thread::spawn(move || {
-            let (mut taken, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
+            let mut taken = Vec::new();
+            let mut longest = Duration::ZERO;
+            let mut last = Instant::now();
             for row in 0..ROWS {
                 let mut out = vec![f32::NAN; DIMENSION as usize];
                 let request = FetchRequest {
@@ -216,7 +220,8 @@ fn the_leader_is_killed_and_later_its_successor_too() {
     let etcd = Etcd::start(1);
     let store = etcd.url("killed");
     let mut cluster = Cluster::start(&[store.clone(), store.clone()]);
-    let (job, plan) = (job("killed"), &plans()[3]);
+    let job = job("killed");
+    let plan = &plans()[3];
     cluster.create(&job, plan);
     let training = Training::start(&cluster, &job);
     training.wait_for(FAULT_AT);
@@ -239,7 +244,8 @@ fn a_leader_that_was_stopped_past_its_lease_releases_nothing() {
     let etcd = Etcd::start(1);
     let store = etcd.url("stopped");
     let cluster = Cluster::start(&[store.clone(), store]);
-    let (job, plan) = (job("stopped"), &plans()[4]);
+    let job = job("stopped");
+    let plan = &plans()[4];
     cluster.create(&job, plan);
     let training = Training::start(&cluster, &job);
     training.wait_for(FAULT_AT);
@@ -267,7 +273,8 @@ fn etcd_is_killed_for_longer_than_the_lease() {
     let mut etcd = Etcd::start(1);
     let store = etcd.url("outage");
     let cluster = Cluster::start(&[store.clone(), store]);
-    let (job, plan) = (job("outage"), &plans()[8]);
+    let job = job("outage");
+    let plan = &plans()[8];
     cluster.create(&job, plan);
     let training = Training::start(&cluster, &job);
     training.wait_for(FAULT_AT);
@@ -285,13 +292,15 @@ fn a_leader_that_is_cut_off_from_etcd_is_replaced() {
     let etcd = Etcd::start(1);
     let cable = Cable::to(etcd.address(0));
     let cluster = Cluster::start(&[format!("etcd://{}/cut", cable.address()), etcd.url("cut")]);
-    let (job, plan) = (job("cut"), &plans()[9]);
+    let job = job("cut");
+    let plan = &plans()[9];
     cluster.create(&job, plan);
     let training = Training::start(&cluster, &job);
     training.wait_for(FAULT_AT);
     cable.cut();
     cluster.wait_until("the other coordinator leads", |cluster| {
-        let (old, new) = (cluster.leads(0), cluster.leads(1));
+        let old = cluster.leads(0);
+        let new = cluster.leads(1);
         assert!(!(old && new), "two coordinators lead");
         new
     });
@@ -308,7 +317,8 @@ fn one_member_of_three_may_be_lost() {
     let mut etcd = Etcd::start(3);
     let store = etcd.url("members");
     let cluster = Cluster::start(&[store.clone(), store]);
-    let (job, plan) = (job("members"), &plans()[3]);
+    let job = job("members");
+    let plan = &plans()[3];
     cluster.create(&job, plan);
     let training = Training::start(&cluster, &job);
     // Each in turn: so etcd's own leader, and the member that the coordinator talks to, are among them.
@@ -328,7 +338,8 @@ fn a_coordinator_that_ends_as_it_notes_its_ledger_starts_again_on_it_alone() {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }
-    let (etcd, other) = (Etcd::start(1), Etcd::start(1));
+    let etcd = Etcd::start(1);
+    let other = Etcd::start(1);
     for (point, is_noted) in [
         ("begin", false),
         ("written", false),
@@ -337,7 +348,8 @@ fn a_coordinator_that_ends_as_it_notes_its_ledger_starts_again_on_it_alone() {
         ("end", true),
     ] {
         let dir = TempDir::new().unwrap();
-        let (asked, data) = (dir.path().join("asked"), dir.path().join("data"));
+        let asked = dir.path().join("asked");
+        let data = dir.path().join("data");
         let mut options = ClusterOptions::new(program(), dir.path().to_owned(), 0);
         options.environment.push(("RUSTLE_END_AT".to_owned(), asked.display().to_string()));
         let start = |store: &str| {
@@ -346,7 +358,8 @@ fn a_coordinator_that_ends_as_it_notes_its_ledger_starts_again_on_it_alone() {
             of_coordinator.extend(flags(&["--checkpoint-url", "none"]));
             Process::start(&options, "coordinator", of_coordinator, None)
         };
-        let (store, path) = (etcd.url(point), data.join("etcd-ledger"));
+        let store = etcd.url(point);
+        let path = data.join("etcd-ledger");
         fs::write(&asked, format!("etcd_ledger::create::{point} 0")).unwrap();
         start(&store).expect_err("it was to end");
         assert!(!asked.exists(), "it ended before {point}");
@@ -365,7 +378,8 @@ fn a_coordinator_that_ends_as_it_notes_its_ledger_starts_again_on_it_alone() {
 fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
     let dir = TempDir::new().unwrap();
     let authority = Authority::generate();
-    let (server, ours) = (authority.issue(dir.path(), "server"), authority.issue(dir.path(), "coordinator"));
+    let server = authority.issue(dir.path(), "server");
+    let ours = authority.issue(dir.path(), "coordinator");
     let etcd = Etcd::start_secured(1, Security { dir: server, asks_clients: true });
     etcd.ask_for_passwords("rustle", "correct horse", "asks/");
     let options = ClusterOptions::new(program(), dir.path().to_owned(), 0);

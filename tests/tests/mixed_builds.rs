@@ -44,7 +44,8 @@ impl Roles {
     }
 
     fn set(&self, role: &str, build: &Path) {
-        let (link, draft) = (self.0.path().join(role), self.0.path().join("draft"));
+        let link = self.0.path().join(role);
+        let draft = self.0.path().join("draft");
         std::os::unix::fs::symlink(fs::canonicalize(build).unwrap(), &draft).unwrap();
         fs::rename(draft, link).unwrap();
     }
@@ -69,7 +70,8 @@ fn check_rows(cluster: &TestCluster, jobs: &[(JobId, Plan)], rows: Range<u64>) {
         cluster.wait_ready(job);
         let got = cluster.fetch(job, rows.clone(), 0..DIMENSION).unwrap();
         assert_same_bits(&got, &expected(job, plan, rows.clone(), 0..DIMENSION));
-        let (texts, patience) = (vec!["another batch".to_owned()], Duration::from_secs(5));
+        let texts = vec!["another batch".to_owned()];
+        let patience = Duration::from_secs(5);
         let refused = cluster.fetch_bound(job, rows.start..rows.start + 1, 0..1, texts, patience);
         assert_eq!(refused.unwrap_err().kind(), "already_bound");
     }

@@ -25,7 +25,8 @@ fn a_worker_with_a_long_record_serves_and_every_line_of_it_counts() {
     cluster.runtime.block_on(record.see(0, branches)).unwrap();
     drop(record);
 
-    let (own, plan) = (job("own"), &plans()[3]);
+    let own = job("own");
+    let plan = &plans()[3];
     cluster.create(&own, plan, DIMENSION, 1).unwrap();
     cluster.cluster.add_worker().unwrap();
     let rows = cluster.fetch(&own, 0..3, 0..DIMENSION).unwrap();

@@ -233,7 +233,8 @@ fn a_workers_memory_is_what_its_metrics_say() {
             .unwrap_or_else(|| panic!("no {name}:\n{metrics}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
-    let (state, ahead) = (value("rustle_worker_state_bytes"), value("rustle_worker_ahead_bytes"));
+    let state = value("rustle_worker_state_bytes");
+    let ahead = value("rustle_worker_ahead_bytes");
     assert_eq!(state, 3.0 * 4.0 * LARGE as f64);
     let resident = resident_bytes(cluster.cluster.worker(0).unwrap().pid());
     let allowed = 1.1 * (state + ahead) + 64.0 * (1 << 20) as f64;

@@ -21,7 +21,8 @@ fn report(cluster: &TestCluster, words: &str) -> Output {
 #[test]
 fn a_jobs_statement_is_of_what_was_bound() {
     let cluster = start(1);
-    let (name, plan) = (job("stated"), &plans()[3]);
+    let name = job("stated");
+    let plan = &plans()[3];
     cluster.create(&name, plan, DIMENSION, 1).unwrap();
     cluster.fetch(&name, 0..5, 0..8).unwrap();
     cluster.fetch(&name, 7..9, 0..8).unwrap();

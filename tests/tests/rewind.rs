@@ -156,7 +156,8 @@ fn an_old_ledger_is_refused_whether_the_worker_lived_on_or_started_anew() {
 #[test]
 fn a_cursor_resumes_where_it_was_taken() {
     let cluster = start(1);
-    let (job, jobs) = (job("back"), cluster.client.jobs());
+    let job = job("back");
+    let jobs = cluster.client.jobs();
     let plan = &plans()[3];
     cluster.create(&job, plan, DIMENSION, 1).unwrap();
     fetch(&cluster, 0, 0..4, "first").unwrap();
@@ -198,21 +199,22 @@ fn the_command_line_goes_back_and_shows_the_chain() {
     assert_eq!((&rewound["branch"], &rewound["lineage"]), (&1.into(), &"0..2=0,2..=1".into()));
     let resumed = run(&[&on("resume")[..], &["--cursor", &cursor]].concat());
     assert_eq!((&resumed["branch"], &resumed["lineage"]), (&2.into(), &"0..4=0,4..=2".into()));
-    let (entries, head) = (run(&on("ledger"))["entries"].clone(), run(&on("head")));
+    let entries = run(&on("ledger"))["entries"].clone();
+    let head = run(&on("head"));
     let last = entries.as_array().unwrap().last().unwrap();
     assert_eq!(last["hash"], head["hash"]);
     assert!(last["event"].as_str().unwrap().contains("branch_opened"), "{last}");
 
     // What a file of rows is verified by.
-    let (key, toml, npy) = (
-        cluster.dir.path().join("key"),
-        cluster.dir.path().join("plan.toml"),
-        cluster.dir.path().join("x.npy"),
-    );
+    let key = cluster.dir.path().join("key");
+    let toml = cluster.dir.path().join("plan.toml");
+    let npy = cluster.dir.path().join("x.npy");
     fs::write(&key, KEY).unwrap();
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
     fs::write(&toml, plan.to_toml_string().unwrap()).unwrap();
-    let (key, toml, npy) = (key.to_str().unwrap(), toml.to_str().unwrap(), npy.to_str().unwrap());
+    let key = key.to_str().unwrap();
+    let toml = toml.to_str().unwrap();
+    let npy = npy.to_str().unwrap();
     run(&[
         "fetch",
         "--coordinator",

@@ -38,9 +38,10 @@ fn grant(identity: &str) -> Grant {
 }
 
 fn endpoint(cluster: &TestCluster, rule: &Rule) -> (String, Expected) {
-    match rule.path.starts_with("/rustle.v1.Shards/") {
-        true => (cluster.cluster.worker(0).unwrap().grpc().to_owned(), WORKER),
-        false => (cluster.cluster.url(), Expected::Coordinator),
+    if rule.path.starts_with("/rustle.v1.Shards/") {
+        (cluster.cluster.worker(0).unwrap().grpc().to_owned(), WORKER)
+    } else {
+        (cluster.cluster.url(), Expected::Coordinator)
     }
 }
 
@@ -54,7 +55,8 @@ fn ask(cluster: &TestCluster, connections: &Connections, rule: &Rule) -> Result<
 #[test]
 fn every_identity_at_every_rpc() {
     let cluster = start_with(1, |options| options.tls = true);
-    let (mut let_in, mut refused) = (0, 0);
+    let mut let_in = 0;
+    let mut refused = 0;
     // By identity and whether it was at the worker.
     let mut refusals: BTreeMap<(&str, bool), u64> = BTreeMap::new();
     for identity in IDENTITIES {

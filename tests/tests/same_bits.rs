@@ -182,11 +182,14 @@ fn threads_and_rows_ahead_change_no_byte() {
 #[test]
 fn two_jobs_at_once_do_not_disturb_each_other() {
     let cluster = start(2);
-    let (a, b) = (job("a"), job("b"));
-    let (plan_a, plan_b) = (&plans()[3], &plans()[1]);
+    let a = job("a");
+    let b = job("b");
+    let plan_a = &plans()[3];
+    let plan_b = &plans()[1];
     cluster.create(&a, plan_a, DIMENSION, 3).unwrap();
     cluster.create(&b, plan_b, 1_025, 2).unwrap();
-    let (mut rows_a, mut rows_b) = (vec![], vec![]);
+    let mut rows_a = vec![];
+    let mut rows_b = vec![];
     for step in 0..20 {
         rows_a.extend(cluster.fetch(&a, step..step + 1, 0..DIMENSION).unwrap());
         rows_b.extend(cluster.fetch(&b, step * 2..step * 2 + 2, 0..1_025).unwrap());

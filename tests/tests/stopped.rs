@@ -71,7 +71,8 @@ impl Coordinator {
     }
 
     fn bind(&self, row: u64, text: &str) -> Result<Vec<ReleaseToken>> {
-        let (rows, commitments) = (RowRange::new(row, row + 1)?, [Commitment::of_text(text)]);
+        let rows = RowRange::new(row, row + 1)?;
+        let commitments = [Commitment::of_text(text)];
         self.runtime.block_on(self.client.bind(&job("stopped"), 0, rows, &commitments))
     }
 

@@ -43,7 +43,8 @@ fn list(cluster: &TestCluster, dir: &Path) -> Result<(), ServiceError> {
 fn a_cluster_over_tls_serves_the_same_bits() {
     let cluster = secured(2);
     assert!(cluster.cluster.url().starts_with("https://"));
-    let (job, plan) = (job("digits"), &plans()[3]);
+    let job = job("digits");
+    let plan = &plans()[3];
     cluster.create(&job, plan, DIMENSION, 3).unwrap();
     cluster.wait_ready(&job);
     let trainer = cluster.client_as(&role("job/digits"));

@@ -111,7 +111,8 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
     let shown = shown();
     let cluster = start(&shown);
     let mut told: BTreeMap<String, &Shown> = BTreeMap::new();
-    let (mut let_in, mut expired) = (0, 0);
+    let mut let_in = 0;
+    let mut expired = 0;
     for one in &shown {
         let Shown { token, rule, kind, grant, .. } = one;
         let answer = ask(&cluster, rule, Some(token));
@@ -170,7 +171,8 @@ fn what_is_no_token_of_the_file_is_nobody_at_every_rpc() {
     let cluster = start(std::slice::from_ref(&good));
     let list = RULES.iter().find(|rule| rule.about == About::VisibleJobs).unwrap();
     assert_eq!(ask(&cluster, list, Some(&good.token)), Ok(()), "the control");
-    let (longer, shorter) = (format!("{}x", good.token), good.token[..good.token.len() - 1].to_owned());
+    let longer = format!("{}x", good.token);
+    let shorter = good.token[..good.token.len() - 1].to_owned();
     let digest = digest_of(good.token.as_bytes());
     let long = "x".repeat(4_000);
     let garbage = ["x", &longer, &shorter, &digest, "\" or 1=1", "{}", "a b c", &long];

@@ -80,7 +80,8 @@ impl Tokens {
     }
 
     fn fetch(&self, token: &str, range: std::ops::Range<u64>) -> Result<Vec<Vec<f32>>, ServiceError> {
-        let (client, texts) = (self.client(Some(token)), vec!["step 0".to_owned()]);
+        let client = self.client(Some(token));
+        let texts = vec!["step 0".to_owned()];
         self.cluster.fetch_by(&client, &job("own"), 0..1, range, texts, Duration::from_secs(20))
     }
 
@@ -187,7 +188,8 @@ fn a_token_of_ranges_reaches_no_further_at_the_workers() {
         let tokens = Tokens::start_over(unix, shared_memory);
         tokens.create("own");
         let bind = |asked: Option<std::ops::Range<u64>>, token: &str| {
-            let (client, rows) = (tokens.client(Some(token)), RowRange { start: 0, end: 1 });
+            let client = tokens.client(Some(token));
+            let rows = RowRange { start: 0, end: 1 };
             let commitments = [Commitment::of_text("step 0")];
             let asked = asked.map(range);
             let bound = async { client.bind_for(&job("own"), 0, rows, asked, &commitments).await };

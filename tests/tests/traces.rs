@@ -32,7 +32,8 @@ fn traced(url: String) -> TestCluster {
 fn fetch_row(cluster: &TestCluster, job: &JobId, url: &str, row: u64) {
     let out = cluster.dir.path().join(format!("row-{row}.npy"));
     let arguments = ["fetch", "--coordinator", &cluster.cluster.url(), "--job", job.as_str()];
-    let (commitment, steps) = (format!("step {row}"), format!("{row}..{}", row + 1));
+    let commitment = format!("step {row}");
+    let steps = format!("{row}..{}", row + 1);
     let rows = ["--commitment", &commitment, "--steps", &steps, "--range", "0..512", "--otlp", url, "--out"];
     let output = Command::new(program()).args(arguments).args(rows).arg(&out).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

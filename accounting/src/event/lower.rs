@@ -100,7 +100,8 @@ fn matrix(account: &mut Account, event: &Event, run: &MatrixMechanism, count: u6
 
 fn zipped(event: &Event, sensitivities: &[f64], probabilities: &[f64]) -> Result<Vec<(f64, f64)>> {
     if sensitivities.len() != probabilities.len() {
-        let (s, p) = (sensitivities.len(), probabilities.len());
+        let s = sensitivities.len();
+        let p = probabilities.len();
         return Err(unsupported(event, &format!("it has {s} sensitivities and {p} probabilities")));
     }
     Ok(probabilities.iter().copied().zip(sensitivities.iter().copied()).collect())

@@ -59,13 +59,15 @@ fn overflow(n: u64, q: f64, cap: u64) -> Overflow {
     let odds = q / (1.0 - q);
     let mode = (((n as f64 + 1.0) * q) as u64).clamp(cap, n);
     let first = binomial(n, q, mode);
-    let (mut probability, mut weighted) = (0.0, 0.0);
+    let mut probability = 0.0;
+    let mut weighted = 0.0;
     let mut take = |k: u64, mass: f64| {
         probability += mass;
         weighted += mass * cap as f64 / (k as f64 + 1.0);
         mass > 1e-18 * probability
     };
-    let (mut k, mut mass) = (mode, first);
+    let mut k = mode;
+    let mut mass = first;
     while take(k, mass) && k < n {
         mass *= odds * (n - k) as f64 / (k + 1) as f64;
         k += 1;

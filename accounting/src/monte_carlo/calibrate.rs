@@ -56,8 +56,11 @@ fn root(
     epsilon: f64,
     delta: f64,
 ) -> Result<f64> {
-    let (mut x, mut value, mut slope) = (start, f(start)?, if slope < 0.0 { slope } else { STEEP });
-    let (mut kept, mut broken) = (None, None);
+    let mut x = start;
+    let mut value = f(start)?;
+    let mut slope = if slope < 0.0 { slope } else { STEEP };
+    let mut kept = None;
+    let mut broken = None;
     for step in 0..STEPS {
         if (-NEAR..=0.0).contains(&value) {
             return Ok(x);

@@ -122,7 +122,8 @@ pub(super) fn epsilon(mut losses: Vec<(f64, f64)>, draw: Draw, delta: f64, most:
     let Some(top) = losses.first().map(|p| p.0) else { return 0.0 };
     let goal = delta * draw.samples as f64;
     // With w and v = w·e^{top−loss} summed over the losses above ε the sum of all terms is Σw − e^{ε−top}·Σv.
-    let (mut whole, mut part) = (0.0, 0.0);
+    let mut whole = 0.0;
+    let mut part = 0.0;
     let ends = losses.iter().skip(1).map(|p| p.0).chain([0.0]);
     for ((loss, weight), next) in losses.iter().zip(ends) {
         whole += weight;

@@ -26,7 +26,8 @@ pub(super) fn exp(x: f64) -> f64 {
     let r = x - (rounded - ROUND) * std::f64::consts::LN_2;
     let [a, b, c, d, e, f, g] = SERIES;
     let r2 = r * r;
-    let (low, high) = ((1.0 + a * r) + r2 * (b + c * r), (d + e * r) + r2 * (f + g * r));
+    let low = (1.0 + a * r) + r2 * (b + c * r);
+    let high = (d + e * r) + r2 * (f + g * r);
     let scale = f64::from_bits((rounded.to_bits() << 52).wrapping_add(1023 << 52));
     (low + r2 * r2 * high) * scale
 }

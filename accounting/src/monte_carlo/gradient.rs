@@ -44,7 +44,8 @@ pub(super) fn delta_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64,
             sums.add(scaled, block, samples, direction, epsilon);
         },
     );
-    let (mut moved, mut share) = (Array2::<f64>::zeros((b, b)), Array1::<f64>::zeros(b));
+    let mut moved = Array2::<f64>::zeros((b, b));
+    let mut share = Array1::<f64>::zeros(b);
     for part in parts {
         moved += &part.moved;
         share += &part.share;
@@ -74,14 +75,16 @@ impl Sums {
     fn add(&mut self, scaled: &Scaled, block: &Block, samples: usize, direction: Direction, epsilon: f64) {
         let mut rows = 0;
         for sample in (0..samples).filter(|sample| block.losses[*sample] > epsilon) {
-            let (loss, weight) = (block.losses[sample], block.weights[sample]);
+            let loss = block.losses[sample];
+            let weight = block.weights[sample];
             // ln P/Q, and what stands before ∂P there.
             let (ratio, factor) = match direction {
                 Direction::Remove => (loss, weight),
                 Direction::Add => (-loss, -weight * (epsilon - loss).exp()),
             };
             let factor = factor / scaled.batches() as f64;
-            let (mut v, mut r) = (self.v.row_mut(rows), self.r.row_mut(rows));
+            let mut v = self.v.row_mut(rows);
+            let mut r = self.r.row_mut(rows);
             let all = block.v(sample).as_flattened().iter().zip(scaled.halves.as_flattened());
             for ((v, r), (x, half)) in v.iter_mut().zip(&mut r).zip(all) {
                 (*v, *r) = (*x, factor * exp(x - half - ratio));
@@ -89,7 +92,8 @@ impl Sums {
             rows += 1;
         }
         let some = Slice::from(..rows);
-        let (v, r) = (self.v.slice_axis(Axis(0), some), self.r.slice_axis(Axis(0), some));
+        let v = self.v.slice_axis(Axis(0), some);
+        let r = self.r.slice_axis(Axis(0), some);
         general_mat_mul(1.0, &v.t(), &r, 1.0, &mut self.moved);
         self.share += &r.sum_axis(Axis(0));
     }

@@ -44,11 +44,13 @@ pub(super) fn gram(strategy: &Strategy, n: u64, batches: u64) -> Result<Array2<f
 
 fn check(n: u64, batches: u64) -> Result<()> {
     if !(1..=MAX_BATCHES).contains(&batches) {
-        let (what, allowed) = ("batches per epoch", "1 to 4096");
+        let what = "batches per epoch";
+        let allowed = "1 to 4096";
         return Err(AccountingError::Invalid { what, value: batches as f64, allowed });
     }
     if n == 0 || !n.is_multiple_of(batches) {
-        let (what, allowed) = ("iterations", "whole epochs: a multiple of the batches per epoch, above zero");
+        let what = "iterations";
+        let allowed = "whole epochs: a multiple of the batches per epoch, above zero";
         return Err(AccountingError::Invalid { what, value: n as f64, allowed });
     }
     Ok(())
@@ -56,7 +58,8 @@ fn check(n: u64, batches: u64) -> Result<()> {
 
 fn within(n: u64) -> Result<u64> {
     if n > MAX_ROWS {
-        let (what, allowed) = ("iterations", "up to 4194304 for a strategy that is not Toeplitz");
+        let what = "iterations";
+        let allowed = "up to 4194304 for a strategy that is not Toeplitz";
         return Err(AccountingError::Invalid { what, value: n as f64, allowed });
     }
     Ok(n)
@@ -82,7 +85,8 @@ pub(super) fn epochs_summed(c: &[f64], b: usize) -> Vec<f64> {
 /// G[i, i+d] = Σ_{u<n−i−d} s_u·s_{u+d}: one pass a diagonal.
 pub(super) fn toeplitz_gram(c: &[f64], b: usize) -> Result<Array2<f64>> {
     c.iter().try_for_each(|c| not_negative(*c).map(drop))?;
-    let (s, n) = (epochs_summed(c, b), c.len());
+    let s = epochs_summed(c, b);
+    let n = c.len();
     let mut gram = Array2::zeros((b, b));
     for d in 0..b {
         // The last of the diagonal has the shortest sum; each one before it has one product more.
@@ -212,7 +216,8 @@ mod tests {
 
     #[test]
     fn every_way_to_the_matrix_agrees_with_its_definition() {
-        let (n, b) = (12, 4);
+        let n = 12;
+        let b = 4;
         let c = [1.0, 0.6, 0.3, 0.2, 0.1, 0.05];
         let dense = Array2::from_shape_fn((n, n), |(t, j)| if t >= j && t - j < 6 { c[t - j] } else { 0.0 });
         let truth = plain(&dense, b);

@@ -137,7 +137,8 @@ impl<'a> Mixture<'a> {
     /// ln Σ_j exp(s·v_j − s²g_j/2 − sλ(G1/b)_j), without underflow.
     #[cold]
     fn log_sum(&self, s: f64, lambda: f64, v: &[f64]) -> f64 {
-        let (gram, row) = (&self.scaled.gram, &self.scaled.mean_row);
+        let gram = &self.scaled.gram;
+        let row = &self.scaled.mean_row;
         let exponent = |j: usize| s * v[j] - 0.5 * s * s * gram[[j, j]] - s * lambda * row[j];
         let most = (0..row.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
         most + (0..row.len()).map(|j| (exponent(j) - most).exp()).sum::<f64>().ln()

@@ -53,7 +53,8 @@ impl Scaled {
         let b = self.batches();
         for first in (0..b).step_by(ROWS) {
             let end = b.min(first + ROWS);
-            let (rows, before) = (Slice::from(first..end), Slice::from(..end));
+            let rows = Slice::from(first..end);
+            let before = Slice::from(..end);
             let left = w.slice_axis(Axis(1), before);
             let right = self.factor.slice_axis(Axis(0), rows);
             let right = right.slice_axis(Axis(1), before);

@@ -68,7 +68,8 @@ struct Cutter<'a> {
 
 impl Cutter<'_> {
     fn all(&mut self) {
-        let (mut end, mut dropped) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let mut end = f64::NEG_INFINITY;
+        let mut dropped = f64::NEG_INFINITY;
         for (from, to) in spans(self.pair, self.cut.ln_tail) {
             let start = self.above_floor(from, to);
             if start == from {
@@ -109,11 +110,13 @@ impl Cutter<'_> {
     /// The tilt changes by about e over the first, and by more where less is left.
     fn below(&self, to: f64) -> f64 {
         let Cut { theta, ln_scale, .. } = self.cut;
-        let (mut x, mut here) = (to, self.pair.at(to));
+        let mut x = to;
+        let mut here = self.pair.at(to);
         let tilted = |from: f64, to: f64, loss: f64| {
             (ln_mass(self.pair.upper(), from, to) + self.ln_weight + theta * loss - ln_scale).exp()
         };
-        let (mut sum, mut change) = (0.0_f64, 1.0);
+        let mut sum = 0.0_f64;
+        let mut change = 1.0;
         for _ in 0..MOST_STRETCHES {
             let rest = tilted(f64::NEG_INFINITY, x, here.loss);
             if rest <= 0.01 * sum {
@@ -137,7 +140,8 @@ impl Cutter<'_> {
 
     fn span(&mut self, from: f64, to: f64) {
         let h = self.cut.spacing;
-        let (mut here, end) = ((from, self.pair.at(from)), (to, self.pair.at(to)));
+        let mut here = (from, self.pair.at(from));
+        let end = (to, self.pair.at(to));
         let mut index = self.place(here.1.loss);
         let mut curvature = 0.0;
         loop {
@@ -158,7 +162,8 @@ impl Cutter<'_> {
     /// halves, as the loss may be all but flat and then rise steeply. What is cut at is a point where the pair has
     /// been evaluated, never one that was only aimed at.
     fn crossing(&self, start: (f64, Point), curvature: f64, level: f64, to: f64) -> (f64, Point) {
-        let (mut low, mut high) = (start.0, to);
+        let mut low = start.0;
+        let mut high = to;
         let step = (level - start.1.loss) / start.1.slope;
         let mut x = start.0 + step * (1.0 - 0.5 * curvature * step / start.1.slope);
         for turn in 0..200 {
@@ -185,7 +190,8 @@ impl Cutter<'_> {
 
     /// Shares what P has between two cuts.
     fn cell(&mut self, from: (f64, Point), to: (f64, Point)) {
-        let (low, high) = (self.place(from.1.loss), self.place(to.1.loss));
+        let low = self.place(from.1.loss);
+        let high = self.place(to.1.loss);
         let (down, mut up) = shared(self.pair, from, to, self.ln_unit(low));
         match high - low {
             0 => {}

@@ -98,7 +98,9 @@ impl Cumulant {
     pub(crate) fn at(&self, theta: f64) -> Moments {
         let exponent = |(mass, loss): &(f64, f64)| mass + theta * loss;
         let top = self.nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
-        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+        let mut sum = 0.0;
+        let mut first = 0.0;
+        let mut second = 0.0;
         for node in &self.nodes {
             let term = (exponent(node) - top).exp();
             sum += term;

@@ -38,7 +38,8 @@ pub(super) fn narrow_up_to(pair: &Pair, from: f64, to: f64) -> f64 {
 fn narrow(pair: &Pair, from: (f64, Point), to: (f64, Point), ln_unit: f64) -> (f64, f64) {
     let width = to.0 - from.0;
     let reach = to.1.loss - from.1.loss;
-    let (mut down, mut all) = (0.0, 0.0);
+    let mut down = 0.0;
+    let mut all = 0.0;
     for (node, weight) in NODES {
         let point = pair.at(from.0 + node * width);
         let mass = (point.ln_density + ln_unit).exp() * width * weight;

@@ -155,8 +155,11 @@ impl Composition {
     fn epsilon_by_grids(&self, delta: f64, accuracy: f64) -> Result<Figure> {
         // The first guess of ε, by which the grid is chosen, may be far too large where few rounds matter. Each grid
         // bounds ε from above, so the least found is kept.
-        let (mut guess, mut steep) = (f64::INFINITY, 1.0 / accuracy);
-        let (mut best, mut fine, mut finer): (Option<Figure>, f64, usize) = (None, accuracy, 0);
+        let mut guess = f64::INFINITY;
+        let mut steep = 1.0 / accuracy;
+        let mut best: Option<Figure> = None;
+        let mut fine: f64 = accuracy;
+        let mut finer: usize = 0;
         for _ in 0..MOST_GRIDS {
             let question = Question::Epsilon { delta, guess, steep };
             let (window, figure, used) = self.window(question, fine);
@@ -208,7 +211,8 @@ impl Composition {
             Figure { value: window.delta(epsilon), ..figure }
         };
         // Few rounds of a skewed loss need a finer grid than its deviation says. Each bounds δ from above.
-        let (mut found, mut finer) = (on_grid(accuracy, 1.0), accuracy);
+        let mut found = on_grid(accuracy, 1.0);
+        let mut finer = accuracy;
         for _ in 0..FINER {
             finer /= 16.0;
             let again = on_grid(finer, found.value);

@@ -45,7 +45,8 @@ impl Side {
         if let [term] = self.terms[..] {
             return (term.level + term.shift * x, term.shift);
         }
-        let (mut excess, mut moment) = (0.0, 0.0);
+        let mut excess = 0.0;
+        let mut moment = 0.0;
         for term in self.terms.iter().filter(|term| term.shift != 0.0) {
             let exponent = term.level + term.shift * x;
             if exponent > MOST_EXPONENT {
@@ -64,7 +65,8 @@ impl Side {
     fn at_from_the_largest(&self, x: f64) -> (f64, f64) {
         let exponents = || self.terms.iter().map(|term| term.level + term.shift * x);
         let top = exponents().fold(f64::NEG_INFINITY, f64::max);
-        let (mut sum, mut moment) = (0.0, 0.0);
+        let mut sum = 0.0;
+        let mut moment = 0.0;
         for (term, exponent) in self.terms.iter().zip(exponents()) {
             let now = (exponent - top).exp();
             sum += now;

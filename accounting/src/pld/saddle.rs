@@ -123,7 +123,8 @@ impl Sum<'_> {
             let away = away(tilt);
             away <= most && away - tilt.ln_1p() <= most_rounded
         };
-        let (mut low, mut high) = (0.0, theta);
+        let mut low = 0.0;
+        let mut high = theta;
         for _ in 0..12 {
             let middle = f64::midpoint(low, high);
             if will_do(middle) { high = middle } else { low = middle }

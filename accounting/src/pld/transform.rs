@@ -94,7 +94,9 @@ impl Spectrum {
         // What weighs the places above, transformed: 1 ∕ |1 − e^{−θh − iω}|, and no more than there are places.
         let least = fall.max(1.0 / length as f64).powi(2);
         let sharpness = 4.0 * (1.0 - fall);
-        let (mut before, mut energy, mut weights) = (0.0, 0.0, 0.0);
+        let mut before = 0.0;
+        let mut energy = 0.0;
+        let mut weights = 0.0;
         for (k, (value, error)) in self.values.iter().zip(&self.errors).enumerate() {
             let half = (PI * k as f64 / length as f64).sin();
             let times = if k == 0 || 2 * k == length { 1.0 } else { 2.0 };
@@ -120,7 +122,8 @@ fn onto(cells: &Cells, circle: &mut [f64]) {
 }
 
 fn power(base: Complex<f64>, mut count: u64) -> Complex<f64> {
-    let (mut base, mut result) = (base, Complex::new(1.0, 0.0));
+    let mut base = base;
+    let mut result = Complex::new(1.0, 0.0);
     loop {
         if count & 1 == 1 {
             result *= base;
@@ -153,7 +156,9 @@ mod tests {
         let some = |masses: &[f64]| {
             masses.iter().copied().enumerate().filter(|(_, mass)| *mass > 0.0).collect::<Vec<_>>()
         };
-        let (left, right, mut sums) = (some(one), some(other), vec![0.0; length]);
+        let left = some(one);
+        let right = some(other);
+        let mut sums = vec![0.0; length];
         for (i, left) in left {
             for (j, right) in &right {
                 sums[(i + j) % length] += left * right;
@@ -180,7 +185,8 @@ mod tests {
     /// The largest sum of what is missing at a place and above it, beyond the digits that both have lost.
     fn most_missing(got: &[f64], plain: &[f64], fall: f64, count: u64) -> f64 {
         let lost = 4.0 * f64::EPSILON * (count as f64 + 100.0);
-        let (mut missing, mut most) = (0.0_f64, 0.0_f64);
+        let mut missing = 0.0_f64;
+        let mut most = 0.0_f64;
         for (got, plain) in got.iter().zip(plain).rev() {
             missing = missing * (1.0 - fall) + plain - got.max(0.0) - lost * plain;
             most = most.max(missing);
@@ -240,7 +246,8 @@ mod tests {
     fn errors_of_several_kinds_of_rounds_add_up() {
         let [tail, bell] = rounds(1e-4, 1_200);
         let error = |parts: &[(Cells, u64)]| convolve(parts, 0, 1_536, 0.01).error;
-        let (one, both) = (error(&[(tail.clone(), 900)]), error(&[(tail.clone(), 300), (tail.clone(), 600)]));
+        let one = error(&[(tail.clone(), 900)]);
+        let both = error(&[(tail.clone(), 300), (tail.clone(), 600)]);
         assert!((both / one - 1.0).abs() < 1e-9, "{one:e}, {both:e}");
         assert!(error(&[(tail.clone(), 900), (bell, 2)]) < 2.0 * one);
         assert_eq!(error(&[(tail, 1)]), 0.0);

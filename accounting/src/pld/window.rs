@@ -39,7 +39,8 @@ impl Window {
         let mut ln_total = 0.0;
         let mut ln_reach = 0.0;
         let mut ln_finite = 0.0;
-        let (mut rounds, mut ln_dropped) = (0.0, 0.0);
+        let mut rounds = 0.0;
+        let mut ln_dropped = 0.0;
         for (cells, count) in parts {
             let count = *count as f64;
             let sum: f64 = cells.masses.iter().sum();
@@ -98,8 +99,10 @@ impl Window {
         }
         // q: Q's mass from here on, in units of e^{−loss here}. δ at this loss and at the place below, which are sums of
         // what each place adds: P's mass less Q's would lose all digits where the two are nearly the same.
-        let (mut q, mut next) = (0.0, 0.0);
-        let (shrink, unit) = ((-self.spacing).exp(), -(-self.spacing).exp_m1());
+        let mut q = 0.0;
+        let mut next = 0.0;
+        let shrink = (-self.spacing).exp();
+        let unit = -(-self.spacing).exp_m1();
         let step = (self.theta * self.spacing).exp();
         for place in (0..self.masses.len()).rev() {
             let loss = self.loss(place);
@@ -132,7 +135,8 @@ impl Window {
 
     /// P's mass, from the largest loss down, until Q's is `rate`; all of it where the window ends before.
     pub(super) fn power(&self, rate: f64) -> f64 {
-        let (mut p, mut q) = (0.0, 0.0);
+        let mut p = 0.0;
+        let mut q = 0.0;
         for place in (0..self.masses.len()).rev() {
             let loss = self.loss(place);
             let mass = self.mass(place);

@@ -65,9 +65,11 @@ impl Composition {
 
     /// Of the test whether any round's loss is above a level.
     fn rates(&self, level: f64) -> Rates {
-        let (mut none_p, mut none_q) = (0.0, 0.0);
+        let mut none_p = 0.0;
+        let mut none_q = 0.0;
         for (classes, count) in self.parts() {
-            let (mut p, mut q) = (0.0, 0.0);
+            let mut p = 0.0;
+            let mut q = 0.0;
             for (weight, pair) in classes {
                 let far = end(pair);
                 let (_, x) = bisect(-far, far, |x| pair.at(x).loss > level);

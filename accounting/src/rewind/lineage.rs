@@ -8,7 +8,8 @@ use super::{Released, ReleasedBranch};
 /// How many rows of the last branch's lineage are behind something released, on it or on a branch that left it: a row
 /// that was skipped enters those after it, wherever they are.
 pub fn reached(released: &Released) -> u64 {
-    let (mut most, needed) = (0, needed(released));
+    let mut most = 0;
+    let needed = needed(released);
     along_last(released, |branch, end| {
         let behind = needed.get(&branch.branch).copied().unwrap_or(0);
         most = most.max(behind.min(end));

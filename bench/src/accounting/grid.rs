@@ -118,7 +118,8 @@ impl Setting {
             Mechanism::Gaussian => json!({ "kind": "gaussian" }),
             Mechanism::Poisson { q, rounds } => json!({ "kind": "poisson", "q": q, "rounds": rounds }),
             Mechanism::BandMf { q, bands, iterations } => {
-                let (q, rounds) = (q * bands as f64, iterations.div_ceil(bands));
+                let q = q * bands as f64;
+                let rounds = iterations.div_ceil(bands);
                 json!({ "kind": "poisson", "q": q, "rounds": rounds })
             }
             Mechanism::Mixture { q, group, rounds } => {
@@ -145,7 +146,8 @@ impl Setting {
 /// One record a user is a mixture of two as well, so that both sides do the same.
 fn mixture(noise_multiplier: f64, q: f64, group: u64) -> anyhow::Result<Event> {
     if group == 1 {
-        let (sensitivities, probabilities) = (vec![0.0, 1.0], vec![1.0 - q, q]);
+        let sensitivities = vec![0.0, 1.0];
+        let probabilities = vec![1.0 - q, q];
         return Ok(Event::MixtureOfGaussians { noise_multiplier, sensitivities, probabilities });
     }
     Ok(user_level::round(noise_multiplier, q, group)?)

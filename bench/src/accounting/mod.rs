@@ -60,9 +60,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let asked = |name: &String| args.setting.is_empty() || args.setting.contains(name);
     let settings: Vec<Setting> = grid::all().into_iter().filter(|setting| asked(&setting.name)).collect();
     let epochs = balls::EPOCHS.into_iter().filter(|epochs| asked(&balls::name(*epochs)));
-    let mut library = match args.alone || settings.is_empty() {
-        true => None,
-        false => Some(Library::prepare(args.environment.clone(), &args.python, args.limit)?),
+    let mut library = if args.alone || settings.is_empty() {
+        None
+    } else {
+        Some(Library::prepare(args.environment.clone(), &args.python, args.limit)?)
     };
     let mut report = Report::default();
     for (done, setting) in settings.iter().enumerate() {

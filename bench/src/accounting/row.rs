@@ -93,7 +93,8 @@ impl Row {
     }
 
     fn disagreement(&self, theirs: f64) -> Option<String> {
-        let (what, composed) = (self.setting.figure(), self.setting.ratio.is_some());
+        let what = self.setting.figure();
+        let composed = self.setting.ratio.is_some();
         let (most, below) = if composed { (APART, GRID) } else { (EXACT, EXACT * theirs) };
         // Not the other way round: NaN must not pass.
         let close = (self.figure / theirs - 1.0).abs() <= most && self.figure >= theirs - below;

@@ -34,8 +34,10 @@ pub struct Counted {
 impl Etcd {
     /// Comes back when it answers.
     pub fn start(folder: &Path) -> anyhow::Result<Self> {
-        let (client, peer) = (free_address()?, free_address()?);
-        let (data, log) = (folder.join("etcd"), folder.join("etcd.log"));
+        let client = free_address()?;
+        let peer = free_address()?;
+        let data = folder.join("etcd");
+        let log = folder.join("etcd.log");
         let [client_url, peer_url] = [&client, &peer].map(|address| format!("http://{address}"));
         // Ends with this process, however that ends.
         let process = Command::new("setpriv")
@@ -74,7 +76,8 @@ impl Etcd {
 
     pub fn since(&self, before: &Counted) -> anyhow::Result<Beside> {
         let now = self.counted()?;
-        let (seconds, syncs) = (now.at.duration_since(before.at).as_secs_f64(), now.syncs - before.syncs);
+        let seconds = now.at.duration_since(before.at).as_secs_f64();
+        let syncs = now.syncs - before.syncs;
         Ok(Beside {
             cpu_share: (now.cpu_seconds - before.cpu_seconds) / seconds,
             resident_bytes: usage::memory(self.process.id(), "VmRSS:")?,

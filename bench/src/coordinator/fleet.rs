@@ -104,7 +104,8 @@ impl Worker {
                 () = self.setting.stop.cancelled() => return times,
                 due = ticks.tick() => due.into_std(),
             };
-            let (called, counts) = (Instant::now(), self.setting.counts());
+            let called = Instant::now();
+            let counts = self.setting.counts();
             let request = pb::HeartbeatRequest {
                 worker: self.name.clone(),
                 incarnation: self.incarnation.clone(),

@@ -141,12 +141,14 @@ async fn measure(args: &Args, cores: &Cores, store: &Store, folder: &Path) -> an
     memory.peak = coordinator.peak_bytes()?;
 
     setting.stop.cancel();
-    let (heartbeats, bindings) = (fleet.stop().await?, trainers.stop().await?);
+    let heartbeats = fleet.stop().await?;
+    let bindings = trainers.stop().await?;
     let ledger_bytes = match &kept {
         Kept::Redb => Some(coordinator.ledger_bytes()?),
         Kept::Etcd(etcd) => Some(etcd.bytes()?),
         Kept::At(_) => None,
     };
-    let (heartbeats, bindings) = (heartbeats.summary(args.seconds)?, bindings.summary(args.seconds)?);
+    let heartbeats = heartbeats.summary(args.seconds)?;
+    let bindings = bindings.summary(args.seconds)?;
     Ok(Measured::of(store, heartbeats, bindings, cpu_share, memory, ledger_bytes, etcd))
 }

@@ -86,7 +86,8 @@ async fn train(setting: Setting, index: usize, job: JobId, step: Duration) -> Ti
             () = setting.stop.cancelled() => break,
             due = ticks.tick() => due.into_std(),
         };
-        let (called, counts) = (Instant::now(), setting.counts());
+        let called = Instant::now();
+        let counts = setting.counts();
         let rows = RowRange { start: row, end: row + 1 };
         let commitment = Commitment::of_text(&format!("step {row}"));
         match client.bind(&job, 0, rows, &[commitment]).await {

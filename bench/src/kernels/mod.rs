@@ -139,7 +139,9 @@ fn one(
     eprintln!("{} of {size} coordinates, rows at once: {rows}", case.name);
     let bytes = bytes_per_coordinate(case, rows);
     let mut job = Job::new(case, 0..size, rows, settings.backend)?;
-    let (mut rates, mut limit, mut copied) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rates = Vec::new();
+    let mut limit = Vec::new();
+    let mut copied = Vec::new();
     let started = Instant::now();
     while rates.len() < settings.repeats && (rates.is_empty() || started.elapsed() < settings.longest) {
         let moment = limits.measure()?;

@@ -116,7 +116,8 @@ impl Report {
                 None => series.push(Series::new(&case.case, vec![point])),
             }
         }
-        let (x, y) = (Axis::log("coordinates of the shard"), Axis::log("coordinates/s"));
+        let x = Axis::log("coordinates of the shard");
+        let y = Axis::log("coordinates/s");
         (!series.is_empty()).then_some(Chart::Lines(Lines { title, x, y, series }))
     }
 

@@ -134,7 +134,8 @@ pub fn pin(threads: usize) -> anyhow::Result<()> {
     let mut chosen = rustix::thread::CpuSet::new();
     let all = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
     all.take(threads).for_each(|cpu| chosen.set(cpu));
-    let (got, most) = (chosen.count() as usize, allowed.count());
+    let got = chosen.count() as usize;
+    let most = allowed.count();
     anyhow::ensure!(
         got == threads,
         "--threads {threads}; allowed: 1 to {most}, the processors of this process"

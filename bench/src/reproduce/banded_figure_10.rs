@@ -46,7 +46,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
         column_normalised: false,
     };
     let for_max = work.optimised(Family::Blt { buffers: 4 }, N, rule, Loss::Max)?;
-    let (mean, mean_blt) = (over_the_range(bands)?, over_the_range(Family::Blt { buffers: 4 })?);
+    let mean = over_the_range(bands)?;
+    let mean_blt = over_the_range(Family::Blt { buffers: 4 })?;
     let strategies = [
         blt.strategy.clone(),
         plain.strategy.clone(),
@@ -64,7 +65,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     let rules = SEPARATIONS.map(|b| (b, Participation { min_sep: b, max_participations: K }));
     let sweep = Sweep::over_rules(work, &mechanisms, N, &rules)?;
     let relative = sweep.relative_to(NAMES[1]);
-    let (x, y) = (Axis::linear("min-sep b"), Axis::linear("RmsLoss"));
+    let x = Axis::linear("min-sep b");
+    let y = Axis::linear("RmsLoss");
     Ok(Found {
         setting: format!(
             "n = {N}, k = {K}, min-sep from {LOW} to {HIGH} (Figure 6 of papers/000; the numbers are lost in this text). The \
@@ -96,8 +98,10 @@ fn claims(sweep: &Sweep) -> Vec<Claim> {
     };
     let all = SEPARATIONS.len();
     let [blt, plain, heuristic, mean, _, for_max] = NAMES;
-    let (over_blt, over_max) = (below(heuristic, blt), below(heuristic, for_max));
-    let (over_plain, mean_over_max) = (below(heuristic, plain), below(mean, for_max));
+    let over_blt = below(heuristic, blt);
+    let over_max = below(heuristic, for_max);
+    let over_plain = below(heuristic, plain);
+    let mean_over_max = below(mean, for_max);
     let cost = sweep.at(heuristic, HIGH) / sweep.at(plain, HIGH);
     let most = |one: &str, other: &str| {
         SEPARATIONS.iter().map(|b| sweep.at(one, *b) / sweep.at(other, *b)).fold(0.0, f64::max)

@@ -48,7 +48,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
 }
 
 fn claims_on_grid(grid: &Grid) -> Vec<Claim> {
-    let (many, few) = (256, 2);
+    let many = 256;
+    let few = 2;
     let sgd = |k| grid.at(k, 1);
     let unamplified = |k| grid.at(k, N / k);
     let ahead = grid.epochs.iter().all(|k| grid.best(*k).1 <= sgd(*k).min(unamplified(*k)) * (1.0 + 1e-9));
@@ -87,7 +88,8 @@ fn claims_on_grid(grid: &Grid) -> Vec<Claim> {
 /// Slopes of ln p over ln k and ln ε, of what is not at an end of the range.
 fn claim_on_bands(epochs: &[u64], best: &[Vec<u64>]) -> Claim {
     let inside = |p: u64, k: u64| p > 1 && p < N / k;
-    let (mut by_epochs, mut by_epsilon) = (Vec::new(), Vec::new());
+    let mut by_epochs = Vec::new();
+    let mut by_epsilon = Vec::new();
     for (i, row) in best.iter().enumerate() {
         for (j, (p, k)) in row.iter().zip(epochs).enumerate().filter(|(_, (p, k))| inside(**p, **k)) {
             if let Some((next, after)) =
@@ -101,7 +103,8 @@ fn claim_on_bands(epochs: &[u64], best: &[Vec<u64>]) -> Claim {
         }
     }
     let mean = |slopes: &[f64]| slopes.iter().sum::<f64>() / slopes.len().max(1) as f64;
-    let (k, epsilon) = (mean(&by_epochs), mean(&by_epsilon));
+    let k = mean(&by_epochs);
+    let epsilon = mean(&by_epsilon);
     Claim::new(
         "(b) the best number of bands goes about linearly with 1/epochs and with ε",
         format!("as epochs to the power {k:.2} and ε to the power {epsilon:.2}, on average"),

@@ -113,7 +113,8 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         };
         rows.iter().find(of).map_or(f64::NAN, |row| row.loss.median + row.step.median)
     };
-    let (general, long) = (at(false, 64_000, 16), at(true, 10_000_000, 64));
+    let general = at(false, 64_000, 16);
+    let long = at(true, 10_000_000, 64);
     let growth = at(false, 64_000, 16) / at(false, 16_000, 16);
     vec![
         Claim::new(
@@ -148,6 +149,7 @@ fn chart(title: &str, rows: &[Row], toeplitz: bool) -> Chart {
         series.push(Series::new(format!("loss, p = {bands}"), line(|row| row.loss)));
         series.push(Series::new(format!("step, p = {bands}"), line(|row| row.step)));
     }
-    let (x, y) = (Axis::log("rows n"), Axis::log("seconds"));
+    let x = Axis::log("rows n");
+    let y = Axis::log("seconds");
     Chart::Lines(Lines { title: title.into(), x, y, series })
 }

@@ -24,7 +24,8 @@ const EPOCHS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 fn make(work: &Work) -> anyhow::Result<Found> {
     let budget = Budget::new(EPSILON);
-    let (mut by_rounds, mut by_epochs) = (Vec::new(), Vec::new());
+    let mut by_rounds = Vec::new();
+    let mut by_epochs = Vec::new();
     for n in ROUNDS {
         by_rounds.push((n as f64, baselines::rmse(work, budget, n, EPOCHS_OF_A)?));
     }

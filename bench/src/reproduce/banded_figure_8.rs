@@ -18,11 +18,13 @@ const EPSILON: f64 = 8.0;
 const BEFORE: f64 = 1.0;
 
 fn make(work: &Work) -> anyhow::Result<Found> {
-    let (before, grid) = (Grid::of(work, BEFORE)?, Grid::of(work, EPSILON)?);
+    let before = Grid::of(work, BEFORE)?;
+    let grid = Grid::of(work, EPSILON)?;
     let within = |grid: &Grid| {
         (grid.epochs_within(1.05, |k| grid.at(k, 1)), grid.epochs_within(1.05, |k| grid.best(k).1))
     };
-    let ((sgd_before, _), (sgd, best)) = (within(&before), within(&grid));
+    let (sgd_before, _) = within(&before);
+    let (sgd, best) = within(&grid);
     let higher = grid.epochs.iter().all(|k| grid.best(*k).0 >= before.best(*k).0);
     Ok(Found {
         setting: format!(

@@ -19,7 +19,8 @@ pub struct Grid {
 
 impl Grid {
     pub fn of(work: &Work, epsilon: f64) -> anyhow::Result<Self> {
-        let (epochs, bands) = (powers_of_two(N), powers_of_two(N));
+        let epochs = powers_of_two(N);
+        let bands = powers_of_two(N);
         let budget = Budget::new(epsilon);
         let cell = |k: u64, p: u64| -> anyhow::Result<Option<f64>> {
             if k * p > N { Ok(None) } else { budget.beside_full_batch(work, N, k, p).map(Some) }

@@ -55,7 +55,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     let slowest = |name: usize, n: u64| {
         found[name].1.iter().find(|(other, _)| *other == n).map_or(f64::NAN, |(_, time)| time.median)
     };
-    let (blt, band_mf) = (slowest(1, 2000), slowest(3, 2000));
+    let blt = slowest(1, 2000);
+    let band_mf = slowest(3, 2000);
     let largest = slowest(1, 100_000_000);
     let toeplitz = slowest(2, 100_000);
     Ok(Found {

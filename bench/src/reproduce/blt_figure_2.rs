@@ -36,7 +36,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
             SEPARATIONS.iter().map(|b| (*b, Participation { min_sep: *b, max_participations: k })).collect();
         Sweep::over_rules(work, &mechanisms, N, &rules)
     };
-    let (two, five) = (panel(2)?, panel(5)?);
+    let two = panel(2)?;
+    let five = panel(5)?;
     let charts = [(2, &two), (5, &five)].map(|(k, sweep)| {
         let title = format!("RmsLoss under k = {k}, n = {N}");
         sweep.chart(&title, Axis::linear("min-sep b"), Axis::log("RmsLoss"))
@@ -76,7 +77,8 @@ fn mechanisms(work: &Work) -> anyhow::Result<Vec<Mechanism>> {
 }
 
 fn claims(two: &Sweep, five: &Sweep) -> Vec<Claim> {
-    let (blt, band) = ("blt, k = 2, mean", "band-mf-400");
+    let blt = "blt, k = 2, mean";
+    let band = "band-mf-400";
     let ahead = |b: u64| two.at(blt, b) < two.at(band, b);
     let outside = SEPARATIONS.into_iter().filter(|b| *b < 390 || *b > 700);
     let inside = SEPARATIONS.into_iter().filter(|b| (400..700).contains(b));

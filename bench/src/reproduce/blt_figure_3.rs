@@ -55,7 +55,9 @@ fn make(work: &Work) -> anyhow::Result<Found> {
 
 fn claims(relative: &Sweep) -> Vec<Claim> {
     let at = |b| relative.at("band-mf-400", b);
-    let (near, far, last) = (at(400), at(50), at(999));
+    let near = at(400);
+    let far = at(50);
+    let last = at(999);
     vec![
         Claim::new(
             "BandMF is slightly ahead where b is its number of bands",

@@ -53,7 +53,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
 fn claims(relative: &Sweep, sweep: &Sweep) -> Vec<Claim> {
     let near = relative.at("band-mf-400", 400);
     let lost = |name: &str| sweep.at(name, 40) / sweep.at(name, 400);
-    let (band, blt) = (lost("band-mf-400"), lost(UNIT));
+    let band = lost("band-mf-400");
+    let blt = lost(UNIT);
     vec![
         Claim::new(
             "BandMF is slightly ahead where b is its number of bands",

@@ -103,7 +103,9 @@ fn loss(made: &Made, n: u64) -> anyhow::Result<Option<f64>> {
 fn claims(relative: &[Vec<Option<f64>>]) -> Vec<Claim> {
     let most = |row: &[Option<f64>]| row.iter().flatten().copied().fold(0.0, f64::max);
     let last = |row: &[Option<f64>]| row.last().copied().flatten().unwrap_or(f64::NAN);
-    let (two, short, one) = (most(&relative[1]), last(&relative[2]), last(&relative[6]));
+    let two = most(&relative[1]);
+    let short = last(&relative[2]);
+    let one = last(&relative[6]);
     vec![
         Claim::new("two buffers are as good as five", format!("at most {two:.3} times the loss"), two < 1.02),
         Claim::new(
@@ -134,6 +136,7 @@ fn chart(title: &str, made: &[Made], losses: &[Vec<Option<f64>>]) -> Chart {
         let points = ROUNDS.iter().zip(losses).filter_map(|(n, loss)| Some((*n as f64, (*loss)?.into())));
         Series::new(&made.name, points.collect())
     });
-    let (x, y) = (Axis::linear("rounds run, n"), Axis::log("RmsLoss"));
+    let x = Axis::linear("rounds run, n");
+    let y = Axis::log("RmsLoss");
     Chart::Lines(Lines { title: title.into(), x, y, series: series.collect() })
 }

@@ -55,7 +55,9 @@ fn claims(relative: &Sweep) -> Vec<Claim> {
     let ahead = |name: &str| SEPARATIONS.iter().filter(|b| relative.at(name, **b) > 1.0).count();
     ["band-toeplitz-400", "band-sqrt-400"]
         .map(|name| {
-            let (least, ahead, all) = (least(name), ahead(name), SEPARATIONS.len());
+            let least = least(name);
+            let ahead = ahead(name);
+            let all = SEPARATIONS.len();
             Claim::new(
                 format!("BLTs are comparable to or better than {name}"),
                 format!(

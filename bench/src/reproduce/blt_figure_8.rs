@@ -125,13 +125,15 @@ fn line(name: &str, n: u64) -> String {
 fn claims(panels: &[Panel; 4]) -> Vec<Claim> {
     let [three, ten, worst, _] = panels;
     let mut claims = vec![below(panels, TREE), below(panels, BANDS)];
-    let (small, large) = (three.at(&line(BLT, 2000), 2000), three.at(&line(BLT, 2000), 12_000));
+    let small = three.at(&line(BLT, 2000), 2000);
+    let large = three.at(&line(BLT, 2000), 12_000);
     claims.push(Claim::new(
         "a larger report goal costs less than a larger min-sep",
         format!("three million people, BLT, 2000 rounds: ρ = {large:.4} at 12,000, {small:.4} at 2000"),
         large < small,
     ));
-    let (short, long) = (ten.at(&line(BLT, 1000), 5000), ten.at(&line(BLT, 2000), 5000));
+    let short = ten.at(&line(BLT, 1000), 5000);
+    let long = ten.at(&line(BLT, 2000), 5000);
     claims.push(Claim::new(
         "more rounds need not cost more where min-sep is large",
         format!(
@@ -139,7 +141,8 @@ fn claims(panels: &[Panel; 4]) -> Vec<Claim> {
         ),
         long < 1.02 * short,
     ));
-    let (bands, blt) = (worst.at(&line(BANDS, 2000), 400), worst.at(&line(BLT, 2000), 400));
+    let bands = worst.at(&line(BANDS, 2000), 400);
+    let blt = worst.at(&line(BLT, 2000), 400);
     claims.push(Claim::new(
         "BLT and BandMF are close where min-sep is as planned",
         format!("at 400, 2000 rounds: ρ = {blt:.4} and {bands:.4}"),
@@ -149,7 +152,8 @@ fn claims(panels: &[Panel; 4]) -> Vec<Claim> {
         let values: Vec<f64> = SEPARATIONS.iter().map(|b| panels[3].at(&line(name, 2000), *b)).collect();
         values.windows(2).map(|pair| (pair[0] / pair[1]).ln().abs()).fold(0.0, f64::max).exp()
     };
-    let (smooth, other) = (jump(BLT), jump(TREE));
+    let smooth = jump(BLT);
+    let other = jump(TREE);
     claims.push(Claim::new(
         "BLTs change smoothly with min-sep",
         format!("two participations, 2000 rounds: steps of at most {smooth:.3} times, {other:.3} for trees"),

@@ -147,7 +147,8 @@ fn launches() -> anyhow::Result<(Table, Claim)> {
     for (name, rho, epsilon) in LAUNCHES {
         let least = rho.0 - 10f64.powi(-(rho.1 as i32));
         let of = |rho: f64| zcdp::gaussian_epsilon(rho, DELTA);
-        let (low, high) = (of(least)?, of(rho.0 + 0.5 * 10f64.powi(-(rho.1 as i32)))?);
+        let low = of(least)?;
+        let high = of(rho.0 + 0.5 * 10f64.powi(-(rho.1 as i32)))?;
         let digit = 10f64.powi(-(epsilon.1 as i32));
         within += usize::from((low..high + digit).contains(&epsilon.0));
         let cells = [Cell::number(of(rho.0)?, 4), Cell::number(low, 4)];
@@ -169,7 +170,8 @@ fn remarks(accounts: &[Account]) -> anyhow::Result<Vec<String>> {
         found.map_or(f64::NAN, |account| account.report.rho)
     };
     let crowded = Strategy::Tree(Tree::default()).sensitivity(430, Participation::new(1, 4)?)?;
-    let (band, tree) = (rho_of("es-ES, BandMF"), rho_of("pt-PT, tree"));
+    let band = rho_of("es-ES, BandMF");
+    let tree = rho_of("pt-PT, tree");
     let norm = 1.411 * (band / 0.29).sqrt();
     Ok(vec![
         format!(

@@ -35,7 +35,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
             Point::of_population(millions * 1_000_000, n, goal)
         })
     };
-    let (one, three) = (by_goal(1)?, by_goal(3)?);
+    let one = by_goal(1)?;
+    let three = by_goal(3)?;
     let title = format!("Report goal {REPORT_GOAL}, as many participations as fit");
     let by_min_sep =
         Panel::over(title, Axis::log("min-sep"), &SEPARATIONS, (&tree, &ROUNDS), |b, n| Point::at(n, b))?;
@@ -61,8 +62,10 @@ fn line(n: u64) -> String {
 }
 
 fn claims([one, three, by_min_sep]: &[Panel; 3]) -> Vec<Claim> {
-    let (small, large) = (three.at(&line(2000), 500), three.at(&line(2000), 6500));
-    let (narrow, wide) = (by_min_sep.at(&line(2000), 100), by_min_sep.at(&line(2000), 1000));
+    let small = three.at(&line(2000), 500);
+    let large = three.at(&line(2000), 6500);
+    let narrow = by_min_sep.at(&line(2000), 100);
+    let wide = by_min_sep.at(&line(2000), 1000);
     let hard = one.at(&line(3000), REPORT_GOAL);
     let fewer =
         ROUNDS.windows(2).all(|n| three.at(&line(n[0]), REPORT_GOAL) < three.at(&line(n[1]), REPORT_GOAL));

@@ -50,7 +50,8 @@ impl Gains {
 fn make(work: &Work) -> anyhow::Result<Found> {
     let plain = Gains::of(work, &Strategy::Identity, 1)?;
     let banded = Gains::of(work, &RUN.banded(work, BANDS)?, BANDS)?;
-    let (plain_ahead, ahead) = (plain.ahead(), banded.ahead());
+    let plain_ahead = plain.ahead();
+    let ahead = banded.ahead();
     let last = EPSILONS.len() - 1;
     let titles =
         ["less RMSE than without sampling, %: C = I", "less RMSE than without sampling, %: 64 bands"];

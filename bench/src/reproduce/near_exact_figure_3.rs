@@ -43,7 +43,8 @@ fn least(of: impl Fn(u64) -> anyhow::Result<f64>, most: u64) -> anyhow::Result<(
 fn make(work: &Work) -> anyhow::Result<Found> {
     let plain = RUN.banded(work, UNSAMPLED)?;
     let none = over_epsilons(|epsilon| RUN.unamplified(&plain, epsilon))?;
-    let (mut bins, mut poisson) = (Vec::new(), Vec::new());
+    let mut bins = Vec::new();
+    let mut poisson = Vec::new();
     for epsilon in EPSILONS {
         work.says(&format!("bands at ε = {epsilon}"));
         bins.push(least(|bands| RUN.bins(&RUN.banded(work, bands)?, epsilon), UNSAMPLED)?);
@@ -51,12 +52,14 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     }
     let made =
         |family| over_epsilons(|epsilon| Ok(RUN.optimised(work, family, epsilon, SEARCH)?.estimated_loss()));
-    let (toeplitz, blt) = (made(Family::BandToeplitz { bands: FREE })?, made(Family::Blt { buffers: 3 })?);
+    let toeplitz = made(Family::BandToeplitz { bands: FREE })?;
+    let blt = made(Family::Blt { buffers: 3 })?;
     let rmse = |all: &[(f64, u64)]| all.iter().map(|best| best.0).collect::<Vec<_>>();
     let over = |ours: &[f64], theirs: &[f64]| -> Vec<f64> {
         ours.iter().zip(theirs).map(|(ours, theirs)| less(*ours, *theirs)).collect()
     };
-    let (bins_rmse, poisson_rmse) = (rmse(&bins), rmse(&poisson));
+    let bins_rmse = rmse(&bins);
+    let poisson_rmse = rmse(&poisson);
     let fixed = [("balls-in-bins", over(&bins_rmse, &none)), ("Poisson", over(&poisson_rmse, &none))];
     let free = [
         ("Toeplitz", over(&toeplitz, &poisson_rmse)),
@@ -70,7 +73,8 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     chosen.rows = (0..EPSILONS.len())
         .map(|i| {
             let number = |value| Cell::number(value, 3);
-            let (one, other) = (bins[i], poisson[i]);
+            let one = bins[i];
+            let other = poisson[i];
             let first =
                 [Cell::number(EPSILONS[i], 0), number(none[i]), number(one.0), one.1.into(), number(other.0)];
             first.into_iter().chain([other.1.into(), number(toeplitz[i]), number(blt[i])]).collect()

@@ -73,7 +73,10 @@ impl Timed {
 
 fn make(work: &Work) -> anyhow::Result<Found> {
     let mut tables = Vec::new();
-    let (mut faster, mut whole, mut steps_faster, mut all) = (0, 0, 0, 0);
+    let mut faster = 0;
+    let mut whole = 0;
+    let mut steps_faster = 0;
+    let mut all = 0;
     for (samples, published) in SAMPLES.iter().zip(PUBLISHED) {
         let mut table = Table::new(
             format!("{samples} samples a step"),

@@ -55,7 +55,8 @@ impl Printed {
     /// Whether `exact` is printed so: the papers round to the nearest in some places and up in others.
     pub fn is_of(self, exact: f64) -> bool {
         let unit = 10f64.powi(self.1 as i32);
-        let (steps, exact) = ((self.0 * unit).round(), exact * unit);
+        let steps = (self.0 * unit).round();
+        let exact = exact * unit;
         exact.round() == steps || exact.ceil() == steps
     }
 

@@ -10,7 +10,9 @@ use strategy::Errors;
 pub fn errors(n: usize) -> Errors {
     let inverse = inverse_of_factor(&cholesky(&gram(n)));
     let mut decoded = vec![0.0; n];
-    let (mut total, mut max, mut last) = (0.0, 0.0f64, 0.0f64);
+    let mut total = 0.0;
+    let mut max = 0.0f64;
+    let mut last = 0.0f64;
     for t in 0..n {
         decoded.iter_mut().zip(&inverse).skip(t).for_each(|(sum, row)| *sum += row[t]);
         last = decoded.iter().map(|x| x * x).sum();
@@ -60,7 +62,8 @@ fn inverse_of_factor(factor: &[Vec<f64>]) -> Vec<Vec<f64>> {
 /// Over the shorter of the two. Four sums, so that the processor need not wait for each.
 fn dot(x: &[f64], y: &[f64]) -> f64 {
     let length = x.len().min(y.len());
-    let (mut pieces_x, mut pieces_y) = (x[..length].chunks_exact(4), y[..length].chunks_exact(4));
+    let mut pieces_x = x[..length].chunks_exact(4);
+    let mut pieces_y = y[..length].chunks_exact(4);
     let mut sums = [0.0; 4];
     for (x, y) in pieces_x.by_ref().zip(pieces_y.by_ref()) {
         sums.iter_mut().zip(x.iter().zip(y)).for_each(|(sum, (x, y))| *sum += x * y);
@@ -86,7 +89,8 @@ mod tests {
     #[test]
     fn never_worse_than_the_streaming_estimate_and_equal_where_the_tree_is_full() {
         for n in [3, 8, 13, 64] {
-            let (full, streaming) = (errors(n), Tree::default().errors(n as u64).unwrap());
+            let full = errors(n);
+            let streaming = Tree::default().errors(n as u64).unwrap();
             assert!(full.rms <= streaming.rms + 1e-12 && full.max <= streaming.max + 1e-12, "{n}");
         }
         assert!((errors(8).last - Tree::default().errors(8).unwrap().last).abs() < 1e-12);

@@ -71,8 +71,11 @@ fn line(work: &Work, sigma: f64) -> anyhow::Result<Line> {
         Err(AccountingError::OutOfReach { .. }) => Ok(None),
         Err(other) => Err(other),
     });
-    let (mixture, black_box): (Result<_, _>, Result<_, _>) = (mixture.collect(), black_box.collect());
-    Ok(Line { sigma, mixture: mixture?, black_box: black_box? })
+    Ok(Line {
+        sigma,
+        mixture: mixture.collect::<Result<_, _>>()?,
+        black_box: black_box.collect::<Result<_, _>>()?,
+    })
 }
 
 impl Line {
@@ -158,6 +161,7 @@ fn chart(lines: &[Line]) -> Chart {
         [Series::new(format!("mixture, σ = {}", line.sigma), mixture), Series { dashed: true, ..dashed }]
     });
     let title = format!("ε of {ROUNDS} rounds of ELS, p = {Q}, δ = {DELTA:e}");
-    let (x, y) = (Axis::log("G, most records of one user"), Axis::log("ε"));
+    let x = Axis::log("G, most records of one user");
+    let y = Axis::log("ε");
     Chart::Lines(Lines { title, x, y, series: series.collect() })
 }

@@ -70,7 +70,8 @@ impl Work {
     /// Makes one item.
     pub fn over(&self, item: &Item) -> anyhow::Result<Found> {
         if self.lines {
-            let (done, all) = (self.bar.position() + 1, self.bar.length().unwrap_or_default());
+            let done = self.bar.position() + 1;
+            let all = self.bar.length().unwrap_or_default();
             eprintln!("{done}/{all} {}", item.name);
         }
         self.bar.set_prefix(item.name);

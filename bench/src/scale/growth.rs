@@ -44,7 +44,8 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Vec<Grown>> {
         }
         eprintln!("{} of {coordinates} coordinates, n = {}", case.name, case.iterations);
         let seconds_per_row = row(&case, coordinates, settings)?;
-        let (family, iterations) = (family.to_owned(), case.iterations);
+        let family = family.to_owned();
+        let iterations = case.iterations;
         found.push(Grown { grows, family, case: case.name, value, iterations, coordinates, seconds_per_row });
     }
     Ok(found)

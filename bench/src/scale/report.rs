@@ -86,7 +86,8 @@ fn speedups(what: &str, found: &[Scaled]) -> Chart {
         series.push(Series { name, points: perfect.collect(), dashed: true });
     }
     let title = format!("{what}: strong and weak scaling");
-    let (x, y) = (Axis::linear("threads or workers"), Axis::linear("coordinates/s"));
+    let x = Axis::linear("threads or workers");
+    let y = Axis::linear("coordinates/s");
     Chart::Lines(Lines { title, x, y, series })
 }
 

@@ -68,9 +68,8 @@ pub fn side_by_side(settings: &Settings, count: usize, coordinates: u64) -> anyh
 
 /// Shard `index` of `count`, cut at whole blocks of 512; there are at least as many blocks as shards.
 fn shard(coordinates: u64, index: usize, count: usize) -> std::ops::Range<u64> {
-    let cut = |index: usize| match index == count {
-        true => coordinates,
-        false => (coordinates / 512) * index as u64 / count as u64 * 512,
+    let cut = |index: usize| {
+        if index == count { coordinates } else { (coordinates / 512) * index as u64 / count as u64 * 512 }
     };
     cut(index)..cut(index + 1)
 }

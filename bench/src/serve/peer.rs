@@ -143,9 +143,11 @@ pub fn run(chunk_bytes: usize) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     let memory = vec![1u8; MEMORY];
-    let (tcp, unix) = (TcpListener::bind("127.0.0.1:0")?, UnixListener::bind(path("bare.sock"))?);
+    let tcp = TcpListener::bind("127.0.0.1:0")?;
+    let unix = UnixListener::bind(path("bare.sock"))?;
     let bare_tcp = tcp.local_addr()?.to_string();
-    let (of_tcp, of_unix) = (memory.clone(), memory.clone());
+    let of_tcp = memory.clone();
+    let of_unix = memory.clone();
     thread::spawn(move || {
         let accepted = tcp.accept().and_then(|(socket, _)| socket.set_nodelay(true).map(|()| socket));
         accepted.and_then(|socket| send_bare(socket, &of_tcp, chunk_bytes))
@@ -177,7 +179,8 @@ fn send_bare(mut socket: impl Read + Write, memory: &[u8], chunk_bytes: usize) -
     loop {
         let mut asked = [0; 8];
         socket.read_exact(&mut asked)?;
-        let (mut left, mut at) = (u64::from_le_bytes(asked) as usize, 0);
+        let mut left = u64::from_le_bytes(asked) as usize;
+        let mut at = 0;
         while left > 0 {
             let part = left.min(chunk_bytes).min(memory.len() - at);
             socket.write_all(&memory[at..at + part])?;
@@ -206,7 +209,8 @@ impl Shards for Echo {
         &self,
         request: Request<pb::FetchSliceRequest>,
     ) -> Result<Response<Self::FetchSliceStream>, Status> {
-        let (memory, chunk) = (self.memory.clone(), self.chunk_bytes);
+        let memory = self.memory.clone();
+        let chunk = self.chunk_bytes;
         let bytes = request.into_inner().deadline_ms as usize;
         let starts = tokio_stream::iter((0..bytes).step_by(chunk));
         Ok(Response::new(Box::pin(starts.map(move |start| {

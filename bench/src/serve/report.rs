@@ -106,7 +106,8 @@ impl Report {
             rated("rustle, shared memory", shared, None)?,
         ];
         let time_to_row = Transport::ALL.into_iter().map(|over| {
-            let (wait, bind) = (&measured.wait[over as usize], &measured.bind[over as usize]);
+            let wait = &measured.wait[over as usize];
+            let bind = &measured.bind[over as usize];
             let spread_of_wait = spread(wait)?;
             let of_one_copy = spread_of_wait.median / copy_row.median;
             anyhow::Ok(TimeToRow {

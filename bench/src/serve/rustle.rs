@@ -57,7 +57,8 @@ impl Serving {
         options.threads_per_worker = crate::arguments::cores();
         options.shared_memory = true;
         let socket = folder.path().join("sockets/worker.sock").display().to_string();
-        let (rows_flag, bytes) = (rows.to_string(), (rows * dimension * 5).to_string());
+        let rows_flag = rows.to_string();
+        let bytes = (rows * dimension * 5).to_string();
         let flags = ["--unix-socket", &socket, "--ahead-rows", &rows_flag, "--ahead-bytes", &bytes];
         options.worker_flags = flags.map(str::to_owned).to_vec();
         options.worker_flags.extend(["--chunk-bytes".into(), chunk_bytes.to_string()]);
@@ -114,7 +115,8 @@ impl Serving {
         let job = self.create(runtime, 1 << 20)?;
         runtime.block_on(self.fetch(&job, transport, 0..1))?;
         let pid = self.cluster.worker(0).context("the worker")?.pid();
-        let (before, started) = (usage::of(pid)?, Instant::now());
+        let before = usage::of(pid)?;
+        let started = Instant::now();
         for row in 1..=rows {
             runtime.block_on(self.fetch(&job, transport, row..row + 1))?;
         }

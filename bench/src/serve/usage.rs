@@ -33,7 +33,8 @@ pub struct Usage {
 impl Counted {
     pub fn since(&self, before: &Self, seconds: f64, rows: u64) -> Usage {
         let all = self.all - before.all;
-        let (making, copying) = (self.making - before.making, self.copying - before.copying);
+        let making = self.making - before.making;
+        let copying = self.copying - before.copying;
         let a_row = |time: f64| time / rows as f64;
         Usage {
             rows,

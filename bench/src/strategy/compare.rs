@@ -103,8 +103,8 @@ impl Library {
         let peer = match &mut self.running {
             Some(peer) => peer,
             None => {
-                let (python, errors) =
-                    (self.environment.python(), self.environment.folder().join("stderr.txt"));
+                let python = self.environment.python();
+                let errors = self.environment.folder().join("stderr.txt");
                 let progress = self.progress.clone();
                 let waiting = Box::new(move || progress.tick());
                 self.running.insert(Peer::start(&python, &self.runner, &errors, LIMIT, waiting)?)

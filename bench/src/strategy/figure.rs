@@ -35,7 +35,8 @@ impl Figure {
             Ok(ours) => ours,
             Err(why) => return vec![format!("{setting}: {why}")],
         };
-        let (loss, median) = (ours.losses.named(setting.loss), ours.seconds.median);
+        let loss = ours.losses.named(setting.loss);
+        let median = ours.seconds.median;
         let mut missed = Vec::new();
         if let Some(most) = self.named.loss
             && loss > most * (1.0 + SLACK)

@@ -31,7 +31,8 @@ impl Progress {
 
     fn begin(&self, setting: String) {
         if self.lines {
-            let (done, all) = (self.bar.position() + 1, self.bar.length().unwrap_or_default());
+            let done = self.bar.position() + 1;
+            let all = self.bar.length().unwrap_or_default();
             eprintln!("{done}/{all} {setting}");
         }
         self.bar.set_message(setting);

@@ -87,7 +87,8 @@ fn cells(row: &Row) -> Vec<String> {
         Beside::Compared(theirs) => Some(theirs),
         _ => None,
     };
-    let (first, second) = (theirs.map(|theirs| theirs.first), theirs.and_then(|theirs| theirs.second));
+    let first = theirs.map(|theirs| theirs.first);
+    let second = theirs.and_then(|theirs| theirs.second);
     let ours = row.ours.as_ref().ok();
     let time = |value: Option<f64>| value.map_or_else(String::new, seconds);
     let times = |value: Option<f64>| value.map_or_else(String::new, |times| format!("{times:.1}"));

@@ -54,7 +54,8 @@ impl Row {
     /// `None` where nothing was compared.
     pub fn ratios(&self) -> Option<Ratios> {
         let (Ok(ours), Beside::Compared(theirs)) = (&self.ours, &self.beside) else { return None };
-        let (seconds, loss) = (ours.seconds.median, self.setting.loss);
+        let seconds = ours.seconds.median;
+        let loss = self.setting.loss;
         Some(Ratios {
             loss: ours.losses.named(loss) / theirs.losses.named(loss),
             first: theirs.first.seconds / seconds,
@@ -231,7 +232,8 @@ pub mod tests {
             row(name, Beside::Absent("none".into())),
         ];
         let verdict = Verdict::of(&rows);
-        let (first, running) = (verdict.first.unwrap(), verdict.running.unwrap());
+        let first = verdict.first.unwrap();
+        let running = verdict.running.unwrap();
         assert_eq!((verdict.compared, first.repeats, verdict.second), (1, 1, None));
         assert!((first.median - 300.0).abs() < 1e-9 && (running.median - 150.0).abs() < 1e-9);
         assert!(verdict.faults().is_empty(), "{:?}", verdict.faults());

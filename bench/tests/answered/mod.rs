@@ -36,9 +36,11 @@ fn check(found: &Value) {
         let calls = &found[calls];
         assert_eq!(calls["failed"], 0, "{calls}");
         assert!(calls["answered"].as_u64().unwrap() > 0, "{calls}");
-        let (due, called) = (&calls["since_due"], &calls["since_called"]);
+        let due = &calls["since_due"];
+        let called = &calls["since_called"];
         for quantile in ["p50", "p99", "max"] {
-            let (due, called) = (due[quantile].as_f64().unwrap(), called[quantile].as_f64().unwrap());
+            let due = due[quantile].as_f64().unwrap();
+            let called = called[quantile].as_f64().unwrap();
             assert!(0.0 < called && called <= due, "{quantile}: {calls}");
         }
     }

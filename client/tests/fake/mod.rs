@@ -88,7 +88,8 @@ impl FakeWorker {
 
 /// Chunks of 100 coordinates, the last rows first.
 fn good_chunks(request: &FetchSlice) -> Vec<pb::Chunk> {
-    let (rows, range) = (request.rows.as_range(), request.range);
+    let rows = request.rows.as_range();
+    let range = request.range;
     rows.rev()
         .flat_map(|row| {
             range.as_range().step_by(100).map(move |start| {
@@ -115,9 +116,10 @@ impl Shards for FakeWorker {
         self.asked.lock().unwrap().push(Part { rows: request.rows, range: request.range });
         let is_hanging = matches!(self.faults.lock().unwrap().front(), Some(Fault::Hang));
         let chunks = tokio_stream::iter(self.chunks(&request));
-        match is_hanging {
-            true => Ok(Response::new(Box::pin(tokio_stream::pending().chain(chunks)))),
-            false => Ok(Response::new(Box::pin(chunks))),
+        if is_hanging {
+            Ok(Response::new(Box::pin(tokio_stream::pending().chain(chunks))))
+        } else {
+            Ok(Response::new(Box::pin(chunks)))
         }
     }
 

@@ -81,7 +81,9 @@ impl<'a> Suitable<'a> {
         candidates: &'a [Candidate],
         shards: impl Iterator<Item = (&'a JobView, CoordinateRange)>,
     ) -> Self {
-        let (jobs, wishes, of) = (Vec::new(), Vec::new(), Vec::new());
+        let jobs = Vec::new();
+        let wishes = Vec::new();
+        let of = Vec::new();
         let mut suitable = Self { cluster, now, candidates, jobs, wishes, of };
         let mut known = HashMap::new();
         for (view, range) in shards {

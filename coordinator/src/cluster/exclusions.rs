@@ -106,7 +106,9 @@ mod tests {
 
     #[test]
     fn failures_wait_longer_each_time() {
-        let ((job, worker), mut now, mut exclusions) = (names(), Instant::now(), Exclusions::default());
+        let (job, worker) = names();
+        let mut now = Instant::now();
+        let mut exclusions = Exclusions::default();
         for wait in [FIRST, FIRST * 2, FIRST * 4] {
             assert!(exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed));
             assert!(!exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed));
@@ -121,7 +123,9 @@ mod tests {
 
     #[test]
     fn a_wrong_key_excludes_the_process_and_not_its_successor() {
-        let ((job, worker), now, mut exclusions) = (names(), Instant::now(), Exclusions::default());
+        let (job, worker) = names();
+        let now = Instant::now();
+        let mut exclusions = Exclusions::default();
         exclusions.exclude(now, &job, &worker, PROCESS, Reason::KeyMismatch);
         assert!(exclusions.is_excluded(now + LONGEST * 100, &job, &worker, PROCESS));
         assert!(!exclusions.is_excluded(now, &job, &worker, NEXT));

@@ -117,7 +117,8 @@ impl Cluster {
         let mut is_work = false;
         for job in concerned {
             let Some(view) = jobs.get_mut(&job) else { continue };
-            let (job, key) = (view.record.job.clone(), view.record.key_commitment);
+            let job = view.record.job.clone();
+            let key = view.record.key_commitment;
             for standby in standbys_of(view).filter(|it| it.worker == *worker && it.process == process) {
                 standby.is_ready = false;
                 let Some(report) = by_number.get(&(&job, standby.number)) else { continue };

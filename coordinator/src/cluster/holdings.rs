@@ -148,7 +148,8 @@ mod tests {
                 1..30,
             ),
         ) {
-            let (mut holdings, mut jobs) = (Holdings::default(), BTreeMap::new());
+            let mut holdings = Holdings::default();
+            let mut jobs = BTreeMap::new();
             for (job, owners) in steps {
                 let job = JobId::new(format!("j{job}")).unwrap();
                 holdings.may_have_changed(&job);

@@ -134,7 +134,8 @@ impl Cluster {
 
     fn to_place(&self, now: Instant, place: Place<'_>, candidates: &[Candidate]) -> Shard {
         let view = place.view();
-        let (bytes, memory) = (view.shard_bytes(place.range()), view.shard_memory(place.range()));
+        let bytes = view.shard_bytes(place.range());
+        let memory = view.shard_memory(place.range());
         // A move under way is reckoned as done.
         let standby = place.standby().and_then(|standby| {
             let is_it = |at: &usize| candidates[*at].process == Some(standby.process);

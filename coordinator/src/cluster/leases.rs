@@ -24,7 +24,8 @@ impl Cluster {
         let by_lease: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.shard, it.epoch), it)).collect();
         let Self { jobs, exclusions, .. } = self;
         let mut is_work = false;
-        let (mut made_ready, mut failed) = (BTreeSet::new(), BTreeSet::new());
+        let mut made_ready = BTreeSet::new();
+        let mut failed = BTreeSet::new();
         for (job, index) in held {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
             let record = &view.shards[index].record;

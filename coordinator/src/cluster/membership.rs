@@ -108,7 +108,8 @@ impl Membership {
             });
         }
         self.awaited.remove(worker);
-        let (place, rate) = (WorkerPlace::default(), 0.0);
+        let place = WorkerPlace::default();
+        let rate = 0.0;
         if let Some(member) = self.members.get(worker).filter(|member| member.incarnation == incarnation) {
             if self.is_fresh(member, now) {
                 let goes_on = Member { endpoint, local, place, rate, is_leaving: false, ..member.clone() };

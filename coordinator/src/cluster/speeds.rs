@@ -86,7 +86,8 @@ impl Speeds {
 
 impl Known {
     fn settle(&mut self, now: Instant, lasting: Duration, worker: &WorkerId, relative: f64) {
-        let (counted, new) = (f64::from(self.speed) / f64::from(NORMAL_SPEED), speed_of(relative, ALIKE));
+        let counted = f64::from(self.speed) / f64::from(NORMAL_SPEED);
+        let new = speed_of(relative, ALIKE);
         if new == self.speed || (counted / MOVED..counted * MOVED).contains(&relative) {
             self.off_since = None;
             return;
@@ -116,9 +117,10 @@ fn median(mut rates: Vec<f64>) -> Option<f64> {
 }
 
 fn speed_of(relative: f64, alike: f64) -> u32 {
-    match (1.0 / alike..=alike).contains(&relative) {
-        true => NORMAL_SPEED,
-        false => (relative.clamp(1.0 / EXTREME, EXTREME) * f64::from(NORMAL_SPEED)) as u32,
+    if (1.0 / alike..=alike).contains(&relative) {
+        NORMAL_SPEED
+    } else {
+        (relative.clamp(1.0 / EXTREME, EXTREME) * f64::from(NORMAL_SPEED)) as u32
     }
 }
 
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_lasts_counts_and_what_passes_does_not() {
-        let (mut known, start) = (Speeds::default(), Instant::now());
+        let mut known = Speeds::default();
+        let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         known.observe(at(0), LASTING, &measures(&[1e9, 1.1e9, 0.9e9]));
         assert_eq!(speeds(&known), [1000; 3]);
@@ -175,7 +178,8 @@ mod tests {
 
     #[test]
     fn who_stands_still_is_avoided_for_longer_each_time() {
-        let (mut known, mut now) = (Speeds::default(), Instant::now());
+        let mut known = Speeds::default();
+        let mut now = Instant::now();
         let mut still = measures(&[1e9, 1e9]);
         known.observe(now, LASTING, &still);
         still.get_mut(&worker(1)).unwrap().stalled = LASTING;

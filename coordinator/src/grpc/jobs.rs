@@ -25,7 +25,8 @@ fn named(job: String) -> Result<JobId> {
 #[tonic::async_trait]
 impl Jobs for JobsService {
     async fn create_job(&self, request: Request<pb::CreateJobRequest>) -> Result<Response<pb::Job>, Status> {
-        let (coordinator, request) = (self.0.clone(), own(request)?);
+        let coordinator = self.0.clone();
+        let request = own(request)?;
         to_its_end(async move { coordinator.create_job(request.try_into()?).await }).await
     }
 
@@ -43,7 +44,8 @@ impl Jobs for JobsService {
     }
 
     async fn finish_job(&self, request: Request<pb::FinishJobRequest>) -> Result<Response<pb::Job>, Status> {
-        let (coordinator, job) = (self.0.clone(), own(request)?.job);
+        let coordinator = self.0.clone();
+        let job = own(request)?.job;
         to_its_end(async move { coordinator.finish_job(named(job)?).await }).await
     }
 
@@ -51,7 +53,8 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::DestroyJobRequest>,
     ) -> Result<Response<pb::DestroyJobResponse>, Status> {
-        let (coordinator, job) = (self.0.clone(), own(request)?.job);
+        let coordinator = self.0.clone();
+        let job = own(request)?.job;
         to_its_end(async move { coordinator.destroy_job(named(job)?).await }).await
     }
 
@@ -59,7 +62,8 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::ReshardJobRequest>,
     ) -> Result<Response<pb::Job>, Status> {
-        let (coordinator, request) = (self.0.clone(), own(request)?);
+        let coordinator = self.0.clone();
+        let request = own(request)?;
         let pb::ReshardJobRequest { job, shards } = request;
         to_its_end(async move { coordinator.reshard_job(named(job)?, shards).await }).await
     }
@@ -77,7 +81,8 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::CheckpointJobRequest>,
     ) -> Result<Response<pb::Checkpoint>, Status> {
-        let (coordinator, job) = (self.0.clone(), own(request)?.job);
+        let coordinator = self.0.clone();
+        let job = own(request)?.job;
         let job = named(job).map_err(refused)?;
         // Who leaves while another checkpoint is written has asked for none.
         let turn = coordinator.turn_to_checkpoint(&job).await.map_err(refused)?;
@@ -88,7 +93,8 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::OpenBranchRequest>,
     ) -> Result<Response<pb::Job>, Status> {
-        let (coordinator, request) = (self.0.clone(), own(request)?);
+        let coordinator = self.0.clone();
+        let request = own(request)?;
         to_its_end(async move { coordinator.open_branch(request.try_into()?).await }).await
     }
 
@@ -133,7 +139,8 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::ResumeJobRequest>,
     ) -> Result<Response<pb::Resumed>, Status> {
-        let (coordinator, request) = (self.0.clone(), own(request)?);
+        let coordinator = self.0.clone();
+        let request = own(request)?;
         let pb::ResumeJobRequest { job, cursor, replay } = request;
         to_its_end(async move { coordinator.resume(named(job)?, &cursor, replay).await }).await
     }

@@ -12,7 +12,8 @@ use crate::watch::Watched;
 
 /// `status`: the job's object in `/status`. Writing to a String has no way to fail.
 pub fn section(status: &Value, watched: Option<&Watched>, delta: f64, now: Instant) -> String {
-    let (rows, all) = (number(status, "rows_bound"), number(status, "iterations"));
+    let rows = number(status, "rows_bound");
+    let all = number(status, "iterations");
     let state = status["state"].as_str().unwrap_or_default();
     let mut text = format!("<section><h2>Job {} {}</h2>\n", cell(&status["job"]), state_badge(state, status));
     let _ = writeln!(text, "<progress value=\"{rows}\" max=\"{all}\">{rows} of {all} rows</progress>");
@@ -45,7 +46,8 @@ fn state_badge(state: &str, status: &Value) -> String {
 
 fn facts(status: &Value, watched: Option<&Watched>) -> Vec<String> {
     let rate = watched.and_then(Watched::rows_per_second);
-    let (rows, all) = (number(status, "rows_bound"), number(status, "iterations"));
+    let rows = number(status, "rows_bound");
+    let all = number(status, "iterations");
     let mut facts = vec![
         fact("rows bound", &format!("{} of {}", count(rows), count(all))),
         fact("rows a second", &rate.map_or("–".into(), |rate| format!("{rate:.1}"))),

@@ -20,9 +20,12 @@ const STYLE: &str = include_str!("style.css");
 impl Coordinator {
     /// The whole page. It asks the browser to load it again every five seconds.
     pub fn page(&self) -> String {
-        let (now, status, watched) = (Instant::now(), self.status(), self.watch.snapshot());
+        let now = Instant::now();
+        let status = self.status();
+        let watched = self.watch.snapshot();
         let listed = |name: &str| status[name].as_array().cloned().unwrap_or_default();
-        let (jobs, workers) = (listed("jobs"), listed("workers"));
+        let jobs = listed("jobs");
+        let workers = listed("workers");
         let section = |status: &Value| {
             let name = status["job"].as_str().and_then(|name| JobId::new(name).ok());
             let watched = name.and_then(|name| watched.get(&name));

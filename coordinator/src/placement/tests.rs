@@ -51,7 +51,8 @@ proptest! {
     /// only one that gets any.
     #[test]
     fn workers_that_come_and_go_move_little(shards in 1usize..60, workers in 2usize..10, gone in 0usize..10) {
-        let (bytes, gone) = (vec![4096; shards], gone % workers);
+        let bytes = vec![4096; shards];
+        let gone = gone % workers;
         let before = assign_to(workers, &placed(&bytes, &vec![None; shards]), |_, _| true);
         // The last worker takes the place of the one that left.
         let number = |worker: usize| if worker == workers - 1 { gone } else { worker };
@@ -119,7 +120,8 @@ proptest! {
         }
         let rules = Rules { may_take: |_, _| true, is_far: |_, _| false };
         let owners = assign(&workers, &shards, &rules);
-        let (mut load, mut used) = (vec![0f64; workers.len()], vec![0u64; workers.len()]);
+        let mut load = vec![0f64; workers.len()];
+        let mut used = vec![0u64; workers.len()];
         for (shard, owner) in shards.iter().zip(&owners) {
             if let Some(owner) = *owner {
                 load[owner] += shard.bytes as f64;

@@ -22,7 +22,8 @@ impl Coordinator {
         self.outwait_grace_period(&job).await;
         let _change = self.changes.lock().await;
         let marks = self.cluster().marks_to_check(&job);
-        let (asked, told) = (job.clone(), marks.clone());
+        let asked = job.clone();
+        let told = marks.clone();
         let (opened, bound) = self
             .with_ledger(move |ledger| {
                 not_behind(ledger, &told)?;
@@ -92,7 +93,8 @@ impl Coordinator {
         let job = if state.goes_on(&cursor, replay) {
             self.job_message(&job)?
         } else {
-            let (from_row, parent) = (cursor.next_row, Some(cursor.branch));
+            let from_row = cursor.next_row;
+            let parent = Some(cursor.branch);
             let request = OpenBranch { job, from_row, expected_branch: state.current_branch, parent };
             self.open_branch(request).await?
         };
@@ -101,7 +103,9 @@ impl Coordinator {
     }
 
     async fn cursor_state(&self, job: &JobId, cursor: &JobCursor) -> Result<CursorState> {
-        let (layout, job, cursor) = (self.layout_digest(job).await?, job.clone(), cursor.clone());
+        let layout = self.layout_digest(job).await?;
+        let job = job.clone();
+        let cursor = cursor.clone();
         self.with_ledger(move |ledger| ledger.check_cursor(&job, layout, &cursor)).await
     }
 

@@ -120,7 +120,8 @@ impl Coordinator {
             return Err(ServiceError::invalid("hints", hints.len(), format!("at most {MOST}")));
         }
         if let Some(beyond) = hints.iter().find(|hint| hint.range.end > view.record.dimension) {
-            let (CoordinateRange { start, end }, dimension) = (beyond.range, view.record.dimension);
+            let CoordinateRange { start, end } = beyond.range;
+            let dimension = view.record.dimension;
             return Err(ServiceError::RangeBeyondDimension { start, end, dimension });
         }
         view.hints = hints;

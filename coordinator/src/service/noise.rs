@@ -51,7 +51,9 @@ impl Coordinator {
 
     async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
         Releaser::check(&bind)?;
-        let (job, branch, rows) = (bind.job.clone(), bind.branch, bind.rows);
+        let job = bind.job.clone();
+        let branch = bind.branch;
+        let rows = bind.rows;
         let releaser = self.releaser.clone();
         self.outwait_grace_period(&job).await;
         let marks = self.cluster().marks_to_check(&job);
@@ -107,7 +109,8 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
         worker: None,
         local: None,
     };
-    let (mut routes, mut next) = (Vec::new(), record.range.start);
+    let mut routes = Vec::new();
+    let mut next = record.range.start;
     // Two leases before may lie over each other, where a shard changed hands twice: the first of them will do.
     for route in before {
         if route.range.start < next {

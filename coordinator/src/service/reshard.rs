@@ -39,11 +39,10 @@ impl Coordinator {
             }
             sleep(self.settings.heartbeat / 4).await;
         }
-        match self.is_cut_so(&job, shards)? {
-            true => self.job_message(&job),
-            false => {
-                Err(ServiceError::Unavailable { what: format!("{shards} shards of job {job} (given up)") })
-            }
+        if self.is_cut_so(&job, shards)? {
+            self.job_message(&job)
+        } else {
+            Err(ServiceError::Unavailable { what: format!("{shards} shards of job {job} (given up)") })
         }
     }
 

@@ -123,11 +123,13 @@ impl Coordinator {
 }
 
 fn check_versions(request: &Register) -> Result<()> {
-    let (expected, actual) = (PROTOCOL_VERSION, request.protocol_version);
+    let expected = PROTOCOL_VERSION;
+    let actual = request.protocol_version;
     if expected != actual {
         return Err(ServiceError::ProtocolVersionMismatch { expected, actual });
     }
-    let (expected, actual) = (plan::STREAM_VERSION, request.stream_version);
+    let expected = plan::STREAM_VERSION;
+    let actual = request.stream_version;
     if expected != actual {
         return Err(ServiceError::StreamVersionMismatch { expected, actual });
     }

@@ -19,13 +19,15 @@ fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
 async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
     let folder = TempDir::new().unwrap();
     let coordinator = Arc::new(with_store(&folder, Schedule::Every(Duration::from_secs(1))));
-    let (hangs, goes_on) = (JobId::new("a").unwrap(), JobId::new("b").unwrap());
+    let hangs = JobId::new("a").unwrap();
+    let goes_on = JobId::new("b").unwrap();
     for name in [&hangs, &goes_on] {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
         coordinator.bind(Bind { job: name.clone(), ..bind(0..1, "x") }).await.unwrap();
     }
     let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().attempted;
-    let (before, stop) = (attempted(&goes_on), CancellationToken::new());
+    let before = attempted(&goes_on);
+    let stop = CancellationToken::new();
     let keeping = tokio::spawn(coordinator.clone().keep_checkpointing(stop.clone()));
     // What is swept at a start is swept by now.
     tokio::time::sleep(Duration::from_millis(500)).await;

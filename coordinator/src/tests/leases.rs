@@ -197,7 +197,8 @@ async fn after_a_restart_owners_get_a_lease_of_time_to_come_back() {
     first.register(registration("b", 2)).unwrap();
     first.create_job(create(4096, 0)).await.unwrap();
     first.reconcile().await.unwrap();
-    let (held_by_a, held_by_b) = (first.make_ready("a", 1), first.make_ready("b", 2));
+    let held_by_a = first.make_ready("a", 1);
+    let held_by_b = first.make_ready("b", 2);
     drop(first);
 
     let second = open(&folder);

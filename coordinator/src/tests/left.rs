@@ -27,7 +27,8 @@ async fn comes_to(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let (seen, kept) = (coordinator.job_message(&job()), coordinator.ledger.job(&job()).unwrap());
+    let seen = coordinator.job_message(&job());
+    let kept = coordinator.ledger.job(&job()).unwrap();
     panic!("the ledger has {kept:?}, and the coordinator goes by {seen:?}");
 }
 

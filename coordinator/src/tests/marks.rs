@@ -67,7 +67,8 @@ async fn a_job_that_the_ledger_has_lost_is_not_begun_anew() {
     let folder = TempDir::new().unwrap();
     let coordinator = restarted(&folder).await;
     let of = |job: &JobId| JobMark { job: job.clone(), ..mark(0, 500) };
-    let (lost, other) = (JobId::new("lost").unwrap(), JobId::new("other").unwrap());
+    let lost = JobId::new("lost").unwrap();
+    let other = JobId::new("other").unwrap();
     tells(&coordinator, "b", 2, vec![of(&lost)]);
     for name in [&lost, &other] {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();

@@ -101,7 +101,8 @@ async fn a_ledger_that_fails_ends_the_coordinator_also_when_the_caller_has_left(
     let (fail, failing) = std::sync::mpsc::channel();
     let call = coordinator.with_ledger(move |_| {
         failing.recv().unwrap();
-        let (path, reason) = ("l".into(), "a commit failed".to_owned());
+        let path = "l".into();
+        let reason = "a commit failed".to_owned();
         Err::<(), _>(ledger::LedgerError::Stopped { path, reason })
     });
     assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "it waits for the disk");

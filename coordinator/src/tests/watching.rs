@@ -41,7 +41,8 @@ async fn going_back_is_charged_for() {
     let request = OpenBranch { job: job(), from_row: 2, expected_branch: 0, parent: None };
     coordinator.open_branch(request).await.unwrap();
     coordinator.look().await;
-    let (spent, planned) = ("rustle_job_privacy_spent_rho", "rustle_job_privacy_planned_rho");
+    let spent = "rustle_job_privacy_spent_rho";
+    let planned = "rustle_job_privacy_planned_rho";
     // Rows 0 and 1 with fresh rows to come, and rows 2..5 that were released and left: one participation each.
     assert!((value(&coordinator, spent) - 1.0).abs() < 1e-12);
     assert!((value(&coordinator, planned) - 1.5).abs() < 1e-12, "the plan's two and the one left behind");

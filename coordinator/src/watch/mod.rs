@@ -234,7 +234,8 @@ impl Coordinator {
 
     async fn work_out(&self, job: &JobId) -> Result<()> {
         let Some((meter, next_row)) = self.watch.meter(job) else { return Ok(()) };
-        let (plan_toml, delta) = (self.plan_of(job)?.plan_toml, self.settings.report_delta);
+        let plan_toml = self.plan_of(job)?.plan_toml;
+        let delta = self.settings.report_delta;
         // Only a new meter asks: reading what was released goes through all rows.
         let released = match &meter {
             Some(_) => Released::straight(0),

@@ -115,10 +115,11 @@ impl FakeWorker {
     }
 
     fn take(&self, answer: pb::HeartbeatResponse) {
-        let grants = |grants: Vec<pb::LeaseGrant>| -> Vec<LeaseGrant> {
+        let decode = |grants: Vec<pb::LeaseGrant>| -> Vec<LeaseGrant> {
             grants.into_iter().map(|grant| grant.try_into().unwrap()).collect()
         };
-        let (grants, standbys) = (grants(answer.grants), grants(answer.standbys));
+        let grants = decode(answer.grants);
+        let standbys = decode(answer.standbys);
         let key = ReleaseKey::try_from_bytes(&answer.release_key).ok();
         *self.leases.lock().unwrap() = Leases { grants, standbys, key };
     }
@@ -170,7 +171,8 @@ impl FakeWorker {
         let store = CheckpointStore::open(&lease.store_url)?;
         let key = CheckpointKey::new(&[5; 32]);
         let written = store.write_shard(&request.object, header, &key, (state, vec![])).await?;
-        let (bytes, sha256) = (written.bytes, written.sha256.to_vec());
+        let bytes = written.bytes;
+        let sha256 = written.sha256.to_vec();
         Ok(pb::SnapshotResponse { next_row: 3, bytes, sha256, ..pb::SnapshotResponse::default() })
     }
 }

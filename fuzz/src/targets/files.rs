@@ -121,7 +121,8 @@ fn checkpoint_seeds() -> Vec<Vec<u8>> {
         block_state_len: 16,
         element: ElementType::F32,
     };
-    let (object, row) = (piece_object(&job(), 1, RANGE), vec![1.0; RANGE.len() as usize]);
+    let object = piece_object(&job(), 1, RANGE);
+    let row = vec![1.0; RANGE.len() as usize];
     let values = (vec![0.5; 16], vec![row]);
     let written = runtime().block_on(store(&folder).write_shard(&object, header, &seal(), values));
     written.expect("a checkpoint");

@@ -59,7 +59,9 @@ struct Walked {
 }
 
 fn walk(bytes: &[u8]) -> Walked {
-    let (mut at, mut least, mut most) = (PREFACE_BYTES, 0.0, 0.0);
+    let mut at = PREFACE_BYTES;
+    let mut least = 0.0;
+    let mut most = 0.0;
     while let Some([a, b, c, ..]) = bytes.get(at..at + HEAD_BYTES) {
         let length = u32::from_be_bytes([0, *a, *b, *c]);
         let of_bytes = f64::from(length.min(FRAME_BYTES)) / f64::from(16 << 10);

@@ -54,7 +54,8 @@ fn message(bytes: &[u8]) -> String {
                 Ok(&message),
                 "another message after it was written and read"
             );
-            let (reply, data) = (message::reply_tag(message.slot), message::data_tag(message.slot));
+            let reply = message::reply_tag(message.slot);
+            let data = message::data_tag(message.slot);
             // The highest tag that every MPI has.
             assert!(reply > message::GRANT && data > reply && data <= 32_767, "tags {reply} and {data}");
             let error = message.error();
@@ -151,7 +152,8 @@ fn told_seeds() -> Vec<Vec<u8>> {
 fn told(bytes: &[u8]) -> String {
     let part: Part = sized(bytes);
     let words: Vec<u64> = part.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    let (left, most) = (words[0], words.len() as u64 / 2 - 1);
+    let left = words[0];
+    let most = words.len() as u64 / 2 - 1;
     let mut marks = words[2..].as_chunks::<2>().0.iter().take(left.min(most) as usize);
     let Some(job) = job() else { return String::new() };
     let mut told = Told::default();

@@ -35,7 +35,8 @@ fn seeds() -> Vec<Vec<u8>> {
 
 /// With the hashes of the lines as they are, so that what lies behind that check is reached.
 fn chained(bytes: &[u8]) -> Vec<u8> {
-    let (mut head, mut record) = ([0; 32], Vec::new());
+    let mut head = [0; 32];
+    let mut record = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let whole = line.strip_suffix(b"\n").and_then(|line| line.split_at_checked(65));
         let Some((_, json)) = whole else {

@@ -63,7 +63,8 @@ fn heartbeat(bytes: &[u8]) -> String {
                 is_time(report.row_time, status.row_seconds);
                 is_time(report.stalled, status.stalled_seconds);
                 let state = format!("{:?}", report.state);
-                let (row_seconds, stalled_seconds) = (status.row_seconds, status.stalled_seconds);
+                let row_seconds = status.row_seconds;
+                let stalled_seconds = status.stalled_seconds;
                 let again = pb::LeaseStatus { row_seconds, stalled_seconds, ..status_of(report) };
                 assert_eq!(again.encode_to_vec(), status.encode_to_vec(), "the report says something else");
                 state
@@ -160,7 +161,8 @@ const NAMED: [fn(&[u8]) -> String; 16] = each![
 ];
 
 fn named_seeds() -> Vec<Vec<u8>> {
-    let (job, worker) = (|| "job-1".to_owned(), || "worker-1".to_owned());
+    let job = || "job-1".to_owned();
+    let worker = || "worker-1".to_owned();
     let cursor = pb::ResumeJobRequest { job: job(), cursor: vec![1; 90], replay: true };
     let snapshot = pb::SnapshotRequest { job: job(), shard: 1, lease_epoch: 7, object: "job-1/1".into() };
     let seeds = [

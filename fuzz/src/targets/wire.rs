@@ -34,7 +34,8 @@ fn frame_seeds() -> Vec<Vec<u8>> {
 
 /// The chunks, or the end at an error. The pieces' length follows from the input.
 fn read(bytes: &[u8], piece: usize) -> Vec<Result<pb::Chunk, String>> {
-    let (mut reader, mut chunks) = (FrameReader::default(), Vec::new());
+    let mut reader = FrameReader::default();
+    let mut chunks = Vec::new();
     for piece in bytes.chunks(piece.max(1)) {
         reader.push(Bytes::copy_from_slice(piece));
         loop {
@@ -69,7 +70,8 @@ fn frames(bytes: &[u8]) -> String {
 
 fn token_seeds() -> Vec<Vec<u8>> {
     let key = ReleaseKey::new([1; 32]);
-    let (commitment, extent) = (Commitment::of_text("c"), CoordinateRange { start: 0, end: 512 });
+    let commitment = Commitment::of_text("c");
+    let extent = CoordinateRange { start: 0, end: 512 };
     let signed = |extent| {
         let validity = Validity { epoch: 1, until_ms: 1_000, extent };
         let job = JobId::new("job-1").map(|job| key.sign(&job, 0, 3, commitment, validity).to_bytes());

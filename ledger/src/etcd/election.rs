@@ -54,11 +54,13 @@ impl Election {
     ///
     /// Errors: no member answers; members of different clusters; a ledger of a newer format.
     pub fn connect(config: &EtcdConfig) -> Result<Self> {
-        let (wire, keys) = (Arc::new(Wire::new(config)?), Keys::new(&config.prefix));
+        let wire = Arc::new(Wire::new(config)?);
+        let keys = Keys::new(&config.prefix);
         let identity = wire.block_on(identify(&wire, &keys));
         let identity = identity.ok_or_else(|| LedgerError::NotLeader { path: config.name() })??;
         if identity.format != tables::FORMAT {
-            let (found, supported) = (identity.format, tables::FORMAT);
+            let found = identity.format;
+            let supported = tables::FORMAT;
             return Err(LedgerError::Format { path: config.name(), found, supported });
         }
         Ok(Self { wire, keys, lease: config.lease, ledger: identity.ledger })
@@ -115,7 +117,8 @@ impl Election {
     }
 
     async fn put_leader(&self, address: &str, granted: Granted) -> Result<Standing> {
-        let (key, path) = (self.keys.leader(), self.wire.name().to_owned());
+        let key = self.keys.leader();
+        let path = self.wire.name().to_owned();
         let value = serde_json::to_vec(&Leader { address: address.to_owned() });
         let value =
             value.map_err(|error| LedgerError::Io { path: path.clone(), reason: error.to_string() })?;
@@ -174,7 +177,8 @@ pub fn found(response: &TxnOpResponse) -> Option<Found> {
 /// Asks every member, so that two clusters in one list are found out.
 async fn identify(wire: &Wire, keys: &Keys) -> Result<Identity> {
     let key = keys.ledger();
-    let (mut clusters, mut silent) = (BTreeMap::new(), Vec::new());
+    let mut clusters = BTreeMap::new();
+    let mut silent = Vec::new();
     let path = wire.name().to_owned();
     for (index, member) in wire.members().enumerate() {
         let get = async |mut client: Client| client.get(key.as_str(), None).await;

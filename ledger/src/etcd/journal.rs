@@ -42,7 +42,8 @@ pub struct Journal {
 impl Journal {
     /// Makes all changes of the log on empty tables, and clears up what earlier leaders left half written.
     pub fn read(term: Term, db: &Database) -> Result<Self> {
-        let (mut next, mut pages) = (0, Pages::new(PAGE, READ_LIMIT));
+        let mut next = 0;
+        let mut pages = Pages::new(PAGE, READ_LIMIT);
         loop {
             let page = on_wire(&term, read_page(&term, next, &mut pages))??;
             if page.is_empty() {
@@ -72,7 +73,8 @@ impl Journal {
     }
 
     async fn append(&self, number: u64, changes: &[Change]) -> Result<(), Unkept> {
-        let (keys, by) = (&self.term.keys, self.term.seat().revision);
+        let keys = &self.term.keys;
+        let by = self.term.seat().revision;
         let encoded = record::encode(by, changes);
         let encoded = encoded.map_err(|error| Unkept::Refused(self.io(error.to_string())))?;
         for (index, part) in encoded.parts.into_iter().enumerate() {
@@ -99,7 +101,8 @@ impl Journal {
     /// Done only while this process leads, and where `place` is still empty. An attempt without an answer is made
     /// again: it changes nothing where the first got through. With the lease its outcome stays open.
     async fn write(&self, place: Option<(String, &[u8])>, operations: Vec<TxnOp>) -> Result<(), Unkept> {
-        let (seat, leader) = (self.term.seat(), self.term.keys.leader());
+        let seat = self.term.seat();
+        let leader = self.term.keys.leader();
         let mut compares = vec![Compare::create_revision(leader.as_str(), CompareOp::Equal, seat.revision)];
         let mut reads = vec![TxnOp::get(leader, None)];
         if let Some((key, _)) = &place {
@@ -200,7 +203,8 @@ async fn read_page(term: &Term, next: u64, pages: &mut Pages) -> Result<Vec<Vec<
         records.push(match record {
             Record::Whole { changes, .. } => changes,
             Record::InParts { by, parts, sha256 } => {
-                let (mut pieces, mut alone) = (Vec::new(), Pages::new(1, READ_LIMIT));
+                let mut pieces = Vec::new();
+                let mut alone = Pages::new(1, READ_LIMIT);
                 for index in 0..parts {
                     let key = term.keys.part(expected, by, index);
                     let piece = read(term, &mut alone, &key, GetOptions::new()).await?;

@@ -107,7 +107,8 @@ impl Term {
 impl Drop for Term {
     fn drop(&mut self) {
         self.seat.lose();
-        let (wire, lease) = (self.wire.clone(), self.seat.lease);
+        let wire = self.wire.clone();
+        let lease = self.seat.lease;
         self.wire.spawn(async move { give_back(&wire, lease).await });
     }
 }

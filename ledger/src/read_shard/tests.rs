@@ -38,7 +38,8 @@ impl Stored {
             element: ElementType::F32,
         };
         let values = |from: usize, count: usize| (from..from + count).map(|value| value as f32).collect();
-        let (state, len): (Vec<f32>, _) = (values(1, 4 * BLOCK_STATE), RANGE.len() as usize);
+        let state: Vec<f32> = values(1, 4 * BLOCK_STATE);
+        let len: _ = RANGE.len() as usize;
         let rows: Vec<Vec<f32>> = (1..4).map(|row| values(row * 10_000, len)).collect();
         let object = piece_object(&JobId::new("j").unwrap(), 1, RANGE);
         let all = (state.clone(), rows.clone());

@@ -44,8 +44,8 @@ fn a_leader_that_was_replaced_without_knowing_it_binds_nothing() {
 #[test]
 fn one_leads_and_the_others_are_told_who() {
     let place = Place::new();
-    let (one, other) =
-        (Election::connect(&place.config()).unwrap(), Election::connect(&place.config()).unwrap());
+    let one = Election::connect(&place.config()).unwrap();
+    let other = Election::connect(&place.config()).unwrap();
     assert_eq!(one.ledger(), other.ledger());
     let Standing::Elected(term) = one.stand("http://one").unwrap() else { panic!("nobody else stands") };
     let Standing::Behind(leader) = other.stand("http://other").unwrap() else { panic!("two leaders") };

@@ -25,7 +25,8 @@ fn eventful(ledger: &Ledger) {
 
 #[test]
 fn the_same_calls_make_the_same_chain_as_in_a_file() {
-    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
     let file = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
     let in_etcd = place.open();
     [&file, &in_etcd].into_iter().for_each(eventful);
@@ -118,7 +119,8 @@ fn a_ledger_of_a_newer_build_is_refused_by_name() {
 
 #[test]
 fn members_of_two_clusters_are_no_store() {
-    let (one, other) = (Etcd::start(1), Etcd::start(1));
+    let one = Etcd::start(1);
+    let other = Etcd::start(1);
     let url = format!("etcd://{},{}/x", one.address(0), other.address(0));
     let error = Election::connect(&EtcdConfig::parse(&url, None, LEASE).unwrap()).err().unwrap();
     assert!(error.to_string().contains("different etcd clusters"), "{error}");

@@ -100,7 +100,8 @@ fn who_leads_goes_on_when_etcds_users_change() {
         user,
         ..EtcdConfig::parse(&format!("etcd://{}/ours", etcd.address), None, LEASE).unwrap()
     };
-    let (leads, stands_by) = (Election::connect(&config).unwrap(), Election::connect(&config).unwrap());
+    let leads = Election::connect(&config).unwrap();
+    let stands_by = Election::connect(&config).unwrap();
     let ledger = Ledger::lead(elected(&leads)).unwrap();
     ledger.create_job(&job("j"), &two_shards()).unwrap();
     let bind =

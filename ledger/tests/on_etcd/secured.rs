@@ -51,10 +51,11 @@ struct Secured {
 impl Secured {
     fn start(asks_clients: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (own, other) = (Authority::generate(), Authority::generate());
+        let own = Authority::generate();
+        let other = Authority::generate();
         let server = own.issue(folder.path(), "server");
-        let (ours, theirs) =
-            (own.issue(folder.path(), "coordinator"), other.issue(folder.path(), "stranger"));
+        let ours = own.issue(folder.path(), "coordinator");
+        let theirs = other.issue(folder.path(), "stranger");
         let etcd = Etcd::start_secured(1, Security { dir: server, asks_clients });
         Self { etcd, ours, theirs, _folder: folder }
     }

@@ -191,7 +191,8 @@ fn follow(steps: Vec<Step>) -> TestCaseResult {
 
 /// Batches of 48 cases until so many steps were taken. Gives how many were, and how many opened the ledger anew.
 fn take(least: usize) -> (usize, usize) {
-    let (taken, reopened) = (Cell::new(0), Cell::new(0));
+    let taken = Cell::new(0);
+    let reopened = Cell::new(0);
     while taken.get() == 0 || taken.get() < least {
         let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
         let case = |steps: Vec<Step>| {

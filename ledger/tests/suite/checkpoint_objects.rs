@@ -60,7 +60,8 @@ fn values(count: usize) -> Vec<f32> {
 
 /// One block of 20 state values and a window of 2 rows, in segments of 64 bytes.
 pub(crate) async fn small(store: &CheckpointStore) -> (String, Written) {
-    let (range, rows) = (range(0, 5), vec![values(5); 2]);
+    let range = range(0, 5);
+    let rows = vec![values(5); 2];
     let object = piece_object(&id("j"), 1, range);
     let store = store.clone().with_sizes(100, 64);
     let written = store.write_shard(&object, header(range, 20, 7), &key(), (values(20), rows)).await.unwrap();
@@ -131,7 +132,8 @@ async fn a_header_that_does_not_fit_the_values_writes_nothing() {
     let place = folder();
     let range = range(0, 600);
     let object = piece_object(&id("j"), 1, range);
-    let (state, row) = (values(8), values(600));
+    let state = values(8);
+    let row = values(600);
     let good = header(range, 4, 8);
     let other_range = ShardHeader { range: CoordinateRange { start: 0, end: 601 }, ..good.clone() };
     let other_job = ShardHeader { job: "../j".to_owned(), ..good.clone() };
@@ -139,7 +141,9 @@ async fn a_header_that_does_not_fit_the_values_writes_nothing() {
     let huge = ShardHeader { block_state_len: u64::MAX, ..good.clone() };
     let long_window = ShardHeader { window_start: 0, ..good.clone() };
     let write = |header: &ShardHeader, state: &[f32], row: &[f32]| {
-        let (store, object, header) = (place.store.clone(), object.clone(), header.clone());
+        let store = place.store.clone();
+        let object = object.clone();
+        let header = header.clone();
         let values = (state.to_vec(), vec![row.to_vec()]);
         async move { store.write_shard(&object, header, &key(), values).await }
     };
@@ -265,7 +269,8 @@ async fn another_key_or_another_object_under_the_name_is_refused() {
 #[tokio::test]
 async fn no_window_of_8_bytes_of_the_values_is_stored() {
     let place = folder();
-    let (range, row) = (range(0, 700), values(700));
+    let range = range(0, 700);
+    let row = values(700);
     let object = piece_object(&id("j"), 1, range);
     let state: Vec<f32> = (0..64).map(|i| (i as f32).cos()).collect();
     let secret = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();

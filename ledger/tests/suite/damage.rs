@@ -85,9 +85,10 @@ fn a_flipped_bit_never_loses_a_binding() {
     let len = held.0.len();
     let step = if is_long() { 1 } else { len / 80 };
     let one_bit = |at: usize| (at, (at % 8) as u8);
-    let header: Vec<_> = match is_long() {
-        true => (0..HEADER).flat_map(|at| (0..8).map(move |bit| (at, bit))).collect(),
-        false => (0..8).map(|bit| (9, bit)).chain((0..HEADER).map(one_bit)).collect(),
+    let header: Vec<_> = if is_long() {
+        (0..HEADER).flat_map(|at| (0..8).map(move |bit| (at, bit))).collect()
+    } else {
+        (0..8).map(|bit| (9, bit)).chain((0..HEADER).map(one_bit)).collect()
     };
     let bits: Vec<_> = header.into_iter().chain((HEADER..len).step_by(step).map(one_bit)).collect();
     let refused = spread(&bits, |place, bits| flip_each(place, &held, bits));

@@ -91,7 +91,8 @@ proptest! {
                     }
                     let after = ledger.set_owners(&id("j"), &changes).unwrap();
                     for (shard, owner) in &changes {
-                        let (old, new) = (&before[*shard as usize], &after[*shard as usize]);
+                        let old = &before[*shard as usize];
+                        let new = &after[*shard as usize];
                         prop_assert!(new.epoch > old.epoch && new.owner == *owner);
                     }
                     after

@@ -132,10 +132,12 @@ impl Authenticator {
             grants.push(grant);
         }
         let nobody_asks = self.own.is_none() && self.tokens.is_none();
-        match grants.is_empty() {
-            false => Ok(Some((name, grants))),
-            true if is_local || nobody_asks => Ok(None),
-            true => Err(Refusal::Unauthenticated),
+        if !grants.is_empty() {
+            Ok(Some((name, grants)))
+        } else if is_local || nobody_asks {
+            Ok(None)
+        } else {
+            Err(Refusal::Unauthenticated)
         }
     }
 

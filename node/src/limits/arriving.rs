@@ -39,10 +39,7 @@ impl Arriving {
             return Ok(Arrival { _holds: [None, None] });
         }
         let own = self.of_one.take(caller, bytes)?;
-        let all = match is_of_cluster {
-            true => None,
-            false => Some(self.of_all.take(&ClientKey("all".into()), bytes)?),
-        };
+        let all = if is_of_cluster { None } else { Some(self.of_all.take(&ClientKey("all".into()), bytes)?) };
         Ok(Arrival { _holds: [Some(own), all] })
     }
 }

@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn the_second_waits_for_the_first_where_both_are_too_much() {
         let budget = Budget::new(100);
-        let (a, b) = (ClientKey("a".into()), ClientKey("b".into()));
+        let a = ClientKey("a".into());
+        let b = ClientKey("b".into());
         let whole = budget.take(&a, 1000).unwrap();
         assert!(matches!(budget.take(&a, 1), Err(Refusal::Busy { .. })));
         let _others_own = budget.take(&b, 60).unwrap();

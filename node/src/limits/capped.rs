@@ -112,7 +112,8 @@ mod tests {
         let frames = pieces.iter().map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece))));
         let body = Body::new(StreamBody::new(iter(frames)));
         let refused = Box::new(|| Status::resource_exhausted("too large"));
-        let (arriving, client) = (Arriving::default(), ClientKey("a".into()));
+        let arriving = Arriving::default();
+        let client = ClientKey("a".into());
         let room = move |bytes| Ok(arriving.take(&client, false, bytes).unwrap());
         let capped = CappedBody::new(body, limit, refused, Box::new(room));
         Ok(capped.collect().await?.to_bytes().len())
@@ -138,8 +139,11 @@ mod tests {
     #[tokio::test]
     async fn room_is_taken_for_what_may_come_and_given_back_once_nobody_has_it() {
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (arriving, client) = (Arriving::default(), ClientKey("a".into()));
-        let (own, of, noted) = (arriving.clone(), client.clone(), asked.clone());
+        let arriving = Arriving::default();
+        let client = ClientKey("a".into());
+        let own = arriving.clone();
+        let of = client.clone();
+        let noted = asked.clone();
         let room = move |bytes| {
             noted.lock().unwrap().push(bytes);
             own.take(&of, false, bytes).map_err(|_| Status::resource_exhausted("busy"))

@@ -48,7 +48,8 @@ impl Handshakes {
         }
         under_way.begun += 1;
         under_way.in_all += 1;
-        let (id, ended) = (under_way.begun, CancellationToken::new());
+        let id = under_way.begun;
+        let ended = CancellationToken::new();
         under_way.of.entry(address).or_default().push_back((id, ended.clone()));
         Handshake { all: self.clone(), address, id, ended }
     }

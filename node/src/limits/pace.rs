@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn connections_of_a_caller_share_its_pace_each_in_turn() {
         let paces = Paces::new(1_000);
-        let (one, other) = (paces.of("a".into()), paces.of("a".into()));
+        let one = paces.of("a".into());
+        let other = paces.of("a".into());
         let start = Instant::now();
         assert_eq!(one.spend_in_turn(20.0), None);
         let [first, second] = [one.spend_in_turn(105.0), other.spend_in_turn(100.0)].map(Option::unwrap);

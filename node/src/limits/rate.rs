@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn a_burst_and_then_the_rate_each_for_itself() {
         let rates = Rates::new(5);
-        let (a, b) = (ClientKey("a".into()), ClientKey("b".into()));
+        let a = ClientKey("a".into());
+        let b = ClientKey("b".into());
         let start = Instant::now();
         let taken = |client, at| (0..100).filter(|_| rates.take_at(client, at)).count();
         assert_eq!(taken(&a, start), 50);

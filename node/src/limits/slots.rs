@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn one_address_cannot_take_them_all() {
         let slots = Slots::new(3, 2);
-        let (one, other): (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let one: IpAddr = [10, 0, 0, 1].into();
+        let other: IpAddr = [10, 0, 0, 2].into();
         let held = [slots.take(one).unwrap(), slots.take(one).unwrap()];
         assert!(slots.take(one).is_none());
         let last = slots.take(other).unwrap();

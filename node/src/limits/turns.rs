@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn a_burst_and_then_one_after_the_other_each_address_for_itself() {
         let turns = Turns::new(10);
-        let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let one = [10, 0, 0, 1].into();
+        let other = [10, 0, 0, 2].into();
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         (0..40).for_each(|_| assert_eq!(turns.take_at(one, start), Some(start)));
@@ -74,7 +75,9 @@ mod tests {
 
     #[test]
     fn whoever_would_wait_for_long_is_refused_and_takes_nobodys_turn() {
-        let (turns, one, start) = (Turns::new(10), [10, 0, 0, 1].into(), Instant::now());
+        let turns = Turns::new(10);
+        let one = [10, 0, 0, 1].into();
+        let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         (0..50).for_each(|_| assert!(turns.take_at(one, start).is_some()));
         (0..1_000).for_each(|_| assert_eq!(turns.take_at(one, start), None));

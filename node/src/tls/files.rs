@@ -85,9 +85,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     file.take(LARGEST).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = read.map_err(|error| unreadable(&error))?;
-    match certificates.is_empty() {
-        true => Err(TlsError::Empty { path: path.to_owned(), wanted: "certificate" }),
-        false => Ok(certificates),
+    if certificates.is_empty() {
+        Err(TlsError::Empty { path: path.to_owned(), wanted: "certificate" })
+    } else {
+        Ok(certificates)
     }
 }
 

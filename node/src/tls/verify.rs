@@ -46,9 +46,10 @@ impl ServerCertVerifier for RoleVerifier {
             let is_it = self.expected.as_ref().is_some_and(|expected| expected.matches(&identity.role));
             identity.trust_domain == self.trust_domain && is_it
         };
-        match identity_of(certificate).is_some_and(|identity| is_expected(&identity)) {
-            true => Ok(ServerCertVerified::assertion()),
-            false => Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)),
+        if identity_of(certificate).is_some_and(|identity| is_expected(&identity)) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
         }
     }
 

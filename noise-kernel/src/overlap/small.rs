@@ -27,7 +27,8 @@ fn branches() -> Vec<Tuple> {
         for job in ["a", "ab", "a\0"] {
             for branch in [0, 1, 1 << 32, u64::MAX] {
                 for digest in [0, 1] {
-                    let (mut secret, mut plan) = ([7; 32], [9; 32]);
+                    let mut secret = [7; 32];
+                    let mut plan = [9; 32];
                     secret[31] ^= flipped;
                     plan[0] ^= digest;
                     let job = job.to_owned();
@@ -41,7 +42,8 @@ fn branches() -> Vec<Tuple> {
 
 #[test]
 fn no_two_draws_of_a_small_box_share_a_word() {
-    let (indexes, branches) = (indexes(), branches());
+    let indexes = indexes();
+    let branches = branches();
     let mut streams = HashMap::new();
     let mut draws = 0;
     for tuple in branches.iter() {

@@ -143,7 +143,8 @@ impl Simd for Scalar {
 /// enough for the second rounding to come out as if it were the only one (Boldo and Melquiond, 2008).
 #[inline(always)]
 fn emulated_fma(a: f32, b: f32, c: f32) -> f32 {
-    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let product = f64::from(a) * f64::from(b);
+    let c = f64::from(c);
     let sum = product + c;
     let of_c = sum - product;
     let lost = (product - (sum - of_c)) + (c - of_c);
@@ -170,7 +171,9 @@ mod tests {
                 let bits = next();
                 f32::from_bits((bits & 0x807f_ffff) | ((127 - spread / 2 + (bits >> 24) % spread) << 23))
             };
-            let (a, b, c) = (value(12), value(12), value(40));
+            let a = value(12);
+            let b = value(12);
+            let c = value(40);
             assert_eq!(emulated_fma(a, b, c).to_bits(), a.mul_add(b, c).to_bits(), "{a} {b} {c}");
         }
         // Exactly half way between two binary32 values but for the product's last bit.

@@ -23,7 +23,8 @@ struct Old {
 impl Old {
     async fn start() -> Self {
         let recorder = Box::leak(Box::new(node::recorder::builder().build_recorder()));
-        let (handle, _counting) = (recorder.handle(), metrics::set_default_local_recorder(recorder));
+        let handle = recorder.handle();
+        let _counting = metrics::set_default_local_recorder(recorder);
         let worker = Worker::with(LeaseGrant { range: MANY, dimension: MANY.end, ..grant() }, Duration::ZERO);
         let old = Self { worker, page: Box::new(move || handle.render()), _counting };
         let one = CoordinateRange { start: MANY.start, end: MANY.start + 1 };
@@ -85,7 +86,8 @@ fn delivery(
     shard: Arc<Shard>,
     range: CoordinateRange,
 ) -> (Delivery, mpsc::Receiver<Result<pb::Chunk>>) {
-    let (asked, (out, chunks)) = (Instant::now(), mpsc::channel(4));
+    let asked = Instant::now();
+    let (out, chunks) = mpsc::channel(4);
     let slice = Slice {
         shard,
         rows: RowRange { start: 0, end: 8 },
@@ -145,7 +147,8 @@ async fn a_slow_reader_of_several_chunks_gets_all_of_them_in_order() {
     let part = CoordinateRange { start: 1_000, end: 101_000 };
     let expected = worker.fetch(FetchSlice { range: part, ..request(7) }).await.unwrap();
     let mut chunks = worker.service.fetch_slice(FetchSlice { range: part, ..request(7) }).unwrap();
-    let (mut next, mut values) = (part.start, Vec::new());
+    let mut next = part.start;
+    let mut values = Vec::new();
     while let Some(chunk) = chunks.recv().await {
         let chunk = chunk.unwrap();
         assert_eq!(chunk.start, next);

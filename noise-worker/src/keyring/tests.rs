@@ -14,7 +14,8 @@ fn of(bytes: u8) -> [u8; 32] {
 
 #[test]
 fn a_jobs_file_counts_from_when_it_is_there() {
-    let (dir, job) = (tempfile::tempdir().unwrap(), JobId::new("job").unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let job = JobId::new("job").unwrap();
     let default = JobKey::from_bytes(&[1; 32]).unwrap();
     let keyring = Keyring::new(Some(default), Some(dir.path().to_owned()));
     assert_eq!(keyring.key(&job).unwrap().commitment(), of(1));
@@ -24,7 +25,8 @@ fn a_jobs_file_counts_from_when_it_is_there() {
 
 #[test]
 fn a_key_is_forgotten_with_its_job() {
-    let (dir, job) = (tempfile::tempdir().unwrap(), JobId::new("job").unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let job = JobId::new("job").unwrap();
     let keyring = Keyring::new(None, Some(dir.path().to_owned()));
     put(dir.path(), &job, 2);
     keyring.key(&job).unwrap();

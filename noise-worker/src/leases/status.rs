@@ -71,7 +71,9 @@ impl Leases {
 
     pub fn record_gauges(&self) {
         let shards: Vec<_> = self.held().shards.values().cloned().collect();
-        let (mut restoring, mut ready, mut failed) = (0.0, 0.0, 0.0);
+        let mut restoring = 0.0;
+        let mut ready = 0.0;
+        let mut failed = 0.0;
         for shard in &shards {
             match shard.phase() {
                 Phase::Restoring => restoring += 1.0,

@@ -116,7 +116,8 @@ impl Log {
 impl Lines for Log {
     /// Writes the lines in one piece and waits for the disk.
     fn append(&mut self, lines: &[Line]) -> io::Result<()> {
-        let (mut text, mut head) = (String::new(), self.head);
+        let mut text = String::new();
+        let mut head = self.head;
         for line in lines {
             let json = serde_json::to_string(line)?;
             head = chained(&head, json.as_bytes());

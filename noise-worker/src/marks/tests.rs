@@ -178,7 +178,8 @@ impl Lines for Slow {
 
 /// What heartbeats and requests ask: the marks, whether a write failed, and whether a row may go. `None`: they wait.
 fn asked(marks: &Arc<Marks>, asks: Released) -> Option<(Vec<JobMark>, bool, Result<()>)> {
-    let (marks, (answer, answered)) = (marks.clone(), std::sync::mpsc::channel());
+    let marks = marks.clone();
+    let (answer, answered) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         marks.told(&[]);
         let _ = answer.send((marks.risen(), marks.has_failed(), marks.check(&job(), asks.branch, &[asks])));
@@ -189,8 +190,8 @@ fn asked(marks: &Arc<Marks>, asks: Released) -> Option<(Vec<JobMark>, bool, Resu
 /// A heartbeat that waits for a disk of a few seconds loses the lease.
 #[tokio::test]
 async fn nobody_who_asks_waits_for_the_disk() {
-    let ((begun, mut begins), (disk, outcome)) =
-        (tokio::sync::mpsc::unbounded_channel(), std::sync::mpsc::channel());
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let (disk, outcome) = std::sync::mpsc::channel();
     let marks = Arc::new(Marks::over(Box::new(Slow { begun, outcome })));
     let other = row(0, 3, "other");
     let noting = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 3, "a")]));

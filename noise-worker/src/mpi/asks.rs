@@ -162,7 +162,8 @@ impl Service<'_> {
         let next = self.turning.as_ref().map_or(own, |Turning(grant)| grant);
         // Who asked for any would have been served of the one that is left.
         let branch = if branch == ANY_BRANCH { own.branch() } else { branch };
-        let (current, from_row) = (next.branch(), next.lineage.from_row());
+        let current = next.branch();
+        let from_row = next.lineage.from_row();
         ServiceError::BranchSuperseded { job: next.job.to_string(), branch, current, from_row }
     }
 }

@@ -60,7 +60,8 @@ impl Bindings {
     }
 
     pub fn ask(&mut self, asked: Asked) -> Fate {
-        let (row, commitment) = (asked.get.row, asked.commitment);
+        let row = asked.get.row;
+        let commitment = asked.commitment;
         let branch = if asked.get.id == ANY_BRANCH { self.branch } else { asked.get.id };
         match self.bound.get(&row) {
             _ if !self.is_on(branch) => Fate::Superseded(asked),

@@ -160,7 +160,8 @@ impl Hello {
 /// The ranges of `count` noise ranks, in order: cut at multiples of 512, in sizes that differ by one block at most.
 pub fn ranges(dimension: u64, count: usize) -> Result<Vec<CoordinateRange>> {
     let block = noise_kernel::BLOCK as u64;
-    let (blocks, count) = (dimension.div_ceil(block), count as u64);
+    let blocks = dimension.div_ceil(block);
+    let count = count as u64;
     if !(1..=blocks).contains(&count) {
         let allowed =
             format!("1 to {blocks} for dimension {dimension} (a rank needs a block of {block} coordinates)");

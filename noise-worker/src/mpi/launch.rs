@@ -64,7 +64,8 @@ impl Started {
     pub fn agree(self, own: Hello) -> anyhow::Result<Launch> {
         let Self { universe, limit } = self;
         let world = universe.world();
-        let (sent, mut heard) = (own.encode(), vec![0u8; hello::BYTES * world.size() as usize]);
+        let sent = own.encode();
+        let mut heard = vec![0u8; hello::BYTES * world.size() as usize];
         request::scope(|scope| {
             let request = world.immediate_all_gather_into(scope, &sent[..], &mut heard[..]);
             limit.wait("the ranks of the launch, to say who they are", request);
@@ -212,7 +213,8 @@ pub struct NodeWindow {
 impl NodeWindow {
     fn allocate(all: &SimpleCommunicator, bytes: u64, limit: Limit) -> Self {
         let node = limit.guard("the processes of each node, to find each other", || all.split_shared(0));
-        let (own, mut ranks) = ([all.rank()], vec![0; node.size() as usize]);
+        let own = [all.rank()];
+        let mut ranks = vec![0; node.size() as usize];
         request::scope(|scope| {
             let request = node.immediate_all_gather_into(scope, &own[..], &mut ranks[..]);
             limit.wait("the processes of this node, to say their ranks", request);

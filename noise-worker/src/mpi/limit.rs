@@ -146,9 +146,6 @@ impl Pace {
     /// Nobody has to come. `sending`: data is on its way, as fast as its reader takes it.
     pub fn idle(&mut self, sending: bool) {
         let awake = if sending { AWAKE_SENDING } else { AWAKE };
-        match self.since.elapsed() < awake {
-            true => thread::yield_now(),
-            false => thread::sleep(NAP),
-        }
+        if self.since.elapsed() < awake { thread::yield_now() } else { thread::sleep(NAP) }
     }
 }

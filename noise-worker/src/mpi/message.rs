@@ -114,8 +114,15 @@ pub struct Message {
 impl Message {
     pub fn new(kind: Kind) -> Self {
         let digest = [0; Commitment::BYTES];
-        let (slot, row, start, end, place, id) = (0, 0, 0, 0, 0, 0);
-        let (in_window, marked, text) = (false, false, Vec::new());
+        let slot = 0;
+        let row = 0;
+        let start = 0;
+        let end = 0;
+        let place = 0;
+        let id = 0;
+        let in_window = false;
+        let marked = false;
+        let text = Vec::new();
         Self { kind, slot, in_window, marked, row, start, end, place, id, digest, text }
     }
 
@@ -175,15 +182,18 @@ impl Message {
             return Err(ServiceError::invalid("message", format!("magic {magic:#x}"), format!("{MAGIC:#x}")));
         }
         if version != VERSION {
-            let (expected, actual) = (VERSION.into(), version.into());
+            let expected = VERSION.into();
+            let actual = version.into();
             return Err(ServiceError::ProtocolVersionMismatch { expected, actual });
         }
         let kind = Kind::of(kind).ok_or_else(|| ServiceError::invalid("message kind", kind, "1 to 19"))?;
         let text = bytes
             .get(TEXT..TEXT + length as usize)
             .ok_or_else(|| ServiceError::invalid("text length", length, format!("0 to {}", BYTES - TEXT)))?;
-        let (text, digest) = (text.to_vec(), array(bytes, 56));
-        let (in_window, marked) = (flags & 1 != 0, flags & 2 != 0);
+        let text = text.to_vec();
+        let digest = array(bytes, 56);
+        let in_window = flags & 1 != 0;
+        let marked = flags & 2 != 0;
         Ok(Self { kind, slot, in_window, marked, row, start, end, place, id, digest, text })
     }
 }

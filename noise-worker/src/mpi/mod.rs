@@ -82,9 +82,10 @@ fn noise(args: &MpiArgs, started: Started) -> anyhow::Result<()> {
         outlive_signals(&runtime)?;
     }
     let mut rank = NoiseRank::join(args, started, &runtime)?;
-    match args.serve {
-        true => rank.service(&runtime, args.checkpoint_every).run()?,
-        false => rank.steps(args, &runtime)?,
+    if args.serve {
+        rank.service(&runtime, args.checkpoint_every).run()?
+    } else {
+        rank.steps(args, &runtime)?
     }
     rank.end();
     Ok(())
@@ -115,10 +116,7 @@ impl NoiseRank {
         forbid_cores().context("forbid core dumps of this rank")?;
         let plan = args.plan()?;
         let settings = args.worker(1)?;
-        let own_key = match args.broadcast_key {
-            true => None,
-            false => Some(read_key(args, &settings, runtime)?),
-        };
+        let own_key = if args.broadcast_key { None } else { Some(read_key(args, &settings, runtime)?) };
         // As of a worker, whose variable it shares.
         let folder = args.state_dir.as_ref().filter(|folder| *folder != "none");
         let record = folder.map(|folder| folder.join(format!("rank-{}", started.rank())));
@@ -142,9 +140,10 @@ impl NoiseRank {
             Some(key) => key,
             None => broadcast_key(args, &settings, &launch, runtime)?,
         };
-        let keeper = match launch.is_root() {
-            true => Some(Keeper::open(args, &plan, &key, &ranges(&launch), &told)?),
-            false => None,
+        let keeper = if launch.is_root() {
+            Some(Keeper::open(args, &plan, &key, &ranges(&launch), &told)?)
+        } else {
+            None
         };
         let grants = keeper.as_ref().map(|keeper| grants(args, keeper)).transpose()?;
         let said = grants.map(|grants| grants.encode_to_vec()).unwrap_or_default();
@@ -157,7 +156,8 @@ impl NoiseRank {
         let pool = CpuPool::new(settings.pool_threads()).context("start the CPU pool")?;
         let copying = CpuPool::named("copy", settings.pool_threads()).context("start the copying threads")?;
         let limits = Arc::new(Limits::new(pool, &settings));
-        let (plan, epoch) = (Arc::new(plan), said.coordinator_epoch);
+        let plan = Arc::new(plan);
+        let epoch = said.coordinator_epoch;
         let source = Source { plan, key, limits, marks, epoch, patience: args.time_limit };
         let started = Owner::start(grant, source);
         Ok(Self { owner: runtime.block_on(started)?, keeper, copying, launch })
@@ -165,7 +165,8 @@ impl NoiseRank {
 
     /// Serves the training ranks. The first noise rank keeps the ledger for as long.
     pub fn service<'a>(&'a mut self, runtime: &'a Runtime, checkpoint_every: u64) -> Service<'a> {
-        let (owner, copying) = (self.owner.clone(), self.copying.clone());
+        let owner = self.owner.clone();
+        let copying = self.copying.clone();
         Service::new(&self.launch, runtime, owner, copying, self.keeper.take(), checkpoint_every)
     }
 
@@ -181,12 +182,15 @@ impl NoiseRank {
         if let Some(keeper) = &self.keeper {
             let end = self.launch.iterations();
             let rows = args.steps.unwrap_or(RowRange { start: keeper.next_row()?.min(end), end });
-            let (checkpoint_every, commitment) = (args.checkpoint_every, args.commitment());
+            let checkpoint_every = args.checkpoint_every;
+            let commitment = args.commitment();
             said = Agreed { rows, checkpoint_every, commitment }.to_bytes();
         }
         self.launch.broadcast("the first rank, to say which rows", &mut said);
         let Agreed { rows, checkpoint_every, commitment } = Agreed::of(&said)?;
-        let (owner, keeper, launch) = (self.owner.clone(), self.keeper.take(), &self.launch);
+        let owner = self.owner.clone();
+        let keeper = self.keeper.take();
+        let launch = &self.launch;
         let mut steps = Steps { launch, runtime, owner, keeper, rows, commitment, checkpoint_every };
         if let Some(answer) = steps.run(args.out.as_deref())? {
             println!("{answer}");
@@ -197,7 +201,8 @@ impl NoiseRank {
 
 /// What all noise ranks have released of the job, by their own records.
 fn told(launch: &Launch, marks: &Marks, job: &JobId) -> Told {
-    let (mut telling, mut told) = (Telling::of(marks, job), Told::default());
+    let mut telling = Telling::of(marks, job);
+    let mut told = Told::default();
     loop {
         let parts = launch.gather("the noise ranks, to say what they have released", telling.next_part());
         let ranks = launch.shards.iter().map(|(rank, _)| *rank);

@@ -31,7 +31,8 @@ pub struct Rounds {
 
 impl Rounds {
     pub fn new(every: u64) -> Self {
-        let (rows_bound, last_at) = (0, 0);
+        let rows_bound = 0;
+        let last_at = 0;
         Self { every, rows_bound, last_at, under_way: None, own: None, ending: false, last_is_written: false }
     }
 

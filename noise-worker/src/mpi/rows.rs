@@ -67,8 +67,10 @@ impl Service<'_> {
     }
 
     fn check(&self, from: Rank, get: &Message) -> Result<(CoordinateRange, Commitment)> {
-        let (range, own) = (get.range()?, self.owner.grant().range);
-        let (dimension, iterations) = (self.launch.dimension(), self.launch.iterations());
+        let range = get.range()?;
+        let own = self.owner.grant().range;
+        let dimension = self.launch.dimension();
+        let iterations = self.launch.iterations();
         if range.end > dimension {
             return Err(ServiceError::RangeBeyondDimension { start: range.start, end: range.end, dimension });
         }
@@ -128,7 +130,10 @@ impl Service<'_> {
     /// The row is bound: it is waited for, and where it is to lie in the window, copied there, beside this loop.
     fn make(&mut self, asked: Asked) {
         let Asked { from, get, range, commitment } = &asked;
-        let (owner, row, range, commitment) = (self.owner.clone(), get.row, *range, *commitment);
+        let owner = self.owner.clone();
+        let row = get.row;
+        let range = *range;
+        let commitment = *commitment;
         let shared = self.launch.window.as_ref().filter(|_| get.in_window);
         let place = shared.and_then(|shared| Some((shared.window.clone(), shared.local(*from)?, get.place)));
         let copying = self.copying.clone();
@@ -165,7 +170,9 @@ impl Service<'_> {
         }
         // The shard has not turned since: it waits until all that is made is handed out.
         let grant = self.owner.grant();
-        let (id, row, text) = (grant.branch(), grant.lineage.from_row(), grant.job.to_string().into_bytes());
+        let id = grant.branch();
+        let row = grant.lineage.from_row();
+        let text = grant.job.to_string().into_bytes();
         self.send(to, reply_tag(get.slot), Message { kind: Kind::Ready, id, row, text, ..get.clone() });
         if let Made::Data(bytes) = made {
             for start in (0..bytes.len()).step_by(DATA_BYTES) {

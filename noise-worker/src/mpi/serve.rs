@@ -112,7 +112,8 @@ impl<'a> Service<'a> {
         while let Some((coming, status)) =
             self.launch.all.any_process().immediate_matched_probe_with_tag(CONTROL)
         {
-            let (from, mut bytes) = (status.source_rank(), [0u8; message::BYTES]);
+            let from = status.source_rank();
+            let mut bytes = [0u8; message::BYTES];
             coming.matched_receive_into(&mut bytes[..]);
             let message = Message::decode(&bytes).with_context(|| format!("a message of rank {from}"))?;
             self.take(from, message)?;
@@ -181,9 +182,10 @@ impl<'a> Service<'a> {
         let mut happened = false;
         if let Some(written) = self.rounds.own_written(self.runtime)? {
             happened = true;
-            match self.keeper.is_some() {
-                true => self.rounds.take(self.launch.root, &written),
-                false => self.send(self.launch.root, CONTROL, written),
+            if self.keeper.is_some() {
+                self.rounds.take(self.launch.root, &written)
+            } else {
+                self.send(self.launch.root, CONTROL, written)
             }
         }
         let Some(keeper) = &mut self.keeper else { return Ok(happened) };

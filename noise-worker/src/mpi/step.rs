@@ -82,7 +82,8 @@ impl Steps<'_> {
         let _within = self.runtime.enter();
         let token = CancellationToken::new();
         for kind in [SignalKind::terminate(), SignalKind::user_defined1()] {
-            let (mut signal, token) = (tokio::signal::unix::signal(kind)?, token.clone());
+            let mut signal = tokio::signal::unix::signal(kind)?;
+            let token = token.clone();
             tokio::spawn(async move {
                 signal.recv().await;
                 token.cancel();

@@ -32,7 +32,8 @@ impl Telling {
 
     /// Empty once all are told: others may have more.
     pub fn next_part(&mut self) -> Part {
-        let (left, marks) = (self.0.len() as u64, self.0.by_ref().take(MOST));
+        let left = self.0.len() as u64;
+        let marks = self.0.by_ref().take(MOST);
         let mut part = [0; _];
         for (to, (first, second)) in chunks_mut(&mut part).zip([(left, 0)].into_iter().chain(marks)) {
             to[..8].copy_from_slice(&first.to_le_bytes());
@@ -57,7 +58,8 @@ impl Told {
         for (rank, part) in parts {
             let words = part.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
             let words: Vec<u64> = words.collect();
-            let (left, marks) = (words[0], words[2..].as_chunks::<2>().0);
+            let left = words[0];
+            let marks = words[2..].as_chunks::<2>().0;
             for &[branch, next_row] in marks.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
                 let highest = self.0.entry(branch).or_insert((next_row, rank));
                 if next_row > highest.0 {

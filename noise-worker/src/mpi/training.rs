@@ -124,7 +124,8 @@ impl Training {
         commitment: Commitment,
         place: Option<u64>,
     ) -> Result<Vec<Part>> {
-        let (dimension, iterations) = (self.dimension(), self.iterations());
+        let dimension = self.dimension();
+        let iterations = self.iterations();
         if range.end > dimension || range.is_empty() {
             return Err(ServiceError::RangeBeyondDimension { start: range.start, end: range.end, dimension });
         }
@@ -165,7 +166,8 @@ impl Training {
         let gets: Vec<Vec<u8>> = parts.iter().map(|part| part.get.encode()).collect();
         let mut replies = vec![[0u8; message::BYTES]; parts.len()];
         request::scope(|scope| {
-            let (mut rest, mut under_way) = (out, Vec::new());
+            let mut rest = out;
+            let mut under_way = Vec::new();
             for ((part, get), reply) in parts.iter().zip(&gets).zip(&mut replies) {
                 let noise = all.process_at_rank(part.rank);
                 let bytes = if part.placed { 0 } else { part.range.len() as usize * 4 };
@@ -181,7 +183,8 @@ impl Training {
                 under_way.push((asked, reply, data));
             }
             let value = compute();
-            let (mut answers, mut refused) = (Vec::new(), None);
+            let mut answers = Vec::new();
+            let mut refused = None;
             for (asked, reply, data) in under_way {
                 limit.wait(ANSWER, asked);
                 match check(limit.wait_asleep(ANSWER, reply)) {

@@ -127,7 +127,9 @@ impl Window {
 }
 
 fn query(window: ffi::MPI_Win, rank: Rank) -> Part {
-    let (mut base, mut bytes, mut unit): (*mut c_void, ffi::MPI_Aint, c_int) = (ptr::null_mut(), 0, 0);
+    let mut base: *mut c_void = ptr::null_mut();
+    let mut bytes: ffi::MPI_Aint = 0;
+    let mut unit: c_int = 0;
     // SAFETY: the window is live and the three out pointers are valid for the call.
     unsafe {
         let base = (&raw mut base).cast::<c_void>();
@@ -149,7 +151,8 @@ impl Sending {
         let mut request = MaybeUninit::uninit();
         // SAFETY: `bytes` never moves and lives in this value, whose end leaks it where the send has not ended.
         let request = unsafe {
-            let (data, count) = (bytes.as_ptr().cast::<c_void>(), bytes.len() as c_int);
+            let data = bytes.as_ptr().cast::<c_void>();
+            let count = bytes.len() as c_int;
             let kind = ffi::RSMPI_UINT8_T;
             ffi::MPI_Isend(data, count, kind, to, tag, all.as_raw(), request.as_mut_ptr());
             request.assume_init()

@@ -42,7 +42,8 @@ struct Job {
 
 impl Job {
     fn new() -> Self {
-        let (folder, key) = (tempfile::tempdir().unwrap(), JobKey::from_bytes(&[8; 32]).unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let key = JobKey::from_bytes(&[8; 32]).unwrap();
         let grant = LeaseGrant {
             job: JobId::new("j").unwrap(),
             lineage: proto::Lineage::of_branch(0),
@@ -98,7 +99,8 @@ impl Job {
         let store = CheckpointStore::open(&self.grant.store_url).unwrap();
         let values = (generator.state().to_vec(), rows);
         let written = store.write_shard(&object, header, &recipe.checkpoint_key, values).await.unwrap();
-        let (next_row, sha256) = (window.end, written.sha256);
+        let next_row = window.end;
+        let sha256 = written.sha256;
         self.grant.pieces.push(CheckpointPiece { object, range, next_row, sha256 });
     }
 
@@ -128,7 +130,8 @@ impl Job {
 
     /// What lies where the store was: nothing can be opened there.
     fn take_away(&self) -> PathBuf {
-        let (folder, away) = (self.folder.path(), self.folder.path().with_extension("away"));
+        let folder = self.folder.path();
+        let away = self.folder.path().with_extension("away");
         fs::rename(folder, &away).unwrap();
         fs::write(folder, "in its place").unwrap();
         away
@@ -142,7 +145,8 @@ impl Job {
 
 #[tokio::test(start_paused = true)]
 async fn the_newest_checkpoint_that_is_whole_is_restored() {
-    let (mut job, begun) = (Job::new(), Instant::now());
+    let mut job = Job::new();
+    let begun = Instant::now();
     assert_eq!(job.restored().await, 0);
     job.store(1, &plan(1.0), 5, |_| ()).await;
     job.store(2, &plan(1.0), 9, |_| ()).await;
@@ -240,7 +244,8 @@ async fn a_store_that_is_away_for_a_minute_is_waited_for() {
     let mut job = Job::new();
     job.store(1, &plan(1.0), 5, |_| ()).await;
     job.store(2, &plan(1.0), 9, |_| ()).await;
-    let (away, begun) = (job.take_away(), Instant::now());
+    let away = job.take_away();
+    let begun = Instant::now();
     let back = async {
         sleep(Duration::from_secs(60)).await;
         job.bring_back(away);
@@ -255,7 +260,8 @@ async fn a_store_that_stays_away_is_given_up_once_for_all_checkpoints() {
     let mut job = Job::new();
     job.store(1, &plan(1.0), 5, |_| ()).await;
     job.store(2, &plan(1.0), 9, |_| ()).await;
-    let (away, begun) = (job.take_away(), Instant::now());
+    let away = job.take_away();
+    let begun = Instant::now();
     assert_eq!(job.restored().await, 0);
     assert_eq!(begun.elapsed().as_secs(), patience::LONGEST.as_secs());
     job.bring_back(away);
@@ -268,7 +274,8 @@ async fn nobody_waits_for_longer_than_a_replay_takes() {
     job.store(2, &plan(1.0), 9, |_| ()).await;
     let recipe = job.recipe(&plan(1.0));
     let rate = bytes_a_row(&recipe, RANGE.len()) as f64 * 9.0 / 10.0;
-    let (_away, begun) = (job.take_away(), Instant::now());
+    let _away = job.take_away();
+    let begun = Instant::now();
     let restored = restore(&job.grant, &recipe, &limits().measured(rate)).await.unwrap();
     assert_eq!((restored.0.next_row(), begun.elapsed().as_secs()), (0, 10));
 }
@@ -277,7 +284,8 @@ async fn nobody_waits_for_longer_than_a_replay_takes() {
 async fn checkpoints_are_read_in_turn() {
     let mut job = Job::new();
     job.store(1, &plan(1.0), 9, |_| ()).await;
-    let (limits, recipe) = (limits(), job.recipe(&plan(1.0)));
+    let limits = limits();
+    let recipe = job.recipe(&plan(1.0));
     let others = limits.restores.acquire_many(AT_ONCE as u32).await.unwrap();
     let mut restoring = std::pin::pin!(restore(&job.grant, &recipe, &limits));
     let waited = tokio::time::timeout(Duration::from_millis(300), restoring.as_mut()).await;

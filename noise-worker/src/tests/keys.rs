@@ -23,9 +23,10 @@ async fn a_key_ends_with_the_last_shard_of_its_job() {
         // Of a job that is held the key stays: a shard more needs no file.
         worker.lease(LeaseGrant { shard: 2, ..grant() }, Duration::ZERO);
         worker.fetch(FetchSlice { shard: 2, ..request(0) }).await.unwrap();
-        match is_cleared {
-            true => worker.leases.clear(),
-            false => _ = worker.leases.apply(Granted::default(), clerk(), TTL, Instant::now(), &plans),
+        if is_cleared {
+            worker.leases.clear()
+        } else {
+            _ = worker.leases.apply(Granted::default(), clerk(), TTL, Instant::now(), &plans)
         }
         worker.lease(grant(), Duration::ZERO);
         let refused = worker.fetch(request(0)).await.map(|values| values.len());

@@ -67,7 +67,8 @@ async fn take(stream: &UnixStream, regions: &Regions) -> Result<Arc<Borrowed>> {
         Err(_) => return Err(ServiceError::invalid("hello", "missing", format!("sent within {HELLO:?}"))),
     };
     regions.reserve(&offer.layout)?;
-    let (id, size) = (offer.layout.id, offer.layout.size());
+    let id = offer.layout.id;
+    let size = offer.layout.size();
     // Brings all pages in: milliseconds, or longer for much memory.
     let mapped = tokio::task::spawn_blocking(move || Borrowed::open(offer)).await;
     match mapped.map_err(ServiceError::internal).and_then(|opened| opened) {
@@ -91,8 +92,8 @@ async fn receive(stream: &UnixStream) -> io::Result<Result<Offer>> {
 
 /// Whoever may read this worker's key may lend to it: nobody else.
 fn check_peer(stream: &UnixStream) -> Result<()> {
-    let (own, peer) =
-        (rustix::process::geteuid().as_raw(), stream.peer_cred().map_err(ServiceError::internal)?);
+    let own = rustix::process::geteuid().as_raw();
+    let peer = stream.peer_cred().map_err(ServiceError::internal)?;
     if peer.uid() == own {
         return Ok(());
     }

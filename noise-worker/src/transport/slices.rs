@@ -61,7 +61,8 @@ impl Service<Request<Body>> for Slices {
         if request.uri().path() != PATH {
             return self.others.call(request);
         }
-        let (service, budget) = (self.service.clone(), self.budget.clone());
+        let service = self.service.clone();
+        let budget = self.budget.clone();
         Box::pin(async move { Ok(fetch(&service, &budget, request).await.unwrap_or_else(Status::into_http)) })
     }
 }

@@ -52,7 +52,8 @@ proptest! {
 
     #[test]
     fn what_is_found_is_what_runs(log_sigma in -40.0..40.0_f64, log_clip in -40.0..40.0_f64) {
-        let (found, clip) = (log_sigma.exp(), log_clip.exp());
+        let found = log_sigma.exp();
+        let clip = log_clip.exp();
         let sigma = noise_multiplier_to_run(found, clip);
         prop_assert!(sigma >= found && sigma <= found * (1.0 + 1.2e-7), "{sigma:e} {found:e}");
         prop_assert_eq!(plan(sigma, clip).accounted_noise_multiplier(), sigma);

@@ -182,9 +182,10 @@ fn some_rows_are_accounted_for_as_they_run() {
         let plan = Plan::new(spec).unwrap();
         let whole = plan.accounted_sensitivity().unwrap();
         assert_eq!(plan.accounted_sensitivity_of(0..n).unwrap(), whole);
-        let (first, last) =
-            (plan.accounted_sensitivity_of(0..n / 2), plan.accounted_sensitivity_of(n - 9..n));
-        let (first, last) = (first.unwrap().value, last.unwrap().value);
+        let first = plan.accounted_sensitivity_of(0..n / 2);
+        let last = plan.accounted_sensitivity_of(n - 9..n);
+        let first = first.unwrap().value;
+        let last = last.unwrap().value;
         assert!(first < whole.value && last < first, "{first} {last} {whole:?}");
         let once = plan.accounted_column_norm().unwrap();
         assert!(once < whole.value && once >= 1.0, "{once}");

@@ -25,9 +25,10 @@ impl TryFrom<pb::CreateJobRequest> for CreateJob {
             dimension: (request.dimension > 0).then_some(request.dimension),
             shards: (request.shards > 0).then_some(request.shards),
             key_commitment: digest("key_commitment", &request.key_commitment)?,
-            plan_digest: match request.plan_digest.is_empty() {
-                true => None,
-                false => Some(digest("plan_digest", &request.plan_digest)?),
+            plan_digest: if request.plan_digest.is_empty() {
+                None
+            } else {
+                Some(digest("plan_digest", &request.plan_digest)?)
             },
         })
     }

@@ -67,7 +67,8 @@ fn sensitivity(statement: &Statement) -> String {
 }
 
 fn participation(statement: &Statement) -> String {
-    let (b, k) = (statement.min_sep, statement.max_participations);
+    let b = statement.min_sep;
+    let k = statement.max_participations;
     let only = match (statement.sampling, statement.plan_participation) {
         (Assumed::AnyOrder, _) => "",
         (_, None) => "For the figures without sampling, and the noise was designed for it: ",

@@ -31,7 +31,8 @@ pub(super) fn setting(statement: &Statement) -> Vec<Block> {
 
 pub(super) fn protected(statement: &Statement) -> Vec<Block> {
     let name = unit(statement.unit);
-    let (b, k) = (statement.min_sep, statement.max_participations);
+    let b = statement.min_sep;
+    let k = statement.max_participations;
     let rule = match statement.sampling {
         Assumed::AnyOrder => format!("the participation rule (at most {k} rounds, at least {b} apart)"),
         _ => "what is assumed of sampling below".to_owned(),

@@ -58,7 +58,8 @@ fn figures(label: &'static str, statement: &Statement, figures: &Figures) -> Blo
     let unit = definition::unit(statement.unit);
     let mut text = String::new();
     if let Some(first) = figures.guarantees.first() {
-        let (epsilon, delta) = (number(first.epsilon), power(first.delta));
+        let epsilon = number(first.epsilon);
+        let delta = power(first.delta);
         text = format!("({epsilon}, {delta})-differentially private for one {unit}");
         if let Some(upper) = first.delta_upper_bound {
             text.push_str(&format!(
@@ -77,7 +78,8 @@ fn figures(label: &'static str, statement: &Statement, figures: &Figures) -> Blo
         None => format!("; at these δ no worse than a Gaussian mechanism of μ = {mu}"),
     });
     if let Some(power) = figures.true_positive_rate {
-        let (fpr, tpr) = (100.0 * figures.false_positive_rate, 100.0 * power);
+        let fpr = 100.0 * figures.false_positive_rate;
+        let tpr = 100.0 * power;
         text.push_str(&format!(
             ". No test that is wrong about {} % of those who took no part recognises more than {} % of those \
              who did",

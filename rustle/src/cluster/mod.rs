@@ -94,15 +94,14 @@ impl LocalCluster {
         let key = SecretBytes::take(&mut key);
         std::fs::create_dir_all(&options.dir).with_context(|| format!("create {}", options.dir.display()))?;
         let workers = options.workers;
-        let coordinator_address = match options.unix {
-            true => format!("unix:{}", socket(&options.dir, "coordinator")?),
-            false => options.listen.clone(),
+        let coordinator_address = if options.unix {
+            format!("unix:{}", socket(&options.dir, "coordinator")?)
+        } else {
+            options.listen.clone()
         };
-        let authority = match options.tls {
-            true => Some(authority(&options.dir.join("tls"))?),
-            false => None,
-        };
-        let (url, workers_running) = (String::new(), Vec::new());
+        let authority = if options.tls { Some(authority(&options.dir.join("tls"))?) } else { None };
+        let url = String::new();
+        let workers_running = Vec::new();
         let mut cluster = Self {
             options,
             key,
@@ -137,9 +136,10 @@ impl LocalCluster {
 
     /// How to call this cluster as that: by a certificate, or without TLS as anyone may.
     pub fn dialing(&self, role: &Role) -> anyhow::Result<Dialing> {
-        let credentials = match self.options.tls {
-            true => Some(Credentials::load(TlsFiles::in_dir(&self.certificate(role)?))?),
-            false => None,
+        let credentials = if self.options.tls {
+            Some(Credentials::load(TlsFiles::in_dir(&self.certificate(role)?))?)
+        } else {
+            None
         };
         Ok(Dialing { credentials, ..Dialing::default() })
     }
@@ -149,9 +149,10 @@ impl LocalCluster {
     }
 
     fn tls_flags(&self, role: &Role) -> anyhow::Result<Vec<String>> {
-        Ok(match self.options.tls {
-            true => vec!["--tls-dir".into(), self.certificate(role)?.display().to_string()],
-            false => vec![],
+        Ok(if self.options.tls {
+            vec!["--tls-dir".into(), self.certificate(role)?.display().to_string()]
+        } else {
+            vec![]
         })
     }
 
@@ -238,9 +239,10 @@ impl LocalCluster {
 
 /// The authority of a folder that an earlier run left, or a new one.
 fn authority(dir: &Path) -> anyhow::Result<Authority> {
-    match dir.join("ca.key").exists() {
-        true => Authority::open(dir, TRUST_DOMAIN),
-        false => Authority::create(dir, TRUST_DOMAIN),
+    if dir.join("ca.key").exists() {
+        Authority::open(dir, TRUST_DOMAIN)
+    } else {
+        Authority::create(dir, TRUST_DOMAIN)
     }
 }
 

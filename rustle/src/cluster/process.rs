@@ -40,7 +40,8 @@ impl Process {
         key: Option<&[u8; 32]>,
     ) -> anyhow::Result<Self> {
         let ClusterOptions { program, dir, environment, .. } = options;
-        let (log, ready_path) = (dir.join(format!("{name}.log")), dir.join(format!("{name}.ready.json")));
+        let log = dir.join(format!("{name}.log"));
+        let ready_path = dir.join(format!("{name}.ready.json"));
         ReadyFile::clear(&ready_path)?;
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = Command::new(program);

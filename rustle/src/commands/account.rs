@@ -173,7 +173,8 @@ fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> an
 
 fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let plan = Plan::from_path(&args.plan)?;
-    let (n, rule) = (plan.iterations(), plan.participation());
+    let n = plan.iterations();
+    let rule = plan.participation();
     let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
     let Ask { delta, relation } = args.ask;
     let report = relation.report(sensitivity, plan.accounted_noise_multiplier(), delta).map_err(unusable)?;

@@ -32,7 +32,9 @@ impl Shape for BallsInBinsArgs {
 
     fn question(&self) -> anyhow::Result<(Plan, BallsInBins)> {
         let plan = Plan::from_path(&self.plan)?;
-        let (batches, epochs, rows) = (self.batches_per_epoch, self.epochs, plan.iterations());
+        let batches = self.batches_per_epoch;
+        let epochs = self.epochs;
+        let rows = plan.iterations();
         if batches.checked_mul(epochs) != Some(rows) {
             let text =
                 format!("{batches} batches per epoch × {epochs} epochs; allowed: {rows}, the plan's rows");

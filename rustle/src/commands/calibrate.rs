@@ -76,7 +76,8 @@ impl CalibrateCommand {
             }
             Self::Zcdp { plan, goal } => of_plan(&Plan::from_path(&plan)?, &goal)?,
             Self::Tree { shape, goal } => {
-                let (tree, rule) = (shape.tree()?, shape.participation.rule()?);
+                let tree = shape.tree()?;
+                let rule = shape.participation.rule()?;
                 if goal.finds_participations("tree")? {
                     let rounds = (shape.iterations, rule.min_sep);
                     goal.participations("tree", &[Strategy::Tree(tree)], rounds, None)?

@@ -98,6 +98,8 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
 
 fn request(args: &FetchArgs, rows: RowRange, range: CoordinateRange) -> FetchRequest {
     let commitments = vec![Commitment::of_text(&args.commitment); rows.len() as usize];
-    let (job, branch, deadline) = (args.job.clone(), args.branch, Instant::now() + args.deadline);
+    let job = args.job.clone();
+    let branch = args.branch;
+    let deadline = Instant::now() + args.deadline;
     FetchRequest { job, branch, rows, range, commitments, deadline }
 }

@@ -239,10 +239,8 @@ async fn list(args: &CoordinatorArg, format: Format) -> anyhow::Result<()> {
         Format::Table => {
             let mut table = online::table(["job", "state", "mechanism", "dimension", "rows", "shards ready"]);
             for job in &jobs {
-                let (rows, ready) = (
-                    format!("{} of {}", job.next_row, job.iterations),
-                    format!("{} of {}", job.shards_ready, job.shards),
-                );
+                let rows = format!("{} of {}", job.next_row, job.iterations);
+                let ready = format!("{} of {}", job.shards_ready, job.shards);
                 table.add_row([
                     &job.job,
                     &state(job),

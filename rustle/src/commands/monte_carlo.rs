@@ -61,7 +61,8 @@ pub struct CalibrateArgs<S: Shape> {
 
 /// ε at δ.
 pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
-    let (shape, delta) = (&args.shape, args.delta);
+    let shape = &args.shape;
+    let delta = args.delta;
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
     let sigma = plan.accounted_noise_multiplier();
@@ -77,7 +78,9 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
 
 /// σ at (ε, δ).
 pub fn calibrate<S: Shape>(args: &CalibrateArgs<S>) -> anyhow::Result<Answer> {
-    let (shape, epsilon, delta) = (&args.shape, args.epsilon, args.delta);
+    let shape = &args.shape;
+    let epsilon = args.epsilon;
+    let delta = args.delta;
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
     let made = mechanism.calibrate(epsilon, delta, sampling).map_err(unusable)?;

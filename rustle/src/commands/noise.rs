@@ -59,13 +59,15 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let stream = Stream::of_rows(&branch.keys, &branch.coefficients, branch.rounds);
     let stream = stream.with_backend(args.backend).map_err(bad_use)?;
     let streams = if args.iid { branch.plan.streams(steps.clone()) } else { steps.clone() };
-    let (rows, coordinates) = (streams.end - streams.start, range.end - range.start);
+    let rows = streams.end - streams.start;
+    let coordinates = range.end - range.start;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("start threads")?;
     let maker = if args.iid {
         Maker::Iid { stream, next: streams.start, offset: range.start }
     } else {
-        let (n, scale) = (branch.plan.iterations(), branch.plan.scale());
+        let n = branch.plan.iterations();
+        let scale = branch.plan.scale();
         room_for_state(branch.plan.state_slots(), coordinates)?;
         let mut generator = Generator::new(stream, branch.coefficients.clone(), n, scale, range.clone())?;
         replay(&mut generator, steps.start, &pool)?;

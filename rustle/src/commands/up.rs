@@ -124,11 +124,10 @@ fn say(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Format) -> a
         .with("workers", args.workers)
         .with("logs", args.data_dir.display().to_string())
         .print(format)?;
-    let tls = match args.tls {
-        true => {
-            format!(" --tls-dir {}", cluster.certificate(&Role::Job(args.job.to_string()))?.display())
-        }
-        false => String::new(),
+    let tls = if args.tls {
+        format!(" --tls-dir {}", cluster.certificate(&Role::Job(args.job.to_string()))?.display())
+    } else {
+        String::new()
     };
     eprintln!(
         "running; Ctrl-C stops it. Try: rustle fetch --coordinator {}{tls} --job {} --steps 0..2 --range 0..8 --out x.npy",

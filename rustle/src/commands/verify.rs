@@ -40,7 +40,8 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let branch = args.branch.open()?;
     let range = args.range.0.clone();
-    let (step, plan) = (args.step, &branch.plan);
+    let step = args.step;
+    let plan = &branch.plan;
     if step >= plan.iterations() {
         return Err(bad_use(format!("--step is {step}; allowed: 0 to {}", plan.iterations() - 1)));
     }
@@ -80,7 +81,8 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
 fn row_of(args: &VerifyArgs, file: &NpyReader) -> anyhow::Result<u64> {
     let coordinates = args.range.0.end - args.range.0.start;
     if file.coordinates != coordinates {
-        let (name, found) = (args.file.display(), file.coordinates);
+        let name = args.file.display();
+        let found = file.coordinates;
         return Err(bad_use(format!(
             "--range has {coordinates} coordinates, but {name} has rows of {found}"
         )));

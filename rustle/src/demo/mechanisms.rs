@@ -22,7 +22,8 @@ pub struct Contender {
 
 /// Identity, tree, BLT and banded, calibrated to (ε, δ) by the exact Gaussian formula.
 pub fn contenders(config: &Config, epsilon: f64, delta: f64) -> anyhow::Result<Vec<Contender>> {
-    let (min_sep, epochs) = (config.batches_per_epoch as u64, config.epochs as u64);
+    let min_sep = config.batches_per_epoch as u64;
+    let epochs = config.epochs as u64;
     let participation = Participation { min_sep, max_participations: epochs };
     let rule = strategy::Participation::new(min_sep, epochs)?;
     let target = Target::new(config.steps() as u64, rule, Objective::Rms);

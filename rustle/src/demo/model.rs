@@ -86,12 +86,14 @@ mod tests {
     #[test]
     fn gradient_agrees_with_differences() {
         let digits = Digits::load().unwrap();
-        let (model, example) = (some_model(), &digits.train[7]);
+        let model = some_model();
+        let example = &digits.train[7];
         let mut gradient = vec![0.0; PARAMETERS];
         model.add_clipped_gradient(example, f64::INFINITY, &mut gradient);
         let step = 1.0 / 64.0;
         for i in (0..PARAMETERS).step_by(11) {
-            let (mut up, mut down) = (model.clone(), model.clone());
+            let mut up = model.clone();
+            let mut down = model.clone();
             up.weights[i] += step;
             down.weights[i] -= step;
             let slope = (loss(&up, example) - loss(&down, example)) / f64::from(2.0 * step);

@@ -246,7 +246,8 @@ impl Demo {
 
     /// Every delivered value against the oracle's: how many were compared, how many differ.
     fn compare(&self) -> anyhow::Result<(u64, u64)> {
-        let (mut compared, mut differing) = (0, 0);
+        let mut compared = 0;
+        let mut differing = 0;
         for Delivered { job, plan, rows } in &self.delivered {
             let oracle = Recipe::new(plan, &self.key, job, 0)?.oracle()?;
             let expected = oracle.rows(0..rows.len() as u64, 0..PARAMETERS as u64)?;

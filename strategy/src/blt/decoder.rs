@@ -98,7 +98,9 @@ fn residue(phi: &[f64], poles: &[f64], r: usize, extra: i32) -> f64 {
 /// Σ_rs γ_r γ_s K(1−π_r π_s) with its derivatives in γ and in the poles' complements.
 fn quadratic_form(gamma: &[f64], poles: &[f64], n: f64, rows: Rows) -> (f64, Vec<f64>, Vec<f64>) {
     let size = poles.len();
-    let (mut sum, mut by_gamma, mut by_pole) = (0.0, vec![0.0; size], vec![0.0; size]);
+    let mut sum = 0.0;
+    let mut by_gamma = vec![0.0; size];
+    let mut by_pole = vec![0.0; size];
     for a in 0..size {
         for b in 0..=a {
             let k = kernel(rows, joint(poles[a], poles[b]), n);

@@ -45,14 +45,17 @@ impl Sums {
         let t: Vec<[f64; 2]> = phi.iter().map(|phi| with_slope(decay(*phi, power), power)).collect();
         let mut out = Self::constant(d, self.m + next.m);
         for a in 0..d {
-            let ([e, de], [t_a, dt]) = (self.last[a], t[a]);
-            let ([e_next, de_next], [s, ds]) = (next.last[a], next.sum[a]);
+            let [e, de] = self.last[a];
+            let [t_a, dt] = t[a];
+            let [e_next, de_next] = next.last[a];
+            let [s, ds] = next.sum[a];
             out.last[a] = [e + t_a * e_next, de + dt * e_next + t_a * de_next];
             out.sum[a] =
                 [self.sum[a][0] + next.m * e + t_a * s, self.sum[a][1] + next.m * de + dt * s + t_a * ds];
             let others = self.last.iter().zip(&t).zip(&next.sum).enumerate();
             for (b, (([e_b, _], [t_b, _]), [s_b, _])) in others {
-                let ([own, down], [pair, dpair]) = (self.pairs[a * d + b], next.pairs[a * d + b]);
+                let [own, down] = self.pairs[a * d + b];
+                let [pair, dpair] = next.pairs[a * d + b];
                 let carried = t_b * (e * s_b + t_a * pair);
                 let by_first = t_b * (de * s_b + dt * pair + t_a * dpair);
                 out.pairs[a * d + b] = [
@@ -102,7 +105,8 @@ pub(crate) fn sensitivity_slopes(
     let end = one.join(&sums, phi, gap).last;
     let enter: Vec<[f64; 2]> = phi.iter().map(|p| with_slope(decay(*p, gap - 1.0), gap - 1.0)).collect();
     let mut squared = count as f64;
-    let (mut by_log, mut by_omega) = (vec![0.0; d], vec![0.0; d]);
+    let mut by_log = vec![0.0; d];
+    let mut by_omega = vec![0.0; d];
     for a in 0..d {
         let [held, dheld] =
             [enter[a][0] * sums.sum[a][0], enter[a][1] * sums.sum[a][0] + enter[a][0] * sums.sum[a][1]];
@@ -112,7 +116,8 @@ pub(crate) fn sensitivity_slopes(
         for b in 0..d {
             let y = joint(phi[a], phi[b]);
             let [pair, dpair] = sums.pairs[a * d + b];
-            let (block, tail) = (geometric(y, gap - 1.0), geometric(y, rest - 1.0));
+            let block = geometric(y, gap - 1.0);
+            let tail = geometric(y, rest - 1.0);
             let blocks = block.value + enter[a][0] * enter[b][0];
             let value = blocks * pair + tail.value * end[a][0] * end[b][0];
             // y = 1 − e^{u_a+u_b}.

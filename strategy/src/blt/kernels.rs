@@ -39,7 +39,8 @@ fn binomial(y: f64, top: f64, offset: f64) -> Slope {
     let first = if offset == 1.0 { top } else { top * (top - 1.0) / 2.0 };
     // C(top, offset + 1), the first term of the derivative.
     let mut slope_term = -first * (top - offset) / (offset + 1.0);
-    let (mut value, mut slope) = (first, 0.0);
+    let mut value = first;
+    let mut slope = 0.0;
     let mut term = first;
     let mut m = 1.0;
     while m + offset <= top {

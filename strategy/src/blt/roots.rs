@@ -32,7 +32,8 @@ fn root_after(pairs: &[(f64, f64)], i: usize) -> f64 {
     let base = pairs[i].0;
     let secular = |x: f64| pairs.iter().map(|(phi, w)| w / (x + (base - phi))).sum::<f64>() - 1.0;
     let total: f64 = pairs.iter().map(|p| p.1).sum();
-    let (mut low, mut high) = (0.0, pairs.get(i + 1).map_or(total, |next| next.0 - base));
+    let mut low = 0.0;
+    let mut high = pairs.get(i + 1).map_or(total, |next| next.0 - base);
     loop {
         let middle = low + (high - low) / 2.0;
         if middle <= low || middle >= high {

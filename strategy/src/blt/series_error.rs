@@ -16,10 +16,12 @@ pub(crate) fn weighted_error(phi: &[f64], omega: &[f64], column: &[f64], weights
     // With Cᵀλ = ∂error/∂b: ∂error/∂c_j = −Σ_i λ_i b_{i−j}, and c_j = Σ ω θ^{j−1}.
     let mut lambda = solve(&theta, omega, b.iter().zip(weights).rev().map(|(b, w)| 2.0 * w * b));
     lambda.reverse();
-    let (mut by_phi, mut by_omega) = (vec![0.0; phi.len()], vec![0.0; phi.len()]);
+    let mut by_phi = vec![0.0; phi.len()];
+    let mut by_omega = vec![0.0; phi.len()];
     for a in 0..phi.len() {
         // s_i = Σ_j θ^{j−1} b_{i−j} and its derivative in θ.
-        let (mut state, mut slope) = (0.0, 0.0);
+        let mut state = 0.0;
+        let mut slope = 0.0;
         for (lambda, b) in lambda.iter().zip(&b) {
             by_omega[a] -= lambda * state;
             by_phi[a] += omega[a] * lambda * slope;

@@ -23,7 +23,8 @@ fn close(a: f64, b: f64, relative: f64) -> bool {
 
 #[test]
 fn momentum_is_its_sum() -> Result<()> {
-    let (phi, phi_hat) = ([1e-7, 0.003, 0.08], [1e-3, 0.04, 0.5]);
+    let phi = [1e-7, 0.003, 0.08];
+    let phi_hat = [1e-3, 0.04, 0.5];
     let blt = Blt::from_interlaced(&phi, &phi_hat)?;
     // Weight decays and momenta on a θ̂, near one, equal to each other, and none at all.
     for decay in [0.0, 1e-9, 1e-3, 1.00001e-3, 0.0103, 0.04, 0.1] {
@@ -52,7 +53,8 @@ fn momentum_is_its_sum() -> Result<()> {
 
 #[test]
 fn doubling_agrees_with_partial_fractions() {
-    let (phi, phi_hat) = ([6e-8, 2e-4, 0.01, 0.3], [1e-5, 3e-3, 0.06, 0.7]);
+    let phi = [6e-8, 2e-4, 0.01, 0.3];
+    let phi_hat = [1e-5, 3e-3, 0.06, 0.7];
     for ends in [&[0.0][..], &[0.0, 0.1], &[2e-4, 0.2]] {
         for n in [1, 7, 1000, 1_000_001, 1_000_000_000] {
             for rows in [Rows::Last, Rows::Mean] {

@@ -47,21 +47,27 @@ impl Factor {
 
     /// Row `i` of L for `columns`, shape (n, p) in standard layout.
     pub fn row(&self, columns: &[f64], i: usize, row: &mut Row) {
-        let (ring, p) = (self.ring, self.bands);
+        let ring = self.ring;
+        let p = self.bands;
         row.c.fill(0.0);
         for m in (i + 1).saturating_sub(p)..=i {
             row.c[ring + m - i] = columns[m * p + i - m];
         }
-        let (c0, c1, c2) = (&row.c[..=ring], &row.c[1..ring + 2], &row.c[2..ring + 3]);
+        let c0 = &row.c[..=ring];
+        let c1 = &row.c[1..ring + 2];
+        let c2 = &row.c[2..ring + 3];
         let [d0, d1, d2] = &self.d;
-        let (d0, d1, d2) = (&d0[i..=i + ring], &d1[i + 1..][..=ring], &d2[i + 2..][..=ring]);
+        let d0 = &d0[i..=i + ring];
+        let d1 = &d1[i + 1..][..=ring];
+        let d2 = &d2[i + 2..][..=ring];
         let l = &mut row.l[2..ring + 3];
         for k in 0..=ring {
             l[k] = c0[k] * d0[k] + c1[k] * d1[k] + c2[k] * d2[k];
         }
         row.diagonal = l[ring];
         // Round i−ring is at the place of i.
-        let (at, before) = (i % ring, ring - i % ring);
+        let at = i % ring;
+        let before = ring - i % ring;
         row.off[at..].copy_from_slice(&l[..before]);
         row.off[..at].copy_from_slice(&l[before..ring]);
     }
@@ -69,14 +75,17 @@ impl Factor {
     /// Writes the gradient by the entries of C in row `i` from that by L[i, i] and by L[i, ·], the latter in the
     /// order of [`Row::off`].
     pub fn scatter(&self, i: usize, by_diagonal: f64, by_off: &[f64], row: &mut Row, gradient: &mut [f64]) {
-        let (ring, p, at) = (self.ring, self.bands, i % self.ring);
+        let ring = self.ring;
+        let p = self.bands;
+        let at = i % self.ring;
         row.l[2..2 + ring - at].copy_from_slice(&by_off[at..]);
         row.l[2 + ring - at..2 + ring].copy_from_slice(&by_off[..at]);
         row.l[2 + ring] = by_diagonal;
         row.l[..2].fill(0.0);
         let [d0, d1, d2] = &self.d;
         for m in (i + 1).saturating_sub(p)..=i {
-            let (k, own) = (2 + ring + m - i, ring + m);
+            let k = 2 + ring + m - i;
+            let own = ring + m;
             gradient[m * p + i - m] = row.l[k] * d0[own] + row.l[k - 1] * d1[own] + row.l[k - 2] * d2[own];
         }
     }

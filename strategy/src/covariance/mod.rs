@@ -68,12 +68,16 @@ impl Covariance {
         let size = self.factor.ring();
         let mut row = Row::new(size);
         let mut adjoint = Ring::new(size);
-        let (mut own, mut outer, mut by_l) = (vec![0.0; size], vec![0.0; size], vec![0.0; size]);
+        let mut own = vec![0.0; size];
+        let mut outer = vec![0.0; size];
+        let mut by_l = vec![0.0; size];
         for i in (0..self.rounds).rev() {
             let at = i % size;
             self.window_before(i, &mut outer);
             self.factor.row(columns, i, &mut row);
-            let (l, new, scale) = (&row.off, &self.band[i * size..][..size], 1.0 / row.diagonal);
+            let l = &row.off;
+            let new = &self.band[i * size..][..size];
+            let scale = 1.0 / row.diagonal;
             // Entries off the diagonal stand for both triangles; S[i, i−q] is in no later window.
             adjoint.take_half_row(at, &mut own);
             let by_error = own[at] + weights[i];

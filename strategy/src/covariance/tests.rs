@@ -119,7 +119,8 @@ fn gradients_are_central_differences() {
 
 #[test]
 fn the_gradient_along_the_matrix_is_minus_twice_the_error() {
-    let (n, p) = (5000, 32);
+    let n = 5000;
+    let p = 32;
     let c = columns(n, p, 9).into_raw_vec_and_offset().0;
     for workload in workloads(n) {
         let mut covariance = Covariance::new(&bands_of(&workload), n, p);

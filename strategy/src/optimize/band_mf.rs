@@ -96,7 +96,8 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(column: &[f64], d: &InverseBands, target: &'a Target) -> Self {
-        let (n, p) = (target.iterations as usize, column.len());
+        let n = target.iterations as usize;
+        let p = column.len();
         let error = NormalisedError::new(d, n, p);
         let mut search = Self {
             n,
@@ -115,7 +116,8 @@ impl<'a> Search<'a> {
     /// All stages of the loss, on few knots first and then on as many as pay; true when the last one settled.
     fn run(&mut self, watch: &mut Watch<'_, '_>) -> bool {
         let dense = (DENSE * self.p).min(MANY / self.p);
-        let (few, all) = (Knots::graded(self.n, dense, RATIO), Knots::all(self.n));
+        let few = Knots::graded(self.n, dense, RATIO);
+        let all = Knots::all(self.n);
         let few_pay = 2 * few.len() < self.n;
         let (knots, limits) = match self.n * self.p {
             numbers if numbers <= MAX_FREE || (!few_pay && numbers < MANY) => (&all, FINE),

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn gradients_are_central_differences_for_every_loss() {
-        let (n, p) = (14, 4);
+        let n = 14;
+        let p = 4;
         let rates = LearningRates::CoolDown { from: 5, last: 0.2, iterations: n as u64 };
         let momentum = Momentum { momentum: 0.9, weight_decay: 0.01, learning_rates: rates };
         let weighted = Objective::Weighted((0..n).map(|t| (t % 3) as f64).collect());

@@ -101,7 +101,8 @@ mod tests {
         let knots = Knots::graded(100, 9, 1.4);
         let free: Vec<f64> = (0..3 * knots.len()).map(|i| (i as f64).sin()).collect();
         let gradient: Vec<f64> = (0..300).map(|i| (i as f64).cos()).collect();
-        let (mut columns, mut back) = (vec![0.0; 300], vec![0.0; free.len()]);
+        let mut columns = vec![0.0; 300];
+        let mut back = vec![0.0; free.len()];
         knots.expand(&free, 3, &mut columns);
         knots.collect(&gradient, 3, &mut back);
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();

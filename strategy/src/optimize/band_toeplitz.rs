@@ -144,7 +144,8 @@ fn free(c: &[f64]) -> Vec<f64> {
 
 pub(super) fn ln_loss(x: &[f64], gradient: &mut [f64], target: &Target, decoder: &Decoder) -> f64 {
     let c = column(x);
-    let (error, square) = (decoder.error_gradient(&c), sensitivity_squared(&c, target));
+    let error = decoder.error_gradient(&c);
+    let square = sensitivity_squared(&c, target);
     let halves = square.gradient.iter().zip(&error.gradient);
     let by: Vec<f64> = halves.map(|(s, e)| 0.5 * (s / square.value + e / error.value)).collect();
     pull(x, &c, &by, gradient);

@@ -89,7 +89,8 @@ impl<'a> Search<'a> {
         let below = (0..n).flat_map(|i| (0..i).map(move |j| (i, j)));
         let free = below.filter(|(i, j)| !together(i - j)).collect();
         let loss = DenseLoss::new(n, written_out(&target.workload, n)?);
-        let (x, best) = (Array2::eye(n), Array2::eye(n));
+        let x = Array2::eye(n);
+        let best = Array2::eye(n);
         let mut search = Self { n, target, loss, free, x, best, least: f64::INFINITY };
         search.keep();
         let bands = (1..n.min(START_BANDS)).take_while(|apart| !together(*apart)).count() + 1;
@@ -117,7 +118,8 @@ impl<'a> Search<'a> {
     fn descend(&mut self, limits: Limits, row_loss: &RowLoss, watch: &mut Watch<'_, '_>) -> bool {
         let Self { n, target, loss, free, x, .. } = self;
         let ln_sensitivity = 0.5 * (target.participation.in_rounds(target.iterations) as f64).ln();
-        let (mut weights, mut by_x) = (vec![0.0; *n], Array2::zeros((*n, *n)));
+        let mut weights = vec![0.0; *n];
+        let mut by_x = Array2::zeros((*n, *n));
         let start = free.iter().map(|at| x[*at]).collect();
         let found = minimise(start, limits, watch, |values, gradient| {
             free.iter().zip(values).for_each(|(at, value)| x[*at] = *value);

@@ -100,7 +100,8 @@ mod tests {
             let best = optimize(family, &one, &mut nobody).unwrap();
             let descent = Descent { steps: 500, damping: 0.0 };
             let found = descend(&start, &one, descent, &mut norm).unwrap();
-            let (found, start) = (one.loss(&found).unwrap(), one.loss(&start).unwrap());
+            let found = one.loss(&found).unwrap();
+            let start = one.loss(&start).unwrap();
             assert!(
                 found < near * best.loss && found < 0.95 * start,
                 "{family:?} {found} {} {start}",

@@ -32,11 +32,14 @@ pub(super) fn search(target: &Target, watch: &mut Watch<'_, '_>) -> f64 {
         .map(|i| (i, ln_loss(point(i), target)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .map_or(0, |b| b.0);
-    let (mut low, mut high) = (point((best + 1).min(SCAN)), point(best.saturating_sub(1)));
+    let mut low = point((best + 1).min(SCAN));
+    let mut high = point(best.saturating_sub(1));
     let golden = (5.0_f64.sqrt() - 1.0) / 2.0;
     for _ in 0..STEPS {
-        let (left, right) = (high - golden * (high - low), low + golden * (high - low));
-        let (at_left, at_right) = (ln_loss(left, target), ln_loss(right, target));
+        let left = high - golden * (high - low);
+        let right = low + golden * (high - low);
+        let at_left = ln_loss(left, target);
+        let at_right = ln_loss(right, target);
         if at_left < at_right {
             high = right;
         } else {

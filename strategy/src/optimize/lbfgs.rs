@@ -168,7 +168,9 @@ fn search(
     if slope.is_nan() || slope >= 0.0 {
         return None;
     }
-    let (mut low, mut high, mut step) = (0.0, f64::INFINITY, first);
+    let mut low = 0.0;
+    let mut high = f64::INFINITY;
+    let mut step = first;
     let mut best: Option<Point> = None;
     for _ in 0..TRIALS {
         let x = from.x.iter().zip(direction).map(|(x, d)| x + step * d).collect();

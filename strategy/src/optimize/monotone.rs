@@ -24,7 +24,8 @@ pub(super) fn loss_squared(c: &[f64], target: &Target, decoder: &Decoder) -> f64
 pub(super) fn sensitivity_squared(c: &[f64], target: &Target) -> Squared {
     let rules = target.rules();
     let share = 1.0 / rules.len() as f64;
-    let (mut mean, mut gradient) = (0.0, vec![0.0; c.len()]);
+    let mut mean = 0.0;
+    let mut gradient = vec![0.0; c.len()];
     for rule in rules {
         let one = spaced(c, target.iterations, *rule);
         mean += share * one.value.sqrt();
@@ -37,7 +38,8 @@ pub(super) fn sensitivity_squared(c: &[f64], target: &Target) -> Squared {
 /// ‖C u‖² of C = LtToep(c) for participations at 0, b, 2b, …, with its gradient in c. O(p) where one user's
 /// columns do not overlap, O(n + k·p) else.
 fn spaced(c: &[f64], n: u64, rule: Participation) -> Squared {
-    let (count, gap) = (rule.in_rounds(n), rule.min_sep.min(n));
+    let count = rule.in_rounds(n);
+    let gap = rule.min_sep.min(n);
     if count == 1 || c.len() as u64 <= gap {
         // All columns are whole but for those that the last rounds cut.
         let whole = |j: u64| j * gap + c.len() as u64 <= n;
@@ -48,7 +50,8 @@ fn spaced(c: &[f64], n: u64, rule: Participation) -> Squared {
         }
         return Squared { value: dot(&gradient, c) / 2.0, gradient };
     }
-    let (count, gap) = (count as usize, gap as usize);
+    let count = count as usize;
+    let gap = gap as usize;
     let u = crate::toeplitz::spaced_sum(c, n as usize, gap, count);
     let mut gradient = vec![0.0; c.len()];
     for j in 0..count {

@@ -30,11 +30,14 @@ fn search(bands: usize, target: &Target, decoder: &Decoder, watch: &mut Watch<'_
     let loss = |alpha: f64| loss_squared(&power(alpha, bands), target, decoder);
     let best = scan(&loss);
     let step = 0.5 / f64::from(SCAN);
-    let (mut low, mut high) = ((best - step).max(0.0), (best + step).min(1.0));
+    let mut low = (best - step).max(0.0);
+    let mut high = (best + step).min(1.0);
     let golden = (5.0_f64.sqrt() - 1.0) / 2.0;
     for _ in 0..STEPS {
-        let (left, right) = (high - golden * (high - low), low + golden * (high - low));
-        let (at_left, at_right) = (loss(left), loss(right));
+        let left = high - golden * (high - low);
+        let right = low + golden * (high - low);
+        let at_left = loss(left);
+        let at_right = loss(right);
         if at_left < at_right {
             high = right;
         } else {

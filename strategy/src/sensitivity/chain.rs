@@ -167,7 +167,8 @@ fn traced(gram: &Gram, windows: &Windows, layers: &[Layer]) -> (f64, Vec<usize>)
     let ends = layers.iter().enumerate().flat_map(|(c, l)| l.value.iter().enumerate().map(move |e| (c, e)));
     let (c, (slot, value)) =
         ends.fold((0, (0, &f64::NEG_INFINITY)), |best, end| if end.1.1 > best.1.1 { end } else { best });
-    let (mut t, mut m) = (slot / count, slot % count);
+    let mut t = slot / count;
+    let mut m = slot % count;
     let mut rounds = vec![t];
     let mut gaps = Vec::new();
     for layer in layers[1..=c].iter().rev() {

@@ -87,7 +87,8 @@ impl<'a> Columns<'a> {
         let from = rows.start.max(j);
         let cut = |j: usize| {
             let column = self.column(j);
-            let (start, end) = (from - j, rows.end.saturating_sub(j).min(column.len()));
+            let start = from - j;
+            let end = rows.end.saturating_sub(j).min(column.len());
             column.get(start..end).unwrap_or_default()
         };
         let product: f64 = cut(i).iter().zip(cut(j)).map(|(x, y)| x * y).sum();

@@ -37,12 +37,14 @@ fn rotate(a: &mut Array2<f64>, p: usize, q: usize) {
     let cosine = 1.0 / t.hypot(1.0);
     let sine = t * cosine;
     for i in 0..a.nrows() {
-        let (x, y) = (a[[i, p]], a[[i, q]]);
+        let x = a[[i, p]];
+        let y = a[[i, q]];
         a[[i, p]] = cosine * x - sine * y;
         a[[i, q]] = sine * x + cosine * y;
     }
     for i in 0..a.nrows() {
-        let (x, y) = (a[[p, i]], a[[q, i]]);
+        let x = a[[p, i]];
+        let y = a[[q, i]];
         a[[p, i]] = cosine * x - sine * y;
         a[[q, i]] = sine * x + cosine * y;
     }

@@ -69,7 +69,8 @@ impl Overlaps {
         let mut signs = vec![1.0; self.diagonal.len()];
         for index in order {
             let (a, b, x) = self.edges[index];
-            let (mut keep, mut join) = (group[a], group[b]);
+            let mut keep = group[a];
+            let mut join = group[b];
             if keep == join {
                 continue;
             }

@@ -53,7 +53,8 @@ pub(super) fn spaced_bound(c: &[f64], majorant: &[f64], rounds: usize, gap: usiz
     for t in 0..rounds {
         let latest = (t / gap).min(count - 1);
         // By itself: of a long run's total its smallest terms would be rounded away, row by row.
-        let (mut row, mut earlier) = (0.0, 0.0);
+        let mut row = 0.0;
+        let mut earlier = 0.0;
         // Participations that row t still sees, from the oldest: distances t − a·gap below p.
         for a in (t + 1).saturating_sub(c.len()).div_ceil(gap)..=latest {
             let own = c[t - a * gap].abs();
@@ -92,7 +93,8 @@ fn searched(c: &[f64], rounds: usize, rule: Participation, gap: usize, count: us
 fn without_dust(c: &[f64], count: usize) -> (&[f64], f64) {
     let total: f64 = c.iter().map(|c| c * c).sum();
     let allowed = (CLOSE * 1e-3 / count as f64).powi(2) * total;
-    let (mut end, mut dust) = (c.len(), 0.0);
+    let mut end = c.len();
+    let mut dust = 0.0;
     while end > 1 && dust + c[end - 1] * c[end - 1] <= allowed {
         end -= 1;
         dust += c[end] * c[end];

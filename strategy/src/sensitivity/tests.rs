@@ -39,8 +39,10 @@ fn near(a: f64, b: f64) -> bool {
 /// (n, c, gap, count) with overlapping columns.
 fn cases() -> impl Iterator<Item = (usize, Vec<f64>, usize, usize)> {
     (0_u64..200).filter_map(|seed| {
-        let (n, p) = (5 + seed as usize % 8, 2 + seed as usize % 6);
-        let (gap, count) = (1 + seed as usize / 7 % 4, 2 + seed as usize / 3 % 4);
+        let n = 5 + seed as usize % 8;
+        let p = 2 + seed as usize % 6;
+        let gap = 1 + seed as usize / 7 % 4;
+        let count = 2 + seed as usize / 3 % 4;
         let p = p.min(n);
         (gap < p).then(|| (n, column(p, seed, seed % 3 == 0), gap, count))
     })
@@ -62,7 +64,8 @@ fn the_chain_finds_the_heaviest_pattern() {
 fn a_long_run_is_a_stationary_one() {
     for (_, c, gap, count) in cases() {
         let n = count * c.len();
-        let (long, short) = (Gram::stationary(&c), Gram::toeplitz(&c, n));
+        let long = Gram::stationary(&c);
+        let short = Gram::toeplitz(&c, n);
         let (value, pattern) = chain::heaviest(&long, n, gap, count).unwrap();
         assert!(near(value, chain::heaviest(&short, n, gap, count).unwrap().0));
         assert!(near(weight(&long, &pattern), value) && *pattern.last().unwrap() < n);

@@ -55,7 +55,8 @@ mod tests {
     fn it_is_attained_where_every_round_is_taken() {
         for n in 1..70 {
             for completed in [false, true] {
-                let (spans, rule) = ([Span { rounds: n, completed }], Participation::new(1, n).unwrap());
+                let spans = [Span { rounds: n, completed }];
+                let rule = Participation::new(1, n).unwrap();
                 assert_eq!(bound(&spans, rule), exact(&spans, rule), "{n} {completed}");
             }
         }
@@ -64,8 +65,8 @@ mod tests {
     #[test]
     fn it_is_near_where_many_rounds_are_taken() {
         for (n, gap, most) in [(3000, 2, 1500), (3000, 7, 400), (3001, 30, 100), (5000, 7, 90)] {
-            let (spans, rule) =
-                ([Span { rounds: n, completed: false }], Participation::new(gap, most).unwrap());
+            let spans = [Span { rounds: n, completed: false }];
+            let rule = Participation::new(gap, most).unwrap();
             let ratio = bound(&spans, rule) as f64 / exact(&spans, rule) as f64;
             assert!((1.0..1.1).contains(&ratio), "{n} {gap} {most}: {ratio}");
         }
@@ -90,7 +91,8 @@ mod tests {
             let spans: Vec<Span> =
                 spans.into_iter().map(|(rounds, completed)| Span { rounds, completed }).collect();
             let rule = Participation::new(gap, most).unwrap();
-            let (bound, exact) = (bound(&spans, rule), exact(&spans, rule));
+            let bound = bound(&spans, rule);
+            let exact = exact(&spans, rule);
             prop_assert!(bound >= exact && bound <= 3 * exact, "{bound} {exact}");
         }
     }

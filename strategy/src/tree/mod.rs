@@ -91,7 +91,10 @@ impl Tree {
     /// # Errors
     /// [`crate::StrategyError::Invalid`] unless 1 ≤ n ≤ [`MAX_TREE`].
     pub fn errors(&self, n: u64) -> Result<Errors> {
-        let (mut before, mut total, mut max, mut last) = (0.0, 0.0, 0.0_f64, 0.0);
+        let mut before = 0.0;
+        let mut total = 0.0;
+        let mut max = 0.0_f64;
+        let mut last = 0.0;
         for span in self.spans(n)? {
             // A completed tree is filled at its last round, which is already served the filled tree's root.
             let read = if span.completed { span.rounds.next_power_of_two() } else { span.rounds };
@@ -166,7 +169,8 @@ fn variance(t: u64) -> f64 {
 
 /// Σ_{t=1..m} variance(t), bit by bit: below a set bit all lower bits run through every value.
 fn variance_sum(m: u64) -> f64 {
-    let (mut sum, mut base) = (0.0, 0.0);
+    let mut sum = 0.0;
+    let mut base = 0.0;
     for level in (0..64).rev().filter(|l| m >> l & 1 == 1) {
         let block = (level as f64).exp2();
         sum += block * (base + lower(level) / 2.0);
@@ -177,7 +181,8 @@ fn variance_sum(m: u64) -> f64 {
 
 /// max_{1≤t≤m} variance(t): m itself, or m with one set bit cleared and all lower bits set.
 fn variance_max(m: u64) -> f64 {
-    let (mut best, mut base) = (0.0_f64, 0.0);
+    let mut best = 0.0_f64;
+    let mut base = 0.0;
     for level in (0..64).rev().filter(|l| m >> l & 1 == 1) {
         best = best.max(base + lower(level));
         base += node_variance(level);

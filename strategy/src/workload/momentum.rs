@@ -40,7 +40,9 @@ impl LearningRates {
         match self {
             Self::Constant => 1.0,
             Self::CoolDown { from, last, iterations } => {
-                let (t, start, end) = (t as u64, *from, iterations.saturating_sub(1));
+                let t = t as u64;
+                let start = *from;
+                let end = iterations.saturating_sub(1);
                 if t <= start || end <= start {
                     return 1.0;
                 }

@@ -57,7 +57,8 @@ impl Case {
             layout: None,
         };
         let plan = Plan::new(spec)?;
-        let (job, key) = (JobId::new(name)?, JobKey::from_bytes(&KEY)?);
+        let job = JobId::new(name)?;
+        let key = JobKey::from_bytes(&KEY)?;
         let request = pb::CreateJobRequest {
             job: job.to_string(),
             plan_toml: plan.to_toml_string()?,

@@ -36,7 +36,8 @@ impl Nemesis<'_> {
 
     /// A process says little by itself: jobs come and go meanwhile, of which coordinator and workers each write a line.
     fn until_it_says_so(&self, log: &Log, seconds: i64, turn: u64) -> anyhow::Result<bool> {
-        let (began, jobs) = (Instant::now(), self.session.client.jobs());
+        let began = Instant::now();
+        let jobs = self.session.client.jobs();
         for number in 0.. {
             let case = Case::named(&format!("clock-{turn}-{number}"), 0)?;
             let _ = self.runtime.block_on(in_time(jobs.create(case.request.clone())));

@@ -27,7 +27,8 @@ pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {
             format!("bit {bit} of byte {at} flipped")
         }
         1 => {
-            let (from, to) = (at / 512 * 512, (at / 512 * 512 + 512).min(bytes.len()));
+            let from = at / 512 * 512;
+            let to = (at / 512 * 512 + 512).min(bytes.len());
             bytes[from..to].fill(0);
             format!("bytes {from}..{to} zeroed")
         }
@@ -57,10 +58,10 @@ pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found = Vec::new();
     for path in entries.map(|entry| entry.path()) {
-        match path.is_dir() {
-            true => found.extend(files(&path, ending)),
-            false if path.to_string_lossy().ends_with(ending) => found.push(path),
-            false => {}
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
         }
     }
     found.sort();

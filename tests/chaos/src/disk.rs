@@ -52,7 +52,8 @@ impl Nemesis<'_> {
 
     /// How many bytes that took, and the last job that was made.
     fn until_it_ends(&mut self, mut fill: File, turn: u64) -> anyhow::Result<(u64, JobId)> {
-        let (began, mut bytes) = (Instant::now(), 0);
+        let began = Instant::now();
+        let mut bytes = 0;
         for number in 0.. {
             // Again: a checkpoint that is deleted makes room.
             bytes += fill_up(&mut fill);

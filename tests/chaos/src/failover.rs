@@ -59,7 +59,8 @@ impl Figures {
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let of = |values: &[f64]| [percentile(values, 50.0), percentile(values, 95.0)];
-        let ([noticed, noticed_95], [row, row_95]) = (of(&self.noticed), of(&self.first_row));
+        let [noticed, noticed_95] = of(&self.noticed);
+        let [row, row_95] = of(&self.first_row);
         write!(
             f,
             "{} kills of one of {} workers at dimension {}: noticed after {noticed:.2} s (p95 {noticed_95:.2} s, \
@@ -83,7 +84,8 @@ pub fn run(
     options: &Options,
     mut killed: impl FnMut(u64),
 ) -> anyhow::Result<Figures> {
-    let (workers, dimension) = (options.workers, options.dimension);
+    let workers = options.workers;
+    let dimension = options.dimension;
     let mut figures = Figures { dimension, workers, ..Figures::default() };
     let mut failover = Failover::start(program, dir, options)?;
     for number in 0..options.count {
@@ -121,7 +123,8 @@ impl Failover {
         let endpoint = self.cluster.worker(worker).context("the worker runs")?.grpc().to_owned();
         let began = Instant::now();
         self.cluster.kill_worker(worker)?;
-        let (client, job) = (self.rows.client.clone(), self.rows.job.clone());
+        let client = self.rows.client.clone();
+        let job = self.rows.job.clone();
         let noticed = self.rows.runtime.spawn(gone(client, job, endpoint, began));
         let first_row = self.rows.take()?.duration_since(began);
         let noticed = self.rows.runtime.block_on(noticed)??;

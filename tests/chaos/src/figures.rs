@@ -108,9 +108,10 @@ impl fmt::Display for Figures {
             let ends: Vec<_> = ends.collect();
             write!(f, "; ended {}", ends.join(", "))?;
         }
-        match self.is_good() {
-            true => write!(f, "; below {:.1e} a round at 95 %", 3.0 / self.rounds as f64),
-            false => Ok(()),
+        if self.is_good() {
+            write!(f, "; below {:.1e} a round at 95 %", 3.0 / self.rounds as f64)
+        } else {
+            Ok(())
         }
     }
 }

@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn every_violation_is_seen() {
-        let (history, job) = (History::default(), JobId::new("j").unwrap());
+        let history = History::default();
+        let job = JobId::new("j").unwrap();
         history.delivered(&job, 3, &[1.0], &[1.0]);
         assert_eq!(broken(&history), [Broken::Doubled], "before it was bound");
         acked(&history, "a");

@@ -83,7 +83,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let is_good = match cli.figure {
         Some(Figure::Failover { dimension, kills }) => {
             let options = failover::Options { dimension, workers: cli.common.workers, count: kills, seed: 0 };
-            let (dir, bar) = (TempDir::new()?, bar(kills));
+            let dir = TempDir::new()?;
+            let bar = bar(kills);
             let figures = failover::run(&run::program()?, dir.path(), &options, |_| bar.inc(1))?;
             bar.finish_and_clear();
             print(format, figures.json(), figures.to_string());
@@ -91,7 +92,8 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Some(Figure::SlowLink { dimension, turns }) => {
             let options = slow_link::Options { dimension, workers: cli.common.workers, turns };
-            let (dir, bar) = (TempDir::new()?, bar(turns));
+            let dir = TempDir::new()?;
+            let bar = bar(turns);
             let figures = slow_link::run(&run::program()?, dir.path(), &options, || bar.inc(1))?;
             bar.finish_and_clear();
             print(format, figures.json(), figures.to_string());
@@ -104,7 +106,8 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn rounds(rounds: &Rounds, common: &Common) -> anyhow::Result<bool> {
     let temporary = TempDir::new()?;
-    let (mut faults, mut count) = (rounds.faults.clone(), rounds.count);
+    let mut faults = rounds.faults.clone();
+    let mut count = rounds.count;
     if let Some(times) = rounds.every_point {
         anyhow::ensure!(
             ledger::ARE_ARMABLE,
@@ -118,15 +121,13 @@ fn rounds(rounds: &Rounds, common: &Common) -> anyhow::Result<bool> {
     };
     let bar = bar(seeds.end - seeds.start);
     let dir = std::path::absolute(rounds.dir.as_deref().unwrap_or(temporary.path()))?;
-    let (program, workers) = (run::program()?, common.workers);
+    let program = run::program()?;
+    let workers = common.workers;
     let options = run::Options { program, dir, workers, seeds, faults };
     let figures = run::run(&options, |seed, what| {
         bar.inc(1);
         // Without a terminal the bar shows nothing, and a log wants every round.
-        match bar.is_hidden() {
-            true => eprintln!("seed {seed}: {what}"),
-            false => bar.set_message(what.to_owned()),
-        }
+        if bar.is_hidden() { eprintln!("seed {seed}: {what}") } else { bar.set_message(what.to_owned()) }
     })?;
     bar.finish_and_clear();
     for skipped in &figures.skipped {

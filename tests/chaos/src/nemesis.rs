@@ -171,7 +171,8 @@ impl Nemesis<'_> {
     /// A coordinator must refuse a damaged ledger and leave it as it is, or know all that it told anyone.
     fn ledger_damage(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
         self.cluster.kill_coordinator();
-        let (ledger, good) = (self.ledger(), fs::read(self.ledger())?);
+        let ledger = self.ledger();
+        let good = fs::read(self.ledger())?;
         let what = damage(&ledger, dice)?;
         let bad = fs::read(&ledger)?;
         if bad == good {
@@ -213,7 +214,8 @@ impl Nemesis<'_> {
         let _ = self.runtime.block_on(self.session.client.jobs().checkpoint(&newest.job));
         (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
         let folder = self.place.data_dir().join("checkpoints");
-        let (mut damaged, mut last) = (0, String::new());
+        let mut damaged = 0;
+        let mut last = String::new();
         for path in files(&folder, ".shard").into_iter().chain(files(&folder, ".json")) {
             if fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
                 last = damage(&path, dice)?;

@@ -74,9 +74,10 @@ impl Place {
         if !place.has_clock {
             place.missing.push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
         }
-        match loses_power {
-            true => place.mount_disks_that_lose_power(),
-            false => place.mount_small_disk(),
+        if loses_power {
+            place.mount_disks_that_lose_power()
+        } else {
+            place.mount_small_disk()
         }
         match (0..workers).try_for_each(|worker| place.connect(worker)) {
             Ok(()) => place.has_network = true,
@@ -127,7 +128,8 @@ impl Place {
     }
 
     fn connect(&self, worker: usize) -> anyhow::Result<()> {
-        let (space, device) = (self.namespace(worker), self.device(worker));
+        let space = self.namespace(worker);
+        let device = self.device(worker);
         let (host, guest) = self.addresses(worker);
         run(&["ip", "netns", "add", &space])?;
         run(&["ip", "link", "add", &device, "type", "veth", "peer", "name", "eth0", "netns", &space])?;
@@ -150,10 +152,7 @@ impl Place {
 
     /// Where the coordinator listens.
     pub fn listen(&self) -> String {
-        match self.has_network {
-            true => format!("{}:0", self.addresses(0).0),
-            false => "127.0.0.1:0".into(),
-        }
+        if self.has_network { format!("{}:0", self.addresses(0).0) } else { "127.0.0.1:0".into() }
     }
 
     /// A script that starts `program` in the place of the role that its flags tell.
@@ -175,7 +174,8 @@ impl Place {
         if self.has_network {
             script += "case $role in\n";
             for worker in 0..self.workers {
-                let (space, guest) = (self.namespace(worker), self.addresses(worker).1);
+                let space = self.namespace(worker);
+                let guest = self.addresses(worker).1;
                 // Its network alone: with mounts of its own it would hold disks that others unmount.
                 script += &format!(
                     "worker-{worker}) exec nsenter --net=/run/netns/{space} {program} \"$@\" --listen {guest}:0 \
@@ -208,14 +208,16 @@ impl Place {
 
     /// The wall clock of a role, off by so many seconds from now on. Its monotonic clock goes on.
     pub fn set_clock(&self, role: &str, seconds: i64) -> anyhow::Result<()> {
-        let (file, draft) = (self.dir.join("clock").join(role), self.dir.join("clock.new"));
+        let file = self.dir.join("clock").join(role);
+        let draft = self.dir.join("clock.new");
         fs::write(&draft, format!("{seconds:+}\n"))?;
         fs::rename(draft, file).context("set a clock")
     }
 
     /// The role's process ends where it comes to that point, after it has gone through so many times.
     pub fn end_at(&self, role: &str, point: &str, before: u64) -> anyhow::Result<()> {
-        let (file, draft) = (self.dir.join("ends").join(role), self.dir.join("ends.new"));
+        let file = self.dir.join("ends").join(role);
+        let draft = self.dir.join("ends.new");
         fs::write(&draft, format!("{point} {before}\n"))?;
         fs::rename(draft, file).context("ask for an end")
     }
@@ -246,14 +248,16 @@ impl Place {
 
     /// One megabit a second, both ways.
     pub fn slow(&self, worker: usize) -> anyhow::Result<()> {
-        let (space, device) = (self.namespace(worker), self.device(worker));
+        let space = self.namespace(worker);
+        let device = self.device(worker);
         let rate = ["root", "tbf", "rate", "1mbit", "burst", "32kbit", "latency", "400ms"];
         run(&[&["tc", "qdisc", "replace", "dev", &device][..], &rate].concat())?;
         run(&[&["tc", "-n", &space, "qdisc", "replace", "dev", "eth0"][..], &rate].concat())
     }
 
     pub fn heal(&self, worker: usize) {
-        let (space, device) = (self.namespace(worker), self.device(worker));
+        let space = self.namespace(worker);
+        let device = self.device(worker);
         let (host, guest) = self.addresses(worker);
         // What was not broken needs no healing.
         let _ = run(&["ip", "route", "delete", "blackhole", &format!("{guest}/32")]);

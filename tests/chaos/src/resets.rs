@@ -59,11 +59,13 @@ impl Nemesis<'_> {
         let namespace = self.place.namespace(worker);
         let url = self.cluster.processes.url();
         let coordinator = url.strip_prefix("http://").context("an address without TLS")?;
-        let (began, mut count) = (Instant::now(), 0);
+        let began = Instant::now();
+        let mut count = 0;
         while began.elapsed() < lasts || count == 0 && began.elapsed() < PATIENCE {
-            count += match of_coordinator {
-                true => reset(None, &["src", coordinator])?,
-                false => reset(Some(&namespace), &[])?,
+            count += if of_coordinator {
+                reset(None, &["src", coordinator])?
+            } else {
+                reset(Some(&namespace), &[])?
             };
             sleep(dice.millis(0, 100));
         }
@@ -101,7 +103,8 @@ mod tests {
             let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             (near, listener.accept().unwrap().0)
         };
-        let ((chosen, _far), (other, _held)) = (pair(), pair());
+        let (chosen, _far) = pair();
+        let (other, _held) = pair();
         let ends = [chosen.local_addr(), chosen.peer_addr()].map(|end| end.unwrap().to_string());
         assert_eq!(reset(None, &["src", &ends[0], "dst", &ends[1]]).unwrap(), 1);
         assert!(chosen.take_error().unwrap().is_some());

@@ -56,7 +56,8 @@ impl Nemesis<'_> {
         let fetched = dice.within(2, 8);
         let bound = fetched + dice.below(3);
         let before = Before { case, fetched, bound, back_to: dice.below(fetched + 1) };
-        let (session, runtime) = (self.session, self.runtime.clone());
+        let session = self.session;
+        let runtime = self.runtime.clone();
         runtime.block_on(train(session, &before, dice)).context("before it goes back")?;
 
         let killed = self.kill_around(&before, dice)?;
@@ -75,7 +76,9 @@ impl Nemesis<'_> {
 
     /// Someone, before, while or after the job asks to go back.
     fn kill_around(&mut self, before: &Before, dice: &mut Dice) -> anyhow::Result<String> {
-        let (client, job, back_to) = (self.session.client.clone(), before.case.job.clone(), before.back_to);
+        let client = self.session.client.clone();
+        let job = before.case.job.clone();
+        let back_to = before.back_to;
         let asking = self.runtime.spawn(async move { in_time(client.jobs().rewind(&job, back_to, 0)).await });
         if dice.one_in(4) {
             asking.abort();
@@ -188,7 +191,8 @@ async fn expect_report(session: &Session, before: &Before, end: u64) -> anyhow::
     let job = &before.case.job;
     let report = answered(async || in_time(session.client.jobs().report(job, DELTA)).await).await?;
     let report: serde_json::Value = serde_json::from_str(&report)?;
-    let (back_to, bound) = (before.back_to, before.bound);
+    let back_to = before.back_to;
+    let bound = before.bound;
     let expected = json!({ "branches": [
         { "branch": 0, "parent": null, "from_row": 0, "released": [[0, bound]] },
         { "branch": 1, "parent": 0, "from_row": back_to, "released": [[back_to, end]] },

@@ -45,7 +45,8 @@ impl Rows {
             mechanism: Mechanism::Blt { theta: vec![0.999, 0.9], omega: vec![0.01, 0.2] },
             layout: None,
         })?;
-        let (job, key) = (JobId::new("rows")?, JobKey::from_bytes(&KEY)?);
+        let job = JobId::new("rows")?;
+        let key = JobKey::from_bytes(&KEY)?;
         let request = pb::CreateJobRequest {
             job: job.to_string(),
             plan_toml: plan.to_toml_string()?,

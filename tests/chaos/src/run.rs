@@ -66,7 +66,8 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
 
     for seed in options.seeds.clone() {
         // In turn, so that few rounds have seen every fault; all else is the seed's.
-        let (fault, turn) = (faults[(seed % faults.len() as u64) as usize], seed / faults.len() as u64);
+        let fault = faults[(seed % faults.len() as u64) as usize];
+        let turn = seed / faults.len() as u64;
         let runtime = runtime.handle().clone();
         let nemesis = Nemesis {
             cluster: &mut cluster,
@@ -125,7 +126,8 @@ fn begin(runtime: &Runtime, cluster: &Cluster) -> anyhow::Result<Arc<Session>> {
         let dialing = Dialing { insecure: true, ..Dialing::default() };
         Client::with_connections(&cluster.processes.url(), Connections::dialing(dialing))?
     };
-    let (cases, first) = (Cases::default(), Case::new(0)?);
+    let cases = Cases::default();
+    let first = Case::new(0)?;
     runtime.block_on(client.jobs().create(first.request.clone()))?;
     cases.add(first);
     Ok(Arc::new(Session { client, cases, history: History::default(), is_over: false.into() }))
@@ -147,7 +149,8 @@ fn recover(session: &Session, cluster: &mut Cluster, patience: Duration, figures
 
 /// Until so many rows more were delivered.
 fn await_rows(session: &Session, rows: u64, patience: Duration) -> anyhow::Result<()> {
-    let (began, before) = (Instant::now(), session.history.checked());
+    let began = Instant::now();
+    let before = session.history.checked();
     while session.history.checked() < before + rows {
         anyhow::ensure!(began.elapsed() < patience, "fewer than {rows} rows were delivered in {patience:?}");
         sleep(Duration::from_millis(10));

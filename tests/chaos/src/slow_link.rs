@@ -75,7 +75,8 @@ impl Figures {
 
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ((whole, whole_worst), (others, others_worst)) = (self.whole(), self.others());
+        let (whole, whole_worst) = self.whole();
+        let (others, others_worst) = self.others();
         let median = |of: fn(&Turn) -> f64| self.ratio(of).0;
         write!(
             f,

@@ -34,7 +34,8 @@ struct Lost {
 /// Probes until the session is over; says how many were refused by a live worker.
 pub async fn probe(session: Arc<Session>, lease_ttl: Duration) -> u64 {
     let mut current: BTreeMap<(JobId, u32), Lease> = BTreeMap::new();
-    let (mut lost, mut refused): (Vec<Lost>, u64) = (Vec::new(), 0);
+    let mut lost: Vec<Lost> = Vec::new();
+    let mut refused: u64 = 0;
     while !session.is_over() {
         lost.extend(look(&session, &mut current).await);
         lost.retain(|lost| lost.tries < TRIES);
@@ -60,7 +61,8 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
             let key = (case.job.clone(), route.shard);
             let before = current.get(&key);
             if let Some(before) = before.filter(|before| before.epoch > route.lease_epoch) {
-                let (old, new) = (before.epoch, route.lease_epoch);
+                let old = before.epoch;
+                let new = route.lease_epoch;
                 let text = format!("{} shard {}: epoch fell from {old} to {new}", case.job, route.shard);
                 session.history.violation(Broken::Stale, text);
             }
@@ -69,8 +71,11 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
                 current.remove(&key);
             }
             if let Some(endpoint) = route.endpoint {
-                let (job, token) = (case.job.clone(), token);
-                let (shard, epoch, range) = (route.shard, route.lease_epoch, route.range);
+                let job = case.job.clone();
+                let token = token;
+                let shard = route.shard;
+                let epoch = route.lease_epoch;
+                let range = route.range;
                 current.insert(key, Lease { job, shard, epoch, range, endpoint, token });
             }
         }

@@ -20,7 +20,8 @@ const FORMAT_1: &[u8] = include_bytes!("../../../ledger/tests/data/format-1.redb
 /// Not the session's cluster: a coordinator of its own, twice. From the program's first thread.
 pub fn end_at(program: &Path, point: &Point, dice: &mut Dice) -> anyhow::Result<String> {
     let folder = TempDir::new()?;
-    let (ledger, asked) = (folder.path().join("coordinator/ledger.redb"), folder.path().join("end"));
+    let ledger = folder.path().join("coordinator/ledger.redb");
+    let asked = folder.path().join("end");
     let is_old = point.name.contains("migrate");
     if is_old {
         fs::create_dir_all(folder.path().join("coordinator"))?;

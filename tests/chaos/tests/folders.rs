@@ -11,7 +11,8 @@ fn seen_in(folder: &Path, work: impl FnOnce()) -> Vec<Option<String>> {
     let watch = inotify::init(CreateFlags::NONBLOCK).expect("inotify");
     inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::OPEN).expect("a watch");
     work();
-    let (mut buffer, mut seen) = ([MaybeUninit::uninit(); 4096], Vec::new());
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut seen = Vec::new();
     let mut events = Reader::new(watch, &mut buffer);
     while let Ok(event) = events.next() {
         match event.file_name() {

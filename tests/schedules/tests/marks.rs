@@ -75,8 +75,10 @@ fn of_two_commitments_for_the_same_rows_one_is_noted() {
 #[test]
 fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
     each_schedule(|| {
-        let (marks, was_seen) = (record(), Arc::new(AtomicBool::new(false)));
-        let (seeing, seen) = (marks.clone(), was_seen.clone());
+        let marks = record();
+        let was_seen = Arc::new(AtomicBool::new(false));
+        let seeing = marks.clone();
+        let seen = was_seen.clone();
         let next = future::spawn(async move {
             seeing.see(2, vec![(job(), 1)]).await.unwrap();
             seen.store(true, SeqCst);
@@ -132,7 +134,8 @@ fn a_row_is_known_once_it_is_written_and_nothing_is_written_after_a_failure() {
         let disk = Disk::default();
         let marks = Arc::new(Marks::over(Box::new(disk.clone())));
         let noting = [note(&marks, &[3], "a"), note(&marks, &[4], "a"), note(&marks, &[5], "a")];
-        let (asked, is_written) = (marks.clone(), disk.is_written.clone());
+        let asked = marks.clone();
+        let is_written = disk.is_written.clone();
         let watcher = thread::spawn(move || {
             for _ in 0..4 {
                 let known = asked.risen();

@@ -81,9 +81,8 @@ fn call(queue: &Queue<u32, u32>, commits: &Commits, request: u32, fate: impl FnO
     let commit = |batch: &[&u32]| {
         let fate = fate();
         number.set(commits.commit(batch, fate));
-        let outcome = |request: &&u32| match is_refused(**request) {
-            true => Err(error(format!("{request} refused"))),
-            false => Ok(**request),
+        let outcome = |request: &&u32| {
+            if is_refused(**request) { Err(error(format!("{request} refused"))) } else { Ok(**request) }
         };
         let outcomes: Vec<Result<u32>> = batch.iter().map(outcome).collect();
         match fate {
@@ -107,10 +106,12 @@ fn callers(
     calls: u32,
     fate: impl Fn() -> Fate + Copy + Send + 'static,
 ) -> Vec<(Fate, Vec<u32>)> {
-    let (queue, commits) = (Arc::<Queue<u32, u32>>::default(), Arc::<Commits>::default());
+    let queue = Arc::<Queue<u32, u32>>::default();
+    let commits = Arc::<Commits>::default();
     let threads: Vec<_> = (0..callers)
         .map(|caller| {
-            let (queue, commits) = (queue.clone(), commits.clone());
+            let queue = queue.clone();
+            let commits = commits.clone();
             let call = move |request| (request, call(&queue, &commits, request, fate));
             thread::spawn(move || (caller * calls..(caller + 1) * calls).map(call).collect::<Vec<_>>())
         })

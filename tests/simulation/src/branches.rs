@@ -23,7 +23,8 @@ struct Branch {
 impl Branches {
     /// `told`: when, if a caller was. True where none was before. Error: it was told otherwise.
     pub fn learn(&mut self, case: &Case, lineage: &Lineage, told: Option<Duration>) -> Result<bool, String> {
-        let (job, branch) = (&case.job, lineage.branch());
+        let job = &case.job;
+        let branch = lineage.branch();
         let known = self.0.get_mut(&(job.clone(), branch));
         match known {
             Some(known) if known.lineage == *lineage => {
@@ -36,8 +37,8 @@ impl Branches {
             }
             // Seen in the ledger, and lost with a commit that nobody was told of.
             Some(_) | None => {
-                let (lineage, rows) = (lineage.clone(), case.own_rows(lineage));
-                self.0.insert((job.clone(), branch), Branch { lineage, rows, told });
+                let rows = case.own_rows(lineage);
+                self.0.insert((job.clone(), branch), Branch { lineage: lineage.clone(), rows, told });
                 Ok(told.is_some())
             }
         }
@@ -79,10 +80,10 @@ impl Branches {
 impl History {
     /// A training job goes on at `from_row`, where it was on `parent`: there, or on a branch of its own.
     pub fn went_on(&mut self, case: &Case, parent: u64, from_row: u64, lineage: &Lineage) {
-        let (job, branch) = (&case.job, lineage.branch());
-        let expected = self.branches.lineage(job, parent).map(|lineage| match branch == parent {
-            true => lineage.clone(),
-            false => lineage.rewound(from_row, branch),
+        let job = &case.job;
+        let branch = lineage.branch();
+        let expected = self.branches.lineage(job, parent).map(|lineage| {
+            if branch == parent { lineage.clone() } else { lineage.rewound(from_row, branch) }
         });
         if branch < parent || expected.is_some_and(|expected| expected != *lineage) {
             self.violation(format!(

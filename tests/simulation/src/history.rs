@@ -150,10 +150,8 @@ impl History {
         let expected = self.branches.row(job, branch, row).unwrap_or_default();
         let expected = expected.get(start as usize..start as usize + got.len()).unwrap_or_default();
         let differs = |(got, exact): (&f32, &f32)| got.to_bits() != exact.to_bits();
-        let at = match expected.len() == got.len() {
-            true => got.iter().zip(expected).position(differs),
-            false => Some(0),
-        };
+        let at =
+            if expected.len() == got.len() { got.iter().zip(expected).position(differs) } else { Some(0) };
         if let Some(at) = at {
             let at = start + at as u64;
             self.violation(format!("{job} row {row} of branch {branch} differs from the oracle at {at}"));

@@ -87,7 +87,8 @@ impl Nemesis {
         // One seed in ten is calm: it shows what a run without faults looks like.
         let faults = if dice.one_in(10) { 0 } else { dice.within(1, 9) };
         for _ in 0..faults {
-            let (at, lasts) = (dice.millis(FIRST, LAST), dice.millis(50, LONGEST));
+            let at = dice.millis(FIRST, LAST);
+            let lasts = dice.millis(50, LONGEST);
             drawn.fault(&mut dice, at, lasts);
         }
         let healed = drawn.plan.keys().map(|(at, _)| *at).max().unwrap_or_default();
@@ -225,10 +226,13 @@ impl Drawn {
                 self.add(at, Act::DiskFull);
                 self.add(at + lasts, Act::DiskFree);
             }
-            14 => match dice.one_in(2) {
-                true => self.add(at, Act::SyncFails),
-                false => self.add(at, Act::Grow),
-            },
+            14 => {
+                if dice.one_in(2) {
+                    self.add(at, Act::SyncFails)
+                } else {
+                    self.add(at, Act::Grow)
+                }
+            }
             _ => {
                 let at_worker = dice.below(3) as usize;
                 self.add(at, Act::Drain { worker: at_worker });
@@ -239,7 +243,8 @@ impl Drawn {
 
     fn network(&mut self, dice: &mut Dice, at: Duration, lasts: Duration) {
         let hosts = [COORDINATOR, "worker-0", "worker-1", "worker-2", "left", "right"];
-        let (a, b) = (*dice.pick(&hosts), *dice.pick(&hosts));
+        let a = *dice.pick(&hosts);
+        let b = *dice.pick(&hosts);
         let (a, b) = if a < b { (a.to_owned(), b.to_owned()) } else { (b.to_owned(), a.to_owned()) };
         if a == b || self.cut.contains(&(a.clone(), b.clone())) {
             return;

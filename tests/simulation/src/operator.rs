@@ -18,19 +18,17 @@ pub async fn operate(world: Arc<World>) -> turmoil::Result {
         let pause = dice.millis(300, 2500);
         sleep(pause).await;
         let job = &dice.pick(&world.cases).job;
-        let (what, done) = match world.has_store() && dice.one_in(2) {
-            true => {
-                ("checkpoint", timeout(PATIENCE, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok()))
-            }
-            false => {
-                let shards = dice.within(1, 3) as u32;
-                ("reshard", timeout(PATIENCE, jobs.reshard(job, shards)).await.is_ok_and(|done| done.is_ok()))
-            }
+        let (what, done) = if world.has_store() && dice.one_in(2) {
+            ("checkpoint", timeout(PATIENCE, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok()))
+        } else {
+            let shards = dice.within(1, 3) as u32;
+            ("reshard", timeout(PATIENCE, jobs.reshard(job, shards)).await.is_ok_and(|done| done.is_ok()))
         };
         let mut history = world.history();
-        match done {
-            true => history.fault(what, job.as_str()),
-            false => history.event(format!("{what} of {job} failed")),
+        if done {
+            history.fault(what, job.as_str())
+        } else {
+            history.event(format!("{what} of {job} failed"))
         }
     }
     Ok(())

@@ -69,7 +69,8 @@ impl Trainer {
     }
 
     async fn rewind(&mut self, kept: &Kept) -> Result<()> {
-        let (job, mut expected) = (&self.case.job, kept.branch);
+        let job = &self.case.job;
+        let mut expected = kept.branch;
         loop {
             let patience = self.patience();
             match timeout(patience, self.client.jobs().rewind(job, kept.row, expected)).await {
@@ -95,7 +96,8 @@ impl Trainer {
                 Ok(Ok(resumed)) => {
                     let opened = resumed.job.unwrap_or_default();
                     if resumed.next_row != kept.row || (opened.branch == kept.branch && has_more) {
-                        let (branch, row) = (opened.branch, resumed.next_row);
+                        let branch = opened.branch;
+                        let row = resumed.next_row;
                         self.world
                             .history()
                             .violation(format!("{job} goes on at row {row} of branch {branch}"));
@@ -139,7 +141,8 @@ impl Trainer {
 
     /// A row of the branch that was left, as it was bound there.
     async fn ask_for_left(&mut self, left: u64) {
-        let (job, row) = (&self.case.job, self.dice.below(ROWS));
+        let job = &self.case.job;
+        let row = self.dice.below(ROWS);
         let rows = RowRange { start: row, end: row + 1 };
         let commitments = {
             let history = self.world.history();
@@ -158,7 +161,8 @@ impl Trainer {
 
     /// A row of before, with a gradient of now.
     async fn bind_otherwise(&mut self, row: u64) {
-        let (job, rows) = (&self.case.job, RowRange { start: row, end: row + 1 });
+        let job = &self.case.job;
+        let rows = RowRange { start: row, end: row + 1 };
         let other = [self.case.commitment(self.branch, row, false)];
         if let Ok(Ok(_)) = timeout(PATIENCE, self.client.bind(job, self.branch, rows, &other)).await {
             self.world.history().violation(format!("{job} row {row} was bound anew by a rewind to after it"));

@@ -34,7 +34,8 @@ struct Bound {
 pub async fn compete(world: Arc<World>) -> turmoil::Result {
     let dice = Dice::named(world.seed, "rival");
     let connections = net::connections();
-    let (routes, bound) = (Vec::new(), BTreeMap::new());
+    let routes = Vec::new();
+    let bound = BTreeMap::new();
     let mut rival = Rival { client: connect()?, connections, dice, world, routes, bound };
     while !rival.world.is_done() {
         let case = *rival.dice.pick(&rival.world.cases.clone());
@@ -71,7 +72,8 @@ impl Rival {
 
     /// A row, bound to either of its commitments, and its token.
     async fn bind(&mut self, case: &'static Case) -> Option<Bound> {
-        let (job, row) = (&case.job, self.dice.below(ROWS));
+        let job = &case.job;
+        let row = self.dice.below(ROWS);
         let branch = self.branch(case);
         let is_rival = self.dice.one_in(2);
         for is_rival in [is_rival, !is_rival] {
@@ -104,7 +106,8 @@ impl Rival {
 
     /// From a branch that was left, to any row: nothing comes of it. What was opened so before may be said again.
     async fn go_back_too(&mut self, case: &'static Case) {
-        let (job, row) = (&case.job, self.dice.below(ROWS));
+        let job = &case.job;
+        let row = self.dice.below(ROWS);
         let newest = self.world.history().branches.newest(job);
         if newest == 0 {
             return;
@@ -185,9 +188,10 @@ impl Rival {
             }
             Ok(Err(ServiceError::BranchSuperseded { current, .. })) => {
                 let mut history = self.world.history();
-                match current > branch {
-                    true => history.tally.refused_by_workers += 1,
-                    false => history.violation(format!("a worker refused branch {branch} for {current}")),
+                if current > branch {
+                    history.tally.refused_by_workers += 1
+                } else {
+                    history.violation(format!("a worker refused branch {branch} for {current}"))
                 }
             }
             _ => {}

@@ -69,7 +69,8 @@ fn simulate(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
     let world = World::new(seed, is_printed)?;
     let mut nemesis = Nemesis::new(seed);
     let mut sim = build(seed, &world);
-    let (mut steps, mut changes) = (0, 0);
+    let mut steps = 0;
+    let mut changes = 0;
     loop {
         let now = sim.elapsed();
         world.history().now = now;
@@ -182,9 +183,8 @@ fn catch_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| match node::simulation::is_on() {
-            true => PANIC.set(Some(panic.to_string())),
-            false => before(panic),
+        std::panic::set_hook(Box::new(move |panic| {
+            if node::simulation::is_on() { PANIC.set(Some(panic.to_string())) } else { before(panic) }
         }));
     });
 }

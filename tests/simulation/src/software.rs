@@ -40,7 +40,8 @@ async fn try_coordinator(world: &World) -> anyhow::Result<()> {
     *world.ledger() = Some(ledger.clone());
     let accepting = net::accepting().await?;
     let looked_at = |onlooker| *world.onlooker() = Some(onlooker);
-    let (settings, stop) = (world.settings(), world.new_stop());
+    let settings = world.settings();
+    let stop = world.new_stop();
     coordinator::run_over(settings, ledger, net::connections(), accepting, stop, looked_at).await
 }
 

@@ -59,21 +59,19 @@ impl Trainer {
     /// To the last row; a crash falls within a step, wherever that is by then.
     async fn go_on(&mut self) -> Result<()> {
         let mut crashes = crashes(self.world.seed, self.case);
-        let (mut kept, mut next) = (Kept::default(), 0);
+        let mut kept = Kept::default();
+        let mut next = 0;
         while next < ROWS {
             let rows = RowRange { start: next, end: (next + self.dice.within(1, 3)).min(ROWS) };
-            match crashes.last().is_some_and(|row| rows.end >= *row) {
-                true => {
-                    crashes.pop();
-                    let lives = self.dice.millis(0, 150);
-                    let _cut_short = timeout(lives, self.step(rows)).await;
-                    next = self.come_back(&mut kept).await?;
-                }
-                false => {
-                    self.step(rows).await;
-                    next = rows.end;
-                    self.keep(next, &mut kept).await;
-                }
+            if crashes.last().is_some_and(|row| rows.end >= *row) {
+                crashes.pop();
+                let lives = self.dice.millis(0, 150);
+                let _cut_short = timeout(lives, self.step(rows)).await;
+                next = self.come_back(&mut kept).await?;
+            } else {
+                self.step(rows).await;
+                next = rows.end;
+                self.keep(next, &mut kept).await;
             }
             let pause = self.dice.millis(0, 250);
             sleep(pause).await;
@@ -124,7 +122,8 @@ impl Trainer {
     }
 
     async fn attempt(&self, rows: RowRange, commitments: &[Commitment], in_two_steps: bool) -> Result<()> {
-        let (job, branch) = (&self.case.job, self.branch);
+        let job = &self.case.job;
+        let branch = self.branch;
         let request = FetchRequest {
             job: job.clone(),
             branch,
@@ -172,9 +171,10 @@ impl Trainer {
                     | ServiceError::Store { .. }
             );
         let mut history = self.world.history();
-        match passes {
-            true => history.event(format!("{}: {}", self.case.job, error.kind())),
-            false => history.violation(format!("{}: refused for good: {error}", self.case.job)),
+        if passes {
+            history.event(format!("{}: {}", self.case.job, error.kind()))
+        } else {
+            history.violation(format!("{}: refused for good: {error}", self.case.job))
         }
     }
 }

@@ -19,7 +19,8 @@ fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_alert_has_its_tests_and_its_page() {
-    let (alerts, tests) = (read("deploy/prometheus/alerts.yml"), read("deploy/prometheus/alerts_test.yml"));
+    let alerts = read("deploy/prometheus/alerts.yml");
+    let tests = read("deploy/prometheus/alerts_test.yml");
     let names = values(&alerts, "- alert:");
     assert!(names.len() > 10, "{names:?}");
     for name in &names {

@@ -23,9 +23,12 @@ fn rootfs(dir: &TempDir) -> String {
 /// Of all files below.
 fn bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let size = |entry: std::fs::DirEntry| match entry.file_type().unwrap().is_dir() {
-        true => bytes(&entry.path()),
-        false => entry.metadata().unwrap().len(),
+    let size = |entry: std::fs::DirEntry| {
+        if entry.file_type().unwrap().is_dir() {
+            bytes(&entry.path())
+        } else {
+            entry.metadata().unwrap().len()
+        }
     };
     entries.map(size).sum()
 }
@@ -34,9 +37,10 @@ fn bytes(folder: &Path) -> u64 {
 fn inside(root: &str, args: &[&str]) -> Command {
     let is_root = run("id", &["-u"]).trim() == "0";
     let mut command = Command::new(if is_root { "chroot" } else { "unshare" });
-    match is_root {
-        true => command.args([&format!("--userspec={USER}"), root]),
-        false => command.args(["--user", "--map-root-user", "chroot", root]),
+    if is_root {
+        command.args([&format!("--userspec={USER}"), root])
+    } else {
+        command.args(["--user", "--map-root-user", "chroot", root])
     };
     // Nothing of this environment but where the tools lie.
     command.arg("/usr/bin/rustle").args(args).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");

@@ -47,13 +47,15 @@ fn dashboards_are_whole() {
         assert!(uids.insert(dashboard["uid"].as_str().unwrap().to_owned()));
         let variables = dashboard["templating"]["list"].as_array().unwrap();
         assert!(variables.iter().any(|variable| variable["type"] == "datasource"));
-        let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+        let mut ids = BTreeSet::new();
+        let mut places = BTreeSet::new();
         for panel in dashboard["panels"].as_array().unwrap() {
             let title = panel["title"].as_str().unwrap();
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}: its id is another's");
             let place = &panel["gridPos"];
-            let (x, y, w) =
-                (place["x"].as_u64().unwrap(), place["y"].as_u64().unwrap(), place["w"].as_u64().unwrap());
+            let x = place["x"].as_u64().unwrap();
+            let y = place["y"].as_u64().unwrap();
+            let w = place["w"].as_u64().unwrap();
             assert!(x + w <= 24 && places.insert((y, x)), "{title}: beyond the grid, or on another panel");
         }
         for panel in panels(&dashboard) {

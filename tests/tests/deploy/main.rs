@@ -34,7 +34,8 @@ fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     let output =
         output.unwrap_or_else(|error| panic!("{program} ({error}): run tests/setup/deploy.sh first"));
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?}: {}\n{out}\n{err}", output.status);
     out.into_owned()
 }

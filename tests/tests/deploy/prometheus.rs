@@ -126,9 +126,8 @@ pub fn get(address: &str, target: &str) -> Option<(u16, String)> {
 }
 
 fn encoded(text: &str) -> String {
-    let letter = |byte: u8| match byte.is_ascii_alphanumeric() {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
+    let letter = |byte: u8| {
+        if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
     text.bytes().map(letter).collect()
 }

@@ -17,7 +17,8 @@ fn workers_take_what_the_calculator_says() {
     (0..20).for_each(|_| load.work());
     let file = load.cluster.dir.path().join("plan.toml");
     std::fs::write(&file, plan().to_toml_string().unwrap()).unwrap();
-    let (dimension, workers) = (DIMENSION.to_string(), WORKERS.to_string());
+    let dimension = DIMENSION.to_string();
+    let workers = WORKERS.to_string();
     let file = file.display().to_string();
     let args = [
         "plan",

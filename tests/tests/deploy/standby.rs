@@ -111,7 +111,8 @@ fn of_two_coordinators_the_ready_one_leads_and_the_other_takes_over() {
     let dir = TempDir::new().unwrap();
     certificates(dir.path());
     let authority = Authority::generate();
-    let (server, ours) = (authority.issue(dir.path(), "etcd"), authority.issue(dir.path(), "client"));
+    let server = authority.issue(dir.path(), "etcd");
+    let ours = authority.issue(dir.path(), "client");
     let etcd = Etcd::start_secured(3, Security { dir: server, asks_clients: true });
     let members: Vec<_> = (0..3).map(|index| etcd.address(index)).collect();
     let mut coordinators = Coordinators {

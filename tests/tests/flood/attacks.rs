@@ -39,7 +39,8 @@ pub fn nobody(_: &Against<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
 }
 
 pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
-    let (mut attackers, address) = (JoinSet::new(), address(against.cluster, against.of));
+    let mut attackers = JoinSet::new();
+    let address = address(against.cluster, against.of);
     for _ in 0..count {
         let address = address.clone();
         attackers.spawn_on(
@@ -60,7 +61,8 @@ pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet
 }
 
 pub fn slow_handshakes(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
-    let (mut attackers, address) = (JoinSet::new(), address(against.cluster, against.of));
+    let mut attackers = JoinSet::new();
+    let address = address(against.cluster, against.of);
     for _ in 0..count {
         let address = address.clone();
         attackers.spawn_on(
@@ -126,12 +128,14 @@ fn repeat<F>(
 where
     F: Future<Output = ()> + Send,
 {
-    let (connections, attack) = (flooder(against.cluster), Arc::new(attack));
+    let connections = flooder(against.cluster);
+    let attack = Arc::new(attack);
     let _inside = runtime.enter();
     let channel = connections.channel(&url(against.cluster, against.of), against.of.expected()).unwrap();
     let mut attackers = JoinSet::new();
     for _ in 0..count {
-        let (attack, channel) = (attack.clone(), channel.clone());
+        let attack = attack.clone();
+        let channel = channel.clone();
         attackers.spawn(async move {
             loop {
                 BEGUN.fetch_add(1, Ordering::Relaxed);

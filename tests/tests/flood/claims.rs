@@ -118,7 +118,8 @@ fn a_message_that_claims_too_much_is_refused_at_once_and_none_is_given_room() {
         let all = |claimed: u32, sender: Sender, patience: Duration| {
             let mut calls = JoinSet::new();
             for _ in 0..AT_ONCE {
-                let (address, shown) = (address.clone(), shown.clone());
+                let address = address.clone();
+                let shown = shown.clone();
                 let call = async move { claim(&address, &shown, path(of), claimed, sender, patience).await };
                 calls.spawn_on(call, cluster.runtime.handle());
             }

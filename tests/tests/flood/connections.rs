@@ -19,8 +19,8 @@ fn job(name: &str) -> Role {
 #[test]
 fn whoever_says_nothing_keeps_nobody_out() {
     let cluster = secured(&["--max-connections", "16"]);
-    let (address, worker) =
-        (address(&cluster, Process::Coordinator), shown(&cluster, Role::Worker("another".into())));
+    let address = address(&cluster, Process::Coordinator);
+    let worker = shown(&cluster, Role::Worker("another".into()));
     let _silent: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let begun = Instant::now();
     raw_tls::open(&address, Some(&worker)).expect("a worker is let in");

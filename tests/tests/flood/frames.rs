@@ -64,7 +64,8 @@ pub fn text(text: &str) -> Vec<u8> {
 
 /// Kinds of the frames in what a server sent, with the first four bytes of what each holds, and what is left over.
 pub fn parse(mut bytes: &[u8]) -> (Vec<(u8, Vec<u8>)>, usize) {
-    let (all, mut frames) = (bytes.len(), Vec::new());
+    let all = bytes.len();
+    let mut frames = Vec::new();
     while bytes.len() >= 9 {
         let length = u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]) as usize;
         let Some(payload) = bytes.get(9..9 + length) else { break };

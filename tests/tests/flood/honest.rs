@@ -114,7 +114,8 @@ fn apart() -> Runtime {
     if is_apart {
         keep_to(own);
     }
-    let (theirs, threads) = (theirs.to_vec(), if is_apart { theirs.len() } else { all.len() });
+    let threads = if is_apart { theirs.len() } else { all.len() };
+    let theirs = theirs.to_vec();
     let elsewhere = move || {
         if is_apart {
             keep_to(&theirs);
@@ -157,8 +158,10 @@ impl<'a> Honest<'a> {
     }
 
     fn step(&self) -> Duration {
-        let (row, started) = (self.next_row.get(), Instant::now());
-        let (texts, patience) = (vec![format!("step {row}")], Duration::from_secs(60));
+        let row = self.next_row.get();
+        let started = Instant::now();
+        let texts = vec![format!("step {row}")];
+        let patience = Duration::from_secs(60);
         self.cluster
             .fetch_by(&self.client, &job("honest"), row..row + 1, 0..DIMENSION, texts, patience)
             .expect("honest calls go on");
@@ -168,7 +171,8 @@ impl<'a> Honest<'a> {
 
     /// How long steps took, in order.
     fn steps(&self, length: Length) -> Vec<Duration> {
-        let (begun, mut times) = (Instant::now(), Vec::new());
+        let begun = Instant::now();
+        let mut times = Vec::new();
         while match length {
             Length::Fetches(count) => times.len() < count,
             Length::Time(time) => begun.elapsed() < time,
@@ -209,7 +213,9 @@ fn turn(
     let mut at_it = attack(against, attackers, count());
     std::thread::sleep(Duration::from_millis(500));
     let cluster = against.cluster;
-    let (begun, attacks, used) = (Instant::now(), ATTACKS.load(Ordering::Relaxed), processor(cluster));
+    let begun = Instant::now();
+    let attacks = ATTACKS.load(Ordering::Relaxed);
+    let used = processor(cluster);
     let p99 = p99(&honest.steps(length));
     let seconds = begun.elapsed().as_secs_f64();
     let turn = Turn {
@@ -235,7 +241,8 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
 
 #[test]
 fn an_honest_job_goes_on_under_each_attack() {
-    let (kinds, attackers) = (attackers(), apart());
+    let kinds = attackers();
+    let attackers = apart();
     let cluster = secured(&[]);
     let honest = Honest::at(&cluster);
     honest.steps(Length::Fetches(10));

@@ -137,7 +137,8 @@ impl Flood {
             }
         };
         let read = async {
-            let (mut bytes, mut piece) = (Vec::new(), vec![0; BATCH]);
+            let mut bytes = Vec::new();
+            let mut piece = vec![0; BATCH];
             while let Ok(length @ 1..) = reading.read(&mut piece).await {
                 bytes.extend_from_slice(&piece[..length]);
                 let (frames, used) = parse(&bytes);
@@ -166,10 +167,12 @@ fn over_and_over(
     count: usize,
 ) -> JoinSet<()> {
     let shown = against.cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
-    let (address, path) = (address(against.cluster, against.of), path(against.of));
+    let address = address(against.cluster, against.of);
+    let path = path(against.of);
     let mut attackers = JoinSet::new();
     for _ in 0..count.min(100) {
-        let (address, shown) = (address.clone(), shown.clone());
+        let address = address.clone();
+        let shown = shown.clone();
         let attack = async move {
             loop {
                 flood.send(&address, &shown, path, Duration::MAX).await;
@@ -204,14 +207,16 @@ fn http2_floods_cost_no_memory_and_no_process() {
         cluster.fetch_by(&client, &job("honest"), 0..1, 0..DIMENSION, texts, patience)
     };
     fetch().unwrap();
-    let (before, runtime) = (Processes::of(&cluster), Runtime::new().unwrap());
+    let before = Processes::of(&cluster);
+    let runtime = Runtime::new().unwrap();
     for of in [Process::Coordinator, Process::Worker] {
         let address = address(&cluster, of);
         for flood in [&PINGS, &SETTINGS_AGAIN, &BOMBS].into_iter().chain(&OTHERS) {
             let mut attackers = JoinSet::new();
             let lasts = if flood.is_fatal { CLOSED_WITHIN } else { LASTS };
             for _ in 0..CONNECTIONS {
-                let (address, shown) = (address.clone(), shown.clone());
+                let address = address.clone();
+                let shown = shown.clone();
                 let attack = async move { flood.send(&address, &shown, path(of), lasts).await };
                 attackers.spawn_on(attack, runtime.handle());
             }

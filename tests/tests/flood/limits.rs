@@ -89,7 +89,8 @@ fn who_asks_too_often_is_refused_and_may_ask_again() {
 #[test]
 fn a_connection_is_read_at_its_pace_and_others_at_theirs() {
     let cluster = secured(&["--max-connection-calls-per-second", "80"]);
-    let (connections, other) = (flooder(&cluster), cluster.client_as(&Role::Auditor));
+    let connections = flooder(&cluster);
+    let other = cluster.client_as(&Role::Auditor);
     cluster.runtime.block_on(async {
         let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
         let begun = Instant::now();
@@ -108,7 +109,8 @@ fn a_connection_is_read_at_its_pace_and_others_at_theirs() {
             let answer = call(channel.clone(), "/rustle.v1.Jobs/GetJob", None, about("flooder")).await;
             assert!(matches!(answer, Err(ServiceError::NotFound { .. })), "{answer:?}");
         }
-        let (took, begun) = (begun.elapsed(), Instant::now());
+        let took = begun.elapsed();
+        let begun = Instant::now();
         assert!(took >= Duration::from_millis(700), "{took:?} for 160 calls, 2 at once and 80 a second");
         other.jobs().list().await.expect("another connection is not held");
         assert!(begun.elapsed() < took, "another connection waited {:?}", begun.elapsed());
@@ -120,11 +122,13 @@ fn all_connections_of_a_caller_are_read_at_one_pace() {
     let of = ["--max-calls-per-second", "40", "--max-connection-calls-per-second", "40"];
     let cluster = secured(&of);
     let shown = cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
-    let (address, path) = (address(&cluster, Process::Coordinator), path(Process::Coordinator));
+    let address = address(&cluster, Process::Coordinator);
+    let path = path(Process::Coordinator);
     let ended = cluster.runtime.block_on(async {
         let mut attackers = JoinSet::new();
         for _ in 0..8 {
-            let (address, shown) = (address.clone(), shown.clone());
+            let address = address.clone();
+            let shown = shown.clone();
             attackers.spawn(async move { PINGS.send(&address, &shown, path, Duration::from_secs(3)).await });
         }
         attackers.join_all().await
@@ -140,9 +144,11 @@ fn handshakes_of_an_address_come_at_their_rate_and_others_are_refused() {
     let shown = cluster.cluster.certificate(&Role::Job("flooder".into())).unwrap();
     let address = address(&cluster, Process::Coordinator);
     cluster.runtime.block_on(async {
-        let (begun, mut all) = (Instant::now(), JoinSet::new());
+        let begun = Instant::now();
+        let mut all = JoinSet::new();
         for _ in 0..40 {
-            let (address, shown) = (address.clone(), shown.clone());
+            let address = address.clone();
+            let shown = shown.clone();
             all.spawn(async move { raw_tls::connect(&address, Some(&shown)).await.is_ok() });
         }
         let opened = all.join_all().await.into_iter().filter(|is_open| *is_open).count();
@@ -159,7 +165,8 @@ fn handshakes_of_an_address_come_at_their_rate_and_others_are_refused() {
 fn calls_that_do_not_end_leave_room_for_others() {
     let cluster = secured(&["--max-calls", "60"]);
     let other = cluster.client_as(&Role::Operator);
-    let (connections, url) = (flooder(&cluster), cluster.cluster.url());
+    let connections = flooder(&cluster);
+    let url = cluster.cluster.url();
     cluster.runtime.block_on(async {
         let channel = connections.channel(&url, Expected::Coordinator).unwrap();
         let mut watches = JoinSet::new();

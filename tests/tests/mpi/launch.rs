@@ -73,7 +73,8 @@ impl Job {
     }
 
     pub fn noise_on(&self, ranks: usize, ledger: &str, flags: &str) -> App {
-        let (plan, key) = (self.path("plan.toml"), self.path("job.key"));
+        let plan = self.path("plan.toml");
+        let key = self.path("job.key");
         self.bare_noise(ranks, &format!("--plan {plan} --key-file {key} --ledger {ledger} {flags}"))
     }
 
@@ -216,7 +217,8 @@ impl Running {
         };
         let read =
             |name: &str| String::from_utf8_lossy(&fs::read(self.dir.path().join(name)).unwrap()).into_owned();
-        let (out, err) = (read("out"), read("err"));
+        let out = read("out");
+        let err = read("err");
         let Some(status) = status else { panic!("the launch hangs:\n{out}\n{err}") };
         Ended { success: status.success(), out, err }
     }

@@ -15,8 +15,11 @@ fn ranks_of_different_plans_keys_or_dimensions_name_each_other() {
     let job = the_job();
     job.write_plan("other.toml", &plans()[0]);
     job.write_key("other.key", [1; 32]);
-    let (plan, key, ledger) = (job.path("plan.toml"), job.path("job.key"), job.path("ledger.redb"));
-    let (other_plan, other_key) = (job.path("other.toml"), job.path("other.key"));
+    let plan = job.path("plan.toml");
+    let key = job.path("job.key");
+    let ledger = job.path("ledger.redb");
+    let other_plan = job.path("other.toml");
+    let other_key = job.path("other.key");
     let launches = [
         (format!("--plan {other_plan} --key-file {key}"), "rank 2 has the plan"),
         (format!("--plan {plan} --key-file {other_key}"), "rank 2 has the key with commitment"),
@@ -84,7 +87,9 @@ fn a_ledger_that_a_coordinator_holds() {
 #[test]
 fn files_that_are_missing_or_open_to_others() {
     let job = the_job();
-    let (plan, key, ledger) = (job.path("plan.toml"), job.path("no.key"), job.path("ledger.redb"));
+    let plan = job.path("plan.toml");
+    let key = job.path("no.key");
+    let ledger = job.path("ledger.redb");
     let missing = job.bare_noise(2, &format!("--plan {plan} --key-file {key} --ledger {ledger}"));
     mpirun(&[missing]).failed_with(&["no.key"]);
     let plan = job.path("no.toml");

@@ -106,7 +106,8 @@ fn an_old_ledger_is_found_by_a_branch_that_was_left_and_stays_as_it_was() {
     mpirun(&[job.noise(2, &format!("--steps 1..2 {flags}"))]).answer();
     let contents = || {
         let ledger = Ledger::open(job.path("old").as_ref()).unwrap();
-        let (head, shards) = (ledger.head(&name).unwrap(), ledger.shards(&name).unwrap());
+        let head = ledger.head(&name).unwrap();
+        let shards = ledger.shards(&name).unwrap();
         format!("{head:?} {shards:?} {:?}", ledger.cursor(&name, [0; 32], None).unwrap())
     };
     let before = contents();

@@ -37,8 +37,10 @@ fn every_mechanism_gives_the_oracles_bytes() {
 fn a_file_holds_the_rows_and_the_key_may_come_from_the_first_rank() {
     let plan = &plans()[6];
     let job = Job::new(plan, DIMENSION);
-    let (out, key, plan_file, ledger) =
-        (job.path("x.npy"), job.path("job.key"), job.path("plan.toml"), job.path("ledger.redb"));
+    let out = job.path("x.npy");
+    let key = job.path("job.key");
+    let plan_file = job.path("plan.toml");
+    let ledger = job.path("ledger.redb");
     let shared = format!("--plan {plan_file} --ledger {ledger} --broadcast-key --steps 3..9");
     let first = job.bare_noise(1, &format!("{shared} --key-file {key} --out {out}"));
     let others = job.bare_noise(2, &shared);

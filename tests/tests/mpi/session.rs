@@ -12,7 +12,8 @@ fn a_session_has_the_same_life_as_in_the_process_itself() {
         let job_here = Job::new(&plans()[3], DIMENSION);
         let script = session(1, "same", &job_here, way);
         let answer = mpirun(&[script, job_here.noise(ranks, "--serve --checkpoint-every 4")]).answer();
-        let (by_mpi, here) = (answer["by_mpi"].as_array().unwrap(), answer["here"].as_array().unwrap());
+        let by_mpi = answer["by_mpi"].as_array().unwrap();
+        let here = answer["here"].as_array().unwrap();
         for (index, (theirs, ours)) in by_mpi.iter().zip(here).enumerate() {
             assert_eq!(theirs, ours, "number {index}, {way}");
         }

@@ -109,9 +109,8 @@ fn a_crash_leaves_no_core() {
     };
     assert!(!dumped(&[]), "a coordinator has left a core");
     // The control: this system writes cores where it may.
-    match dumped(&["--allow-core-dumps"]) {
-        true => {}
-        false => println!("this system writes no cores at all: nothing was shown"),
+    if !(dumped(&["--allow-core-dumps"])) {
+        println!("this system writes no cores at all: nothing was shown")
     }
 }
 
@@ -125,7 +124,8 @@ fn memory_and_environment_are_not_for_the_same_user() {
     }
     let dir = TempDir::new().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let (copied, wrapped) = (dir.path().join("rustle"), dir.path().join("as-nobody"));
+    let copied = dir.path().join("rustle");
+    let wrapped = dir.path().join("as-nobody");
     fs::copy(program(), &copied).unwrap();
     let as_nobody = format!("setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups");
     let script = format!("#!/bin/sh\nexec {as_nobody} {} \"$@\"\n", copied.display());

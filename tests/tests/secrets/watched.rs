@@ -46,10 +46,12 @@ pub struct Watched {
 
 impl Watched {
     pub fn start() -> Self {
-        let (dir, runtime) = (TempDir::new().unwrap(), Runtime::new().unwrap());
+        let dir = TempDir::new().unwrap();
+        let runtime = Runtime::new().unwrap();
         let (collector, address) = Collector::start(&runtime);
         let collector = (collector, format!("http://{address}"));
-        let (token, tokens) = (dir.path().join("trainer.token"), dir.path().join("tokens"));
+        let token = dir.path().join("trainer.token");
+        let tokens = dir.path().join("tokens");
         let made = Command::new(program())
             .args(["token", "new", "--role", "trainer", "--job", "watched", "--out"])
             .arg(&token)
@@ -105,7 +107,8 @@ impl Watched {
     }
 
     pub fn run(&mut self) {
-        let (operator, trainer) = (self.client(&Role::Operator, None), self.trainer());
+        let operator = self.client(&Role::Operator, None);
+        let trainer = self.trainer();
         let request = pb::CreateJobRequest {
             job: "watched".into(),
             plan_toml: plan().to_toml_string().unwrap(),
@@ -146,7 +149,8 @@ impl Watched {
     /// As a worker is told it, by one that can hold nothing.
     fn learn_release_key(&mut self) {
         let connections = self.connections(&Role::Worker("listener".into()), None);
-        let (worker, incarnation) = ("listener".to_owned(), vec![7; 16]);
+        let worker = "listener".to_owned();
+        let incarnation = vec![7; 16];
         let key = self.runtime.block_on(async {
             let mut workers = connections.workers(&self.cluster.url()).unwrap();
             let register = pb::RegisterRequest {

@@ -28,7 +28,8 @@ const FILL: u8 = 0xa5;
 impl ByHand {
     fn new(range: std::ops::Range<u64>, slots: u32) -> Self {
         let cluster = start_with(1, |options| options.shared_memory = true);
-        let (job, plan) = (job("hand"), plan());
+        let job = job("hand");
+        let plan = plan();
         cluster.create(&job, &plan, DIMENSION, 1).unwrap();
         cluster.wait_ready(&job);
         let route = cluster.runtime.block_on(cluster.client.routing(&job)).unwrap().routes.remove(0);
@@ -83,7 +84,8 @@ impl ByHand {
 #[test]
 fn nothing_is_written_to_a_region_without_a_token_of_its_row() {
     let hand = ByHand::new(0..DIMENSION, 2);
-    let (good, other) = (hand.token(4), hand.token(5));
+    let good = hand.token(4);
+    let other = hand.token(5);
     let mut forged = good.clone();
     forged[63] ^= 1;
     let request = |token: &[u8]| hand.request(4, token.to_vec());
@@ -161,10 +163,8 @@ fn a_worker_bounds_what_is_lent_to_it() {
     let range = CoordinateRange { start: 0, end: 8_000 };
     let path = cluster.dir.path().join("sockets/worker-0.shm.sock");
     let lend = |region: &shared_memory::Region| region.lend(path.to_str().unwrap());
-    let (first, second) = (
-        shared_memory::Region::create(range, 1, ElementType::F32).unwrap(),
-        shared_memory::Region::create(range, 2, ElementType::F32).unwrap(),
-    );
+    let first = shared_memory::Region::create(range, 1, ElementType::F32).unwrap();
+    let second = shared_memory::Region::create(range, 2, ElementType::F32).unwrap();
     let loan = lend(&first).unwrap();
     let refused = lend(&second).unwrap_err();
     assert!(refused.to_string().contains("65536"), "{refused}");

@@ -47,8 +47,10 @@ fn rows_of(region: &Region, slots: std::ops::Range<u32>) -> Vec<Vec<f32>> {
 /// The nearer of the two neighbours, the even one between them: said otherwise than the code says it.
 fn bf16(value: f32) -> u16 {
     let below = value.to_bits() >> 16;
-    let (down, up) = (f32::from_bits(below << 16) as f64, f32::from_bits((below + 1) << 16) as f64);
-    let (to_down, to_up) = ((value as f64 - down).abs(), (up - value as f64).abs());
+    let down = f32::from_bits(below << 16) as f64;
+    let up = f32::from_bits((below + 1) << 16) as f64;
+    let to_down = (value as f64 - down).abs();
+    let to_up = (up - value as f64).abs();
     let is_up = to_up < to_down || (to_up == to_down && below % 2 == 1);
     (below + u32::from(is_up)) as u16
 }
@@ -122,7 +124,8 @@ fn a_client_on_the_workers_host_prefers_its_socket() {
         // Nobody listens where it says that it is: only the socket leads there.
         options.worker_flags = flags(&["--unix-socket", &socket, "--advertise", "http://127.0.0.1:1"]);
     });
-    let (job, plan) = (job("near"), plan());
+    let job = job("near");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 1).unwrap();
     assert_same_bits(
         &cluster.fetch(&job, 0..2, 0..DIMENSION).unwrap(),
@@ -139,7 +142,8 @@ fn a_socket_that_is_gone_is_no_reason_to_fail() {
         let socket = options.dir.join("own/worker.sock").display().to_string();
         options.worker_flags = flags(&["--unix-socket", &socket]);
     });
-    let (job, plan) = (job("far"), plan());
+    let job = job("far");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 1).unwrap();
     cluster.wait_ready(&job);
     std::fs::remove_file(cluster.dir.path().join("own/worker.sock")).unwrap();
@@ -152,7 +156,8 @@ fn a_socket_that_is_gone_is_no_reason_to_fail() {
 #[test]
 fn a_worker_killed_in_mid_fetch_costs_a_region_no_byte() {
     let mut cluster = start_with(3, |options| options.shared_memory = true);
-    let (job, plan) = (job("killed"), plan());
+    let job = job("killed");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 5).unwrap();
     let mut lent = region(&cluster, 0..DIMENSION, 40, ElementType::F32);
     fetch_region(&cluster, request(&job, 0..4, 0..DIMENSION), &mut lent, 0).unwrap();
@@ -173,7 +178,8 @@ fn a_worker_killed_in_mid_fetch_costs_a_region_no_byte() {
 #[test]
 fn a_frozen_worker_keeps_memory_that_nobody_reads_any_more() {
     let cluster = start_with(2, |options| options.shared_memory = true);
-    let (job, plan) = (job("frozen"), plan());
+    let job = job("frozen");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 2).unwrap();
     let mut lent = region(&cluster, 0..DIMENSION, 1, ElementType::F32);
     fetch_region(&cluster, request(&job, 0..1, 0..DIMENSION), &mut lent, 0).unwrap();
@@ -193,7 +199,9 @@ fn a_frozen_worker_keeps_memory_that_nobody_reads_any_more() {
 #[test]
 fn two_jobs_lend_regions_to_the_same_worker() {
     let cluster = start_with(1, |options| options.shared_memory = true);
-    let (a, b, plan) = (job("a"), job("b"), plan());
+    let a = job("a");
+    let b = job("b");
+    let plan = plan();
     cluster.create(&a, &plan, DIMENSION, 2).unwrap();
     cluster.create(&b, &plan, DIMENSION, 1).unwrap();
     let mut first = region(&cluster, 0..DIMENSION, 1, ElementType::F32);
@@ -203,8 +211,8 @@ fn two_jobs_lend_regions_to_the_same_worker() {
         client::Client::connect(&cluster.cluster.url()).unwrap()
     };
     for row in 0..15 {
-        let (ask_a, ask_b) =
-            (request(&a, row..row + 1, 0..DIMENSION), request(&b, row..row + 1, 0..DIMENSION));
+        let ask_a = request(&a, row..row + 1, 0..DIMENSION);
+        let ask_b = request(&b, row..row + 1, 0..DIMENSION);
         let both = async {
             tokio::join!(
                 cluster.client.fetch_region(ask_a, &mut first, 0),
@@ -221,7 +229,8 @@ fn two_jobs_lend_regions_to_the_same_worker() {
 #[test]
 fn a_region_too_small_for_the_request_is_refused() {
     let cluster = start_with(1, |options| options.shared_memory = true);
-    let (job, plan) = (job("small"), plan());
+    let job = job("small");
+    let plan = plan();
     cluster.create(&job, &plan, DIMENSION, 1).unwrap();
     let mut lent = region(&cluster, 100..600, 2, ElementType::F32);
     for (rows, range, slot) in

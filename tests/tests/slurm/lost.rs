@@ -22,7 +22,8 @@ fn assert_rows(run: &Run, plan: &Plan) {
 
 /// A worker whose ranks wait for each other for twenty seconds, and not for two minutes.
 fn impatient(run: &Run) -> String {
-    let (path, worker) = (run.path("worker.sh"), mpi_folder().join("noise-worker"));
+    let path = run.path("worker.sh");
+    let worker = mpi_folder().join("noise-worker");
     fs::write(&path, format!("#!/bin/sh\nexec {} \"$@\" --time-limit 20s\n", worker.display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.display().to_string()

@@ -33,7 +33,9 @@ fn what_is_missing_or_too_much_is_named_and_ends_the_job() {
     let rustle = program().display().to_string();
     let folder = TempDir::new().unwrap();
     let apart = without_slurm(&folder.path().join("worker.sh"));
-    let (launch, training, both) = ("launch.sbatch", "training.sbatch", "--ntasks=1 : --ntasks=1");
+    let launch = "launch.sbatch";
+    let training = "training.sbatch";
+    let both = "--ntasks=1 : --ntasks=1";
     let jobs = [
         ("--ntasks=1", launch, vec![], "", "RUSTLE_RUN is not set"),
         ("--ntasks=1", launch, is(&[("RUSTLE_RUN", "/no/such/folder")]), "", "RUSTLE_RUN is no folder"),

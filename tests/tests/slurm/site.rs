@@ -29,7 +29,8 @@ pub fn impossible() -> Option<String> {
 /// Two nodes that claim more processors than there may be.
 pub fn configuration(folder: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let (host, folder) = (host.trim(), folder.display());
+    let host = host.trim();
+    let folder = folder.display();
     let [controller, first, second] = [(); 3].map(|()| free_port());
     format!(
         "ClusterName=rustle

@@ -72,7 +72,8 @@ impl<'a> Batches<'a> {
         let n = columns.rounds();
         let norms: Vec<f64> = columns.norms().iter().map(|norm| norm / (sigma * sigma)).collect();
         let taken = marginals(rule, n);
-        let (mut m, mut products) = (vec![0.0; n], vec![0.0; n]);
+        let mut m = vec![0.0; n];
+        let mut products = vec![0.0; n];
         columns.sum(taken.iter().map(|p| p / sigma).enumerate(), &mut m);
         columns.products(&m, &mut products);
         products.iter_mut().for_each(|product| *product /= sigma);
@@ -234,7 +235,8 @@ struct Scouts<'a> {
 impl<'a> Scouts<'a> {
     fn new(batches: &'a Batches<'a>, draw: Draw) -> Self {
         let mut scouts = Self { batches, seed: draw.seed, noise: Vec::new() };
-        let (mut random, mut desk) = (scouts.random(), Desk::new(batches.norms.len()));
+        let mut random = scouts.random();
+        let mut desk = Desk::new(batches.norms.len());
         for _ in 0..SCOUTS {
             batches.draw_noise(&mut random, &mut desk);
             scouts.noise.push(desk.noise.clone());
@@ -257,7 +259,8 @@ impl<'a> Scouts<'a> {
 impl Scout for Scouts<'_> {
     fn of_tilt(&self, q: f64, s: f64) -> f64 {
         let batches = self.batches;
-        let (mut random, mut desk) = (self.random(), Desk::new(batches.norms.len()));
+        let mut random = self.random();
+        let mut desk = Desk::new(batches.norms.len());
         let rule = Rule { q, ..batches.rule };
         self.mean_of(|noise, sign| {
             if sign > 0.0 {

@@ -53,16 +53,15 @@ impl Proposal {
         let tilt = |q: f64, s: f64| Tilt::new(Rule { q, ..rule }, s, norms);
         let mut components = vec![Component { tilt: tilt(rule.q, simple), share: SIMPLE }];
         let reaches = |q: f64, s: f64| scout.of_tilt(q, s) >= epsilon;
-        let farthest = match reaches(rule.q, 1.0) {
-            true => 1.0,
-            false => bisect_few(1.0, MOST_S, |s| reaches(rule.q, s)),
-        };
+        let farthest =
+            if reaches(rule.q, 1.0) { 1.0 } else { bisect_few(1.0, MOST_S, |s| reaches(rule.q, s)) };
         for k in 0..MIXED {
             let s = 1.0 + (farthest - 1.0) * k as f64 / (MIXED - 1) as f64;
-            let q = match rule.q >= MOST_Q || reaches(rule.q, s) {
-                true => rule.q,
+            let q = if rule.q >= MOST_Q || reaches(rule.q, s) {
+                rule.q
+            } else {
                 // Evenly in ln q: rates may be far apart.
-                false => bisect_few(rule.q.ln(), MOST_Q.ln(), |q| reaches(q.exp(), s)).exp(),
+                bisect_few(rule.q.ln(), MOST_Q.ln(), |q| reaches(q.exp(), s)).exp()
             };
             components.push(Component { tilt: tilt(q, s), share: (1.0 - SIMPLE) / MIXED as f64 });
         }
@@ -76,10 +75,7 @@ impl Proposal {
         // Farther than this a loss of ε is all but certain, or none such exists.
         let farthest = needed + 40.0 / mean_norm.sqrt();
         let reaches = |lambda: f64| scout.of_shift(lambda) >= epsilon;
-        let typical = match reaches(needed) {
-            true => needed,
-            false => bisect_few(needed, farthest, reaches),
-        };
+        let typical = if reaches(needed) { needed } else { bisect_few(needed, farthest, reaches) };
         let shifts = [needed, typical].map(|lambda| Shift { lambda, share: 0.5 });
         // On the set where the loss can reach ε, m̄·x is at most −fall where that is above zero.
         let bound = |lambda: f64| (-lambda * fall + 0.5 * lambda * lambda * mean_norm).exp() / 0.5;
@@ -104,7 +100,8 @@ impl Proposal {
 
 /// The first share that a number in [0, 1) does not lie beyond.
 fn pick(shares: impl ExactSizeIterator<Item = f64>, uniform: f64) -> usize {
-    let (last, mut left) = (shares.len() - 1, uniform);
+    let last = shares.len() - 1;
+    let mut left = uniform;
     let beyond = shares.take(last).take_while(|share| {
         left -= share;
         left >= 0.0

@@ -65,7 +65,8 @@ impl Tilt {
         }
         room.weights.iter_mut().for_each(|weight| *weight = exp(*weight));
         let leave = 1.0 - self.rule.q;
-        let (values, mut ln_scale) = (&mut room.values, 0.0);
+        let values = &mut room.values;
+        let mut ln_scale = 0.0;
         values[n] = 1.0;
         for t in (0..n).rev() {
             let end = n.min(t.saturating_add(self.rule.min_sep));
@@ -108,7 +109,8 @@ impl Tilt {
     #[cold]
     fn ln_ratio_of_logs(&self, d: &[f64], room: &mut Room) -> f64 {
         self.exponents(d, &mut room.weights);
-        let (values, n) = (&mut room.values, self.base.len());
+        let values = &mut room.values;
+        let n = self.base.len();
         let leave = (-self.rule.q).ln_1p();
         values[n] = 0.0;
         for t in (0..n).rev() {
@@ -191,7 +193,8 @@ mod tests {
                 let possible = all.iter().filter(|(_, p)| *p > 0.0).map(|(set, p)| (exponent(set), p));
                 let most = possible.clone().map(|(exponent, _)| exponent).fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = possible.map(|(exponent, p)| p * (exponent - most).exp()).sum();
-                let (found, expected) = (tilt.ln_ratio(&d, &mut room), most + sum.ln());
+                let found = tilt.ln_ratio(&d, &mut room);
+                let expected = most + sum.ln();
                 assert!((found - expected).abs() < 1e-8 * (1.0 + expected.abs()), "{found} {expected}");
                 // The slow way, whatever the fast one thought of itself.
                 let slow = tilt.ln_ratio_of_logs(&d, &mut room);

@@ -140,7 +140,8 @@ pub fn optimise(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Optimised> {
     if question.batches > MAX_OPTIMISED_BATCHES {
-        let (what, allowed) = ("batches per epoch", "1 to 1024 to optimise for");
+        let what = "batches per epoch";
+        let allowed = "1 to 1024 to optimise for";
         return Err(AccountingError::Invalid { what, value: question.batches as f64, allowed });
     }
     // Refuses what can't be searched from before any sample is drawn.
@@ -154,7 +155,8 @@ pub fn optimise(
             break;
         }
     }
-    let (start, end) = (search.noised(start)?, search.noised(&at)?);
+    let start = search.noised(start)?;
+    let end = search.noised(&at)?;
     Ok(Optimised { start, end, searches: search.searches, converged, stopped: search.stopped })
 }
 

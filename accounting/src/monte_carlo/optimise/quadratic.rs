@@ -30,7 +30,8 @@ impl Quadratic {
 
     /// ΣH∘G of the column c, as long as there are bands; its derivatives are put into `by`.
     pub fn value(&self, c: &[f64], by: &mut [f64]) -> f64 {
-        let (n, b) = (self.n, self.b);
+        let n = self.n;
+        let b = self.b;
         let mut column = vec![0.0; n];
         column.iter_mut().zip(c).for_each(|(to, c)| *to = *c);
         let s = epochs_summed(&column, b);
@@ -69,7 +70,8 @@ mod tests {
 
     #[test]
     fn is_the_sum_over_the_gram_matrix() {
-        let (n, b) = (20, 5);
+        let n = 20;
+        let b = 5;
         let h = Array2::from_shape_fn((b, b), |(i, j)| 1.0 / (1.0 + (i * j) as f64) + 0.1 * (i + j) as f64);
         let quadratic = Quadratic::new(&h, n as u64);
         for bands in [3, 20] {

@@ -33,7 +33,8 @@ impl Surrogate {
     /// About a mechanism of `n` rounds at the σ that it needs for ε.
     pub fn new(mechanism: &BallsInBins, sigma: f64, epsilon: f64, n: u64, draw: Draw) -> Result<Self> {
         let found = mechanism.delta_with(sigma, epsilon, draw)?;
-        let (scaled, worse) = (mechanism.scaled(sigma)?, found.worse().delta);
+        let scaled = mechanism.scaled(sigma)?;
+        let worse = found.worse().delta;
         let order = |direction| {
             let delta = found.of(direction).delta;
             (delta > 0.0 && delta >= FAR * worse).then(|| {
@@ -48,7 +49,8 @@ impl Surrogate {
     pub fn ln(&mut self, c: &[f64], by: &mut [f64]) -> f64 {
         by.fill(0.0);
         self.by.resize(by.len(), 0.0);
-        let (mut all, mut weight) = (f64::NEG_INFINITY, 0.0);
+        let mut all = f64::NEG_INFINITY;
+        let mut weight = 0.0;
         for Order { h, behind } in &self.orders {
             let value = h.value(c, &mut self.by);
             if value <= 0.0 {
@@ -57,7 +59,8 @@ impl Surrogate {
             let ln = 0.5 * (2.0 * value).ln() - behind;
             // Of e^{kx} over the sum of both, in whichever order they come.
             let most = all.max(ln);
-            let (before, now) = (weight * (SHARPNESS * (all - most)).exp(), (SHARPNESS * (ln - most)).exp());
+            let before = weight * (SHARPNESS * (all - most)).exp();
+            let now = (SHARPNESS * (ln - most)).exp();
             by.iter_mut().zip(&self.by).for_each(|(by, own)| {
                 *by = (before * *by + now * own / (2.0 * value)) / (before + now);
             });

@@ -217,9 +217,10 @@ pub(super) struct Handle {
 impl Handle {
     fn state(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.disk.state();
-        match state.opened == self.opened && !state.power_is_out {
-            true => Ok(state),
-            false => Err(io::Error::other("the process or the machine is gone")),
+        if state.opened == self.opened && !state.power_is_out {
+            Ok(state)
+        } else {
+            Err(io::Error::other("the process or the machine is gone"))
         }
     }
 }

@@ -60,7 +60,8 @@ fn rewind(ledger: &Ledger, expected_branch: u64, from_row: u64) -> Result<()> {
 }
 
 fn checkpoint(number: u64) -> CheckpointRecord {
-    let (object, range) = (piece_object(&id("j"), number, range(0, 2000)), range(0, 2000));
+    let object = piece_object(&id("j"), number, range(0, 2000));
+    let range = range(0, 2000);
     CheckpointRecord {
         job: id("j"),
         id: number,

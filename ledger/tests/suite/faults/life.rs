@@ -160,7 +160,8 @@ impl<'p> Life<'p> {
         assert!(self.pictures[self.done] == picture, "something else is there than {} steps did", self.done);
         for (record, row, bound) in picture.bound_rows() {
             let bind = |to| self.ledger().bind(&record.job, record.branch, rows(row, row + 1), &[to]);
-            let (again, other) = (bind(bound), bind(commitment("another")));
+            let again = bind(bound);
+            let other = bind(commitment("another"));
             match record.state {
                 JobState::Destroyed => assert!(matches!(other, Err(LedgerError::JobState { .. }))),
                 _ => {

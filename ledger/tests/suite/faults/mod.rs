@@ -32,7 +32,8 @@ fn is_long() -> bool {
 fn at_every_operation(fault: Fault) {
     let (pictures, operations) = undisturbed();
     let concerned = operations.iter().enumerate().filter(|(_, operation)| fault.concerns(**operation));
-    let (mut count, draws) = (0, if is_long() { 10 } else { 1 });
+    let mut count = 0;
+    let draws = if is_long() { 10 } else { 1 };
     for (at, _) in concerned {
         for draw in 0..draws {
             let seed = draw * 1_000 + at as u64;
@@ -86,9 +87,7 @@ fn power_cuts_and_failing_syncs_one_after_the_other_lose_nothing() {
 }
 
 fn drawn(operations: u64, dice: &mut Dice) -> (usize, Fault) {
-    let fault = match dice.one_in(2) {
-        true => Fault::PowerCut,
-        false => Fault::Sync { then_power_goes: dice.one_in(2) },
-    };
+    let fault =
+        if dice.one_in(2) { Fault::PowerCut } else { Fault::Sync { then_power_goes: dice.one_in(2) } };
     (dice.below(operations) as usize, fault)
 }

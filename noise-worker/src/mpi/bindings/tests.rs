@@ -70,7 +70,8 @@ fn no_rank_makes_what_is_not_bound_on_its_branch() {
 
 /// Calls `run` once for every sequence of choices that it can make.
 fn in_every_order(mut run: impl FnMut(&mut Order)) -> usize {
-    let (mut order, mut count) = (Order::default(), 0);
+    let mut order = Order::default();
+    let mut count = 0;
     loop {
         order.next = 0;
         run(&mut order);
@@ -218,11 +219,13 @@ impl Launch {
     }
 
     fn comes(&mut self, from: Rank, to: Rank, message: Message) {
-        let (branch, row) = (message.id, message.row);
+        let branch = message.id;
+        let row = message.row;
         let commitment = || message.commitment().unwrap();
         match message.kind {
             Kind::Get => {
-                let (range, commitment) = (CoordinateRange { start: 0, end: 1 }, commitment());
+                let range = CoordinateRange { start: 0, end: 1 };
+                let commitment = commitment();
                 let fate = self.rank(to).bindings.ask(Asked { from, get: message, range, commitment });
                 self.settle(to, fate);
             }

@@ -17,7 +17,8 @@ async fn note(marks: &Arc<Marks>, job: &JobId, branch: u64, row: u64) {
 /// As the ranks of a launch tell each other, and in how many parts.
 fn tell(ranks: &[(Rank, &Marks)], job: &JobId) -> (Told, usize) {
     let mut telling: Vec<_> = ranks.iter().map(|(rank, marks)| (*rank, Telling::of(marks, job))).collect();
-    let (mut told, mut parts) = (Told::default(), 1);
+    let mut told = Told::default();
+    let mut parts = 1;
     while told.take(telling.iter_mut().map(|(rank, telling)| (*rank, telling.next_part()))) {
         parts += 1;
     }

@@ -153,7 +153,9 @@ impl From<Groups> for Partition {
 
 impl BandMf {
     pub fn event(&self, noise_multiplier: f64) -> Event {
-        let (q, bands, iterations) = (self.sampling_probability, self.bands, self.iterations);
+        let q = self.sampling_probability;
+        let bands = self.bands;
+        let iterations = self.iterations;
         let run =
             MatrixMechanism::cyclic_poisson(noise_multiplier, q, bands, iterations, self.partition.into());
         Event::MatrixMechanism(run)

@@ -98,7 +98,9 @@ impl Goal {
     }
 
     fn found<S: Open>(&self, shape: &S) -> anyhow::Result<Numbers> {
-        let (sigma, q, rounds) = (self.noise_multiplier, shape.sampling_probability(), shape.rounds());
+        let sigma = self.noise_multiplier;
+        let q = shape.sampling_probability();
+        let rounds = shape.rounds();
         let flag = match self.find {
             Find::Iterations => ("--iterations", rounds.is_some()),
             Find::SamplingProbability => ("--sampling-probability", q.is_some()),

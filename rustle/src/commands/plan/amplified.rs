@@ -57,7 +57,8 @@ impl AmplifyArgs {
         else {
             return Ok(None);
         };
-        let (batches, epochs) = (run.participation.min_sep, run.participation.max_participations);
+        let batches = run.participation.min_sep;
+        let epochs = run.participation.max_participations;
         if batches.checked_mul(epochs) != Some(run.iterations) {
             return Err(bad_use(format!(
                 "--min-sep {batches} × --max-participations {epochs}, batches per epoch and epochs; allowed: {}, the \

@@ -33,7 +33,8 @@ enum Matrix {
 
 pub fn run(args: &CoefficientsArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
-    let (strategy, n) = (plan.strategy(), plan.iterations());
+    let strategy = plan.strategy();
+    let n = plan.iterations();
     if let Some(count) = args.count.filter(|&count| !(1..=n).contains(&count)) {
         return Err(bad_use(format!("--count is {count}; allowed: 1 to {n} (iterations)")));
     }

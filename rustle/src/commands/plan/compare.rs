@@ -62,7 +62,8 @@ pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
 impl CompareArgs {
     fn row(&self, path: &PathBuf) -> anyhow::Result<Value> {
         let plan = Plan::from_path(path)?;
-        let (strategy, n) = (plan.strategy(), plan.iterations());
+        let strategy = plan.strategy();
+        let n = plan.iterations();
         let workload = self.release.workload(n)?;
         let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
         let errors = strategy.errors_on(n, &workload).map_err(bad_use)?;

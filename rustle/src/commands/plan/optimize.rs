@@ -99,7 +99,8 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
 
 impl OptimizeArgs {
     fn check_sizes(&self) -> anyhow::Result<()> {
-        let (blt, name) = (self.mechanism == Name::Blt, self.mechanism);
+        let blt = self.mechanism == Name::Blt;
+        let name = self.mechanism;
         if self.buffers.is_some() && !blt {
             return Err(bad_use(format!("--buffers belongs to blt, not to {name:?}")));
         }

@@ -61,9 +61,12 @@ pub fn run(args: &ResourcesArgs, format: Format) -> anyhow::Result<ExitCode> {
 
 impl ResourcesArgs {
     fn setting(&self, plan: &Plan) -> anyhow::Result<Setting> {
-        let positive = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
-            true => Ok(value),
-            false => Err(bad_use(format!("{name} is {value}; allowed: above 0"))),
+        let positive = |name: &str, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                Ok(value)
+            } else {
+                Err(bad_use(format!("{name} is {value}; allowed: above 0")))
+            }
         };
         let in_plan = plan.layout().map(Layout::dimension);
         let dimension = match (self.dimension, in_plan) {
@@ -96,7 +99,8 @@ impl ResourcesArgs {
 
 /// Numbers by name, and a formula for each.
 fn answer(plan: &Plan, sizing: &Sizing) -> Answer {
-    let (mut answer, mut formulas) = (Answer::new(), Map::new());
+    let mut answer = Answer::new();
+    let mut formulas = Map::new();
     answer =
         answer.with("plan_digest", hex::encode(plan.digest())).with("mechanism", plan.mechanism().name());
     for line in &sizing.lines {

@@ -89,7 +89,8 @@ impl Sizing {
         let len = ranges.iter().map(|range| range.len()).max().unwrap_or(dimension);
         let blocks = len.next_multiple_of(noise_kernel::BLOCK as u64) as f64;
         let all_blocks = dimension.next_multiple_of(noise_kernel::BLOCK as u64) as f64;
-        let (slots, row) = (plan.state_slots() as f64, 4.0 * len as f64);
+        let slots = plan.state_slots() as f64;
+        let row = 4.0 * len as f64;
         let ahead = (setting.ahead_bytes / (4 * len)).clamp(1, setting.ahead_rows.max(1));
         let together = rows_at_once(&plan.coefficients()).min(ahead / 2).max(1);
         let state = 4.0 * slots * blocks;

@@ -46,7 +46,8 @@ impl<'a> Problem<'a> {
     /// # Errors
     /// [`StrategyError::NotOptimisable`] for workloads given as matrices or operators.
     pub fn new(target: &'a Target) -> Result<Self> {
-        let (iterations, rules) = (target.iterations, target.rules());
+        let iterations = target.iterations;
+        let rules = target.rules();
         let rows = if target.objective == Objective::Rms { Rows::Mean } else { Rows::Last };
         let weighted = matches!(target.objective, Objective::Weighted(_));
         let error = match (target.workload.poles(), &target.workload) {
@@ -113,7 +114,8 @@ impl<'a> Problem<'a> {
             let value = cost(&column, &mut by_column);
             for (a, theta) in theta.iter().enumerate() {
                 // c_i = Σ ω θ^{i−1}, by Horner from the end with the derivative in θ.
-                let (mut sum, mut slope) = (0.0, 0.0);
+                let mut sum = 0.0;
+                let mut slope = 0.0;
                 for by in by_column.iter().skip(1).rev() {
                     slope = slope * theta + sum;
                     sum = sum * theta + by;

@@ -21,7 +21,8 @@ const TRIED: usize = 4;
 /// numbers that `f32` holds.
 pub(super) fn representable(blt: Blt, target: &Target) -> Result<Blt> {
     let loss = |blt: &Blt| target.loss(&crate::mechanism::Strategy::Blt(blt.clone()));
-    let (nearest, wanted) = (rounded(&blt, 0)?, loss(&blt)?);
+    let nearest = rounded(&blt, 0)?;
+    let wanted = loss(&blt)?;
     if (loss(&nearest)? / wanted - 1.0).abs() <= UNSEEN {
         return Ok(blt);
     }
@@ -69,7 +70,8 @@ fn coarse(blt: &Blt) -> impl Iterator<Item = usize> {
 fn rounded(blt: &Blt, choice: usize) -> Result<Blt> {
     let mut theta: Vec<f64> = blt.theta().iter().map(|t| f64::from(*t as f32)).collect();
     for (bit, place) in coarse(blt).enumerate().take(TRIED) {
-        let (exact, near) = (blt.theta()[place], blt.theta()[place] as f32);
+        let exact = blt.theta()[place];
+        let near = blt.theta()[place] as f32;
         let below = if f64::from(near) > exact { near.next_down() } else { near };
         let above = if f64::from(below) < exact { below.next_up() } else { below };
         theta[place] = f64::from(if choice >> bit & 1 == 1 { above } else { below }).min(1.0);

@@ -40,7 +40,9 @@ pub fn explore(model: &Model<'_>, most: usize) -> Explored {
     let first = model.canonical(&State::first(model.jobs));
     let mut seen = HashSet::from([first]);
     let mut found = Found { states: vec![first], parents: vec![0] };
-    let (mut transitions, mut depth, mut level) = (0, 0, 0..1);
+    let mut transitions = 0;
+    let mut depth = 0;
+    let mut level = 0..1;
     while !level.is_empty() && found.states.len() <= most {
         for from in level.clone() {
             let state = found.states[from].state();
@@ -59,7 +61,8 @@ pub fn explore(model: &Model<'_>, most: usize) -> Explored {
                     Err(what) => {
                         let mut way = found.way_to(model, from);
                         way.push(action);
-                        let (states, violation) = (found.states.len(), Some((what, way)));
+                        let states = found.states.len();
+                        let violation = Some((what, way));
                         return Explored { states, transitions, depth, is_complete: false, violation };
                     }
                 }
