@@ -39,7 +39,7 @@ impl Stored {
         };
         let values = |from: usize, count: usize| (from..from + count).map(|value| value as f32).collect();
         let state: Vec<f32> = values(1, 4 * BLOCK_STATE);
-        let len: _ = RANGE.len() as usize;
+        let len = RANGE.len() as usize;
         let rows: Vec<Vec<f32>> = (1..4).map(|row| values(row * 10_000, len)).collect();
         let object = piece_object(&JobId::new("j").unwrap(), 1, RANGE);
         let all = (state.clone(), rows.clone());

@@ -72,7 +72,6 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
             }
             if let Some(endpoint) = route.endpoint {
                 let job = case.job.clone();
-                let token = token;
                 let shard = route.shard;
                 let epoch = route.lease_epoch;
                 let range = route.range;
