@@ -128,7 +128,11 @@ impl Banded {
     /// [`crate::StrategyError::Invalid`] for more rounds than the matrix has.
     pub fn errors(&self, n: u64) -> Result<Errors> {
         let rounds = self.rounds(n)?;
-        let squared = crate::covariance::row_errors(self, &crate::workload::InverseBands::Difference, rounds);
+        let squared = crate::covariance::row_errors(
+            self.columns.view(),
+            &crate::workload::InverseBands::Difference,
+            rounds,
+        );
         let total: f64 = squared.iter().sum();
         let max = squared.iter().copied().fold(0.0, f64::max);
         Ok(Errors {

@@ -52,7 +52,7 @@ pub(crate) struct Squared {
 
 impl Decoder {
     /// # Errors
-    /// [`StrategyError::NotOptimisable`] for a workload that is not Toeplitz.
+    /// [`StrategyError::NotOptimizable`] for a workload that is not Toeplitz.
     pub fn new(mechanism: &'static str, n: u64, objective: &Objective, workload: &Workload) -> Result<Self> {
         let n = crate::error::series_length(n)?;
         let weights = match objective {
@@ -75,7 +75,7 @@ impl Decoder {
             }
             _ => {
                 let why = format!("the workload {} is not Toeplitz", workload.name());
-                return Err(StrategyError::NotOptimisable { mechanism, why });
+                return Err(StrategyError::NotOptimizable { mechanism, why });
             }
         };
         Ok(Self { n, weights, column })

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a strategy could not be built, evaluated or optimised.
+/// Why a strategy could not be built, evaluated or optimized.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StrategyError {
@@ -15,9 +15,9 @@ pub enum StrategyError {
     /// A first column describes only a Toeplitz matrix.
     #[error("{mechanism} is not Toeplitz, so one column does not describe it; ask for its rows")]
     NotToeplitz { mechanism: &'static str },
-    /// There is no optimiser for this mechanism in this setting.
-    #[error("{mechanism} cannot be optimised here: {why}")]
-    NotOptimisable { mechanism: &'static str, why: String },
+    /// There is no optimizer for this mechanism in this setting.
+    #[error("{mechanism} cannot be optimized here: {why}")]
+    NotOptimizable { mechanism: &'static str, why: String },
 }
 
 /// The crate's result type.

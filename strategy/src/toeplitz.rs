@@ -7,8 +7,11 @@ use crate::decoder::Decoder;
 use crate::error::{Result, check_numbers, series_length};
 use crate::loss::Objective;
 use crate::participation::{Errors, Participation, Sensitivity};
+use crate::sensitivity::spaced_squared;
 use crate::series::check_leading;
 use crate::workload::Workload;
+
+pub use crate::sensitivity::majorant;
 
 /// sens(C) for `n` rounds with j − i ≥ `min_sep` and at most `max_participations`, per unit clip norm.
 ///
@@ -32,34 +35,6 @@ pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
         return Ok(Sensitivity::exact_squared(spaced_squared(c, rounds, gap, count)));
     }
     Ok(crate::sensitivity::toeplitz(c, rounds, rule).sensitivity())
-}
-
-/// |c| up to index `from`, and from there on the smallest sequence that never rises and is at least |c|.
-#[must_use]
-pub fn majorant(c: &[f64], from: usize) -> Vec<f64> {
-    let mut out: Vec<f64> = c.iter().map(|c| c.abs()).collect();
-    for i in (from.saturating_add(1)..out.len()).rev() {
-        out[i - 1] = out[i - 1].max(out[i]);
-    }
-    out
-}
-
-/// ‖C u‖² for participations at 0, gap, 2·gap, … (`count` of them) in `rounds` rounds.
-pub(crate) fn spaced_squared(c: &[f64], rounds: usize, gap: usize, count: usize) -> f64 {
-    spaced_sum(c, rounds, gap, count).iter().map(|u| u * u).sum()
-}
-
-/// The vector C u itself, cut where it becomes zero.
-pub(crate) fn spaced_sum(c: &[f64], rounds: usize, gap: usize, count: usize) -> Vec<f64> {
-    let mut total = vec![0.0; rounds.min((count - 1).saturating_mul(gap).saturating_add(c.len()))];
-    // u_t = u_{t−b} + c_t, less what the participation before the first of `count` would have left.
-    for t in 0..total.len() {
-        let own = c.get(t).copied().unwrap_or(0.0);
-        let before = if t >= gap { total[t - gap] } else { 0.0 };
-        let too_many = t.checked_sub(count * gap).and_then(|i| c.get(i)).copied().unwrap_or(0.0);
-        total[t] = before + own - too_many;
-    }
-    total
 }
 
 /// Prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder settles.

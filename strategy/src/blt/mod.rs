@@ -2,10 +2,10 @@
 
 mod cascade;
 mod decoder;
-mod held;
 mod interlaced;
 mod kernels;
 mod roots;
+mod sensitivity;
 mod series_error;
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series;
 
 pub(crate) use decoder::{Rows, error_squared};
-pub(crate) use held::{sensitivity_slopes, sensitivity_squared};
 pub(crate) use interlaced::{weights, weights_adjoint};
+pub(crate) use sensitivity::{sensitivity_slopes, sensitivity_squared};
 pub(crate) use series_error::weighted_error;
 
 /// Most buffers a BLT may have.

@@ -10,17 +10,18 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use crate::banded::Banded;
+use ndarray::ArrayView2;
+
 use crate::numeric::dot;
 use crate::workload::InverseBands;
 use factor::{Factor, Row};
 use ring::Ring;
 
 /// Σ_j B[i,j]² for each of the first `rounds` rounds; O(q²) memory beside the result.
-pub(crate) fn row_errors(c: &Banded, d: &InverseBands, rounds: usize) -> Vec<f64> {
-    let factor = Factor::new(d, rounds, c.bands());
+pub(crate) fn row_errors(columns: ArrayView2<'_, f64>, d: &InverseBands, rounds: usize) -> Vec<f64> {
+    let factor = Factor::new(d, rounds, columns.ncols());
     let mut window = Ring::new(factor.ring());
-    let columns = c.columns().as_slice().unwrap_or_default();
+    let columns = columns.to_slice().unwrap_or_default();
     let mut errors = Vec::with_capacity(rounds);
     forward(&factor, columns, rounds, &mut window, |error, _| errors.push(error));
     errors

@@ -64,7 +64,7 @@ fn errors_are_those_of_whole_matrices() {
         for workload in workloads(n) {
             let c = Banded::new(columns(n, p, seed as u64 + 1)).unwrap();
             let expected = dense_errors(&c, &workload);
-            let got = row_errors(&c, &bands_of(&workload), n);
+            let got = row_errors(c.columns().view(), &bands_of(&workload), n);
             let mut covariance = Covariance::new(&bands_of(&workload), n, p);
             let kept = covariance.errors(c.columns().as_slice().unwrap()).to_vec();
             assert_eq!(got, kept);

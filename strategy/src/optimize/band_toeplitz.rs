@@ -8,11 +8,11 @@
 use super::lbfgs::{Limits, Search, Watch, minimise};
 use super::monotone::{decoder, sensitivity_squared};
 use super::power::best_start;
-use super::{ColumnCost, Descent, Optimised, ProgressFn, Target, check_bands, logistic, logit};
+use super::{ColumnCost, Descent, Optimized, ProgressFn, Target, check_bands, logistic, logit};
 use crate::decoder::Decoder;
 use crate::error::Result;
-use crate::mechanism::Strategy;
 use crate::numeric::add;
+use crate::strategy::Strategy;
 
 const LIMITS: Limits = Limits { steps: 3000, tolerance: 1e-9 };
 /// Bands below which all are moved at once.
@@ -23,11 +23,11 @@ const PER_OCTAVE: u32 = 3;
 /// slope to come back by, and within 6e-6 of one.
 const FREE: std::ops::RangeInclusive<f64> = -3.0..=12.0;
 
-/// Optimises a band-Toeplitz strategy.
-pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+/// Optimizes a band-Toeplitz strategy.
+pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     let column = optimal_column(bands, target, &mut Watch::new(progress))?;
     let strategy = Strategy::BandToeplitz { c: column.c, column_normalised: false };
-    Optimised::evaluate(strategy, target, column.search)
+    Optimized::evaluate(strategy, target, column.search)
 }
 
 /// Searches on from a positive, decreasing column with another cost in place of the sensitivity; see
@@ -65,7 +65,7 @@ pub(super) fn descend(
     Ok(column(&descent.minimise(x, ln_loss)))
 }
 
-/// An optimised first column, also where band-mf starts.
+/// An optimized first column, also where band-mf starts.
 pub(super) struct Column {
     pub c: Vec<f64>,
     pub search: Search,
@@ -160,4 +160,16 @@ fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
         later += c[i + 1] * by[i + 1];
         gradient[i] = logistic(-x[i]) * later;
     }
+}
+
+/// Bands made for a large min-sep, made usable for a smaller one: c_i ← c_{p−1} for i ≥ `from`.
+///
+/// papers/001, App. H, as reconstructed (its formula is lost): keep the first `from` coefficients of a strategy made
+/// for the larger separation and let all later ones have its last, smallest value. The result stays non-increasing
+/// where `c` is, so Theorem 3.1 still gives its exact sensitivity. Optimizing the mean loss over the separations
+/// themselves ([`Target::over_participations`]) is better.
+#[must_use]
+pub fn flatten_tail(c: &[f64], from: usize) -> Vec<f64> {
+    let last = c.last().copied().unwrap_or_default();
+    c.iter().enumerate().map(|(i, c)| if i < from { *c } else { last }).collect()
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::lbfgs::{Limits, Watch, minimise};
 use super::{Target, band_toeplitz, blt};
 use crate::error::{Result, StrategyError};
-use crate::mechanism::Strategy;
+use crate::strategy::Strategy;
 
 /// The logarithm of what stands for the sensitivity, of the first column of C (all n numbers of a BLT, the p of a
 /// band-Toeplitz strategy), with its derivatives put into the second argument. Not finite where it has no value.
@@ -47,7 +47,7 @@ impl Descent {
 /// workload. Its coefficients are positive and decrease.
 ///
 /// # Errors
-/// [`StrategyError::NotOptimisable`] for any other strategy or a workload that is not covered;
+/// [`StrategyError::NotOptimizable`] for any other strategy or a workload that is not covered;
 /// [`StrategyError::Invalid`] for unusable sizes.
 pub fn descend(
     start: &Strategy,
@@ -56,7 +56,7 @@ pub fn descend(
     cost: &mut ColumnCost<'_>,
 ) -> Result<Strategy> {
     target.check()?;
-    let refuse = |why: &str| Err(StrategyError::NotOptimisable { mechanism: start.name(), why: why.into() });
+    let refuse = |why: &str| Err(StrategyError::NotOptimizable { mechanism: start.name(), why: why.into() });
     match start {
         Strategy::Blt(blt) if blt.is_monotone() => {
             blt::descend(blt, target, descent, cost).map(Strategy::Blt)

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Progress, ProgressFn};
+use super::progress::{Progress, ProgressFn};
 use crate::numeric::{add, dot};
 
 /// Steps remembered by the quasi-Newton direction.
@@ -14,7 +14,7 @@ const CURVATURE: f64 = 0.9;
 /// Most trial points in one line search.
 const TRIALS: usize = 40;
 /// The search ends when this many steps together gained less than the tolerance.
-const PATIENCE: usize = 10;
+const STALL_STEPS: usize = 10;
 
 /// Counts steps over several searches and asks the caller whether to go on.
 pub(super) struct Watch<'a, 'b> {
@@ -23,7 +23,7 @@ pub(super) struct Watch<'a, 'b> {
     pub stopped: bool,
 }
 
-/// How an optimisation went.
+/// How an optimization went.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Search {
     /// Steps over all starts.
@@ -39,7 +39,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         Self { progress, steps: 0, stopped: false }
     }
 
-    /// How the optimisation went, `converged` being that of the search kept.
+    /// How the optimization went, `converged` being that of the search kept.
     pub fn search(&self, converged: bool) -> Search {
         Search { steps: self.steps, stopped: self.stopped, converged }
     }
@@ -57,7 +57,7 @@ impl<'a, 'b> Watch<'a, 'b> {
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub steps: usize,
-    /// Least gain of ln(loss) over [`PATIENCE`] steps.
+    /// Least gain of ln(loss) over [`STALL_STEPS`] steps.
     pub tolerance: f64,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn minimise(
         remember(&mut pairs, &at, &next);
         at = next;
         values.push(at.value);
-        let long_ago = values.len().checked_sub(PATIENCE + 1).map_or(f64::INFINITY, |i| values[i]);
+        let long_ago = values.len().checked_sub(STALL_STEPS + 1).map_or(f64::INFINITY, |i| values[i]);
         converged = long_ago - at.value < limits.tolerance;
         if !watch.step(at.value, dot(&at.gradient, &at.gradient).sqrt()) || converged {
             break;

@@ -52,7 +52,7 @@ fn spaced(c: &[f64], n: u64, rule: Participation) -> Squared {
     }
     let count = count as usize;
     let gap = gap as usize;
-    let u = crate::toeplitz::spaced_sum(c, n as usize, gap, count);
+    let u = crate::sensitivity::spaced_sum(c, n as usize, gap, count);
     let mut gradient = vec![0.0; c.len()];
     for j in 0..count {
         add(&mut gradient, 2.0, &u[(j * gap).min(u.len())..]);

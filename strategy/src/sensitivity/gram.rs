@@ -73,11 +73,11 @@ impl Gram {
 
     /// X[j−d, j]; zero for d ≥ reach.
     pub(crate) fn back(&self, j: usize, d: usize) -> f64 {
-        match () {
-            () if d >= self.reach => 0.0,
-            () if self.stationary => self.data[d],
-            () => self.data[j * self.reach + d],
+        if d >= self.reach {
+            return 0.0;
         }
+        let row = if self.stationary { 0 } else { j };
+        self.data[row * self.reach + d]
     }
 
     /// X[i, j] in either order.

@@ -8,32 +8,28 @@
 //! * `block`: some rows of C alone, the same search on columns cut to them;
 //! * `named` for schemas that name the rounds, tried one by one on `columns`, or for trees on `tree_counts`.
 
-mod block;
 mod chain;
-mod columns;
 mod eigen;
 pub(crate) mod gram;
-mod named;
-mod overlaps;
+pub(crate) mod overlaps;
 mod schema;
 mod search;
 mod spaced;
 #[cfg(test)]
 mod tests;
-mod tree_counts;
+pub(crate) mod tree_counts;
 mod worst;
 
 pub use schema::Schema;
 
-pub(crate) use spaced::toeplitz;
+pub use spaced::majorant;
+pub(crate) use spaced::{spaced_squared, spaced_sum, toeplitz};
 pub(crate) use worst::worst;
 
-use crate::error::Result;
-use crate::mechanism::Strategy;
-use crate::participation::{Participation, Sensitivity};
+use crate::participation::Sensitivity;
 
 /// Bounds this close, relative to the larger, are one number up to rounding.
-const CLOSE: f64 = 1e-12;
+pub(crate) const CLOSE: f64 = 1e-12;
 
 /// lower ≤ sens² ≤ upper, the lower one attained.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,19 +52,7 @@ impl Bracket {
     }
 
     /// Of the worse of two patterns.
-    fn worse(self, other: Self) -> Self {
+    pub(crate) fn worse(self, other: Self) -> Self {
         Self { lower: self.lower.max(other.lower), upper: self.upper.max(other.upper) }
-    }
-}
-
-/// sens(C) of `strategy` over `n` rounds under `schema`.
-pub(crate) fn under(strategy: &Strategy, n: u64, schema: &Schema) -> Result<Sensitivity> {
-    strategy.validate()?;
-    schema.check(n)?;
-    match schema {
-        Schema::Single => strategy.sensitivity(n, Participation::single()),
-        Schema::MinSep(rule) => strategy.sensitivity(n, *rule),
-        Schema::FixedEpoch { period, epochs } => named::fixed_epoch(strategy, n, *period, *epochs),
-        Schema::Sets(sets) => named::sets(strategy, n, sets),
     }
 }

@@ -157,7 +157,7 @@ impl Momentum {
     }
 }
 
-/// The optimiser's own steps.
+/// The optimizer's own steps.
 pub(super) struct Steps<'a> {
     of: &'a Momentum,
     round: usize,

@@ -11,14 +11,14 @@ mod starts;
 mod tests;
 
 use super::lbfgs::{Found, Limits, Watch, minimise};
-use super::{ColumnCost, Descent, Optimised, ProgressFn, Target};
+use super::{ColumnCost, Descent, Optimized, ProgressFn, Target};
 use crate::blt::Blt;
 use crate::error::{Result, invalid, series_length};
-use crate::mechanism::Strategy;
+use crate::strategy::Strategy;
 use problem::Problem;
 
 /// Most buffers that are searched for: beyond them f64 cannot tell the gain from rounding.
-pub const MAX_OPTIMISED_BUFFERS: usize = 12;
+pub const MAX_OPTIMIZED_BUFFERS: usize = 12;
 
 /// How hard to search.
 #[derive(Clone, Copy)]
@@ -58,29 +58,29 @@ enum Until {
 }
 
 /// The best BLT with this many buffers.
-pub(super) fn optimise(buffers: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(buffers: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     check_buffers("buffers", buffers)?;
     search(Until::Buffers(buffers), target, progress)
 }
 
 /// The best BLT with as few buffers as come within [`WORTH`] of what the next one gains.
-pub(super) fn optimise_auto(
+pub(super) fn optimize_auto(
     most: usize,
     target: &Target,
     progress: &mut ProgressFn<'_>,
-) -> Result<Optimised> {
+) -> Result<Optimized> {
     check_buffers("max_buffers", most)?;
     search(Until::Enough(most), target, progress)
 }
 
 fn check_buffers(what: &'static str, buffers: usize) -> Result<()> {
-    if (1..=MAX_OPTIMISED_BUFFERS).contains(&buffers) {
+    if (1..=MAX_OPTIMIZED_BUFFERS).contains(&buffers) {
         return Ok(());
     }
-    Err(invalid(what, buffers, format!("1 to {MAX_OPTIMISED_BUFFERS}")))
+    Err(invalid(what, buffers, format!("1 to {MAX_OPTIMIZED_BUFFERS}")))
 }
 
-fn search(until: Until, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+fn search(until: Until, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     let mut problem = Problem::new(target)?;
     let mut watch = Watch::new(progress);
     let near = problem.nearby(target);
@@ -96,7 +96,7 @@ fn search(until: Until, target: &Target, progress: &mut ProgressFn<'_>) -> Resul
     let (phi, phi_hat) = chain::split(&chain::ordered(&best.x));
     let blt = single::representable(Blt::from_interlaced(&phi, &phi_hat)?, target)?;
     let strategy = Strategy::Blt(blt);
-    Optimised::evaluate(strategy, target, watch.search(best.converged))
+    Optimized::evaluate(strategy, target, watch.search(best.converged))
 }
 
 /// Searches on from a BLT with another cost in place of the sensitivity; see [`super::descend`].

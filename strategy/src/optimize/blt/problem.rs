@@ -44,7 +44,7 @@ struct Slopes {
 
 impl<'a> Problem<'a> {
     /// # Errors
-    /// [`StrategyError::NotOptimisable`] for workloads given as matrices or operators.
+    /// [`StrategyError::NotOptimizable`] for workloads given as matrices or operators.
     pub fn new(target: &'a Target) -> Result<Self> {
         let iterations = target.iterations;
         let rules = target.rules();
@@ -60,7 +60,7 @@ impl<'a> Problem<'a> {
                 let n = series_length(iterations)?;
                 let Some(column) = workload.column(n) else {
                     let why = format!("the workload {} has no closed form or small state", workload.name());
-                    return Err(StrategyError::NotOptimisable { mechanism: "blt", why });
+                    return Err(StrategyError::NotOptimizable { mechanism: "blt", why });
                 };
                 Form::Series { column, weights: later_rows(&target.objective, n) }
             }

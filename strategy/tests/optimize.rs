@@ -1,13 +1,13 @@
-//! Optimised losses against a peer's (reference/strategy.csv), times printed.
+//! Optimized losses against a peer's (reference/strategy.csv), times printed.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::{Participation, Strategy, StrategyError};
 
-fn run(family: Family, n: u64, gap: u64, most: u64, objective: Objective) -> Optimised {
+fn run(family: Family, n: u64, gap: u64, most: u64, objective: Objective) -> Optimized {
     let participation = Participation::new(gap, most).unwrap();
     let target = Target::new(n, participation, objective);
     let start = Instant::now();
@@ -49,7 +49,7 @@ fn blt_for_rms_loss() {
 
 #[test]
 fn table_3_blts_optimised_for_one_participation() {
-    // papers/000 Table 3, columns blt_2_single and blt_5_single: optimised at k = 1, evaluated at k = 6.
+    // papers/000 Table 3, columns blt_2_single and blt_5_single: optimized at k = 1, evaluated at k = 6.
     let rule = Participation::new(342, 6).unwrap();
     for (buffers, max, rms, near) in [(2, 11.803, 11.147, 1e-3), (5, 11.402, 10.871, 5e-3)] {
         let found = run(Family::Blt { buffers }, 2052, 1, 1, Objective::Max).strategy;
@@ -120,7 +120,7 @@ fn what_cannot_be_optimised_says_so() {
     let rule = Participation::new(2, 3).unwrap();
     let target = Target::new(10, rule, Objective::Rms);
     let got = optimize(Family::BandMf { bands: 3 }, &target, &mut |_| ControlFlow::Continue(()));
-    assert!(matches!(got, Err(StrategyError::NotOptimisable { .. })), "{got:?}");
+    assert!(matches!(got, Err(StrategyError::NotOptimizable { .. })), "{got:?}");
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use ndarray::Array2;
 
-use super::overlaps::Overlaps;
+use super::Strategy;
 use crate::banded::Banded;
 use crate::column_normalised;
 use crate::error::{Result, series_length};
-use crate::mechanism::Strategy;
+use crate::sensitivity::overlaps::Overlaps;
 
 /// The columns of C within n rounds.
 pub(crate) struct Columns<'a> {

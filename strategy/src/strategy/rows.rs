@@ -1,8 +1,8 @@
 //! The rows and columns of C and C⁻¹ of a [`Strategy`].
 
+use super::Strategy;
 use crate::column_normalised;
 use crate::error::{Result, StrategyError, invalid, series_length};
-use crate::mechanism::Strategy;
 use crate::series::invert;
 
 impl Strategy {

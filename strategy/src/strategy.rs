@@ -1,9 +1,22 @@
 //! One enum over all mechanisms, the crate's main entry.
+//!
+//! What needs to know every mechanism lies in the modules below this one; the modules beside it know one mechanism
+//! or method each and never this enum.
+
+mod columns;
+mod row_errors;
+mod row_range;
+mod rows;
+mod schemas;
+mod streaming_inverse;
+
+pub use row_errors::MAX_STREAMED;
 
 use crate::banded::Banded;
 use crate::blt::Blt;
 use crate::dense::Dense;
 use crate::error::{Result, all_finite, invalid, series_length};
+use crate::kind::MechanismKind;
 use crate::participation::{Errors, Participation, Sensitivity};
 use crate::sensitivity::Schema;
 use crate::series::{band_inverse_sqrt, band_sqrt, check_leading};
@@ -46,17 +59,36 @@ impl Strategy {
     /// The mechanism's name, as configurations spell it.
     #[must_use]
     pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Returns which of the mechanisms this is.
+    #[must_use]
+    pub fn kind(&self) -> MechanismKind {
         match self {
-            Self::Identity => "identity",
-            Self::Tree(_) => "tree",
-            Self::Blt(_) => "blt",
-            Self::BandToeplitz { .. } => "band-toeplitz",
-            Self::BandMf(_) => "band-mf",
-            Self::BandSqrt { .. } => "band-sqrt",
-            Self::BandInverse { .. } => "band-inverse",
-            Self::BandInverseSqrt { .. } => "band-inverse-sqrt",
-            Self::LambdaCgd { .. } => "lambda-cgd",
-            Self::Dense(_) => "dense",
+            Self::Identity => MechanismKind::Identity,
+            Self::Tree(_) => MechanismKind::Tree,
+            Self::Blt(_) => MechanismKind::Blt,
+            Self::BandToeplitz { .. } => MechanismKind::BandToeplitz,
+            Self::BandMf(_) => MechanismKind::BandMf,
+            Self::BandSqrt { .. } => MechanismKind::BandSqrt,
+            Self::BandInverse { .. } => MechanismKind::BandInverse,
+            Self::BandInverseSqrt { .. } => MechanismKind::BandInverseSqrt,
+            Self::LambdaCgd { .. } => MechanismKind::LambdaCgd,
+            Self::Dense(_) => MechanismKind::Dense,
+        }
+    }
+
+    /// Returns the number of bands of C or of C⁻¹, or of BLT buffers; `None` for a mechanism without such a number.
+    #[must_use]
+    pub fn size(&self) -> Option<usize> {
+        match self {
+            Self::Blt(blt) => Some(blt.buffers()),
+            Self::BandToeplitz { c, .. } => Some(c.len()),
+            Self::BandMf(banded) => Some(banded.bands()),
+            Self::BandSqrt { bands } | Self::BandInverseSqrt { bands } => Some(*bands),
+            Self::BandInverse { s } => Some(s.len()),
+            Self::Identity | Self::Tree(_) | Self::LambdaCgd { .. } | Self::Dense(_) => None,
         }
     }
 
@@ -113,7 +145,14 @@ impl Strategy {
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for unusable parameters, schema or number of rounds.
     pub fn sensitivity_under(&self, n: u64, schema: &Schema) -> Result<Sensitivity> {
-        crate::sensitivity::under(self, n, schema)
+        self.validate()?;
+        schema.check(n)?;
+        match schema {
+            Schema::Single => self.sensitivity(n, Participation::single()),
+            Schema::MinSep(rule) => self.sensitivity(n, *rule),
+            Schema::FixedEpoch { period, epochs } => schemas::fixed_epoch(self, n, *period, *epochs),
+            Schema::Sets(sets) => schemas::sets(self, n, sets),
+        }
     }
 
     /// RmsError, MaxError and the last round's error over `n` rounds for prefix sums, in units of σζ.

@@ -1,12 +1,11 @@
 //! Schemas that name a user's rounds: every set is tried.
 
-use super::Bracket;
+use super::Strategy;
 use super::columns::Columns;
-use super::tree_counts::Blocks;
 use crate::error::Result;
-use crate::mechanism::Strategy;
 use crate::participation::{Participation, Sensitivity};
-use crate::toeplitz::spaced_squared;
+use crate::sensitivity::tree_counts::Blocks;
+use crate::sensitivity::{Bracket, spaced_squared};
 use crate::tree::Tree;
 
 /// Most participations of all sets of a fixed-epoch schema together that are tried one by one.

@@ -6,14 +6,13 @@
 
 use std::ops::Range;
 
+use super::Strategy;
 use super::columns::Columns;
-use super::gram::Gram;
-use super::worst::worst;
-use super::{Bracket, CLOSE};
 use crate::error::{Result, StrategyError, invalid};
-use crate::mechanism::Strategy;
 use crate::participation::{Participation, Sensitivity};
 use crate::patterns::best_by_count;
+use crate::sensitivity::gram::Gram;
+use crate::sensitivity::{Bracket, CLOSE, worst};
 use crate::tree::Tree;
 
 /// Most numbers of a Gram matrix, and most products for one.

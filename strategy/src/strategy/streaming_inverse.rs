@@ -1,8 +1,8 @@
 //! C⁻¹ of every strategy as an operator that takes z_t and gives the correlated noise of round t.
 
+use super::Strategy;
 use crate::column_normalised;
 use crate::error::{Result, StrategyError};
-use crate::mechanism::Strategy;
 use crate::series::convolve_at;
 use crate::workload::Rounds;
 

@@ -1,4 +1,4 @@
-//! Optimised BLTs: published and peers' losses, more buffers, long runs, other losses and rules; times
+//! Optimized BLTs: published and peers' losses, more buffers, long runs, other losses and rules; times
 //! printed.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
@@ -8,14 +8,14 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use common::published;
-use strategy::optimize::{Family, MAX_OPTIMISED_BUFFERS, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, MAX_OPTIMIZED_BUFFERS, Objective, Optimized, Target, optimize};
 use strategy::{Blt, Participation, Strategy, StrategyError};
 
 fn rule(gap: u64, most: u64) -> Participation {
     Participation::new(gap, most).unwrap()
 }
 
-fn run(family: Family, target: &Target) -> Optimised {
+fn run(family: Family, target: &Target) -> Optimized {
     let start = Instant::now();
     let found = optimize(family, target, &mut |_| ControlFlow::Continue(())).unwrap();
     println!(
@@ -31,7 +31,7 @@ fn run(family: Family, target: &Target) -> Optimised {
     found
 }
 
-fn of(found: &Optimised) -> &Blt {
+fn of(found: &Optimized) -> &Blt {
     let Strategy::Blt(blt) = &found.strategy else { panic!("{} is not a BLT", found.strategy.name()) };
     blt
 }
@@ -80,7 +80,7 @@ fn more_buffers_are_never_worse_and_all_are_well_conditioned() {
         for objective in [Objective::Max, Objective::Rms] {
             let target = Target::new(n, rule(gap, most), objective);
             let mut previous = f64::INFINITY;
-            for buffers in [1, 2, 3, 4, 5, 6, 8, MAX_OPTIMISED_BUFFERS] {
+            for buffers in [1, 2, 3, 4, 5, 6, 8, MAX_OPTIMIZED_BUFFERS] {
                 let found = run(Family::Blt { buffers }, &target);
                 assert!(
                     found.loss <= previous * (1.0 + 1e-9),
@@ -157,7 +157,7 @@ fn a_range_of_separations() {
     for one in rules {
         let alone = run(Family::Blt { buffers: 3 }, &Target::new(2000, one, Objective::Rms));
         let mean = target.loss(&alone.strategy).unwrap();
-        assert!(robust.loss <= mean, "{} > {mean}: optimised for {one:?} alone is better", robust.loss);
+        assert!(robust.loss <= mean, "{} > {mean}: optimized for {one:?} alone is better", robust.loss);
     }
 }
 

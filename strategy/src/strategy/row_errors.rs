@@ -4,13 +4,13 @@
 //! round where C⁻¹ has a small one, the covariance recursion where C and A⁻¹ are banded, and otherwise one
 //! impulse at a time, O(n²) rounds.
 
+use super::{Strategy, streaming_inverse};
 use crate::column_normalised;
+use crate::covariance;
 use crate::error::{Result, StrategyError, invalid, series_length};
-use crate::mechanism::Strategy;
 use crate::participation::Errors;
 use crate::state_space::{StateSpace, banded_inverse_errors};
 use crate::workload::{InverseBands, Momentum, Workload, decode};
-use crate::{covariance, noising};
 
 /// Most rounds where every impulse is followed on its own.
 pub const MAX_STREAMED: u64 = 1 << 14;
@@ -94,14 +94,17 @@ impl Strategy {
     fn by_covariance(&self, d: &InverseBands, n: u64) -> Result<Option<Vec<f64>>> {
         let rounds = series_length(n)?;
         let columns = match self {
-            Self::BandMf(banded) => return Ok(Some(covariance::row_errors(banded, d, banded.rounds(n)?))),
+            Self::BandMf(banded) => {
+                let rounds = banded.rounds(n)?;
+                return Ok(Some(covariance::row_errors(banded.columns().view(), d, rounds)));
+            }
             Self::BandToeplitz { c, column_normalised: true } => column_normalised::columns(c, n)?,
             Self::BandToeplitz { .. } | Self::BandSqrt { .. } | Self::Identity => {
                 crate::toeplitz::columns(&self.bands(n)?, n)?
             }
             _ => return Ok(None),
         };
-        Ok(Some(covariance::row_errors(&columns, d, rounds)))
+        Ok(Some(covariance::row_errors(columns.columns().view(), d, rounds)))
     }
 
     /// Column by column of B: what one unit of z_j does to every later row.
@@ -112,7 +115,7 @@ impl Strategy {
         }
         let mut squared = vec![0.0; rounds];
         for j in 0..rounds {
-            let mut noise = noising::rounds(self, rounds)?;
+            let mut noise = streaming_inverse::rounds(self, rounds)?;
             let mut queries = workload.rounds();
             for (t, squared) in squared.iter_mut().enumerate() {
                 let b = queries.next(noise.next(if t == j { 1.0 } else { 0.0 }));
