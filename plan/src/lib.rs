@@ -6,15 +6,16 @@
 mod canonical;
 mod check;
 mod coefficients;
+mod conversion;
 mod error;
 mod file;
 mod layout;
 mod mechanism;
+mod plan;
 mod round;
 mod rounded;
 mod series;
 mod spec;
-mod strategies;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -23,5 +24,8 @@ pub use coefficients::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegmen
 pub use error::PlanError;
 pub use layout::{Layout, Parameter, Placed};
 pub use mechanism::Mechanism;
+pub use plan::Plan;
 pub use round::noise_multiplier_to_run;
-pub use spec::{FORMAT, Participation, Plan, PlanSpec, STREAM_VERSION};
+pub use rounded::accounted_sensitivity;
+pub use spec::{FORMAT, PlanSpec, STREAM_VERSION};
+pub use strategy::Participation;

@@ -1,5 +1,7 @@
 //! The strategies a plan can name, with their parameters as written in `[mechanism]`.
 
+use strategy::MechanismKind;
+
 /// Which matrix C correlates the noise C⁻¹Z. All numbers are `f64` and dimensionless; n = `iterations`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mechanism {
@@ -29,32 +31,26 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every name, in the order of the guide.
-    pub const NAMES: [&'static str; 10] = [
-        "identity",
-        "tree",
-        "blt",
-        "band-toeplitz",
-        "band-mf",
-        "band-sqrt",
-        "band-inverse",
-        "band-inverse-sqrt",
-        "lambda-cgd",
-        "dense",
-    ];
+    pub const NAMES: [&'static str; 10] = MechanismKind::NAMES;
 
-    /// The name in plan.toml and on the command line.
-    pub fn name(&self) -> &'static str {
+    /// Returns which of the mechanisms this is.
+    pub fn kind(&self) -> MechanismKind {
         match self {
-            Self::Identity => "identity",
-            Self::Tree { .. } => "tree",
-            Self::Blt { .. } => "blt",
-            Self::BandToeplitz { .. } => "band-toeplitz",
-            Self::BandMf { .. } => "band-mf",
-            Self::BandSqrt { .. } => "band-sqrt",
-            Self::BandInverse { .. } => "band-inverse",
-            Self::BandInverseSqrt { .. } => "band-inverse-sqrt",
-            Self::LambdaCgd { .. } => "lambda-cgd",
-            Self::Dense { .. } => "dense",
+            Self::Identity => MechanismKind::Identity,
+            Self::Tree { .. } => MechanismKind::Tree,
+            Self::Blt { .. } => MechanismKind::Blt,
+            Self::BandToeplitz { .. } => MechanismKind::BandToeplitz,
+            Self::BandMf { .. } => MechanismKind::BandMf,
+            Self::BandSqrt { .. } => MechanismKind::BandSqrt,
+            Self::BandInverse { .. } => MechanismKind::BandInverse,
+            Self::BandInverseSqrt { .. } => MechanismKind::BandInverseSqrt,
+            Self::LambdaCgd { .. } => MechanismKind::LambdaCgd,
+            Self::Dense { .. } => MechanismKind::Dense,
         }
+    }
+
+    /// Returns the name in plan.toml and on the command line.
+    pub fn name(&self) -> &'static str {
+        self.kind().name()
     }
 }

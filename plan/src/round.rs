@@ -4,24 +4,24 @@
 
 use crate::error::require;
 use crate::series;
-use crate::{BandRows, Banded, Coefficients, Inverse, Mechanism, PlanError, PlanSpec, Tree, TreeSegment};
+use crate::{BandRows, Banded, Coefficients, Inverse, Mechanism, PlanError, Tree, TreeSegment};
 
 /// σζ: the product in `f64`, then rounded.
-pub(crate) fn scale(spec: &PlanSpec) -> f32 {
-    (spec.noise_multiplier * spec.clip_norm) as f32
+pub(crate) fn scale(noise_multiplier: f64, clip_norm: f64) -> f32 {
+    (noise_multiplier * clip_norm) as f32
 }
 
 /// The σ that an account may count on: no more than σ, nor than what times ζ is [`scale`]. For where `f32` rounds
 /// down, less noise is made than σ says.
-pub(crate) fn accounted_noise_multiplier(spec: &PlanSpec) -> f64 {
-    spec.noise_multiplier.min(divided_down(scale(spec), spec.clip_norm))
+pub(crate) fn accounted_noise_multiplier(noise_multiplier: f64, clip_norm: f64) -> f64 {
+    noise_multiplier.min(divided_down(scale(noise_multiplier, clip_norm), clip_norm))
 }
 
 /// The least σ from `noise_multiplier` on that runs as it is written: its product with `clip_norm`, rounded once to
 /// `f32`, is no smaller. For plans whose σ was found by calibration, which promise what it was found for.
 #[must_use]
 pub fn noise_multiplier_to_run(noise_multiplier: f64, clip_norm: f64) -> f64 {
-    let scale = (noise_multiplier * clip_norm) as f32;
+    let scale = scale(noise_multiplier, clip_norm);
     if noise_multiplier <= divided_down(scale, clip_norm) {
         return noise_multiplier;
     }
@@ -38,10 +38,9 @@ fn divided_down(scale: f32, clip_norm: f64) -> f64 {
     if nearest.mul_add(clip_norm, -scale) > 0.0 { nearest.next_down() } else { nearest }
 }
 
-/// Error: a number that `f32` can't hold, by field. The spec has been checked.
-pub(crate) fn coefficients(spec: &PlanSpec) -> Result<Coefficients, PlanError> {
-    let n = spec.iterations;
-    match &spec.mechanism {
+/// Error: a number that `f32` can't hold, by field. The mechanism has been checked for n rows.
+pub(crate) fn coefficients(mechanism: &Mechanism, n: u64) -> Result<Coefficients, PlanError> {
+    match mechanism {
         Mechanism::Identity => Ok(Coefficients::Identity),
         Mechanism::Tree { restarts, completion } => Ok(Coefficients::Tree(tree(restarts, *completion, n))),
         Mechanism::Blt { theta, omega } => Ok(Coefficients::Blt {

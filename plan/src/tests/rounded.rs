@@ -163,7 +163,7 @@ fn a_running_strategy_is_the_inverse_of_its_rounded_rows() {
 fn a_running_sensitivity_is_near_the_nominal_one() {
     for mechanism in mechanisms() {
         let plan = plan(6, mechanism);
-        let nominal = plan.strategy().sensitivity(6, plan.participation().into()).unwrap();
+        let nominal = plan.strategy().sensitivity(6, plan.participation()).unwrap();
         let running = plan.running_sensitivity().unwrap();
         let name = plan.mechanism().name();
         assert!((running.value / nominal.value - 1.0).abs() < 1e-6, "{name}: {running:?} {nominal:?}");

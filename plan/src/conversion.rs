@@ -3,12 +3,12 @@
 use ndarray::Array2;
 use strategy::{Banded, Blt, Dense, Strategy, StrategyError, Tree};
 
-use crate::{Mechanism, PlanError, PlanSpec};
+use crate::{Mechanism, PlanError};
 
 /// Error: what `strategy` can't reason about, although a kernel might run it (too many buffers, say). The spec
 /// has been checked.
-pub(crate) fn strategy(spec: &PlanSpec) -> Result<Strategy, PlanError> {
-    let strategy = build(&spec.mechanism)?;
+pub(crate) fn strategy(mechanism: &Mechanism) -> Result<Strategy, PlanError> {
+    let strategy = build(mechanism)?;
     strategy.validate().map_err(refused)?;
     Ok(strategy)
 }
@@ -84,13 +84,5 @@ pub(crate) fn refused(error: StrategyError) -> PlanError {
             PlanError::field(format!("mechanism ({what})"), value, allowed)
         }
         other => PlanError::field("mechanism", "refused", other),
-    }
-}
-
-/// Both count j − i ≥ `min_sep`.
-impl From<crate::Participation> for strategy::Participation {
-    fn from(participation: crate::Participation) -> Self {
-        let crate::Participation { min_sep, max_participations } = participation;
-        Self { min_sep, max_participations }
     }
 }
