@@ -6,30 +6,33 @@
 //! j − i ≥ min_sep, without amplification, and cyclic Poisson sampling, whose amplification grows as the bands get
 //! fewer (papers/001, §4.2).
 
-mod amplified;
+mod amplification;
 mod candidates;
 mod entry;
+mod evaluate;
 mod recommend;
 mod request;
+mod sampling;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-pub use amplified::bands_to_try;
-pub use entry::{Entry, Sampling};
+pub use amplification::bands_to_try;
+pub use entry::Entry;
 pub use recommend::{Recommendation, recommend};
 pub use request::{PlannerError, Request, Result};
+pub use sampling::Sampling;
 
 use candidates::Candidate;
-use entry::Weighed;
+use evaluate::{Evaluation, evaluate};
 
 /// What has been weighed so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub done: usize,
-    pub of: usize,
+    pub total: usize,
 }
 
 /// How a caller watches a search, from several threads.
@@ -59,25 +62,25 @@ pub struct Suggestion {
 pub fn suggest(request: &Request, watch: Watch<'_>) -> Result<Suggestion> {
     request.check()?;
     let candidates = candidates::all(request);
-    let of = candidates.len();
+    let total = candidates.len();
     let done = AtomicUsize::new(0);
-    let weigh = |candidate: &Candidate| {
+    let evaluate_next = |candidate: &Candidate| {
         if (watch.flow)().is_break() {
             return Ok(None);
         }
-        let weighed = entry::weigh(candidate, request, watch.flow)?;
-        (watch.progress)(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, of });
-        Ok(Some(weighed))
+        let evaluation = evaluate(candidate, request, watch.flow)?;
+        (watch.progress)(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
+        Ok(Some(evaluation))
     };
-    let found: Result<Vec<Option<Weighed>>> = candidates.par_iter().map(weigh).collect();
+    let evaluations: Result<Vec<Option<Evaluation>>> = candidates.par_iter().map(evaluate_next).collect();
     let mut suggestion = Suggestion { entries: Vec::new(), left_out: Vec::new(), stopped: false };
-    for weighed in found? {
-        match weighed {
-            Some(Weighed::Entry(entry)) => {
+    for evaluation in evaluations? {
+        match evaluation {
+            Some(Evaluation::Entry(entry)) => {
                 suggestion.stopped |= entry.stopped;
                 suggestion.entries.push(*entry);
             }
-            Some(Weighed::LeftOut { name, reason }) => suggestion.left_out.push((name, reason)),
+            Some(Evaluation::LeftOut { name, reason }) => suggestion.left_out.push((name, reason)),
             None => suggestion.stopped = true,
         }
     }

@@ -1,9 +1,10 @@
 //! Which entry to take, and why, in words.
 
-use crate::entry::{Entry, Sampling};
+use crate::entry::Entry;
+use crate::sampling::Sampling;
 
 /// Errors this close to the best count as equal, so that less state decides.
-const ALIKE: f64 = 1.01;
+const AS_GOOD: f64 = 1.01;
 
 /// The entry to take.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,8 +20,8 @@ pub struct Recommendation {
 pub fn recommend(entries: &[Entry]) -> Option<Recommendation> {
     let fitting = || entries.iter().enumerate().filter(|(_, entry)| entry.fits);
     let least = fitting().map(|(_, entry)| entry.error).min_by(f64::total_cmp)?;
-    let alike = fitting().filter(|(_, entry)| entry.error <= ALIKE * least);
-    let (index, chosen) = alike.min_by(|a, b| {
+    let as_good = fitting().filter(|(_, entry)| entry.error <= AS_GOOD * least);
+    let (index, chosen) = as_good.min_by(|a, b| {
         let key = |entry: &Entry| entry.state_bytes_per_parameter;
         key(a.1).cmp(&key(b.1)).then(a.1.error.total_cmp(&b.1.error))
     })?;
