@@ -4,7 +4,7 @@
 
 use crate::block::{BLOCK, Block, ZERO_BLOCK};
 use crate::simd::Simd;
-use crate::sums::{chunks, chunks_mut};
+use crate::tile::{chunks, chunks_mut};
 
 /// The numbers of a BLT, as long as the state has slots, at least one.
 #[derive(Clone, Copy)]

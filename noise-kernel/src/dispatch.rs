@@ -4,74 +4,22 @@
 //! Each operation is one generic body, inlined into one shell per instruction set. The bodies hold nothing but
 //! IEEE operations in a fixed order, so every shell gives the same bits.
 
-use crate::block::{self, Ahead, Block, Place};
+use crate::KernelError;
+use crate::backend::Backend;
+use crate::block::{self, Block, BlockAddress};
 use crate::blt::{self, Blt};
-use crate::chacha::{self, Group};
-use crate::linear::{self, Solve};
+use crate::chacha::{self, Group, Rounds};
+use crate::elementwise;
 use crate::output;
+use crate::partial_sums::{self, Sums};
+use crate::prefetch::Prefetch;
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::Neon;
 use crate::simd::{Simd as _, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{avx2::Avx2, avx512::Avx512};
-use crate::sums::{Sums, Tile};
-use crate::{KernelError, Rounds};
-use std::fmt;
-use std::str::FromStr;
-
-/// What a caller may ask for. All give the same bits; forcing one is for tests and measurements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
-    /// The best this processor has.
-    #[default]
-    Auto,
-    /// Plain Rust, as the compiler turns it into what the target always has.
-    Portable,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-    /// NEON.
-    Neon,
-}
-
-impl Backend {
-    const ALL: [(Backend, &'static str); 5] = [
-        (Backend::Auto, "auto"),
-        (Backend::Portable, "portable"),
-        (Backend::Avx2, "avx2"),
-        (Backend::Avx512, "avx512"),
-        (Backend::Neon, "neon"),
-    ];
-
-    /// The backends this processor can run, `Portable` first and the best last.
-    pub fn available() -> Vec<Backend> {
-        let all = Self::ALL.into_iter().map(|(backend, _)| backend);
-        all.filter(|&b| b != Backend::Auto && Active::new(b).is_ok()).collect()
-    }
-
-    /// What `self` stands for on this processor: `Auto` becomes the best. Error: one it does not have.
-    pub fn resolve(self) -> Result<Backend, KernelError> {
-        Active::new(self).map(|active| active.0.backend())
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.into_iter().find(|(backend, _)| backend == self);
-        f.write_str(name.map_or("", |(_, name)| name))
-    }
-}
-
-impl FromStr for Backend {
-    type Err = KernelError;
-
-    /// Error: a name that is none of `auto`, `portable`, `avx2`, `avx512`, `neon`.
-    fn from_str(text: &str) -> Result<Self, KernelError> {
-        let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
-        found.map(|(backend, _)| backend).ok_or_else(|| KernelError::BackendName { got: text.to_owned() })
-    }
-}
+use crate::tile::Tile;
+use crate::triangular::{self, TriangularSystem};
 
 /// A backend that was found on this processor. Only [`Active::new`] makes one: the shells rest on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +85,23 @@ impl Active {
     pub fn new(backend: Backend) -> Result<Self, KernelError> {
         let fits = |set: &Set| backend == Backend::Auto || set.backend() == backend;
         let found = Set::found().into_iter().find(fits);
-        found.map(Self).ok_or(KernelError::Backend { backend })
+        found.map(Self).ok_or_else(|| {
+            let available: Vec<String> =
+                [Backend::Auto].into_iter().chain(Backend::available()).map(|b| b.to_string()).collect();
+            KernelError::Backend { backend, available: available.join(", ") }
+        })
+    }
+}
+
+impl Backend {
+    /// The backends this processor can run, `Portable` first and the best last.
+    pub fn available() -> Vec<Backend> {
+        Set::found().into_iter().rev().map(Set::backend).collect()
+    }
+
+    /// What `self` stands for on this processor: `Auto` becomes the best. Error: one it does not have.
+    pub fn resolve(self) -> Result<Backend, KernelError> {
+        Active::new(self).map(|active| active.0.backend())
     }
 }
 
@@ -201,30 +165,30 @@ macro_rules! operations {
 
 operations! {
     /// The normals of one noise block of one stream.
-    noise(s, place: Place<'_>, rounds: Rounds, ahead: &[f32], out: &mut Block) => match rounds {
+    noise(s, place: BlockAddress<'_>, rounds: Rounds, ahead: &[f32], out: &mut Block) => match rounds {
         Rounds::Twenty => block::fill::<S, true>(s, place, ahead, out),
         Rounds::Twelve => block::fill::<S, false>(s, place, ahead, out),
     };
     /// Sixteen neighbouring ChaCha blocks.
-    keystream(s, place: Place<'_>, rounds: Rounds, first: u64, out: &mut Group) => match rounds {
-        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, &mut Ahead::default(), out),
-        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, &mut Ahead::default(), out),
+    keystream(s, place: BlockAddress<'_>, rounds: Rounds, first: u64, out: &mut Group) => match rounds {
+        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, &mut Prefetch::default(), out),
+        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, &mut Prefetch::default(), out),
     };
     blt(s, blt: Blt<'_>, state: &mut [Block], rows: &mut [Block]) => blt::rows(s, blt, state, rows);
     accumulate<const K: usize>(
         s, sums: &mut Sums, closes: bool, sources: &[&Tile], next: &[&Tile], coefficients: &[f32],
-    ) => linear::accumulate::<S, K>(s, sums, closes, sources, next, coefficients);
+    ) => partial_sums::accumulate::<S, K>(s, sums, closes, sources, next, coefficients);
     solve<const K: usize>(
-        s, sums: &Sums, solve: &Solve<'_, K>, tile: usize, rows: &mut [Block],
-    ) => linear::solve::<S, K>(s, sums, solve, tile, rows);
+        s, sums: &Sums, solve: &TriangularSystem<'_, K>, tile: usize, rows: &mut [Block],
+    ) => triangular::solve::<S, K>(s, sums, solve, tile, rows);
     /// Starts to fetch what will be read or written once the normals are there.
     prefetch(s, values: &[f32]) => for line in values.as_chunks().0 {
         s.prefetch(line);
     };
-    add(_s, sum: &mut [f32], x: &[f32]) => linear::add(sum, x);
+    add(_s, sum: &mut [f32], x: &[f32]) => elementwise::add(sum, x);
     merge(_s, carry: &mut Block, weights: (f32, f32), own: &Block, left: &Block)
-        => linear::merge::<S>(carry, weights, own, left);
-    difference(_s, out: &mut Block, a: &Block, b: &Block) => linear::difference(out, a, b);
+        => elementwise::merge::<S>(carry, weights, own, left);
+    difference(_s, out: &mut Block, a: &Block, b: &Block) => elementwise::difference(out, a, b);
     scale_into(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_into(out, x, factor);
     stream_into(s, out: &mut [f32], x: &[f32], factor: f32) => output::stream_into(s, out, x, factor);
     /// Ends a run of `stream_into`.

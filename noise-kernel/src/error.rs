@@ -1,6 +1,6 @@
 //! What can be wrong with what a caller gives.
 
-use crate::Backend;
+use crate::backend::Backend;
 
 /// Every error names the value given and what is allowed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum KernelError {
     Scale { got: f32 },
     #[error("{what} is {got}, but must be {allowed}")]
     Coefficients { what: &'static str, got: String, allowed: String },
-    #[error("row {row} was asked for, but only rows below {iterations} exist")]
+    #[error("row {row} was requested, but only rows below {iterations} exist")]
     RowBeyondIterations { row: u64, iterations: u64 },
     #[error("buffer {index} has {got} values, but the range has {expected} coordinates")]
     BufferLength { index: usize, got: usize, expected: usize },
@@ -27,12 +27,8 @@ pub enum KernelError {
     TooLarge { what: &'static str, bytes: u128 },
     #[error("the system has no {bytes} bytes for {what}")]
     OutOfMemory { what: &'static str, bytes: u128 },
-    #[error("the backend {backend} is not available on this processor; available: auto{}", available())]
-    Backend { backend: Backend },
+    #[error("the backend {backend} is not available on this processor; available: {available}")]
+    Backend { backend: Backend, available: String },
     #[error("there is no backend {got:?}; allowed: auto, portable, avx2, avx512, neon")]
     BackendName { got: String },
-}
-
-fn available() -> String {
-    Backend::available().iter().map(|backend| format!(", {backend}")).collect()
 }

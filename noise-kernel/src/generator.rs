@@ -1,13 +1,14 @@
 //! Rows of σζ·C⁻¹Z for one range of coordinates, in order.
 
 use crate::block::{BLOCK, Block, ZERO_BLOCK};
-use crate::check::{check, slots};
 use crate::history::History;
 use crate::mechanism::Call;
 use crate::memory::Buffer;
 use crate::output::Row;
-use crate::parallel::{blocks, check_range, on_own_threads, tiles};
-use crate::sums::Ring;
+use crate::parallel::{on_own_threads, tasks};
+use crate::range::{blocks, check_range};
+use crate::tile::Ring;
+use crate::validate::{check_coefficients, check_scale, slots};
 use crate::{KernelError, Stream};
 use plan::Coefficients;
 use rayon::prelude::*;
@@ -32,11 +33,11 @@ pub struct Generator {
     slots: usize,
     next_row: u64,
     state: Buffer,
-    past: Past,
+    past: PastNormals,
 }
 
 /// Normals that an inverse mechanism looks back at, as a banded state holds its rows: row t in slot t % slots.
-struct Past {
+struct PastNormals {
     slots: usize,
     values: Buffer,
     /// The row before which they are complete.
@@ -55,12 +56,12 @@ impl Generator {
         scale: f32,
         range: Range<u64>,
     ) -> Result<Self, KernelError> {
-        check(&coefficients, iterations)?;
+        check_coefficients(&coefficients, iterations)?;
         check_scale(scale)?;
         let width = check_range(&range)?;
         let slots = slots(&coefficients, iterations);
         let state = Buffer::zeroed("the state of this range", state_length(&range, slots)?)?;
-        let past = Past { slots: 0, values: Buffer::zeroed("past normals", 0)?, next_row: 0 };
+        let past = PastNormals { slots: 0, values: Buffer::zeroed("past normals", 0)?, next_row: 0 };
         Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past })
     }
 
@@ -104,7 +105,7 @@ impl Generator {
         let at_once = self.suggested_rows_at_once() as u64;
         let slots = history.slots(&self.stream, &self.coefficients, self.iterations, coordinates, at_once);
         let values = Buffer::zeroed("past normals", state_length(&self.range, slots)?)?;
-        self.past = Past { slots, values, next_row: 0 };
+        self.past = PastNormals { slots, values, next_row: 0 };
         Ok(self)
     }
 
@@ -237,14 +238,14 @@ impl Generator {
         let (values, slots) =
             if kept { (&mut self.past.values, self.past.slots) } else { (&mut self.state, self.slots) };
         let (state, _) = values.as_chunks_mut::<BLOCK>();
-        let tiles =
-            tiles(&self.range, slots, state, rows, self.stream.active(), rayon::current_num_threads());
+        let tasks =
+            tasks(&self.range, slots, state, rows, self.stream.active(), rayon::current_num_threads());
         on_own_threads(
-            tiles,
+            tasks,
             || call.scratch(),
-            |scratch, tile| {
-                for block in tile.blocks.clone() {
-                    let (state, mut sink) = tile.block(block, slots, scale);
+            |scratch, task| {
+                for block in task.blocks.clone() {
+                    let (state, mut sink) = task.block(block, slots, scale);
                     call.run(block, state, scratch, &mut sink);
                 }
             },
@@ -255,7 +256,7 @@ impl Generator {
 
     /// Draws the past normals that are not there: after a restore, or where rows were skipped.
     fn draw_past(&mut self) {
-        let Past { slots, values, next_row } = &mut self.past;
+        let PastNormals { slots, values, next_row } = &mut self.past;
         let slots = *slots;
         let first = self.next_row.saturating_sub(slots as u64);
         if slots == 0 || *next_row == self.next_row {
@@ -264,13 +265,13 @@ impl Generator {
         let (state, _) = values.as_chunks_mut::<BLOCK>();
         let stream = &self.stream;
         let rows = first..self.next_row;
-        let tiles =
-            tiles(&self.range, slots, state, Vec::new(), stream.active(), rayon::current_num_threads());
+        let tasks =
+            tasks(&self.range, slots, state, Vec::new(), stream.active(), rayon::current_num_threads());
         on_own_threads(
-            tiles,
+            tasks,
             || (),
-            |(), tile| {
-                let blocks = tile.blocks.clone().zip(tile.state.chunks_exact_mut(slots));
+            |(), task| {
+                let blocks = task.blocks.clone().zip(task.state.chunks_exact_mut(slots));
                 for (block, state) in blocks {
                     let mut ring = Ring::new(state);
                     for row in rows.clone() {
@@ -283,10 +284,6 @@ impl Generator {
         );
         *next_row = self.next_row;
     }
-}
-
-pub(crate) fn check_scale(scale: f32) -> Result<(), KernelError> {
-    if scale.is_finite() && scale > 0.0 { Ok(()) } else { Err(KernelError::Scale { got: scale }) }
 }
 
 fn state_length(range: &Range<u64>, slots: usize) -> Result<usize, KernelError> {

@@ -8,37 +8,46 @@
 //! rounded to nearest. A thread that sets its processor to flush subnormals or to another rounding mode
 //! leaves the specification.
 
+mod backend;
 mod block;
 mod blt;
 mod chacha;
-mod check;
 #[allow(unsafe_code)]
 mod dispatch;
+mod elementwise;
 mod error;
 mod gaussian;
 mod generator;
 mod history;
 mod key;
-mod linear;
 mod mechanism;
 #[allow(unsafe_code)]
 mod memory;
 mod oracle;
 mod oracle_normal;
 mod output;
-#[cfg(test)]
-mod overlap;
 mod parallel;
+mod partial_sums;
+mod prefetch;
+mod range;
+mod row_group;
 #[allow(unsafe_code)]
 mod simd;
 mod stream;
-mod sums;
-mod tail;
+mod tail_bound;
+mod tile;
 mod tree;
+mod triangular;
+mod validate;
 
+// Which words of the keystream every draw takes, tried out. It reads the addresses of blocks, which are private.
+#[cfg(test)]
+#[path = "../tests/keystream_overlap/mod.rs"]
+mod keystream_overlap;
+
+pub use backend::Backend;
 pub use block::BLOCK;
-pub use check::stream_count;
-pub use dispatch::Backend;
+pub use chacha::Rounds;
 pub use error::KernelError;
 pub use generator::Generator;
 pub use history::History;
@@ -46,8 +55,9 @@ pub use key::{BranchKey, JobKey, RowKeys};
 pub use memory::Buffer;
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};
-pub use stream::{Rounds, Stream};
-pub use tail::{LARGEST_NORMAL, tail_delta};
+pub use stream::Stream;
+pub use tail_bound::{LARGEST_NORMAL, tail_delta};
+pub use validate::stream_count;
 
 /// Version of the noise stream. A change of any output bit is a new version.
 pub const STREAM_VERSION: u32 = 2;

@@ -2,9 +2,8 @@
 //!
 //! Nothing here is shared with the fast path but the checks of what is given.
 
-use crate::check::{check, stream_count};
-use crate::generator::check_scale;
-use crate::parallel::check_range;
+use crate::range::check_range;
+use crate::validate::{check_coefficients, check_scale, stream_count};
 use crate::{BranchKey, KernelError, Rounds, RowKeys, oracle_normal};
 use plan::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 use std::ops::Range;
@@ -29,7 +28,7 @@ impl Oracle {
         iterations: u64,
         scale: f32,
     ) -> Result<Self, KernelError> {
-        check(&coefficients, iterations)?;
+        check_coefficients(&coefficients, iterations)?;
         check_scale(scale)?;
         let keys = keys.into();
         let keys = keys.keys().iter().map(|(row, key)| (first_stream(&coefficients, *row), key.clone()));

@@ -1,20 +1,14 @@
 //! A branch's i.i.d. normals, addressable by stream number and coordinate.
 
-use crate::block::{BLOCK, Block, Place, ZERO_BLOCK};
-use crate::dispatch::{Active, Backend};
-use crate::parallel::check_range;
+use crate::backend::Backend;
+use crate::block::{BLOCK, Block, BlockAddress, ZERO_BLOCK};
+use crate::chacha::Rounds;
+use crate::dispatch::Active;
+use crate::range::check_range;
 use crate::{BranchKey, KernelError, RowKeys};
 use plan::Coefficients;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
-
-/// Rounds of ChaCha. Twelve is an explicit choice and part of a plan's digest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rounds {
-    #[default]
-    Twenty,
-    Twelve,
-}
 
 /// The i.i.d. standard normals of a branch: a value for each (stream number, coordinate).
 ///
@@ -88,7 +82,7 @@ impl Stream {
     /// The same, while `ahead` comes into the caches.
     pub(crate) fn fill_block_and_fetch(&self, number: u64, block: u64, ahead: &[f32], out: &mut Block) {
         assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
-        self.active.noise(self.place(number, block), self.rounds, ahead, out);
+        self.active.noise(self.address(number, block), self.rounds, ahead, out);
     }
 
     /// Rewinds are few: looking through them costs nothing beside a block.
@@ -97,14 +91,14 @@ impl Stream {
         later.map_or(&self.key, |later| &later.words)
     }
 
-    pub(crate) fn place(&self, stream: u64, number: u64) -> Place<'_> {
-        Place { key: self.key_of(stream), stream, number }
+    pub(crate) fn address(&self, stream: u64, number: u64) -> BlockAddress<'_> {
+        BlockAddress { key: self.key_of(stream), stream, number }
     }
 
     /// Words of the keystream of stream `number`, sixteen ChaCha blocks from block `first` on, `first` a multiple of
     /// 16: word w of block `first` + l lies at `[w][l]`, as the bits of a value. For tests and measurements: noise is [`Stream::fill_block`].
     pub fn keystream(&self, number: u64, first: u64, out: &mut [[f32; 16]; 16]) {
-        self.active.keystream(self.place(number, 0), self.rounds, first & !15, out);
+        self.active.keystream(self.address(number, 0), self.rounds, first & !15, out);
     }
 
     /// The normals of a range of coordinates of stream `number`, in O(range).

@@ -1,19 +1,19 @@
 //! No two draws share a word of keystream, but for the two halves of a pair, which are made from the same words.
 //!
 //! A draw is a coordinate of a row of a branch of a job. Where its words lie is asked of what makes noise: the key of
-//! [`JobKey`], the streams of [`Stream`] and of a tree's steps, the ChaCha blocks of `Place`; which words of those
-//! blocks is seen in what comes out ([`within`]). Nothing else enters: a shard, a lease, a checkpoint are not asked for.
+//! [`JobKey`], the streams of [`Stream`] and of a tree's steps, the ChaCha blocks of `BlockAddress`; which words of those
+//! blocks is seen in what comes out ([`words_in_block`]). Nothing else enters: a shard, a lease, a checkpoint are not asked for.
 
-mod near;
-mod rows;
-mod small;
-mod within;
+mod near_pairs;
+mod small_box;
+mod streams_of_rows;
+mod words_in_block;
 
 use crate::block::BLOCK;
 use crate::{JobKey, Rounds, Stream, oracle_normal};
 use dice::Dice;
 use plan::Coefficients;
-use within::{is_coarse, rand_chachas, within};
+use words_in_block::{is_coarse, keystream_words, words_in_block};
 
 /// What a draw is the draw of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +52,8 @@ struct Draw {
 
 impl Draw {
     fn of(stream: &Stream, row: u64, index: u64) -> Self {
-        let place = stream.place(row, index / BLOCK as u64);
-        let found = within()[(index % BLOCK as u64) as usize];
+        let place = stream.address(row, index / BLOCK as u64);
+        let found = words_in_block()[(index % BLOCK as u64) as usize];
         let own = |word: usize| u128::from(place.counter(word / 256)) * 16 + word as u128 % 256;
         let extension = found.extension;
         let extension = u128::from(place.extension(extension / 16)) * 16 + extension as u128 % 16;
@@ -69,7 +69,7 @@ impl Draw {
     /// The word at a position of its keystream, as `rand_chacha` has it.
     fn word(&self, position: u128) -> u32 {
         let key = std::array::from_fn(|i| self.key[i / 4].to_le_bytes()[i % 4]);
-        rand_chachas(&key, self.stream, (position / 16) as u64, 16)[(position % 16) as usize]
+        keystream_words(&key, self.stream, (position / 16) as u64, 16)[(position % 16) as usize]
     }
 
     /// What its words give.

@@ -13,7 +13,7 @@ const WORDS: usize = 256;
 /// What one coordinate of a block takes: numbers of words, counted over the block's groups and, apart from them, over
 /// the blocks of its extension words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Within {
+pub(super) struct DrawWords {
     pub radius: usize,
     pub angle: usize,
     pub extension: usize,
@@ -25,7 +25,7 @@ const KEY: [u8; 32] = [0x4b; 32];
 const STREAM: u64 = 5;
 
 /// `count` words of the keystream from ChaCha block `counter` on, as `rand_chacha` has them.
-pub(super) fn rand_chachas(key: &[u8; 32], stream: u64, counter: u64, count: usize) -> Vec<u32> {
+pub(super) fn keystream_words(key: &[u8; 32], stream: u64, counter: u64, count: usize) -> Vec<u32> {
     let mut rng = ChaCha20Rng::from_seed(*key);
     rng.set_stream(stream);
     rng.set_word_pos(u128::from(counter) * 16);
@@ -37,16 +37,16 @@ pub(super) fn is_coarse(a: u32) -> bool {
 }
 
 /// What came out of one noise block, and the words of its own groups.
-fn tried(stream: &Stream, number: u64) -> (Block, Vec<u32>) {
+fn block_and_words(stream: &Stream, number: u64) -> (Block, Vec<u32>) {
     let mut values = ZERO_BLOCK;
     stream.fill_block(STREAM, number, &mut values);
-    let counters = (0..GROUPS).map(|group| stream.place(STREAM, number).counter(group));
-    (values, counters.flat_map(|counter| rand_chachas(&KEY, STREAM, counter, WORDS)).collect())
+    let counters = (0..GROUPS).map(|group| stream.address(STREAM, number).counter(group));
+    (values, counters.flat_map(|counter| keystream_words(&KEY, STREAM, counter, WORDS)).collect())
 }
 
 fn extensions(stream: &Stream, number: u64) -> Vec<u32> {
-    let counters = (0..PAIR_ROWS).map(|row| stream.place(STREAM, number).extension(row));
-    counters.flat_map(|counter| rand_chachas(&KEY, STREAM, counter, 16)).collect()
+    let counters = (0..PAIR_ROWS).map(|row| stream.address(STREAM, number).extension(row));
+    counters.flat_map(|counter| keystream_words(&KEY, STREAM, counter, 16)).collect()
 }
 
 /// Keeps of the candidates those that were seen again; where there are none yet, takes all.
@@ -68,8 +68,9 @@ fn only<T: Copy>(candidates: Option<Vec<T>>) -> T {
 /// extension: all pairs of words are tried.
 fn own_words(stream: &Stream) -> Vec<(usize, usize, bool)> {
     let mut candidates = vec![None; BLOCK];
-    let plain =
-        (0..).map(|number| tried(stream, number)).filter(|(_, own)| !own.iter().any(|&a| is_coarse(a)));
+    let plain = (0..)
+        .map(|number| block_and_words(stream, number))
+        .filter(|(_, own)| !own.iter().any(|&a| is_coarse(a)));
     for (values, own) in plain.take(4) {
         let wanted: HashMap<u32, usize> = (0..BLOCK).map(|at| (values[at].to_bits(), at)).collect();
         assert_eq!(wanted.len(), BLOCK, "no value comes twice");
@@ -94,7 +95,7 @@ fn extension_words(stream: &Stream, own: &[(usize, usize, bool)]) -> Vec<usize> 
     let mut candidates = vec![None; BLOCK];
     let mut number = 0;
     while candidates.iter().any(|left: &Option<Vec<_>>| left.as_ref().is_none_or(|left| left.len() > 1)) {
-        let (values, words) = tried(stream, number);
+        let (values, words) = block_and_words(stream, number);
         if words.iter().any(|&a| is_coarse(a)) {
             let extensions = extensions(stream, number);
             let needed = own.iter().enumerate().filter(|(_, (radius, ..))| is_coarse(words[*radius]));
@@ -113,25 +114,25 @@ fn extension_words(stream: &Stream, own: &[(usize, usize, bool)]) -> Vec<usize> 
 }
 
 /// Of every coordinate of a block. Found once in a process.
-pub(super) fn within() -> &'static [Within] {
-    static FOUND: OnceLock<Vec<Within>> = OnceLock::new();
+pub(super) fn words_in_block() -> &'static [DrawWords] {
+    static FOUND: OnceLock<Vec<DrawWords>> = OnceLock::new();
     FOUND.get_or_init(|| {
         let stream = Stream::new(&BranchKey::from_array(KEY), Rounds::Twenty);
         let own = own_words(&stream);
         let extensions = extension_words(&stream, &own);
         let both = own.into_iter().zip(extensions);
-        both.map(|((radius, angle, is_sine), extension)| Within { radius, angle, extension, is_sine })
+        both.map(|((radius, angle, is_sine), extension)| DrawWords { radius, angle, extension, is_sine })
             .collect()
     })
 }
 
 #[test]
 fn the_two_halves_of_a_pair_have_its_words_to_themselves() {
-    let mut sorted = within().to_vec();
+    let mut sorted = words_in_block().to_vec();
     sorted.sort();
     let (pairs, _) = sorted.as_chunks::<2>();
     for [one, two] in pairs {
-        assert_eq!(Within { is_sine: true, ..*one }, *two);
+        assert_eq!(DrawWords { is_sine: true, ..*one }, *two);
         assert!(!one.is_sine);
     }
     let mut own: Vec<_> = pairs.iter().flat_map(|[pair, _]| [pair.radius, pair.angle]).collect();

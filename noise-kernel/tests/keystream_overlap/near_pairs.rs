@@ -44,14 +44,14 @@ fn change_name(name: &mut String, dice: &mut Dice) {
 
 /// Of pairs: all, those of one key and stream, and the halves of one pair of words.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct PairCounts {
     pairs: u64,
     in_one_stream: u64,
     halves: u64,
 }
 
-impl Seen {
-    fn see(&mut self, one: &Tuple, two: &Tuple) {
+impl PairCounts {
+    fn count(&mut self, one: &Tuple, two: &Tuple) {
         let [first, second] = [one, two].map(|t| Draw::of(&t.stream(), t.row, t.index));
         self.pairs += 1;
         self.in_one_stream += u64::from((first.key, first.stream) == (second.key, second.stream));
@@ -65,7 +65,7 @@ impl Seen {
         }
     }
 
-    fn and(mut self, other: Seen) -> Seen {
+    fn and(mut self, other: PairCounts) -> PairCounts {
         self.pairs += other.pairs;
         self.in_one_stream += other.in_one_stream;
         self.halves += other.halves;
@@ -73,16 +73,16 @@ impl Seen {
     }
 }
 
-fn task(seed: u64) -> [Seen; CHANGES.len()] {
+fn task(seed: u64) -> [PairCounts; CHANGES.len()] {
     let mut dice = Dice::named(seed, "near draws");
-    let mut seen = [Seen::default(); CHANGES.len()];
+    let mut seen = [PairCounts::default(); CHANGES.len()];
     while seen.iter().map(|seen| seen.pairs).sum::<u64>() < TASK {
         let one = any_tuple(&mut dice);
         let kind = dice.below(CHANGES.len() as u64) as usize;
         let mut two = one.clone();
         CHANGES[kind].1(&mut two, &mut dice);
         if one != two {
-            seen[kind].see(&one, &two);
+            seen[kind].count(&one, &two);
         }
     }
     seen
@@ -91,15 +91,16 @@ fn task(seed: u64) -> [Seen; CHANGES.len()] {
 #[test]
 fn no_two_draws_that_are_nearly_the_same_share_a_word() {
     let tasks = many(1_000_000, 100_000_000) / TASK;
-    let none = || [Seen::default(); CHANGES.len()];
+    let none = || [PairCounts::default(); CHANGES.len()];
     let all = (0..tasks).into_par_iter().map(task);
     let all = all.reduce(none, |one, two| std::array::from_fn(|kind| one[kind].and(two[kind])));
     for ((name, _), seen) in CHANGES.iter().zip(all) {
-        let Seen { pairs, in_one_stream, halves } = seen;
+        let PairCounts { pairs, in_one_stream, halves } = seen;
         println!("{name}: {pairs} pairs, {in_one_stream} in one stream, {halves} the halves of one pair");
         assert!(pairs > 0, "{name}");
     }
-    let Seen { pairs, in_one_stream, halves } = all.into_iter().fold(Seen::default(), Seen::and);
+    let PairCounts { pairs, in_one_stream, halves } =
+        all.into_iter().fold(PairCounts::default(), PairCounts::and);
     println!("{pairs} pairs, {in_one_stream} in one stream, {halves} halves of one pair, 0 overlaps");
     assert_eq!(pairs, tasks * TASK);
     assert!(in_one_stream * 4 > pairs && halves * 1_000 > pairs);

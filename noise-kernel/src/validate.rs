@@ -17,7 +17,7 @@ pub fn stream_count(coefficients: &Coefficients, iterations: u64) -> u64 {
 }
 
 /// Error: the first thing that does not fit, with what is allowed.
-pub(crate) fn check(coefficients: &Coefficients, iterations: u64) -> Result<(), KernelError> {
+pub(crate) fn check_coefficients(coefficients: &Coefficients, iterations: u64) -> Result<(), KernelError> {
     if iterations == 0 || iterations > MOST_ROWS {
         return Err(wrong("the number of rows", iterations, format!("between 1 and {MOST_ROWS}")));
     }
@@ -129,6 +129,11 @@ pub(crate) fn slots(coefficients: &Coefficients, iterations: u64) -> usize {
             .max()
             .unwrap_or(0),
     }
+}
+
+/// Checks that σζ is a positive finite number.
+pub(crate) fn check_scale(scale: f32) -> Result<(), KernelError> {
+    if scale.is_finite() && scale > 0.0 { Ok(()) } else { Err(KernelError::Scale { got: scale }) }
 }
 
 fn length(what: &'static str, values: &[f32], expected: u128) -> Result<(), KernelError> {

@@ -92,7 +92,7 @@ fn streams_of_a_rewound_job_have_the_keys_of_their_rows() {
     let job = JobKey::from_bytes(&[3; 32]).unwrap();
     let words = |branch: u64| {
         let key = job.branch("rewound", branch, &[1; 32]).unwrap();
-        *Stream::new(&key, Rounds::Twenty).place(0, 0).key
+        *Stream::new(&key, Rounds::Twenty).address(0, 0).key
     };
     let (tree, rows) = tree(&[(3, 1), (5, 0)]);
     let mechanisms = [Coefficients::Identity, Coefficients::Tree(tree)];
@@ -108,7 +108,7 @@ fn streams_of_a_rewound_job_have_the_keys_of_their_rows() {
                     _ => vec![row],
                 };
                 for node in own {
-                    let place = stream.place(node, 0);
+                    let place = stream.address(node, 0);
                     assert_eq!((*place.key, place.stream), (words(owner), node), "{lineage:?} row {row}");
                 }
             }
