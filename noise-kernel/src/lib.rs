@@ -8,6 +8,8 @@
 //! rounded to nearest. A thread that sets its processor to flush subnormals or to another rounding mode
 //! leaves the specification.
 
+#![deny(missing_docs)]
+
 mod backend;
 mod block;
 mod blt;

@@ -3,6 +3,8 @@
 //! A [`Plan`] is checked wholly when it is made: whoever holds one may run it. Its [digest](Plan::digest)
 //! covers everything but the [`Layout`], which has a digest of its own.
 
+#![deny(missing_docs)]
+
 mod canonical;
 mod check;
 mod coefficients;

@@ -6,6 +6,8 @@
 //! j − i ≥ min_sep, without amplification, and cyclic Poisson sampling, whose amplification grows as the bands get
 //! fewer (papers/001, §4.2).
 
+#![deny(missing_docs)]
+
 mod amplification;
 mod candidates;
 mod entry;

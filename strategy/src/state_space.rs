@@ -37,7 +37,7 @@ impl Covariance {
     }
 }
 
-/// What the noise row has in common with the state: cov(x_k, −ẑ) for the filters and the model, and var(ẑ).
+/// Covariances of the noise row with the state: cov(x_k, −ẑ) for the filters and the model, and var(ẑ).
 struct Row {
     filters: Vec<f64>,
     model: f64,

@@ -34,20 +34,37 @@ pub enum Strategy {
     Identity,
     /// Binary tree with Honaker's streaming estimate.
     Tree(Tree),
-    /// Buffered linear Toeplitz (papers/000).
+    /// Buffered linear Toeplitz (McMahan, Xu, Zhang 2024).
     Blt(Blt),
     /// C = LtToep(c), optionally with every column scaled to norm one, the last ones included.
-    BandToeplitz { c: Vec<f64>, column_normalised: bool },
-    /// General bands, one column of p numbers per round (papers/001).
+    BandToeplitz {
+        /// First column of C, zero beyond its end.
+        c: Vec<f64>,
+        /// True where every column is divided by its norm.
+        column_normalised: bool,
+    },
+    /// General bands, one column of p numbers per round (McKenna 2024).
     BandMf(Banded),
     /// The first `bands` coefficients of the square root of prefix sums (BSR).
-    BandSqrt { bands: usize },
+    BandSqrt {
+        /// Number of bands of C.
+        bands: usize,
+    },
     /// C⁻¹ = LtToep(s).
-    BandInverse { s: Vec<f64> },
+    BandInverse {
+        /// First column of C⁻¹, zero beyond its end.
+        s: Vec<f64>,
+    },
     /// C⁻¹ has the first `bands` coefficients of the inverse square root of prefix sums (BISR).
-    BandInverseSqrt { bands: usize },
+    BandInverseSqrt {
+        /// Number of bands of C⁻¹.
+        bands: usize,
+    },
     /// C⁻¹ = LtToep(1, −λ), 0 ≤ λ < 1.
-    LambdaCgd { lambda: f64 },
+    LambdaCgd {
+        /// λ, at least 0 and below 1.
+        lambda: f64,
+    },
     /// Any lower triangular C, for small n.
     Dense(Dense),
 }
@@ -56,7 +73,7 @@ pub enum Strategy {
 pub const MAX_BANDS: usize = 1 << 24;
 
 impl Strategy {
-    /// The mechanism's name, as configurations spell it.
+    /// Returns the mechanism's name, as configurations spell it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.kind().name()
@@ -112,8 +129,8 @@ impl Strategy {
         }
     }
 
-    /// sens(C) per unit clip norm over `n` rounds, for participations with j − i ≥ `min_sep` (papers/000,
-    /// eq. 6; the rule for each mechanism is in its module).
+    /// Returns sens(C) per unit clip norm over `n` rounds, for participations with j − i ≥ `min_sep` (McMahan, Xu, Zhang
+    /// 2024, eq. 6). Each mechanism's module has its method.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for unusable parameters, rule or number of rounds.
@@ -137,9 +154,9 @@ impl Strategy {
         }
     }
 
-    /// sens(C) per unit clip norm over `n` rounds for a user whose rounds follow `schema`.
+    /// Returns sens(C) per unit clip norm over `n` rounds for a user whose rounds follow `schema`.
     ///
-    /// [`Sensitivity::exact`] says whether the value is the sensitivity or an upper bound of it. Schemas that
+    /// [`Sensitivity::exact`] is false where the value is an upper bound of the sensitivity. Schemas that
     /// name the rounds cost one product of columns for each pair of rounds of a set that overlap.
     ///
     /// # Errors
@@ -155,7 +172,7 @@ impl Strategy {
         }
     }
 
-    /// RmsError, MaxError and the last round's error over `n` rounds for prefix sums, in units of σζ.
+    /// Returns RmsError, MaxError and the last round's error over `n` rounds for prefix sums, in units of σζ.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for unusable parameters or number of rounds.
@@ -175,39 +192,39 @@ impl Strategy {
         }
     }
 
-    /// RmsError over `n` rounds, in units of σζ, not squared.
+    /// Returns RmsError over `n` rounds, in units of σζ, not squared.
     ///
     /// # Errors
-    /// As [`Self::errors`].
+    /// Fails as [`Self::errors`] does.
     pub fn rms_error(&self, n: u64) -> Result<f64> {
         Ok(self.errors(n)?.rms)
     }
 
-    /// MaxError over `n` rounds, in units of σζ, not squared.
+    /// Returns MaxError over `n` rounds, in units of σζ, not squared.
     ///
     /// # Errors
-    /// As [`Self::errors`].
+    /// Fails as [`Self::errors`] does.
     pub fn max_error(&self, n: u64) -> Result<f64> {
         Ok(self.errors(n)?.max)
     }
 
-    /// RmsLoss = RmsError · sens(C), not squared (papers/000, eq. 10).
+    /// Returns RmsLoss = RmsError · sens(C), not squared (McMahan, Xu, Zhang 2024, eq. 10).
     ///
     /// # Errors
-    /// As [`Self::errors`] and [`Self::sensitivity`].
+    /// Fails as [`Self::errors`] and [`Self::sensitivity`] do.
     pub fn rms_loss(&self, n: u64, rule: Participation) -> Result<f64> {
         Ok(self.rms_error(n)? * self.sensitivity(n, rule)?.value)
     }
 
-    /// MaxLoss = MaxError · sens(C), not squared (papers/000, eq. 9).
+    /// Returns MaxLoss = MaxError · sens(C), not squared (McMahan, Xu, Zhang 2024, eq. 9).
     ///
     /// # Errors
-    /// As [`Self::errors`] and [`Self::sensitivity`].
+    /// Fails as [`Self::errors`] and [`Self::sensitivity`] do.
     pub fn max_loss(&self, n: u64, rule: Participation) -> Result<f64> {
         Ok(self.max_error(n)? * self.sensitivity(n, rule)?.value)
     }
 
-    /// Floats of state a server keeps per coordinate between rounds of a run of `n`: buffers of a BLT, p−1
+    /// Returns the number of floats of state a server keeps per coordinate between rounds of a run of `n`: buffers of a BLT, p−1
     /// past rows of a banded C, levels of a tree plus the previous prefix; none where z is drawn again.
     #[must_use]
     pub fn state_slots(&self, n: u64) -> usize {
@@ -226,7 +243,7 @@ impl Strategy {
         }
     }
 
-    /// The diagonals of C within `n` rounds, for those given by them.
+    /// The diagonals of C within `n` rounds, for strategies given by them.
     pub(crate) fn bands(&self, n: u64) -> Result<Vec<f64>> {
         let most = series_length(n)?;
         match self {
@@ -236,7 +253,7 @@ impl Strategy {
         }
     }
 
-    /// The diagonals of C⁻¹ within `n` rounds, for those given by them.
+    /// The diagonals of C⁻¹ within `n` rounds; `None` for strategies that are not given by them.
     pub(crate) fn inverse_bands(&self, n: u64) -> Result<Option<Vec<f64>>> {
         let most = series_length(n)?;
         Ok(match self {

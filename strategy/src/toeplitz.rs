@@ -13,11 +13,12 @@ use crate::workload::Workload;
 
 pub use crate::sensitivity::majorant;
 
-/// sens(C) for `n` rounds with j − i ≥ `min_sep` and at most `max_participations`, per unit clip norm.
+/// Returns sens(C) for `n` rounds with j − i ≥ `min_sep` and at most `max_participations`, per unit clip norm.
 ///
 /// `c` is the first column, zero beyond its end. Exact when one user's columns cannot overlap (one
 /// participation, or no more bands than min_sep), and when c is non-negative and does not rise from index
-/// min_sep on: (0, b, 2b, …) is then the worst pattern (papers/000, Theorem 3.1, for columns that never rise).
+/// min_sep on: (0, b, 2b, …) is then the worst pattern (McMahan, Xu, Zhang 2024, Theorem 3.1, for columns that
+/// never rise).
 /// Otherwise patterns are searched, and what is found is exact where a contribution attains the bound; columns
 /// too long to search get the bound of their majorant.
 ///
@@ -37,7 +38,7 @@ pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
     Ok(crate::sensitivity::toeplitz(c, rounds, rule).sensitivity())
 }
 
-/// Prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder settles.
+/// Returns the prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder settles.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
@@ -50,7 +51,7 @@ pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
     Ok(Errors { rms: squared(Objective::Rms)?, max: last, last })
 }
 
-/// The matrix as a [`Banded`] of n columns; n·p numbers.
+/// Returns the matrix as a [`Banded`] of n columns; n·p numbers.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.

@@ -129,7 +129,7 @@ fn several_separations_at_once() {
     let (_, smallest_mean) = at(&smallest);
     let (_, mean) = at(&largest.clone().with_participations(rules.clone()));
     assert!(mean < largest_mean && mean < smallest_mean);
-    // papers/001, App. H, reconstructed: better than bands for 400 at 100, worse at 400, and worse than the mean.
+    // McKenna (2024), App. H, reconstructed: better than bands for 400 at 100, worse at 400, and worse than the mean.
     let Strategy::BandToeplitz { c, .. } = for_largest else { panic!("another mechanism") };
     let flat = strategy::optimize::flatten_tail(&c, 100);
     let flat = Strategy::BandToeplitz { c: flat, column_normalised: false };

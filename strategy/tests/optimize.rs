@@ -49,7 +49,7 @@ fn blt_for_rms_loss() {
 
 #[test]
 fn table_3_blts_optimised_for_one_participation() {
-    // papers/000 Table 3, columns blt_2_single and blt_5_single: optimized at k = 1, evaluated at k = 6.
+    // McMahan, Xu, Zhang (2024), Table 3, columns blt_2_single and blt_5_single: optimized at k = 1, evaluated at k = 6.
     let rule = Participation::new(342, 6).unwrap();
     for (buffers, max, rms, near) in [(2, 11.803, 11.147, 1e-3), (5, 11.402, 10.871, 5e-3)] {
         let found = run(Family::Blt { buffers }, 2052, 1, 1, Objective::Max).strategy;
@@ -83,7 +83,7 @@ fn band_toeplitz() {
 
 #[test]
 fn column_normalised_toeplitz_lies_between() {
-    // papers/001, App. K: better than scaling the optimal Toeplitz column, worse than a free column a round.
+    // McKenna (2024), App. K: better than scaling the optimal Toeplitz column, worse than a free column a round.
     let found = run(Family::BandToeplitzNormalised { bands: 16 }, 512, 1, 1, Objective::Rms);
     assert!(found.rms_loss < 4.74281 && found.rms_loss > 4.69938, "{}", found.rms_loss);
     let found = run(Family::BandToeplitzNormalised { bands: 12 }, 300, 20, 4, Objective::Max);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use strategy::tree::{MAX_TREE, Span, sensitivity_squared};
 use strategy::{Participation, Strategy, Tree};
 
-/// (name, rounds, MinS as printed, participations, ρ at noise multiplier 7): papers/000 Table 4 and papers/002
+/// (name, rounds, MinS as printed, participations, ρ at noise multiplier 7): McMahan, Xu, Zhang (2024), Table 4, and Xu et al. (2023)
 /// Tables 1 and 2. min_sep (j − i) is the printed MinS + 1.
 const PUBLISHED: [(&str, u64, u64, u64, f64); 20] = [
     ("NWP de-DE", 930, 212, 4, 0.48),

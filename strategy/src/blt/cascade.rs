@@ -1,5 +1,4 @@
-//! The error of a BLT on a workload by doubling the number of rounds: O(d³ log n), and no harm is done by
-//! poles that meet.
+//! The error of a BLT on a workload by doubling the number of rounds: O(d³ log n), also where poles meet.
 //!
 //! The decoder is a chain of filters of one state each, (1−θ_j x)/(1−πx) for a pole π and at the end
 //! 1/(1−πx): state ← F·state + 1·z with F lower triangular. F^m is kept as F^m − I, so that decays next to
@@ -12,7 +11,7 @@ use ndarray::Array2;
 
 use super::decoder::{ErrorSlopes, Rows};
 
-/// What m rounds do: F^m − I, P_m and R_m.
+/// The effect of m rounds: F^m − I, P_m and R_m.
 #[derive(Clone)]
 struct Span {
     rounds: f64,
@@ -45,7 +44,7 @@ fn around(change: &Array2<f64>, x: &Array2<f64>) -> Array2<f64> {
     &left + &left.dot(&change.t())
 }
 
-/// `first` and then `second`.
+/// The span of `first` followed by `second`.
 fn join(first: &Span, second: &Span) -> Span {
     Span {
         rounds: first.rounds + second.rounds,

@@ -1,7 +1,7 @@
 //! Inverse bands: s free, C = 1/s(x). The sensitivity is that of the non-increasing majorant of |c|, an upper
 //! bound wherever Theorem 3.1 does not apply, so an optimum never promises too much.
 
-use super::lbfgs::{Found, Limits, Watch, minimise};
+use super::lbfgs::{Limits, Minimum, Watch, minimise};
 use super::monotone::{decoder, sensitivity_squared};
 use super::{Optimized, ProgressFn, Target, check_bands};
 use crate::decoder::{Decoder, correlate, transposed_solve};
@@ -17,7 +17,7 @@ pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<
     check_bands(bands, target)?;
     let decoder = decoder("band-inverse", target)?;
     let mut watch = Watch::new(progress);
-    let mut best: Option<Found> = None;
+    let mut best: Option<Minimum> = None;
     for start in starts(bands, target, &mut watch) {
         let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target, &decoder));
         if best.as_ref().is_none_or(|b| found.value < b.value) {

@@ -1,4 +1,4 @@
-//! General bands (papers/001) on any workload whose inverse is banded, by the covariance recursion.
+//! General bands (McKenna 2024) on any workload whose inverse is banded, by the covariance recursion.
 //!
 //! Every column is normalised, so for p ≤ min_sep the sensitivity is √min(k, ⌈n/b⌉) whatever the parameters
 //! are and the error alone is minimised. The search starts at the column-normalised optimal Toeplitz strategy. The
@@ -29,7 +29,7 @@ const MANY: usize = 1 << 20;
 /// Most numbers that are all free at the end; what the knots leave is some 1e-6 of the loss.
 const MAX_FREE: usize = 1 << 14;
 const FINE: Limits = Limits { steps: 500, tolerance: 1e-8 };
-/// For stages that another follows.
+/// Limits of a stage that another stage follows.
 const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
 /// Most numbers of a strategy; six times its memory is needed.
 const MAX_NUMBERS: u64 = 1 << 26;
@@ -79,7 +79,7 @@ pub(super) fn toeplitz(target: &Target) -> Target {
     target
 }
 
-/// The columns as the search goes on.
+/// The columns while the search runs.
 struct Search<'a> {
     n: usize,
     p: usize,

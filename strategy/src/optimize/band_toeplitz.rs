@@ -92,7 +92,7 @@ pub(super) fn optimal_column(bands: usize, target: &Target, watch: &mut Watch<'_
 /// Places among 0…count−1, dense at the start, with what lies between them interpolated linearly in ln(1 + i).
 struct Knots {
     places: Vec<usize>,
-    /// For each of the numbers the knot before it and the share of the knot after that.
+    /// The knot before each of the numbers, and the share of the knot after it.
     between: Vec<(usize, f64)>,
 }
 
@@ -162,11 +162,11 @@ fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
     }
 }
 
-/// Bands made for a large min-sep, made usable for a smaller one: c_i ← c_{p−1} for i ≥ `from`.
+/// Makes bands for a large min-sep usable for a smaller one: c_i ← c_{p−1} for i ≥ `from`.
 ///
-/// papers/001, App. H, as reconstructed (its formula is lost): keep the first `from` coefficients of a strategy made
+/// This reconstructs McKenna (2024), App. H, whose formula is lost: keep the first `from` coefficients of a strategy made
 /// for the larger separation and let all later ones have its last, smallest value. The result stays non-increasing
-/// where `c` is, so Theorem 3.1 still gives its exact sensitivity. Optimizing the mean loss over the separations
+/// where `c` is, so Theorem 3.1 of McMahan, Xu, Zhang (2024) still has its exact sensitivity. Optimizing the mean loss over the separations
 /// themselves ([`Target::over_participations`]) is better.
 #[must_use]
 pub fn flatten_tail(c: &[f64], from: usize) -> Vec<f64> {

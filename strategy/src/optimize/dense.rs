@@ -1,4 +1,4 @@
-//! Dense strategies on any workload (papers/001): X = CᵀC is free where no participation rule ties it down.
+//! Dense strategies on any workload (McKenna 2024): X = CᵀC is free where no participation rule ties it down.
 //!
 //! All columns have norm one, and X_ij = 0 where rounds i ≠ j can both be one user's, so the sensitivity is
 //! √min(k, ⌈n/b⌉) for any signs. tr(AᵀWA·X⁻¹) is convex in X: what is found is the least loss of such strategies.
@@ -19,10 +19,10 @@ use crate::workload::{LearningRates, Workload, materialise};
 
 /// Most rounds: a step costs some 4·n³ operations.
 const MAX_ROUNDS: u64 = 1024;
-/// Bands of the Toeplitz strategy at the start: more are dear to find, and few steps make up for them.
+/// Bands of the Toeplitz strategy at the start: more are expensive to find, and a few steps make up for them.
 const START_BANDS: usize = 32;
 const LIMITS: Limits = Limits { steps: 500, tolerance: 1e-8 };
-/// For stages that another follows.
+/// Limits of a stage that another stage follows.
 const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
 
 /// When two rounds of one user can both be participations.

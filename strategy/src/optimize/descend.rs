@@ -1,4 +1,4 @@
-//! Searches whose sensitivity is a caller's: for noise that is not calibrated by sens(C).
+//! Searches with a caller's cost in place of the sensitivity, for noise that is not calibrated by sens(C).
 
 use std::ops::ControlFlow;
 
@@ -7,11 +7,11 @@ use super::{Target, band_toeplitz, blt};
 use crate::error::{Result, StrategyError};
 use crate::strategy::Strategy;
 
-/// The logarithm of what stands for the sensitivity, of the first column of C (all n numbers of a BLT, the p of a
-/// band-Toeplitz strategy), with its derivatives put into the second argument. Not finite where it has no value.
+/// A cost in place of ln(sensitivity): a function of the first column of C (all n numbers of a BLT, the p of a
+/// band-Toeplitz strategy) that writes its derivatives to the second argument. It is not finite where it has no value.
 pub type ColumnCost<'a> = dyn FnMut(&[f64], &mut [f64]) -> f64 + 'a;
 
-/// How far a search may go.
+/// The limits of a search by [`descend`].
 #[derive(Debug, Clone, Copy)]
 pub struct Descent {
     /// Most steps of L-BFGS.
@@ -28,9 +28,9 @@ impl Descent {
         mut evaluate: impl FnMut(&[f64], &mut [f64]) -> f64,
     ) -> Vec<f64> {
         let limits = Limits { steps: self.steps, tolerance: 1e-7 };
-        let nobody = &mut |_| ControlFlow::Continue(());
+        let never_stop = &mut |_| ControlFlow::Continue(());
         let from = start.clone();
-        let found = minimise(start, limits, &mut Watch::new(nobody), |x, gradient| {
+        let found = minimise(start, limits, &mut Watch::new(never_stop), |x, gradient| {
             let mut value = evaluate(x, gradient);
             for ((x, from), gradient) in x.iter().zip(&from).zip(gradient) {
                 value += 0.5 * self.damping * (x - from) * (x - from);
@@ -95,9 +95,9 @@ mod tests {
         for (family, near) in
             [(Family::Blt { buffers: 2 }, 1.03), (Family::BandToeplitz { bands: 24 }, 1.0001)]
         {
-            let mut nobody = |_| ControlFlow::Continue(());
-            let start = optimize(family, &far, &mut nobody).unwrap().strategy;
-            let best = optimize(family, &one, &mut nobody).unwrap();
+            let mut never_stop = |_| ControlFlow::Continue(());
+            let start = optimize(family, &far, &mut never_stop).unwrap().strategy;
+            let best = optimize(family, &one, &mut never_stop).unwrap();
             let descent = Descent { steps: 500, damping: 0.0 };
             let found = descend(&start, &one, descent, &mut norm).unwrap();
             let found = one.loss(&found).unwrap();

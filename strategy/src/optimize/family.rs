@@ -2,51 +2,70 @@
 
 use crate::kind::MechanismKind;
 
-/// Which mechanism to optimize, with the sizes that stay fixed.
+/// A mechanism to optimize, with the sizes that stay fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Family {
+    /// Independent noise; it has no parameters.
     Identity,
+    /// One binary tree without restarts; it has no parameters.
     Tree,
+    /// A BLT with this many buffers.
     Blt {
+        /// Number of buffers, at most [`MAX_OPTIMIZED_BUFFERS`](super::MAX_OPTIMIZED_BUFFERS).
         buffers: usize,
     },
-    /// A BLT with as many buffers as pay: one more would gain less than 0.01 %.
+    /// A BLT with so many buffers that one more would gain less than 0.01 %.
     BltAuto {
+        /// Most buffers to try.
         max_buffers: usize,
     },
+    /// A banded Toeplitz C with free coefficients.
     BandToeplitz {
+        /// Number of bands.
         bands: usize,
     },
     /// Band-Toeplitz with every column of C scaled to norm one, for no more bands than min_sep.
     BandToeplitzNormalised {
+        /// Number of bands.
         bands: usize,
     },
-    /// The band-Toeplitz strategies (1−x)^{−α}: nothing but α is searched for.
+    /// The band-Toeplitz strategies (1−x)^{−α}: only α is free.
     BandPower {
+        /// Number of bands.
         bands: usize,
     },
+    /// A banded C with free columns, for no more bands than min_sep.
     BandMf {
+        /// Number of bands.
         bands: usize,
     },
+    /// The banded square root of prefix sums; it has no parameters.
     BandSqrt {
+        /// Number of bands.
         bands: usize,
     },
+    /// A banded Toeplitz C⁻¹ with free coefficients.
     BandInverse {
+        /// Number of bands.
         bands: usize,
     },
+    /// The banded inverse square root of prefix sums; it has no parameters.
     BandInverseSqrt {
+        /// Number of bands.
         bands: usize,
     },
+    /// λ-CGD, over its one number.
     LambdaCgd,
-    /// For rounds of one user at least min_sep apart.
+    /// Any lower triangular C, where rounds of one user are at least min_sep apart.
     Dense,
-    /// For rounds of one user a multiple of min_sep apart, as with a fixed order of the data in every epoch.
+    /// Any lower triangular C, where rounds of one user are a multiple of min_sep apart: the data have the same order in
+    /// every epoch.
     DenseFixedEpoch,
 }
 
 impl Family {
-    /// The mechanism's name, as configurations spell it.
+    /// Returns the mechanism's name, as configurations spell it.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.kind().name()

@@ -34,13 +34,11 @@ pub use optimized::Optimized;
 pub use progress::{Progress, ProgressFn};
 pub use target::Target;
 
-/// Finds the parameters of `family` with the least loss in the setting `target`; families without parameters are
-/// evaluated.
+/// Finds the parameters of `family` with the least loss in the setting `target`; evaluates a family without parameters.
 ///
 /// # Errors
 /// [`crate::StrategyError::NotOptimizable`] for settings not covered; [`crate::StrategyError::NoMatrix`] for a tree on
-/// anything but prefix sums;
-/// [`crate::StrategyError::Invalid`] for unusable sizes.
+/// anything but prefix sums; [`crate::StrategyError::Invalid`] for unusable sizes.
 pub fn optimize(family: Family, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     target.check()?;
     match family {

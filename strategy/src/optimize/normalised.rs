@@ -1,4 +1,4 @@
-//! The column-normalised Toeplitz strategy (papers/001, App. K): p numbers, every column of C scaled to norm one with
+//! The column-normalised Toeplitz strategy (McKenna 2024, App. K): p numbers, every column of C scaled to norm one with
 //! the true, shorter columns near n. It is general band-mf with one column for all rounds.
 
 use super::band_mf::check;

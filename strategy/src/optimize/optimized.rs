@@ -9,18 +9,19 @@ use crate::strategy::Strategy;
 /// An optimized strategy with what it achieves in its setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimized {
+    /// The best strategy found.
     pub strategy: Strategy,
-    /// Per unit clip norm.
+    /// sens(C) per unit clip norm, under the target's participation.
     pub sensitivity: Sensitivity,
-    /// In units of σζ.
+    /// RmsError on the target's workload, in units of σζ.
     pub rms_error: f64,
-    /// In units of σζ.
+    /// MaxError on the target's workload, in units of σζ.
     pub max_error: f64,
     /// RmsError · sens(C).
     pub rms_loss: f64,
     /// MaxError · sens(C).
     pub max_loss: f64,
-    /// The loss that was minimised: that of the target's objective, the mean over its rules.
+    /// The loss of the target's objective, which was minimised; the mean over the target's rules.
     pub loss: f64,
     /// False when a search ran out of steps before it settled; the best point found is then returned.
     pub converged: bool,
@@ -31,7 +32,7 @@ pub struct Optimized {
 }
 
 impl Optimized {
-    /// A strategy without free parameters in a setting.
+    /// Evaluates a strategy that has no free parameters.
     pub(super) fn from_fixed(strategy: Strategy, target: &Target) -> Result<Self> {
         Self::evaluate(strategy, target, Search { steps: 0, stopped: false, converged: true })
     }
@@ -45,7 +46,7 @@ impl Optimized {
             let why = "no strategy with a finite error was found".into();
             return Err(StrategyError::NotOptimizable { mechanism: strategy.name(), why });
         }
-        // Sensitivities can be dear: the one at hand is not found again.
+        // Sensitivities can be expensive, so the one at hand is used again.
         let loss = match target.over_participations.as_slice() {
             [] => target.error(&strategy)? * sensitivity.value,
             _ => target.loss(&strategy)?,

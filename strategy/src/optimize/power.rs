@@ -1,4 +1,4 @@
-//! The gradient-free family c = (1−x)^{−α}, cut after p terms (papers/001, App. J): one number to find.
+//! The gradient-free family c = (1−x)^{−α}, cut after p terms (McKenna 2024, App. J): one number to find.
 //!
 //! α = ½ is the banded square root, the optimum for one band count only; α rises towards 1 as n/p grows. The best
 //! member is within 0.2 % of the optimal band-Toeplitz strategy and a good place to start from.

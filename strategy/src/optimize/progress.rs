@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-/// One step of an optimization, for the caller's eyes.
+/// One step of an optimization, as reported to the caller.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Steps taken so far, over all starts.
@@ -13,5 +13,5 @@ pub struct Progress {
     pub gradient_norm: f64,
 }
 
-/// Called once a step; `Break` ends the optimization, and the best strategy so far is returned.
+/// A callback for each step; with `Break` it ends the optimization, and the best strategy so far is returned.
 pub type ProgressFn<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;

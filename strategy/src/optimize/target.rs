@@ -16,14 +16,15 @@ pub struct Target {
     pub participation: Participation,
     /// The loss to minimise.
     pub objective: Objective,
-    /// What is released; prefix sums unless set.
+    /// The queries that are released; prefix sums unless set.
     pub workload: Workload,
-    /// Where not empty, the mean loss over these rules is minimised: for runs whose min-sep is not known before.
+    /// Rules whose mean loss is minimised, for runs whose min-sep is not known beforehand; empty for
+    /// [`Self::participation`] alone.
     pub over_participations: Vec<Participation>,
 }
 
 impl Target {
-    /// A setting with prefix sums as the workload.
+    /// Returns a setting with prefix sums as the workload.
     #[must_use]
     pub fn new(iterations: u64, participation: Participation, objective: Objective) -> Self {
         Self {
@@ -35,21 +36,21 @@ impl Target {
         }
     }
 
-    /// The same setting with another workload.
+    /// Returns the same setting with another workload.
     #[must_use]
     pub fn with_workload(mut self, workload: Workload) -> Self {
         self.workload = workload;
         self
     }
 
-    /// The same setting with the mean loss over several rules as what is minimised.
+    /// Returns the same setting, in which the mean loss over several rules is minimised.
     #[must_use]
     pub fn with_participations(mut self, rules: Vec<Participation>) -> Self {
         self.over_participations = rules;
         self
     }
 
-    /// The rules whose mean loss is minimised.
+    /// Returns the rules whose mean loss is minimised, at least one.
     pub(crate) fn rules(&self) -> &[Participation] {
         match self.over_participations.as_slice() {
             [] => std::slice::from_ref(&self.participation),
@@ -57,10 +58,10 @@ impl Target {
         }
     }
 
-    /// The objective's error of `strategy` on this workload, in units of σζ times those of its rows.
+    /// Returns the objective's error of `strategy` on this workload, in units of σζ times those of its rows.
     ///
     /// # Errors
-    /// As [`Strategy::errors_on`].
+    /// Fails as [`Strategy::errors_on`] does.
     pub fn error(&self, strategy: &Strategy) -> Result<f64> {
         let n = self.iterations;
         Ok(match &self.objective {
@@ -73,10 +74,10 @@ impl Target {
         })
     }
 
-    /// The objective's loss: error × sens(C), not squared; the mean over the rules where there are several.
+    /// Returns the objective's loss: error × sens(C), not squared; the mean over the rules where there are several.
     ///
     /// # Errors
-    /// As [`Strategy::errors_on`] and [`Strategy::sensitivity`].
+    /// Fails as [`Strategy::errors_on`] and [`Strategy::sensitivity`] do.
     pub fn loss(&self, strategy: &Strategy) -> Result<f64> {
         let rules = self.rules();
         let mut total = 0.0;
@@ -86,7 +87,7 @@ impl Target {
         Ok(self.error(strategy)? * total / rules.len() as f64)
     }
 
-    /// Refuses what no strategy could be found for.
+    /// Refuses a setting that no strategy could be found for.
     pub(super) fn check(&self) -> Result<()> {
         if self.iterations == 0 {
             return Err(invalid("iterations", 0, "1 or more"));

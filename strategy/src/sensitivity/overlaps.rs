@@ -19,7 +19,7 @@ pub(crate) struct Overlaps {
 }
 
 impl Overlaps {
-    /// Of ascending `rounds` whose columns overlap at distances below `reach`.
+    /// X restricted to ascending `rounds`, whose columns overlap at distances below `reach`.
     pub(crate) fn new(rounds: &[usize], reach: usize, overlap: impl Fn(usize, usize) -> f64) -> Self {
         let diagonal = rounds.iter().map(|&i| overlap(i, i)).collect();
         let mut edges = Vec::new();

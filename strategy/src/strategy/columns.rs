@@ -29,7 +29,7 @@ enum Kind<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Of any strategy but a tree.
+    /// The columns of any strategy but a tree.
     ///
     /// # Errors
     /// [`crate::StrategyError`] for trees, too many rounds or unusable parameters.

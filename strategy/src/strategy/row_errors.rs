@@ -1,6 +1,6 @@
 //! Per-row errors of any strategy on any workload: the norms of the rows of B = A·C⁻¹.
 //!
-//! The shortest way that the pair allows: a series where both are Toeplitz, a state carried from round to
+//! Each pair of strategy and workload takes the shortest way it allows: a series where both are Toeplitz, a state carried from round to
 //! round where C⁻¹ has a small one, the covariance recursion where C and A⁻¹ are banded, and otherwise one
 //! impulse at a time, O(n²) rounds.
 
@@ -12,11 +12,11 @@ use crate::participation::Errors;
 use crate::state_space::{StateSpace, banded_inverse_errors};
 use crate::workload::{InverseBands, Momentum, Workload, decode};
 
-/// Most rounds where every impulse is followed on its own.
+/// Most rounds of a pair of strategy and workload whose errors are found one impulse at a time.
 pub const MAX_STREAMED: u64 = 1 << 14;
 
 impl Strategy {
-    /// Errors over `n` rounds for a workload, in the units of its rows times σζ.
+    /// Returns the errors over `n` rounds for a workload, in the units of its rows times σζ.
     ///
     /// # Errors
     /// [`StrategyError::Invalid`] for unusable parameters, workload or number of rounds;
@@ -34,10 +34,10 @@ impl Strategy {
         }
     }
 
-    /// Σ_j B[t, j]² for every row t of B = A·C⁻¹, n numbers in units of (σζ)².
+    /// Returns Σ_j B[t, j]² for every row t of B = A·C⁻¹, n numbers in units of (σζ)².
     ///
     /// # Errors
-    /// As [`Self::errors_on`].
+    /// Fails as [`Self::errors_on`] does.
     pub fn row_errors_squared(&self, n: u64, workload: &Workload) -> Result<Vec<f64>> {
         self.validate()?;
         workload.check(n)?;
@@ -69,7 +69,7 @@ impl Strategy {
         self.by_impulses(rounds, workload)
     }
 
-    /// True where one column describes C.
+    /// Returns whether one column describes C.
     #[must_use]
     pub fn is_toeplitz(&self) -> bool {
         !matches!(
@@ -81,7 +81,7 @@ impl Strategy {
         )
     }
 
-    /// Where C⁻¹ has a small state and learning rates change; elsewhere a series or bands are shorter.
+    /// The errors where C⁻¹ has a small state and learning rates change; elsewhere a series or bands are shorter.
     fn by_state(&self, momentum: &Momentum, n: u64) -> Result<Option<Vec<f64>>> {
         let rounds = series_length(n)?;
         if let Self::Blt(blt) = self {

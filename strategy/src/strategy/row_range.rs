@@ -1,4 +1,4 @@
-//! The sensitivity of a stretch of rows of C alone: what these rows cost beside others that are accounted for.
+//! The sensitivity of a range of rows of C alone, for accounts that already cover the other rows.
 //!
 //! C[R, :] for R = a..e has the columns below e, and of p bands only those from a − p + 1 on. Its Gram matrix is
 //! that of the columns cut to R, so the worst pattern is found as for a whole matrix where it fits in memory.
@@ -20,7 +20,7 @@ const MAX_GRAM: usize = 1 << 24;
 const MAX_PRODUCTS: usize = 1 << 31;
 
 impl Strategy {
-    /// The sensitivity of C[rows, :] per unit clip norm in a run of `n` rounds: the largest ‖C[rows, :]u‖ over
+    /// Returns the sensitivity of C[rows, :] per unit clip norm in a run of `n` rounds: the largest ‖C[rows, :]u‖ over
     /// participations with j − i ≥ `min_sep`. Rows 0..r are the first r rounds of the run, as they are in it.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Strategy {
     }
 }
 
-/// None where even the columns' norms take too long.
+/// A bracket by the columns alone; `None` where even their norms take too long.
 fn of_columns(
     strategy: &Strategy,
     n: u64,
@@ -92,8 +92,8 @@ fn of_columns(
     }
 }
 
-/// Of a tree, the nodes that can end in `rows`: those of the trees that the rows belong to, as far as they are
-/// grown. An upper bound, but for whole leading trees.
+/// The sensitivity of the nodes that can end in `rows`: those of the trees that the rows belong to, as far as these have
+/// grown. It is an upper bound unless the rows are whole leading trees.
 fn of_trees(tree: &Tree, n: u64, rows: Range<u64>, rule: Participation) -> Result<Sensitivity> {
     let start = tree.restarts().iter().copied().take_while(|restart| *restart <= rows.start).last();
     let start = start.unwrap_or(0);

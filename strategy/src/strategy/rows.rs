@@ -1,4 +1,4 @@
-//! The rows and columns of C and C⁻¹ of a [`Strategy`].
+//! Rows and columns of C and C⁻¹ of a [`Strategy`].
 
 use super::Strategy;
 use crate::column_normalised;
@@ -6,10 +6,10 @@ use crate::error::{Result, StrategyError, invalid, series_length};
 use crate::series::invert;
 
 impl Strategy {
-    /// The first `count` coefficients of a Toeplitz C.
+    /// Returns the first `count` coefficients of a Toeplitz C.
     ///
     /// # Errors
-    /// [`StrategyError::NotToeplitz`] or [`StrategyError::NoMatrix`] where one column does not say it all;
+    /// [`StrategyError::NotToeplitz`] or [`StrategyError::NoMatrix`] where one column does not describe it;
     /// [`StrategyError::Invalid`] for unusable parameters or count.
     pub fn c_column(&self, count: u64) -> Result<Vec<f64>> {
         self.require_toeplitz()?;
@@ -23,10 +23,10 @@ impl Strategy {
         }
     }
 
-    /// The first `count` coefficients of a Toeplitz C⁻¹.
+    /// Returns the first `count` coefficients of a Toeplitz C⁻¹.
     ///
     /// # Errors
-    /// As [`Self::c_column`].
+    /// Fails as [`Self::c_column`] does.
     pub fn c_inverse_column(&self, count: u64) -> Result<Vec<f64>> {
         self.require_toeplitz()?;
         let length = series_length(count)?;
@@ -39,7 +39,7 @@ impl Strategy {
         }
     }
 
-    /// Row `t` of C in a run of `n` rounds: t+1 numbers, columns 0…t.
+    /// Returns row `t` of C in a run of `n` rounds: t+1 numbers, columns 0…t.
     ///
     /// # Errors
     /// [`StrategyError::NoMatrix`] for trees; [`StrategyError::Invalid`] for t ≥ n or unusable parameters.
@@ -55,10 +55,10 @@ impl Strategy {
         }
     }
 
-    /// Row `t` of C⁻¹ in a run of `n` rounds: t+1 numbers, the weights of z_0…z_t.
+    /// Returns row `t` of C⁻¹ in a run of `n` rounds: t+1 numbers, the weights of z_0…z_t.
     ///
     /// # Errors
-    /// As [`Self::c_row`].
+    /// Fails as [`Self::c_row`] does.
     pub fn c_inverse_row(&self, n: u64, t: u64) -> Result<Vec<f64>> {
         let row = self.check_row(n, t)?;
         match self {

@@ -1,4 +1,4 @@
-//! Schemas that name a user's rounds: every set is tried.
+//! Sensitivities under schemas that name a user's rounds: every set is tried.
 
 use super::Strategy;
 use super::columns::Columns;
@@ -54,7 +54,7 @@ fn tree_offsets(tree: &Tree, n: u64, rule: Participation) -> Result<Option<Sensi
     Ok(squared.map(|s| Sensitivity::exact_squared(s as f64)))
 }
 
-/// None where it would take too long.
+/// The worst offset by columns; `None` where it would take too long.
 fn offsets(columns: &Columns, n: u64, rule: Participation) -> Option<Sensitivity> {
     let rounds = |i: u64| -> Vec<usize> { rounds_from(i, rule, n).iter().map(|r| *r as usize).collect() };
     let Some(c) = columns.first_of_toeplitz() else {

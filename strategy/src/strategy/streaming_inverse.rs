@@ -1,4 +1,4 @@
-//! C⁻¹ of every strategy as an operator that takes z_t and gives the correlated noise of round t.
+//! C⁻¹ of every strategy as a streaming operator: round t takes z_t and returns the correlated noise of that round.
 
 use super::Strategy;
 use crate::column_normalised;
@@ -6,7 +6,7 @@ use crate::error::{Result, StrategyError};
 use crate::series::convolve_at;
 use crate::workload::Rounds;
 
-/// C⁻¹ from round 0 of a run of `n`, in the plainest form.
+/// Returns C⁻¹ from round 0 of a run of `n`, in the plainest form.
 ///
 /// # Errors
 /// [`StrategyError::NoMatrix`] for trees; [`StrategyError::Invalid`] for unusable parameters.
