@@ -4,7 +4,7 @@ use crate::KernelError;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a caller may ask for. All give the same bits; forcing one is for tests and measurements.
+/// An instruction set that a caller may choose. All produce the same bits; forcing one is for tests and measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// The best this processor has.
@@ -40,7 +40,7 @@ impl fmt::Display for Backend {
 impl FromStr for Backend {
     type Err = KernelError;
 
-    /// Error: a name that is none of `auto`, `portable`, `avx2`, `avx512`, `neon`.
+    /// Parses a backend's name. Fails for a name that is none of `auto`, `portable`, `avx2`, `avx512`, `neon`.
     fn from_str(text: &str) -> Result<Self, KernelError> {
         let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
         found.map(|(backend, _)| backend).ok_or_else(|| KernelError::BackendName { got: text.to_owned() })

@@ -23,7 +23,7 @@ pub(crate) const PAIR_ROWS: usize = 16;
 /// The block counter's half that extension words come from.
 const EXTENSION: u64 = 1 << 63;
 
-/// Where a noise block's words come from.
+/// The place of a noise block's words in the keystream.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockAddress<'a> {
     pub key: &'a [u32; 8],
@@ -33,7 +33,7 @@ pub(crate) struct BlockAddress<'a> {
 }
 
 impl BlockAddress<'_> {
-    /// The first ChaCha block of a group of the noise block's own.
+    /// The first ChaCha block of one of the noise block's own groups.
     #[inline(always)]
     pub fn counter(&self, group: usize) -> u64 {
         self.number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * group as u64)
@@ -45,8 +45,25 @@ impl BlockAddress<'_> {
     }
 }
 
-/// The standard normals of coordinates 512·`number`..512·(`number`+1). Each pair of words lies where its pair of
-/// normals will. `ahead`: what will be needed soon.
+/// Fills `out` with the standard normals of coordinates 512·`number`..512·(`number`+1). `ahead` is memory that will be
+/// needed soon; it is fetched meanwhile.
+///
+/// A block is 2 groups of 16 ChaCha blocks. Word w of the 16 blocks of a group lies in row w of 16 lanes, so that two
+/// neighbouring rows are 16 pairs of words; the pairs become pairs of normals in place:
+///
+/// ```text
+/// for each group g:                                     chacha::group
+///     out[g] ← words of ChaCha blocks 32·number + 16·g + (0..16), [word][lane]
+/// for each row of pairs (a, c), lane by lane:
+///     w, coarse ← a                                     gaussian::uniform: u = w or 1 − w, from 32 bits
+///     where coarse (one row in 128): w ← a, extension   refine: the same u from 64 bits
+///     f, k ← w                                          gaussian::split: u = (1 + f)·2ᵏ
+///     r ← √(−2·ln u)                                    gaussian::radius
+///     (a, c) ← (r·cos φ, r·sin φ)                        gaussian::cos_sin, φ = 2π(c + ½)/2³²
+/// ```
+///
+/// With 16 lanes a vector is a row, and four rows pass through all steps in registers ([`whole_rows`]). With fewer
+/// registers each step runs over the whole block, on as many vectors as keep its chains of operations busy: 4, 2 or 1.
 #[inline(always)]
 pub(crate) fn fill<S: Simd, const TWENTY: bool>(
     s: S,
@@ -80,7 +97,7 @@ pub(crate) fn fill<S: Simd, const TWENTY: bool>(
 /// A row of words for the radius and one for the angle, then a row of cosines and one of sines.
 type PairRow = [[f32; LANES]; 2];
 
-/// Words become normals, `N` rows of pairs at a time, where a vector is a row: all in registers.
+/// Turns words into normals, `N` rows of pairs at once, where a vector is a row: all in registers.
 #[inline(always)]
 fn whole_rows<S: Simd, const TWENTY: bool, const N: usize>(
     s: S,
@@ -114,7 +131,7 @@ fn whole_rows<S: Simd, const TWENTY: bool, const N: usize>(
     }
 }
 
-/// Words for the radius become f, and `exponents` k.
+/// Turns words for the radius into f, and `exponents` into k.
 #[inline(always)]
 fn logarithms<S: Simd, const TWENTY: bool>(
     s: S,
@@ -141,7 +158,7 @@ fn logarithms<S: Simd, const TWENTY: bool>(
     }
 }
 
-/// f becomes the radius, `N` vectors at a time.
+/// Turns f into the radius, `N` vectors at once.
 #[inline(always)]
 fn radii<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow], exponents: &[[f32; LANES]; PAIR_ROWS]) {
     for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
@@ -160,7 +177,7 @@ fn radii<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow], exponents: &[[f32
     }
 }
 
-/// Radii and words for the angle become normals, `N` vectors at a time.
+/// Turns radii and words for the angle into normals, `N` vectors at once.
 #[inline(always)]
 fn turns<S: Simd, const N: usize>(s: S, ahead: &mut Prefetch<'_>, pairs: &mut [PairRow]) {
     for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
@@ -180,14 +197,14 @@ fn turns<S: Simd, const N: usize>(s: S, ahead: &mut Prefetch<'_>, pairs: &mut [P
     }
 }
 
-/// Row of pairs and first lane of a vector.
+/// The row of pairs and the first lane of a vector.
 #[inline(always)]
 fn lane_of<S: Simd>(vector: usize) -> (usize, usize) {
     let in_row = LANES / S::LANES;
     (vector / in_row, vector % in_row * S::LANES)
 }
 
-/// One row of pairs in 128 comes here: w from 64 bits where it needs them.
+/// Computes w from 64 bits where it needs them. One row of pairs in 128 does.
 #[cold]
 #[inline(never)]
 fn refine<const TWENTY: bool>(place: BlockAddress<'_>, row: usize, a: &[f32; LANES], w: &mut [f32; LANES]) {

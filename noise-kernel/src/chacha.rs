@@ -5,11 +5,13 @@ use crate::prefetch::Prefetch;
 use crate::simd::Simd;
 use crate::simd::scalar::Scalar;
 
-/// Rounds of ChaCha. Twelve is an explicit choice and part of a plan's digest.
+/// The rounds of ChaCha. Twelve is an explicit choice and part of a plan's digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rounds {
+    /// ChaCha20.
     #[default]
     Twenty,
+    /// ChaCha12.
     Twelve,
 }
 
@@ -25,8 +27,8 @@ const fn double_rounds(twenty: bool) -> usize {
     if twenty { 10 } else { 6 }
 }
 
-/// How often [`group`] fetches a part of what will be needed: before each vector of blocks or, where one is all of
-/// them, before each double round.
+/// The number of times [`group`] fetches a part of the memory needed next: before each vector of blocks or, where one
+/// vector is all of them, before each double round.
 pub(crate) const fn fetches(lanes: usize, twenty: bool) -> usize {
     if lanes == LANES { double_rounds(twenty) } else { LANES / lanes }
 }
@@ -109,7 +111,7 @@ fn blocks<S: Simd, const TWENTY: bool>(
     x
 }
 
-/// Two quarter rounds at a time fill the pipes and still leave a register or two; of all orders this one was fastest.
+/// One double round. Two quarter rounds at once fill the pipes and still leave a register or two; of all orders this one was fastest.
 #[inline(always)]
 fn double_round<S: Simd>(s: S, x: &mut [S::U; 16]) {
     quarter_rounds(s, x, [0, 4, 8, 12], [1, 5, 9, 13]);

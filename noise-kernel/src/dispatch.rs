@@ -1,8 +1,8 @@
-//! Which instruction set the inner loops are compiled for. With `simd` and `memory`, the home of
-//! `unsafe` in this crate.
+//! The choice of the instruction set that the inner loops run with. With `simd` and `memory`, the home of `unsafe` in
+//! this crate.
 //!
 //! Each operation is one generic body, inlined into one shell per instruction set. The bodies hold nothing but
-//! IEEE operations in a fixed order, so every shell gives the same bits.
+//! IEEE operations in a fixed order, so every shell produces the same bits.
 
 use crate::KernelError;
 use crate::backend::Backend;
@@ -49,7 +49,7 @@ impl Set {
         }
     }
 
-    /// What this processor has, the best first.
+    /// The sets that this processor has, the best first.
     fn found() -> Vec<Set> {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -81,7 +81,10 @@ impl Active {
         Self(Set::found()[0])
     }
 
-    /// Error: a backend this processor does not have.
+    /// Returns a backend of this processor.
+    ///
+    /// # Errors
+    /// [`KernelError::Backend`] for one that this processor does not have.
     pub fn new(backend: Backend) -> Result<Self, KernelError> {
         let fits = |set: &Set| backend == Backend::Auto || set.backend() == backend;
         let found = Set::found().into_iter().find(fits);
@@ -94,12 +97,15 @@ impl Active {
 }
 
 impl Backend {
-    /// The backends this processor can run, `Portable` first and the best last.
+    /// Returns the backends this processor can run, `Portable` first and the best last.
     pub fn available() -> Vec<Backend> {
         Set::found().into_iter().rev().map(Set::backend).collect()
     }
 
-    /// What `self` stands for on this processor: `Auto` becomes the best. Error: one it does not have.
+    /// Returns the backend that `self` stands for on this processor: `Auto` becomes the best.
+    ///
+    /// # Errors
+    /// [`KernelError::Backend`] for one that this processor does not have.
     pub fn resolve(self) -> Result<Backend, KernelError> {
         Active::new(self).map(|active| active.0.backend())
     }
@@ -107,6 +113,39 @@ impl Backend {
 
 /// One method of [`Active`] for each operation: the body compiled once for every instruction set, with `S` the type
 /// and `s` the value of its [`Simd`].
+///
+/// An entry is `name<const generics>(s, arguments) => body;`. For instance
+///
+/// ```text
+/// stream_into(s, out: &mut [f32], x: &[f32], factor: f32) => output::stream_into(s, out, x, factor);
+/// ```
+///
+/// becomes, on x86-64,
+///
+/// ```text
+/// impl Active {
+///     #[inline]
+///     pub fn stream_into(self, out: &mut [f32], x: &[f32], factor: f32) {
+///         #[target_feature(enable = "avx2,fma")]
+///         fn avx2(out: &mut [f32], x: &[f32], factor: f32) {
+///             type S = Avx2;
+///             let s = unsafe { Avx2::new() };
+///             output::stream_into(s, out, x, factor)         // inlined: compiled with AVX2 and FMA
+///         }
+///         #[target_feature(enable = "avx2,fma,avx512f,…")]
+///         fn avx512(out: &mut [f32], x: &[f32], factor: f32) { … the same with S = Avx512 … }
+///         match self.0 {
+///             Set::Portable => { type S = Scalar; let s = Scalar; output::stream_into(s, out, x, factor) }
+///             Set::Avx2 => unsafe { avx2(out, x, factor) },
+///             Set::Avx512 => unsafe { avx512(out, x, factor) },
+///         }
+///     }
+/// }
+/// ```
+///
+/// The inner functions are the shells. A body must be `#[inline(always)]` and must not call closures that are not
+/// inlined: only code inlined into a shell is compiled with its features. `$generic` repeats within an entry, `$argument`
+/// within its parentheses, and the whole entry within the macro; that is all the nesting there is.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident$(<$(const $generic:ident: $kind:ty),+>)?
         ($s:ident, $($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
@@ -181,7 +220,7 @@ operations! {
     solve<const K: usize>(
         s, sums: &Sums, solve: &TriangularSystem<'_, K>, tile: usize, rows: &mut [Block],
     ) => triangular::solve::<S, K>(s, sums, solve, tile, rows);
-    /// Starts to fetch what will be read or written once the normals are there.
+    /// Starts to fetch memory that will be read or written once the normals are there.
     prefetch(s, values: &[f32]) => for line in values.as_chunks().0 {
         s.prefetch(line);
     };

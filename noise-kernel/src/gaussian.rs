@@ -33,7 +33,7 @@ const SIN: [f32; 3] = [f32::from_bits(0xb94c_a1f1), f32::from_bits(0x3c08_839d),
 /// cos y = 1 − y²/2 + y⁴·K(y²) on [−π/4, π/4], highest power first.
 const COS: [f32; 3] = [f32::from_bits(0x37cc_f5ce), f32::from_bits(0xbab6_061a), f32::from_bits(0x3d2a_aaa5)];
 
-/// Folded words below this have too few bits to give a radius to binary32's precision, and are refined.
+/// Folded words below this have too few bits for a radius of binary32's precision, and are refined.
 pub(crate) const COARSE: u32 = 1 << 20;
 
 /// u = (a + ½)·2⁻³² as w in (0, ½]: u is w, or 1 − w where the highest bit of a is set. Above one half it is 1 − u
@@ -46,7 +46,7 @@ pub(crate) fn uniform<S: Simd>(s: S, a: S::U) -> (S::F, S::U) {
     (w, s.add(folded, s.splat(COARSE.wrapping_neg())))
 }
 
-/// The same from 64 bits, u = (2³²a + e + ½)·2⁻⁶⁴, where a, folded, is below [`COARSE`]; `None` elsewhere.
+/// w from 64 bits, u = (2³²a + e + ½)·2⁻⁶⁴, where a, folded, is below [`COARSE`]; `None` elsewhere.
 pub(crate) fn refined(a: u32, extension: impl FnOnce() -> u32) -> Option<f32> {
     let top = (a as i32 >> 31) as u32;
     let folded = a ^ top;
@@ -68,7 +68,7 @@ macro_rules! each {
     }};
 }
 
-/// What −ln u is made of, u = m·2ᵏ with m in [√½, √2): f = m − 1, and k. u is w, or 1 − w where the highest bit of
+/// The parts of −ln u, u = m·2ᵏ with m in [√½, √2): f = m − 1, and k. u is w, or 1 − w where the highest bit of
 /// `top` is set.
 #[inline(always)]
 pub(crate) fn split<S: Simd>(s: S, w: S::F, top: S::U) -> (S::F, S::F) {

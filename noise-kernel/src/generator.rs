@@ -45,10 +45,12 @@ struct PastNormals {
 }
 
 impl Generator {
-    /// A generator before row 0 of a mechanism with `iterations` rows. `scale`: σζ, served rows are ẑ·scale.
-    /// `range`: global coordinates.
-    /// Errors: coefficients that are not finite or do not fit each other or `iterations`; an empty range;
-    /// a scale that is not a positive finite number; more state than the system has memory for.
+    /// Returns a generator before row 0 of a mechanism with `iterations` rows. `scale` is σζ: served rows are ẑ·scale.
+    /// `range` counts global coordinates.
+    ///
+    /// # Errors
+    /// [`KernelError`] for coefficients that are not finite or do not fit each other or `iterations`, an empty range,
+    /// a scale that is not a positive finite number, or more state than the system has memory for.
     pub fn new(
         stream: Stream,
         coefficients: Arc<Coefficients>,
@@ -65,9 +67,11 @@ impl Generator {
         Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past })
     }
 
-    /// A generator that goes on before row `next_row` with a state saved by [`Generator::state`]. `state`: its parts
-    /// in order.
-    /// Errors: those of [`Generator::new`]; a state of another length; `next_row` past `iterations`.
+    /// Returns a generator that continues before row `next_row` with a state saved by [`Generator::state`], given as its
+    /// parts in order.
+    ///
+    /// # Errors
+    /// Fails as [`Generator::new`] does, for a state of another length, and for `next_row` past `iterations`.
     pub fn restore(
         stream: Stream,
         coefficients: Arc<Coefficients>,
@@ -96,9 +100,12 @@ impl Generator {
         Ok(generator)
     }
 
-    /// The same generator with another way to treat past normals, which mechanisms that are banded in C⁻¹ look back
-    /// at; without it they are drawn again ([`History::Redraw`]). It changes no bit. The first [`History::Auto`] of a
-    /// process measures for some 20 ms. Error: more past normals than the system has memory for.
+    /// Returns the same generator with another treatment of past normals, which mechanisms that are banded in C⁻¹ look
+    /// back at; by default they are drawn again ([`History::Redraw`]). It changes no bit. The first [`History::Auto`] of
+    /// a process measures for some 20 ms.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`] for more past normals than the system has memory for.
     pub fn with_history(mut self, history: History) -> Result<Self, KernelError> {
         let blocks = blocks(&self.range);
         let coordinates = (blocks.end - blocks.start) * BLOCK as u64;
@@ -109,46 +116,51 @@ impl Generator {
         Ok(self)
     }
 
-    /// The row made next.
+    /// Returns the row made next.
     pub fn next_row(&self) -> u64 {
         self.next_row
     }
 
-    /// Rows left to make.
+    /// Returns the number of rows left to make.
     pub fn remaining(&self) -> u64 {
         self.iterations - self.next_row
     }
 
-    /// Global coordinates of the rows.
+    /// Returns the global coordinates of the rows.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// σζ.
+    /// Returns σζ.
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
     /// Changes σζ from the next row on: where a clip norm adapts, at restart rounds only.
-    /// Error: not a positive finite number.
+    ///
+    /// # Errors
+    /// [`KernelError::Scale`] for anything but a positive finite number.
     pub fn set_scale(&mut self, scale: f32) -> Result<(), KernelError> {
         check_scale(scale)?;
         self.scale = scale;
         Ok(())
     }
 
-    /// Rows of state for each coordinate.
+    /// Returns the number of rows of state for each coordinate.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The state before [`Generator::next_row`].
+    /// Returns the state before [`Generator::next_row`].
     pub fn state(&self) -> &[f32] {
         &self.state
     }
 
-    /// A copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it is used.
-    /// Error: more than the system has memory for.
+    /// Returns a copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it is
+    /// used.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`] for more than the system has memory for.
     pub fn copy_state(&self) -> Result<Buffer, KernelError> {
         let mut copy = Buffer::zeroed("a copy of the state", self.state.len())?;
         let piece = self.state.len().div_ceil(rayon::current_num_threads()).max(BLOCK);
@@ -157,23 +169,23 @@ impl Generator {
         Ok(copy)
     }
 
-    /// Values of state for each block of 512 coordinates that the range touches.
+    /// Returns the values of state for each block of 512 coordinates that the range touches.
     pub fn block_state_len(&self) -> usize {
         self.slots * BLOCK
     }
 
-    /// Bytes of all state.
+    /// Returns the bytes of all state.
     pub fn state_bytes(&self) -> usize {
         size_of_val(&self.state[..])
     }
 
-    /// Bytes of past normals kept beside the state.
+    /// Returns the bytes of past normals kept beside the state.
     pub fn history_bytes(&self) -> usize {
         size_of_val(&self.past.values[..])
     }
 
-    /// How many rows to make in one call: by mechanism, where measuring showed no further gain that was worth the
-    /// memory of more rows.
+    /// Returns the number of rows to make in one call. Measured by mechanism: more rows gained nothing that was worth
+    /// their memory.
     pub fn suggested_rows_at_once(&self) -> usize {
         match &*self.coefficients {
             // Its past is long, and shared by the rows made together.
@@ -185,12 +197,17 @@ impl Generator {
 
     /// Makes the next `out.len()` rows, in parallel on the caller's rayon pool. Each buffer is as long as the
     /// range and is overwritten whole.
-    /// Errors, before anything is changed: rows past the last; a buffer of another length.
+    ///
+    /// # Errors
+    /// [`KernelError`], before anything is changed, for rows past the last or a buffer of another length.
     pub fn generate(&mut self, out: &mut [&mut [f32]]) -> Result<(), KernelError> {
         self.generate_rows(out.iter_mut().map(|row| Row::F32(row)).collect())
     }
 
-    /// The same into buffers of any kind.
+    /// Makes the next `out.len()` rows into buffers of any kind.
+    ///
+    /// # Errors
+    /// Fails as [`Generator::generate`] does.
     pub fn generate_rows(&mut self, out: Vec<Row<'_>>) -> Result<(), KernelError> {
         if let Some((index, row)) = out.iter().enumerate().find(|(_, row)| row.len() != self.width) {
             return Err(KernelError::BufferLength { index, got: row.len(), expected: self.width });
@@ -200,8 +217,10 @@ impl Generator {
         Ok(())
     }
 
-    /// Moves on by `rows` rows without output, as in a replay.
-    /// Error, before anything is changed: rows past the last.
+    /// Advances by `rows` rows without output, as in a replay.
+    ///
+    /// # Errors
+    /// [`KernelError::RowBeyondIterations`], before anything is changed, for rows past the last.
     pub fn skip(&mut self, rows: u64) -> Result<(), KernelError> {
         self.check_rows(rows)?;
         let mut left = rows;
@@ -222,7 +241,7 @@ impl Generator {
         if rows > self.remaining() {
             return Err(beyond);
         }
-        // Rows a caller has buffers for always fit; a skip is cut into small counts.
+        // Rows for which a caller has buffers always fit; a skip is cut into small counts.
         Ok(usize::try_from(rows).unwrap_or(usize::MAX))
     }
 
@@ -254,7 +273,7 @@ impl Generator {
         self.past.next_row = self.next_row;
     }
 
-    /// Draws the past normals that are not there: after a restore, or where rows were skipped.
+    /// Draws the past normals that are missing after a restore, or where rows were skipped.
     fn draw_past(&mut self) {
         let PastNormals { slots, values, next_row } = &mut self.past;
         let slots = *slots;

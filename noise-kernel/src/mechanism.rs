@@ -1,4 +1,4 @@
-//! What one call of the generator does to one block: some rows of one mechanism.
+//! One call of the generator on one block: some rows of one mechanism.
 
 use crate::Stream;
 use crate::block::{Block, ZERO_BLOCK};
@@ -43,8 +43,8 @@ pub(crate) struct Scratch {
 }
 
 impl<'a> Call<'a> {
-    /// The coefficients have been checked and have these rows. `kept`: the state of an inverse mechanism holds its
-    /// past normals.
+    /// Prepares a call; the coefficients have been checked and have these rows. With `kept` the state of an inverse
+    /// mechanism holds its past normals.
     pub fn new(
         stream: &'a Stream,
         coefficients: &'a Coefficients,
@@ -92,7 +92,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// All rows of block `block`: `state` moves on by them, `sink` gets them.
+    /// Makes all rows of block `block`: `state` advances by them, `sink` gets them.
     pub fn run(&self, block: u64, state: &mut [Block], scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
         match &self.work {
             Work::Identity => self.identity(block, scratch, sink),
@@ -229,7 +229,7 @@ impl<'a> Call<'a> {
         results.iter().enumerate().for_each(|(j, row)| sink.write(first + j, row));
     }
 
-    /// The normals of rows of the call, from its `first`-th on.
+    /// Fills `rows` with the normals of rows of the call, from its `first`-th on.
     fn fill(&self, first: usize, block: u64, rows: &mut [Block], sink: &Sink<'_, '_>) {
         for (row, normals) in (first..).zip(rows) {
             sink.prefetch(row);
@@ -239,7 +239,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Where an inverse mechanism gets its past normals from.
+/// The source of an inverse mechanism's past normals.
 enum PastSource<'a> {
     Kept(&'a mut [Block]),
     Drawn,

@@ -1,4 +1,4 @@
-//! How a range of coordinates, its state and the caller's row buffers are cut into tasks of whole blocks.
+//! A range of coordinates, its state and the caller's row buffers, cut into tasks of whole blocks for threads.
 
 use crate::block::{BLOCK, Block};
 use crate::dispatch::Active;
@@ -11,13 +11,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Blocks handled by one task, at most: 64 KiB of each row.
+/// Most blocks of one task: 64 KiB of each row.
 const MOST_BLOCKS: usize = 32;
 
-/// Bytes of rows and state from which a call's rows go past the caches: by its end most of them would have left these.
+/// Bytes of rows and state from which a call's rows go past the caches: at its end most of them would have left these
+/// anyway.
 const STREAMED_BYTES: usize = 16 << 20;
 
-/// Slots of state up to which they do: with a longer past, rows that went through the caches were made faster.
+/// Most slots of state with which rows go past the caches: with a longer past, rows through the caches were faster.
 const STREAMED_MAX_SLOTS: usize = 16;
 
 /// Neighbouring blocks with their state and their part of each row buffer.
@@ -25,11 +26,11 @@ pub(crate) struct Task<'a> {
     pub blocks: Range<u64>,
     /// `[block][slot]`
     pub state: &'a mut [Block],
-    /// What of the blocks' coordinates is in the range: the row buffers cover just this.
+    /// The blocks' coordinates that are in the range: the row buffers cover just these.
     coordinates: Range<u64>,
     rows: Vec<Row<'a>>,
     active: Active,
-    /// Whether rows go past the caches.
+    /// True where rows go past the caches.
     streams: bool,
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn tasks<'a>(
     tasks
 }
 
-/// Does the work on all tasks, on all threads of the current pool. Each thread begins with its own stretch of them,
+/// Works on all tasks, on all threads of the current pool. Each thread begins with its own stretch of them,
 /// always the same one, so that state stays in the memory and the caches next to it; then it helps the others.
 pub(crate) fn on_own_threads<'a, T>(
     tasks: Vec<Task<'a>>,

@@ -2,14 +2,14 @@
 //!
 //! The sum for a row runs over source rows in ascending order and is cut into partial sums at multiples of 32
 //! source rows, which keeps rounding small. The cuts depend on the source row alone, so neighbouring rows can
-//! share each pass over the sources and still get the bits they would get one at a time.
+//! share each pass over the sources and still get the bits they would get one by one.
 
 #![allow(clippy::needless_range_loop)] // vectors of several arrays go by one number
 
 use crate::simd::Simd;
 use crate::tile::{CHUNKS, Tile, ZERO_TILE};
 
-/// Rows that share a pass over the sources, at most.
+/// Most rows that share a pass over the sources.
 pub(crate) const GROUP: usize = 16;
 /// A partial sum is closed after every source row h with h % 32 = 31.
 pub(crate) const CUT: u64 = 32;
@@ -36,9 +36,9 @@ impl Sums {
     }
 }
 
-/// Rows, and vectors of each, whose sums are held in registers at once: half of what there is, with the other half for
-/// the sources and a coefficient.
-const fn held(lanes: usize, k: usize) -> (usize, usize) {
+/// Rows, and vectors of each, whose sums stay in registers: half of the registers, with the other half for the sources
+/// and a coefficient.
+const fn in_registers(lanes: usize, k: usize) -> (usize, usize) {
     let registers = if lanes == 16 { 16 } else { 8 };
     let rows = if k < 4 { k } else { 4 };
     let vectors = registers / rows;
@@ -53,7 +53,7 @@ pub(crate) fn place_of<S: Simd>(vector: usize) -> (usize, usize) {
 }
 
 /// partial[j] ← partial[j] + Σ_u coefficients[u·K + j]·sources[u], one u after another, for the first K sums. `next`
-/// is what will be read after: it is fetched in the order in which it lies in memory, evenly over all the work.
+/// is read after them: it is fetched in the order in which it lies in memory, evenly over all the work.
 #[inline(always)]
 pub(crate) fn accumulate<S: Simd, const K: usize>(
     s: S,
@@ -65,7 +65,7 @@ pub(crate) fn accumulate<S: Simd, const K: usize>(
 ) {
     let (coefficients, _) = coefficients.as_chunks::<K>();
     let Sums { total, partial, has_total, has_partial } = sums;
-    let (rows, vectors) = const { held(S::LANES, K) };
+    let (rows, vectors) = const { in_registers(S::LANES, K) };
     let strips = CHUNKS * 16 / S::LANES / vectors;
     let parts = K / rows;
     let passes = strips * parts;
@@ -111,7 +111,7 @@ pub(crate) fn accumulate<S: Simd, const K: usize>(
     *has_partial = !closes;
 }
 
-/// What falls to step `step` of `passes`·32, of fetching every line of 32 tiles once.
+/// Fetches the share of step `step` of `passes`·32, which together fetch every line of 32 tiles once.
 #[inline(always)]
 fn fetch<S: Simd>(s: S, tiles: &[&Tile], step: usize, passes: usize) {
     let lines = if passes < CHUNKS { CHUNKS / passes } else { 1 };

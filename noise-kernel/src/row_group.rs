@@ -7,7 +7,7 @@ use crate::prefetch::NEXT_STATE_VALUES;
 use crate::tile::{TILES, ZERO_TILE};
 use std::ops::Range;
 
-/// Source rows that are in the cache before the first sum, at least.
+/// Least number of source rows that are in the cache before the first sum.
 const FETCHED_BEFORE: u64 = (NEXT_STATE_VALUES / BLOCK) as u64;
 
 /// Rows `first..first + rows` and their coefficients over source rows `oldest..first + rows`.
@@ -18,13 +18,13 @@ pub(crate) struct RowGroup {
     pub rows: usize,
     pub oldest: u64,
     /// `[(source − oldest)·rows + row − first]`; 0 where a source has no part in a row. Adding a zero product
-    /// changes no bit but the sign of a zero, and no row ends as one (`check`).
+    /// changes no bit but the sign of a zero, and no row ends as one (`validate`).
     coefficients: Vec<f32>,
 }
 
 impl RowGroup {
-    /// Cuts rows `first..first + count` into groups. `reach`: how many rows a row looks back at most;
-    /// `weight(row, source)` is asked only for row − reach ≤ source ≤ row.
+    /// Cuts rows `first..first + count` into groups. A row looks back at `reach` rows at most;
+    /// `weight(row, source)` is called only for row − reach ≤ source ≤ row.
     pub fn cut(first: u64, count: usize, reach: u64, weight: impl Fn(u64, u64) -> f32) -> Vec<RowGroup> {
         let mut groups = Vec::new();
         let mut first = first;
@@ -73,7 +73,7 @@ impl RowGroup {
         let cut = |source: u64| source..((source / CUT + 1) * CUT).min(sources.end);
         let mut now = [&ZERO_TILE; CUT_ROWS];
         let mut later = [&ZERO_TILE; CUT_ROWS];
-        // Of so few, all were fetched while the normals were made.
+        // Few enough sources were all fetched while the normals were made.
         let fetches = sources.end - sources.start > FETCHED_BEFORE;
         let mut at = cut(sources.start);
         if !at.is_empty() {

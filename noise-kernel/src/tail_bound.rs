@@ -1,4 +1,4 @@
-//! What the cut tail of the Gaussian transform costs in δ.
+//! The δ that the cut tail of the Gaussian transform costs.
 //!
 //! Every pair of normals lies in the disc of radius r = √(2·65·ln 2), where a true pair lies outside with
 //! probability 2⁻⁶⁵. The noise of a job is thus a Gaussian conditioned on T·d/2 discs. A user moves Z by C·G/(σζ),
@@ -15,7 +15,7 @@
 
 use std::f64::consts::{LN_2, PI};
 
-/// No normal is larger in absolute value than this, √(2·65·ln 2) and rounding.
+/// The largest absolute value of a normal: √(2·65·ln 2) and rounding.
 pub const LARGEST_NORMAL: f64 = 9.492_6;
 
 /// 2⁻⁶⁵, the probability that a true pair lies outside the disc.
@@ -24,7 +24,7 @@ const OUTSIDE: f64 = 1.0 / (2.0 * 18_446_744_073_709_551_616.0);
 /// Moves of a pair up to this are bounded by the flux.
 const SMALL: f64 = 0.01;
 
-/// Bound on the δ that the cut tail adds to a job of `rows` rows and `coordinates` coordinates, in which a user
+/// Returns a bound on the δ that the cut tail adds to a job of `rows` rows and `coordinates` coordinates, in which a user
 /// moves Z by a vector of norm `shift` (sensitivity over noise deviation) from 0 to 8. Beside it δ grows by a
 /// factor of at most 1 + rows·coordinates·2⁻⁶⁵.
 pub fn tail_delta(rows: u64, coordinates: u64, shift: f64) -> f64 {

@@ -35,7 +35,7 @@ pub(crate) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// As many slots as blocks.
+    /// A ring with as many slots as blocks.
     pub fn new(state: &'a mut [Block]) -> Self {
         let slots = state.len();
         Self { tiles: state.as_flattened_mut().as_chunks_mut().0.as_chunks_mut().0, slots }

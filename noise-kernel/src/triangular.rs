@@ -7,7 +7,7 @@ use crate::partial_sums::{Sums, place_of};
 use crate::simd::Simd;
 use crate::tile::{CHUNKS, chunks_mut};
 
-/// The rows of a group that depend on each other.
+/// The triangular system of a group's rows, which depend on each other.
 pub(crate) struct TriangularSystem<'a, const K: usize> {
     /// `[source·K + row]`, both within the group.
     pub coefficients: &'a [f32],

@@ -1,12 +1,12 @@
-//! What the coefficients of a mechanism must be like before a row is made with them.
+//! Checks of a mechanism's coefficients before a row is made with them.
 
 use crate::KernelError;
 use plan::{BandRows, Banded, Coefficients, Inverse, Tree};
 
-/// Limit on rows and tree leaves, so that no row, node or state number can overflow.
+/// Most rows and tree leaves: with them no row, node or state number can overflow.
 const MOST_ROWS: u64 = 1 << 60;
 
-/// Number of i.i.d. streams the rows of a mechanism are made of: its rows, or for trees its nodes, which number
+/// Returns the number of i.i.d. streams the rows of a mechanism are made of: its rows, or for trees its nodes, which number
 /// in order of completion.
 pub fn stream_count(coefficients: &Coefficients, iterations: u64) -> u64 {
     let Coefficients::Tree(tree) = coefficients else { return iterations };
@@ -16,7 +16,7 @@ pub fn stream_count(coefficients: &Coefficients, iterations: u64) -> u64 {
     })
 }
 
-/// Error: the first thing that does not fit, with what is allowed.
+/// Checks that the coefficients fit each other and the number of rows. The error is the first one that does not fit.
 pub(crate) fn check_coefficients(coefficients: &Coefficients, iterations: u64) -> Result<(), KernelError> {
     if iterations == 0 || iterations > MOST_ROWS {
         return Err(wrong("the number of rows", iterations, format!("between 1 and {MOST_ROWS}")));
@@ -140,11 +140,11 @@ fn length(what: &'static str, values: &[f32], expected: u128) -> Result<(), Kern
     if values.len() as u128 == expected { Ok(()) } else { Err(wrong(what, values.len(), expected)) }
 }
 
-/// What arithmetic with normals, which are at most 9.5, carries without overflow: rows are always finite, so that their
-/// bits never hang on what is made of an infinity.
+/// Largest absolute value of a coefficient. Normals are at most 9.5, so that sums of products stay far from overflow:
+/// rows are always finite, and their bits never depend on the treatment of an infinity.
 const LARGEST: f32 = 1e24;
-/// A normal is at least 2⁻⁶² in absolute value: times this or more it is not rounded to 0, so that no row is, and the
-/// sign of a zero never hangs on the rows made at once.
+/// Smallest absolute value on the diagonal of an inverse. A normal is at least 2⁻⁶² in absolute value: its product with
+/// this or more is not rounded to 0. So no row is 0, and the sign of a zero never depends on the rows made at once.
 const SMALLEST_DIAGONAL: f32 = 1e-18;
 
 fn finite(what: &'static str, values: &[f32]) -> Result<(), KernelError> {

@@ -1,4 +1,4 @@
-//! The fast path gives the oracle's bits, however rows, ranges, threads and restarts are cut.
+//! The fast path produces the oracle's bits, however rows, ranges, threads and restarts are cut.
 
 #![allow(clippy::unwrap_used)]
 

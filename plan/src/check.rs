@@ -1,4 +1,4 @@
-//! What a plan may hold. Everything is checked before anything runs; the first fault found is reported.
+//! Checks of a plan's values. Everything is checked before anything runs; the first fault found is reported.
 
 use crate::error::require;
 use crate::{Mechanism, Participation, PlanError, PlanSpec, round};
@@ -6,12 +6,13 @@ use crate::{Mechanism, Participation, PlanError, PlanSpec, round};
 /// Rows are numbered in 32 bits wherever they are stored; trees then number their nodes in 33.
 const MAX_ITERATIONS: u64 = u32::MAX as u64;
 
-/// Bands that are named by count alone: no file bounds them, and state grows with them.
+/// Most bands of a mechanism that names them by count alone: no file bounds them, and state grows with them.
 const MAX_BANDS: u64 = 1 << 20;
 
-/// A column-normalised plan keeps one number a row.
+/// Most rows of a column-normalised plan, which keeps one number for each row.
 const MAX_NORMALISED_ITERATIONS: u64 = 1 << 26;
 
+/// Checks all fields.
 pub(crate) fn spec(spec: &PlanSpec) -> Result<(), PlanError> {
     let rounds = spec.chacha_rounds;
     require(matches!(rounds, 12 | 20), "chacha_rounds", rounds, "20 or 12")?;

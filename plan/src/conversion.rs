@@ -1,12 +1,15 @@
-//! Between a plan's mechanism and the matrix C as the mathematics knows it, in `f64`.
+//! The way between a plan's mechanism and the matrix C of crate `strategy`, in `f64`, in both directions.
 
 use ndarray::Array2;
 use strategy::{Banded, Blt, Dense, Strategy, StrategyError, Tree};
 
 use crate::{Mechanism, PlanError};
 
-/// Error: what `strategy` can't reason about, although a kernel might run it (too many buffers, say). The spec
-/// has been checked.
+/// The strategy of a mechanism that has been checked.
+///
+/// # Errors
+/// [`PlanError::Field`] for a mechanism that `strategy` can't evaluate although a kernel might run it (too many buffers,
+/// say).
 pub(crate) fn strategy(mechanism: &Mechanism) -> Result<Strategy, PlanError> {
     let strategy = build(mechanism)?;
     strategy.validate().map_err(refused)?;
@@ -34,7 +37,7 @@ fn build(mechanism: &Mechanism) -> Result<Strategy, PlanError> {
     })
 }
 
-/// What an optimiser found, as a plan writes it. Error: a strategy that no plan can name.
+/// Writes a strategy, an optimizer's result for instance, as a plan names it. Fails for a strategy that no plan can name.
 impl TryFrom<&Strategy> for Mechanism {
     type Error = PlanError;
 
@@ -63,7 +66,7 @@ impl TryFrom<&Strategy> for Mechanism {
     }
 }
 
-/// The columns of C; an optimiser may leave anything beyond the last row, a plan holds 0 there.
+/// The columns of C; an optimizer may leave any number beyond the last row, a plan holds 0 there.
 fn columns(banded: &Banded) -> Vec<Vec<f64>> {
     let n = banded.iterations();
     let columns = banded.columns().outer_iter().enumerate();
@@ -78,6 +81,7 @@ fn square(rows: &[Vec<f64>]) -> Array2<f64> {
     Array2::from_shape_fn((rows.len(), width), |(i, j)| rows[i].get(j).copied().unwrap_or(0.0))
 }
 
+/// Turns an error of `strategy` into one of the plan.
 pub(crate) fn refused(error: StrategyError) -> PlanError {
     match error {
         StrategyError::Invalid { what, value, allowed } => {

@@ -81,7 +81,7 @@ struct ParameterFile {
 }
 
 impl PlanFile {
-    /// What the file says, read but not yet checked; only the versions and the shape are.
+    /// Returns the file's fields; only the versions and the shape have been checked.
     pub(crate) fn into_spec(self) -> Result<PlanSpec, PlanError> {
         require(self.format == FORMAT, "format", self.format, FORMAT)?;
         require(
@@ -189,7 +189,7 @@ impl MechanismFile {
         Ok(mechanism)
     }
 
-    /// What the mechanism didn't take belongs to another mechanism: the plan isn't what its author thinks.
+    /// Refuses fields that the mechanism didn't take: they belong to another one, so the plan isn't what its author thinks.
     fn nothing_left(&self) -> Result<(), PlanError> {
         let left = [
             ("restarts", self.restarts.is_some()),

@@ -3,10 +3,10 @@
 use crate::canonical::Canonical;
 use crate::{Layout, Mechanism, Participation};
 
-/// The version of plan.toml this build reads and writes.
+/// The version of plan.toml that this build reads and writes.
 pub const FORMAT: u32 = 1;
 
-/// The version of the noise stream this build makes; `docs/noise-stream.md` says what its bits are.
+/// The version of the noise stream that this build makes; `docs/noise-stream.md` specifies its bits.
 pub const STREAM_VERSION: u32 = 2;
 
 /// The fields of a plan, not yet checked.
@@ -14,14 +14,17 @@ pub const STREAM_VERSION: u32 = 2;
 pub struct PlanSpec {
     /// Rounds of the stream cipher: 20 or 12.
     pub chacha_rounds: u32,
-    /// n, rows: row n and beyond are refused.
+    /// n, the number of rows: row n and beyond are refused.
     pub iterations: u64,
     /// σ ≥ 0, in units of the clip norm.
     pub noise_multiplier: f64,
     /// ζ > 0, in the gradient's own units.
     pub clip_norm: f64,
+    /// The rounds one user may take part in; `min_sep` counts j − i ≥ b.
     pub participation: Participation,
+    /// The matrix C.
     pub mechanism: Mechanism,
+    /// The flattened parameter vector; `None` where the plan doesn't fix it.
     pub layout: Option<Layout>,
 }
 

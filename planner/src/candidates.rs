@@ -7,18 +7,19 @@ use crate::amplification::bands_to_try;
 use crate::request::Request;
 use crate::sampling::Sampling;
 
-/// A mechanism to optimise, with the way its batches are formed.
+/// A mechanism to optimize, with the way its batches are formed.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub method: Method,
     pub sampling: Sampling,
 }
 
+/// The way to a candidate's strategy.
 #[derive(Debug, Clone)]
 pub(crate) enum Method {
-    /// Searched for, or evaluated where it has no parameters, with this family.
+    /// A search over this family, or its evaluation where it has no parameters.
     Search(Family),
-    /// The optimal band-Toeplitz column for one participation, every column of C scaled to norm one.
+    /// The optimal band-Toeplitz column for one participation, with every column of C scaled to norm one.
     Normalised { bands: usize },
 }
 
@@ -37,11 +38,11 @@ impl Candidate {
     }
 }
 
-/// Numbers of a general band matrix that are searched without being asked.
+/// Most numbers of a general band matrix that is searched unasked: beyond, a search takes minutes.
 const BAND_MF_NUMBERS: u64 = 1 << 19;
-/// Bands of a Toeplitz strategy beyond which the next ones bring nothing that shows.
+/// Most bands of a Toeplitz strategy: beyond, more bands gain nothing that shows.
 const MOST_BANDS: u64 = 1024;
-/// Dense strategies cost n³ a step, and n² numbers in the plan.
+/// Most rounds of a dense strategy, which costs n³ operations in each step and n² numbers in the plan.
 const DENSE_ROUNDS: u64 = 128;
 
 pub(crate) fn all(request: &Request) -> Vec<Candidate> {

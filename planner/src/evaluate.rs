@@ -11,7 +11,7 @@ use crate::entry::Entry;
 use crate::request::{PlannerError, Request, Result};
 use crate::sampling::Sampling;
 
-/// Most numbers of a column-normalised strategy that is optimised with its last columns as they are.
+/// Most numbers of a column-normalised strategy that is optimized with its true, shorter last columns.
 const NORMALISED_NUMBERS: u64 = 1 << 17;
 
 /// A candidate's figures, or the reason why it has none.
@@ -22,8 +22,10 @@ pub(crate) enum Evaluation {
 
 type Flow<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
 
+/// Evaluates a candidate; one that this setting can't have is left out.
+///
 /// # Errors
-/// An (ε, δ) out of reach. A mechanism that this setting can't have is left out.
+/// [`PlannerError`] for an (ε, δ) out of reach.
 pub(crate) fn evaluate(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Evaluation> {
     match entry(candidate, request, flow) {
         Ok(entry) => Ok(Evaluation::Entry(Box::new(entry))),
@@ -116,7 +118,7 @@ fn noise_multiplier(sampling: Sampling, sensitivity: Sensitivity, request: &Requ
     })
 }
 
-/// None where no separation is less than one.
+/// ε where the sampling's assumption fails; `None` where no separation is less than the request's.
 fn epsilon_if_assumption_fails(
     strategy: &Strategy,
     sampling: Sampling,
@@ -138,7 +140,7 @@ fn epsilon_if_assumption_fails(
     Ok(Some(accounting::gaussian::epsilon(request.delta, sensitivity / noise_multiplier)?))
 }
 
-/// How much worse the strategy is over half the rounds than one made for them; none where that can't be said.
+/// The excess loss of the strategy over half the rounds beside one made for them; `None` where there is no such loss.
 fn excess_at_half(
     strategy: &Strategy,
     candidate: &Candidate,
@@ -146,7 +148,7 @@ fn excess_at_half(
     flow: Flow<'_>,
 ) -> Option<f64> {
     let half = request.iterations / 2;
-    // A workload or weights written out for n rounds say nothing of half of them; a sampled run's noise is
+    // A workload or weights written out for n rounds don't define those of half of them; a sampled run's noise is
     // calibrated to all its rounds.
     let written_out =
         !matches!(request.workload, Workload::Prefix) || matches!(request.objective, Objective::Weighted(_));

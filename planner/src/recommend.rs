@@ -1,9 +1,9 @@
-//! Which entry to take, and why, in words.
+//! The recommended entry, with the reason in words.
 
 use crate::entry::Entry;
 use crate::sampling::Sampling;
 
-/// Errors this close to the best count as equal, so that less state decides.
+/// Errors within this factor of the least count as equal, so that less state decides.
 const AS_GOOD: f64 = 1.01;
 
 /// The entry to take.
@@ -11,11 +11,11 @@ const AS_GOOD: f64 = 1.01;
 pub struct Recommendation {
     /// Its place among the entries.
     pub index: usize,
-    /// Why, in a sentence or two.
+    /// The reason, in a sentence or two.
     pub reason: String,
 }
 
-/// The entry of least state among those within 1 % of the least error that fits in memory; none where nothing fits.
+/// Returns the entry of least state among those within 1 % of the least error that fits in memory; `None` where nothing fits.
 #[must_use]
 pub fn recommend(entries: &[Entry]) -> Option<Recommendation> {
     let fitting = || entries.iter().enumerate().filter(|(_, entry)| entry.fits);
@@ -35,7 +35,7 @@ fn reason(chosen: &Entry, least: f64, entries: &[Entry]) -> String {
         let above = 100.0 * (chosen.error / least - 1.0);
         format!("within {above:.2} % of the least error with the least state")
     };
-    words += &format!("; {} bytes of state a parameter", chosen.state_bytes_per_parameter);
+    words += &format!("; {} bytes of state for each parameter", chosen.state_bytes_per_parameter);
     let independent = entries
         .iter()
         .filter(|entry| entry.mechanism == "identity" && entry.sampling_name == chosen.sampling_name)
@@ -47,6 +47,6 @@ fn reason(chosen: &Entry, least: f64, entries: &[Entry]) -> String {
     words
         + match chosen.sampling {
             Sampling::MinSep(_) => ". Holds for any order of the data that keeps min-sep.",
-            Sampling::CyclicPoisson { .. } => ". Holds only if batches are sampled as said.",
+            Sampling::CyclicPoisson { .. } => ". Holds only if batches are sampled in this way.",
         }
 }

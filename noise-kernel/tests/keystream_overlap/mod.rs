@@ -1,8 +1,11 @@
 //! No two draws share a word of keystream, but for the two halves of a pair, which are made from the same words.
 //!
-//! A draw is a coordinate of a row of a branch of a job. Where its words lie is asked of what makes noise: the key of
-//! [`JobKey`], the streams of [`Stream`] and of a tree's steps, the ChaCha blocks of `BlockAddress`; which words of those
-//! blocks is seen in what comes out ([`words_in_block`]). Nothing else enters: a shard, a lease, a checkpoint are not asked for.
+//! A draw is a coordinate of a row of a branch of a job. The place of its words comes from the code that makes noise: the
+//! key of [`JobKey`], the streams of [`Stream`] and of a tree's steps, the ChaCha blocks of `BlockAddress`. Which words
+//! of those blocks a draw takes is found from the values themselves ([`words_in_block`]). Nothing else enters: no shard,
+//! lease or checkpoint.
+//!
+//! These files are compiled into the crate as unit tests, because they read private addresses.
 
 mod near_pairs;
 mod small_box;
@@ -15,7 +18,7 @@ use dice::Dice;
 use plan::Coefficients;
 use words_in_block::{is_coarse, keystream_words, words_in_block};
 
-/// What a draw is the draw of.
+/// Everything that a draw depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tuple {
     /// The job's key, its name, and the digest of its plan.
@@ -40,7 +43,7 @@ impl Tuple {
     }
 }
 
-/// Where a draw's words lie.
+/// The place of a draw's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Draw {
     key: [u32; 8],
@@ -72,7 +75,7 @@ impl Draw {
         keystream_words(&key, self.stream, (position / 16) as u64, 16)[(position % 16) as usize]
     }
 
-    /// What its words give.
+    /// The value that its words make.
     fn value(&self) -> f32 {
         let [radius, angle, extension] = self.words;
         let (cosine, sine) =

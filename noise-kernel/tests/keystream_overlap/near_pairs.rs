@@ -42,7 +42,7 @@ fn change_name(name: &mut String, dice: &mut Dice) {
     name.push(*dice.pick(&['\0', '\u{1}', '0', 'a', 'é']));
 }
 
-/// Of pairs: all, those of one key and stream, and the halves of one pair of words.
+/// Numbers of pairs: all, those of one key and stream, and the halves of one pair of words.
 #[derive(Clone, Copy, Default)]
 struct PairCounts {
     pairs: u64,

@@ -1,4 +1,4 @@
-//! Which streams the rows of trees and of rewound jobs have.
+//! The streams of the rows of trees and of rewound jobs.
 
 use crate::tree::steps;
 use crate::{JobKey, Rounds, Stream, stream_count};

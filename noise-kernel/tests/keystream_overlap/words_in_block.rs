@@ -1,4 +1,4 @@
-//! Which words of its noise block each of the 512 coordinates takes: found by trying, from the values that come out.
+//! The words of its noise block that each of the 512 coordinates takes, found by trial from the values themselves.
 
 use crate::block::{BLOCK, Block, GROUPS, PAIR_ROWS, ZERO_BLOCK};
 use crate::{BranchKey, Rounds, Stream, oracle_normal};
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// Words of a group, and of the extension words of a noise block.
 const WORDS: usize = 256;
 
-/// What one coordinate of a block takes: numbers of words, counted over the block's groups and, apart from them, over
+/// The words of one coordinate of a block: their numbers, counted over the block's groups and, apart from them, over
 /// the blocks of its extension words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DrawWords {
@@ -36,7 +36,7 @@ pub(super) fn is_coarse(a: u32) -> bool {
     a.min(!a) < crate::gaussian::COARSE
 }
 
-/// What came out of one noise block, and the words of its own groups.
+/// The values of one noise block, and the words of its own groups.
 fn block_and_words(stream: &Stream, number: u64) -> (Block, Vec<u32>) {
     let mut values = ZERO_BLOCK;
     stream.fill_block(STREAM, number, &mut values);
@@ -113,7 +113,7 @@ fn extension_words(stream: &Stream, own: &[(usize, usize, bool)]) -> Vec<usize> 
     candidates.into_iter().map(only).collect()
 }
 
-/// Of every coordinate of a block. Found once in a process.
+/// The words of every coordinate of a block, found once in a process.
 pub(super) fn words_in_block() -> &'static [DrawWords] {
     static FOUND: OnceLock<Vec<DrawWords>> = OnceLock::new();
     FOUND.get_or_init(|| {

@@ -5,7 +5,7 @@ use strategy::{Blt, Strategy};
 use super::{plan, spec};
 use crate::{BandRows, Coefficients, Inverse, Mechanism, Participation, Plan};
 
-/// papers/000, Appendix A: b100, b400, b1000 with their n, b and k.
+/// McMahan, Xu, Zhang (2024), Appendix A: b100, b400, b1000 with their n, b and k.
 fn published() -> [(Mechanism, u64, Participation); 3] {
     let blt = |theta: [f64; 4], omega: [f64; 4]| Mechanism::Blt { theta: theta.into(), omega: omega.into() };
     let rule = |min_sep, max_participations| Participation { min_sep, max_participations };
