@@ -59,7 +59,7 @@ impl BlockAddress<'_> {
 ///     where coarse (one row in 128): w ← a, extension   refine: the same u from 64 bits
 ///     f, k ← w                                          gaussian::split: u = (1 + f)·2ᵏ
 ///     r ← √(−2·ln u)                                    gaussian::radius
-///     (a, c) ← (r·cos φ, r·sin φ)                        gaussian::cos_sin, φ = 2π(c + ½)/2³²
+///     (a, c) ← (r·cos φ, r·sin φ)                       gaussian::cos_sin, φ = 2π(c + ½)/2³²
 /// ```
 ///
 /// With 16 lanes a vector is a row, and four rows pass through all steps in registers ([`whole_rows`]). With fewer

@@ -111,7 +111,8 @@ fn blocks<S: Simd, const TWENTY: bool>(
     x
 }
 
-/// One double round. Two quarter rounds at once fill the pipes and still leave a register or two; of all orders this one was fastest.
+/// One double round. Two quarter rounds at once fill the pipes and still leave a register or two; of all orders this
+/// one was fastest.
 #[inline(always)]
 fn double_round<S: Simd>(s: S, x: &mut [S::U; 16]) {
     quarter_rounds(s, x, [0, 4, 8, 12], [1, 5, 9, 13]);

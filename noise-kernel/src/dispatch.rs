@@ -144,8 +144,8 @@ impl Backend {
 /// ```
 ///
 /// The inner functions are the shells. A body must be `#[inline(always)]` and must not call closures that are not
-/// inlined: only code inlined into a shell is compiled with its features. `$generic` repeats within an entry, `$argument`
-/// within its parentheses, and the whole entry within the macro; that is all the nesting there is.
+/// inlined: only code inlined into a shell is compiled with its features. `$generic` repeats within an entry,
+/// `$argument` within its parentheses, and the whole entry within the macro; that is all the nesting there is.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident$(<$(const $generic:ident: $kind:ty),+>)?
         ($s:ident, $($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {

@@ -67,8 +67,8 @@ impl Generator {
         Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past })
     }
 
-    /// Returns a generator that continues before row `next_row` with a state saved by [`Generator::state`], given as its
-    /// parts in order.
+    /// Returns a generator that continues before row `next_row` with a state saved by [`Generator::state`], given as
+    /// its parts in order.
     ///
     /// # Errors
     /// Fails as [`Generator::new`] does, for a state of another length, and for `next_row` past `iterations`.
@@ -100,9 +100,9 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Returns the same generator with another treatment of past normals, which mechanisms that are banded in C⁻¹ look
-    /// back at; by default they are drawn again ([`History::Redraw`]). It changes no bit. The first [`History::Auto`] of
-    /// a process measures for some 20 ms.
+    /// Returns the same generator with another treatment of past normals, which mechanisms that are banded in C⁻¹
+    /// look back at; by default they are drawn again ([`History::Redraw`]). It changes no bit. The first
+    /// [`History::Auto`] of a process measures for some 20 ms.
     ///
     /// # Errors
     /// [`KernelError::OutOfMemory`] for more past normals than the system has memory for.
@@ -156,8 +156,8 @@ impl Generator {
         &self.state
     }
 
-    /// Returns a copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it is
-    /// used.
+    /// Returns a copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it
+    /// is used.
     ///
     /// # Errors
     /// [`KernelError::OutOfMemory`] for more than the system has memory for.

@@ -1,7 +1,7 @@
 //! Past normals of an inverse mechanism: kept, or drawn again.
 //!
-//! Both ways produce the same bits. Kept normals are a cache beside the state: no checkpoint holds them, and they are drawn
-//! again where they are missing.
+//! Both ways produce the same bits. Kept normals are a cache beside the state: no checkpoint holds them, and they are
+//! drawn again where they are missing.
 
 use crate::block::{BLOCK, ZERO_BLOCK};
 use crate::{BranchKey, Stream};
@@ -12,7 +12,8 @@ use std::time::Instant;
 /// The treatment of past normals, which an inverse mechanism looks back at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum History {
-    /// Keep them where that costs less than drawing them again, as measured on this machine, and where they fit a limit.
+    /// Keep them where that costs less than drawing them again, as measured on this machine, and where they fit a
+    /// limit.
     Auto {
         /// Most bytes of kept normals.
         limit_bytes: u64,

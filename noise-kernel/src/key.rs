@@ -59,8 +59,8 @@ impl JobKey {
     }
 }
 
-/// The branch keys of a job's rows, each from the row where its branch was opened. The Z of a job that was rewound comes
-/// from them (docs/noise-stream.md, section 12).
+/// The branch keys of a job's rows, each from the row where its branch was opened. The Z of a job that was rewound
+/// comes from them (docs/noise-stream.md, section 12).
 #[derive(Clone, Debug)]
 pub struct RowKeys(Vec<(u64, BranchKey)>);
 
@@ -99,7 +99,7 @@ impl JobKey {
         Ok(RowKeys(keys.collect::<Result<_, KernelError>>()?))
     }
 
-    /// Returns 32 bytes that seal what is stored of this job. They are as secret as the key, and of no use for making
+    /// Returns 32 bytes that seal this job's stored state. They are as secret as the key, and of no use for making
     /// noise.
     pub fn checkpoint_key(&self, job: &str) -> Zeroizing<[u8; 32]> {
         let mut key = Zeroizing::new([0; 32]);

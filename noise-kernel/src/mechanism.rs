@@ -203,7 +203,7 @@ impl<'a> Call<'a> {
             PastSource::Kept(state) => Ring::new(state),
             PastSource::Drawn => {
                 let mut ring = Ring::new(drawn);
-                // Neighbouring groups share most of their past: what the last one drew is still there.
+                // Neighbouring groups share most of their past: the rows that the last one drew are still there.
                 let from = if group.first == self.first { group.oldest } else { group.first };
                 for source in from..group.first {
                     self.stream.fill_block(source, block, &mut results[0]);

@@ -180,8 +180,8 @@ fn blt(theta: &[f32], omega: &[f32], z: &[Vec<f32>]) -> Vec<Vec<f32>> {
     rows
 }
 
-/// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31: their total, and what
-/// came after the last end.
+/// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31: their total, and
+/// what came after the last end.
 fn cut_sum(used: Range<usize>, i: usize, sources: &[Vec<f32>], weight: impl Fn(usize) -> f32) -> (f32, f32) {
     let mut total = 0.0f32;
     let mut partial = 0.0f32;

@@ -8,7 +8,7 @@ use crate::simd::Simd;
 pub enum Row<'a> {
     /// Overwritten with the row.
     F32(&'a mut [f32]),
-    /// The row is added to what is there: buffer ← buffer + row, rounded once.
+    /// The row is added to the buffer's values: buffer ← buffer + row, rounded once.
     Add(&'a mut [f32]),
     /// Overwritten with the row rounded to bfloat16, to nearest, ties to even. For a sum, add the exact row and
     /// round the result ([`Row::Add`], then [`round_bf16`]): a rounded row is no longer Gaussian.
@@ -68,7 +68,7 @@ pub(crate) fn stream_into<S: Simd>(s: S, out: &mut [f32], x: &[f32], factor: f32
     scale_into(after, x_after, factor);
 }
 
-/// out ← out + x·factor, the product rounded first: what is added is the row as it would be served.
+/// out ← out + x·factor, the product rounded first: the added row has the bits of a served one.
 #[inline(always)]
 pub(crate) fn scale_add(out: &mut [f32], x: &[f32], factor: f32) {
     for (out, x) in out.iter_mut().zip(x) {

@@ -173,7 +173,7 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// Puts what is in the range of row `row` of the block, multiplied by the scale, into its buffer.
+    /// Writes the part of row `row` that is in the range, multiplied by the scale, to its buffer.
     pub fn write(&mut self, row: usize, values: &Block) {
         let values = &values[self.skipped..self.skipped + self.count];
         let here = self.at..self.at + self.count;

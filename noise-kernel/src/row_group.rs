@@ -60,8 +60,8 @@ impl RowGroup {
         (0..self.rows).find(|&row| (self.first + row as u64) % CUT == CUT - 1)
     }
 
-    /// Adds sources to the sums of K rows, in ascending order, all of one cut together: `tiles_of(rows, index, to)` puts
-    /// the tile of each of some source rows, one cut at most, where they go.
+    /// Adds sources to the sums of K rows, in ascending order, all of one cut together: `tiles_of(rows, index, to)`
+    /// puts the tile of each of some source rows, one cut at most, where they go.
     pub fn accumulate<'a, const K: usize>(
         &self,
         sums: &mut Sums,

@@ -43,8 +43,8 @@ impl Stream {
         Self { key: words_of(key), later: Vec::new(), rounds, active: Active::best() }
     }
 
-    /// Returns the streams of rows with keys of their own. A stream has the key of the first row that needs it, so that of a
-    /// tree the nodes completed before a row keep theirs.
+    /// Returns the streams of rows with keys of their own. A stream has the key of the first row that needs it, so
+    /// that of a tree the nodes completed before a row keep theirs.
     pub fn of_rows(keys: &RowKeys, coefficients: &Coefficients, rounds: Rounds) -> Self {
         let first_stream = |row: u64| match coefficients {
             Coefficients::Tree(tree) => tree.first_stream(row),
@@ -100,9 +100,9 @@ impl Stream {
         BlockAddress { key: self.key_of(stream), stream, number }
     }
 
-    /// Fills `out` with words of the keystream of stream `number`: sixteen ChaCha blocks from block `first` on, a multiple
-    /// of 16. Word w of block `first` + l lies at `[w][l]`, as the bits of a value. It serves tests and measurements;
-    /// noise comes from [`Stream::fill_block`].
+    /// Fills `out` with words of the keystream of stream `number`: sixteen ChaCha blocks from block `first` on, a
+    /// multiple of 16. Word w of block `first` + l lies at `[w][l]`, as the bits of a value. It serves tests and
+    /// measurements; noise comes from [`Stream::fill_block`].
     pub fn keystream(&self, number: u64, first: u64, out: &mut [[f32; 16]; 16]) {
         self.active.keystream(self.address(number, 0), self.rounds, first & !15, out);
     }

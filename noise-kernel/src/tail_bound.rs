@@ -24,8 +24,8 @@ const OUTSIDE: f64 = 1.0 / (2.0 * 18_446_744_073_709_551_616.0);
 /// Moves of a pair up to this are bounded by the flux.
 const SMALL: f64 = 0.01;
 
-/// Returns a bound on the δ that the cut tail adds to a job of `rows` rows and `coordinates` coordinates, in which a user
-/// moves Z by a vector of norm `shift` (sensitivity over noise deviation) from 0 to 8. Beside it δ grows by a
+/// Returns a bound on the δ that the cut tail adds to a job of `rows` rows and `coordinates` coordinates, in which a
+/// user moves Z by a vector of norm `shift` (sensitivity over noise deviation) from 0 to 8. Beside it δ grows by a
 /// factor of at most 1 + rows·coordinates·2⁻⁶⁵.
 pub fn tail_delta(rows: u64, coordinates: u64, shift: f64) -> f64 {
     let r = (130.0 * LN_2).sqrt();

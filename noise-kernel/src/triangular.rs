@@ -11,13 +11,48 @@ use crate::tile::{CHUNKS, chunks_mut};
 pub(crate) struct TriangularSystem<'a, const K: usize> {
     /// `[source·K + row]`, both within the group.
     pub coefficients: &'a [f32],
+    /// 1/C[j, j] of each row.
     pub inverse_diagonal: [f32; K],
     /// Partial sums are closed after this row of the group.
     pub closed_after: Option<usize>,
 }
 
-/// For one tile of K rows: rows[j] ← ((rows[j] − total[j]) − partial[j])·inverse_diagonal[j], and each at once a
+/// Solves one tile of K rows: rows[j] ← ((rows[j] − total[j]) − partial[j])·inverse_diagonal[j], each of them at once a
 /// source of the rows after it.
+///
+/// `sums` holds what the rows before the group contribute. Within the group the work goes by columns of C, because a
+/// row that is known can be added to all later rows at once: these additions don't wait for each other, as those of one
+/// row's own sum would. For each strip of a vector or two of coordinates, with all sums in registers:
+///
+/// ```text
+/// total[j], partial[j] ← sums, for every row j of the group
+/// for j in 0..K:
+///     y ← ((rows[j] − total[j]) − partial[j])·inverse_diagonal[j];  rows[j] ← y
+///     for i in j+1..K:  partial[i] ← fma(C[i, j], y, partial[i])
+///     if partial sums are closed after row j:              (row number % 32 = 31, at most once in a group)
+///         for i in j+1..K:  total[i] ← total[i] + partial[i];  partial[i] ← 0
+/// ```
+///
+/// A row's own additions run over its sources in ascending order, as in `partial_sums`, so the bits are those of one
+/// row after another.
+///
+/// The loop over j is written out by a macro. As `for j in 0..K` LLVM keeps it a loop for K of 4 and more. `partial[i]`
+/// then has an index known at run time only, and lives on the stack:
+///
+/// ```text
+/// vmovaps     0x40(%rsp,%rdi,1), %zmm4        load partial[i]
+/// vfmadd231ps %zmm1, %zmm3, %zmm4             one fma
+/// vmovaps     %zmm4, 0x40(%rsp,%rdi,1)        store it
+/// ```
+///
+/// Written out, the function for 4 rows (AVX-512) touches the stack nowhere. Nanoseconds for each value of a whole row,
+/// 4 bands, one thread of an AMD EPYC:
+///
+/// | rows in a group | AVX2, loop | written out | AVX-512, loop | written out |
+/// |---|---|---|---|---|
+/// | 4 | 1.89 | 1.70 | 1.33 | 1.15 |
+/// | 8 | 1.93 | 1.73 | 1.40 | 1.20 |
+/// | 16 | 2.43 | 2.07 | 1.68 | 1.29 |
 #[inline(always)]
 pub(crate) fn solve<S: Simd, const K: usize>(
     s: S,
@@ -26,14 +61,14 @@ pub(crate) fn solve<S: Simd, const K: usize>(
     tile: usize,
     rows: &mut [Block],
 ) {
-    // Seldom are sums closed between two rows of a group: after the last one it changes nothing.
+    // Sums are seldom closed between two rows of a group, and closing them after the last one changes nothing.
     match solve.closed_after {
         Some(row) if row + 1 < K => solve_columns::<S, K, true>(s, sums, solve, row, tile, rows),
         _ => solve_columns::<S, K, false>(s, sums, solve, K, tile, rows),
     }
 }
 
-/// Column by column: what is done with a row as soon as it is known does not wait for each other.
+/// Solves column by column; see [`solve`]. `CLOSES` is true where partial sums are closed after row `closed_after`.
 #[inline(always)]
 fn solve_columns<S: Simd, const K: usize, const CLOSES: bool>(
     s: S,
@@ -61,7 +96,7 @@ fn solve_columns<S: Simd, const K: usize, const CLOSES: bool>(
                 }
             }
         }
-        // Written out, so that sums are known by number and stay in registers.
+        // Written out, so that sums have constant indexes and stay in registers; see [`solve`].
         macro_rules! in_turn {
             ($($row:literal)*) => {$(
                 if $row < K {

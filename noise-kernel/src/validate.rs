@@ -6,8 +6,8 @@ use plan::{BandRows, Banded, Coefficients, Inverse, Tree};
 /// Most rows and tree leaves: with them no row, node or state number can overflow.
 const MOST_ROWS: u64 = 1 << 60;
 
-/// Returns the number of i.i.d. streams the rows of a mechanism are made of: its rows, or for trees its nodes, which number
-/// in order of completion.
+/// Returns the number of i.i.d. streams the rows of a mechanism are made of: its rows, or for trees its nodes, which
+/// number in order of completion.
 pub fn stream_count(coefficients: &Coefficients, iterations: u64) -> u64 {
     let Coefficients::Tree(tree) = coefficients else { return iterations };
     tree.segments.iter().fold(0, |nodes: u64, segment| {

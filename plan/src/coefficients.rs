@@ -91,7 +91,8 @@ pub struct TreeSegment {
 }
 
 impl Tree {
-    /// Returns the stream number of the first node of each segment: a tree of L leaves completes 2L − popcount(L) nodes.
+    /// Returns the stream number of the first node of each segment: a tree of L leaves completes 2L − popcount(L)
+    /// nodes.
     pub fn first_nodes(&self) -> Vec<u64> {
         let mut next = 0;
         self.segments

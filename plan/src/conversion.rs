@@ -8,8 +8,8 @@ use crate::{Mechanism, PlanError};
 /// The strategy of a mechanism that has been checked.
 ///
 /// # Errors
-/// [`PlanError::Field`] for a mechanism that `strategy` can't evaluate although a kernel might run it (too many buffers,
-/// say).
+/// [`PlanError::Field`] for a mechanism that `strategy` can't evaluate although a kernel might run it (too many
+/// buffers, say).
 pub(crate) fn strategy(mechanism: &Mechanism) -> Result<Strategy, PlanError> {
     let strategy = build(mechanism)?;
     strategy.validate().map_err(refused)?;
@@ -37,7 +37,8 @@ fn build(mechanism: &Mechanism) -> Result<Strategy, PlanError> {
     })
 }
 
-/// Writes a strategy, an optimizer's result for instance, as a plan names it. Fails for a strategy that no plan can name.
+/// Writes a strategy, an optimizer's result for instance, as a plan names it. Fails for a strategy that no plan can
+/// name.
 impl TryFrom<&Strategy> for Mechanism {
     type Error = PlanError;
 

@@ -189,7 +189,8 @@ impl MechanismFile {
         Ok(mechanism)
     }
 
-    /// Refuses fields that the mechanism didn't take: they belong to another one, so the plan isn't what its author thinks.
+    /// Refuses fields that the mechanism didn't take: they belong to another one, so the plan isn't what its author
+    /// thinks.
     fn nothing_left(&self) -> Result<(), PlanError> {
         let left = [
             ("restarts", self.restarts.is_some()),

@@ -94,8 +94,8 @@ impl Layout {
         pairs.map(|(p, range)| ParameterRange { name: &p.name, shape: &p.shape, range }).collect()
     }
 
-    /// Returns the SHA-256 of the canonical form: `layout.dimension`, `layout.names` and `layout.shapes` as described in
-    /// the crate's canonical form.
+    /// Returns the SHA-256 of the canonical form: `layout.dimension`, `layout.names` and `layout.shapes` as described
+    /// in the crate's canonical form.
     pub fn digest(&self) -> [u8; 32] {
         let mut canonical = Canonical::new("rustle layout 1");
         canonical.integer("dimension", self.dimension);

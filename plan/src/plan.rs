@@ -140,7 +140,8 @@ impl Plan {
         self.strategy.as_ref().clone()
     }
 
-    /// Returns the number of `f32` of state that a worker keeps for each coordinate, as `noise_kernel::Generator` lays them out.
+    /// Returns the number of `f32` of state that a worker keeps for each coordinate, as `noise_kernel::Generator`
+    /// lays them out.
     pub fn state_slots(&self) -> usize {
         round::state_slots(&self.coefficients, self.spec.iterations)
     }

@@ -17,8 +17,9 @@ pub(crate) fn accounted_noise_multiplier(noise_multiplier: f64, clip_norm: f64) 
     noise_multiplier.min(divided_down(scale(noise_multiplier, clip_norm), clip_norm))
 }
 
-/// Returns the least σ from `noise_multiplier` on that runs as it is written: its product with `clip_norm`, rounded once
-/// to `f32`, is no smaller. Plans whose σ was found by calibration use it, so that they keep what σ was found for.
+/// Returns the least σ from `noise_multiplier` on that runs as it is written: its product with `clip_norm`, rounded
+/// once to `f32`, is no smaller. Plans whose σ was found by calibration use it, so that they keep what σ was found
+/// for.
 #[must_use]
 pub fn noise_multiplier_to_run(noise_multiplier: f64, clip_norm: f64) -> f64 {
     let scale = scale(noise_multiplier, clip_norm);

@@ -20,8 +20,8 @@ impl Plan {
 }
 
 impl Tree {
-    /// Returns the number of nodes completed before row `row`: the first stream that no row before it needs. `row` is at
-    /// most the number of rows.
+    /// Returns the number of nodes completed before row `row`: the first stream that no row before it needs. `row` is
+    /// at most the number of rows.
     pub fn first_stream(&self, row: u64) -> u64 {
         // L leaves complete 2L − popcount(L).
         let nodes = |leaves: u64| 2 * leaves - u64::from(leaves.count_ones());

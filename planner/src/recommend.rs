@@ -15,7 +15,8 @@ pub struct Recommendation {
     pub reason: String,
 }
 
-/// Returns the entry of least state among those within 1 % of the least error that fits in memory; `None` where nothing fits.
+/// Returns the entry of least state among those within 1 % of the least error that fits in memory; `None` where
+/// nothing fits.
 #[must_use]
 pub fn recommend(entries: &[Entry]) -> Option<Recommendation> {
     let fitting = || entries.iter().enumerate().filter(|(_, entry)| entry.fits);

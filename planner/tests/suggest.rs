@@ -212,8 +212,8 @@ fn long_runs_are_calibrated_to_what_single_precision_runs() {
 
 #[test]
 fn stopping_keeps_what_was_found() {
-    let asked = AtomicUsize::new(0);
-    let flow = || match asked.fetch_add(1, Ordering::Relaxed) {
+    let calls = AtomicUsize::new(0);
+    let flow = || match calls.fetch_add(1, Ordering::Relaxed) {
         0..20 => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };

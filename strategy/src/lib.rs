@@ -31,12 +31,13 @@
 //! | symbol | name in the API | meaning |
 //! |---|---|---|
 //! | n | `n`, `iterations` | rounds of the run; rows of every matrix |
-//! | d | `dimension` (crate `plan`) | coordinates of the model; columns of Z. Of a BLT: its buffers, [`Blt::buffers`] |
+//! | d | `dimension` (crate `plan`) | coordinates of the model; columns of Z |
+//! | d of a BLT | [`Blt::buffers`] | number of its buffers |
 //! | Z | `Stream` (crate `noise-kernel`) | independent standard normals, n×d |
 //! | C | [`Strategy`] | strategy matrix, n×n and lower triangular |
 //! | C⁻¹ | [`Strategy::c_inverse_row`] | noising matrix: row t of σζ·C⁻¹Z is added in round t |
 //! | A | [`Workload`] | queries: row t of A·(gradients + noise) is released in round t |
-//! | B = A·C⁻¹ | [`Strategy::row_errors_squared`] (norms of its rows) | decoder: the noise of the released rows is σζ·BZ |
+//! | B = A·C⁻¹ | [`Strategy::row_errors_squared`] | decoder: the noise of the released rows is σζ·BZ |
 //! | σ | `noise_multiplier` (crate `plan`) | noise multiplier, in units of the clip norm |
 //! | ζ | `clip_norm` (crate `plan`) | largest norm of one contribution |
 //! | b | [`Participation::min_sep`] | least j − i between two participations i < j of one user |
@@ -48,7 +49,7 @@
 //! | X = CᵀC | – | Gram matrix: how far columns overlap |
 //! | sens(C) | [`Sensitivity`] | largest ‖C u‖₂ of one user's allowed contributions of norm ≤ 1 |
 //! | e_t | [`Errors`] | error of row t, √(Σ_j B_tj²) |
-//! | loss | [`optimize::Target::loss`] | error × sens(C): what is left of the error at a given privacy |
+//! | loss | [`optimize::Target::loss`] | error × sens(C): the error at a given privacy |
 //! | β, λ, η_t | [`workload::Momentum`] | momentum, weight decay and learning rate of round t |
 //! | λ | [`Strategy::LambdaCgd`] | the one parameter of λ-CGD |
 //!

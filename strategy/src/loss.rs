@@ -38,7 +38,7 @@ impl Objective {
     pub fn check(&self, n: u64) -> Result<()> {
         let Self::Weighted(weights) = self else { return Ok(()) };
         if weights.len() as u64 != n {
-            return Err(invalid("number of row weights", weights.len(), format!("{n}, one a row")));
+            return Err(invalid("number of row weights", weights.len(), format!("{n}, one for each row")));
         }
         if let Some(t) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
             return Err(invalid(

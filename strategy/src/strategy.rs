@@ -23,7 +23,7 @@ use crate::series::{band_inverse_sqrt, band_sqrt, check_leading};
 use crate::tree::Tree;
 use crate::{banded_inverse, column_normalised, toeplitz};
 
-/// A correlated-noise mechanism: what is added in round t is σζ·(C⁻¹Z)_t (or a tree's residual noise).
+/// A correlated-noise mechanism: the noise added in round t is σζ·(C⁻¹Z)_t (or a tree's residual noise).
 ///
 /// Rounds count from 0; `n` is always the number of rounds of the run. All workloads are prefix sums. Errors
 /// are in units of σζ, sensitivities per unit clip norm, participations satisfy **j − i ≥ min_sep**.
@@ -129,8 +129,8 @@ impl Strategy {
         }
     }
 
-    /// Returns sens(C) per unit clip norm over `n` rounds, for participations with j − i ≥ `min_sep` (McMahan, Xu, Zhang
-    /// 2024, eq. 6). Each mechanism's module has its method.
+    /// Returns sens(C) per unit clip norm over `n` rounds, for participations with j − i ≥ `min_sep` (McMahan, Xu,
+    /// Zhang 2024, eq. 6). Each mechanism's module has its method.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for unusable parameters, rule or number of rounds.
@@ -224,8 +224,8 @@ impl Strategy {
         Ok(self.max_error(n)? * self.sensitivity(n, rule)?.value)
     }
 
-    /// Returns the number of floats of state a server keeps per coordinate between rounds of a run of `n`: buffers of a BLT, p−1
-    /// past rows of a banded C, levels of a tree plus the previous prefix; none where z is drawn again.
+    /// Returns the number of floats of state a server keeps per coordinate between rounds of a run of `n`: buffers of
+    /// a BLT, p−1 past rows of a banded C, levels of a tree plus the previous prefix; none where z is drawn again.
     #[must_use]
     pub fn state_slots(&self, n: u64) -> usize {
         let most = usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);

@@ -19,7 +19,7 @@ pub use crate::sensitivity::majorant;
 /// participation, or no more bands than min_sep), and when c is non-negative and does not rise from index
 /// min_sep on: (0, b, 2b, …) is then the worst pattern (McMahan, Xu, Zhang 2024, Theorem 3.1, for columns that
 /// never rise).
-/// Otherwise patterns are searched, and what is found is exact where a contribution attains the bound; columns
+/// Otherwise patterns are searched, and the result is exact where a contribution attains the bound; columns
 /// too long to search get the bound of their majorant.
 ///
 /// # Errors
@@ -38,7 +38,8 @@ pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
     Ok(crate::sensitivity::toeplitz(c, rounds, rule).sensitivity())
 }
 
-/// Returns the prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder settles.
+/// Returns the prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder
+/// settles.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.

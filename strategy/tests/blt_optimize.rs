@@ -91,7 +91,7 @@ fn more_buffers_are_never_worse_and_all_are_well_conditioned() {
                 assert!(blt.is_monotone() && blt.buffers() == buffers);
                 let phi: Vec<f64> = blt.theta().iter().map(|theta| 1.0 - theta).collect();
                 assert!(phi.windows(2).all(|w| w[1] - w[0] >= 0.9e-6 * w[1]), "{phi:?}");
-                // What runs has f32 coefficients.
+                // A run has f32 coefficients.
                 let rounded = |x: &[f64]| x.iter().map(|x| f64::from(*x as f32)).collect();
                 let run = Blt::new(rounded(blt.theta()), rounded(blt.omega())).unwrap();
                 let loss = target.loss(&Strategy::Blt(run)).unwrap();
@@ -122,7 +122,7 @@ fn as_many_buffers_as_pay() {
 fn a_billion_rounds_have_an_optimum() {
     for (gap, most) in [(1, 1), (1000, 1_000_000), (10_000_000, 100)] {
         for objective in [Objective::Max, Objective::Rms] {
-            // How long it takes is for `bench strategy` to say.
+            // `bench strategy` measures the time it takes.
             let found =
                 run(Family::Blt { buffers: 6 }, &Target::new(1_000_000_000, rule(gap, most), objective));
             let identity = Strategy::Identity;

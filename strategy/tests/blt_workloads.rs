@@ -159,7 +159,7 @@ fn schedules() {
                 );
             }
             previous = previous.min(found.loss);
-            // What is reported is the loss itself, not the norm that stood for it.
+            // The reported loss is the loss itself, not the norm that stood for it.
             let rows = dense_rows(&found.strategy, &written_out(&target.workload, n as usize));
             let loss = objective.error(&rows) * found.sensitivity.value;
             assert!(close(found.loss, loss, 1e-9), "{}: {} against {loss}", objective.name(), found.loss);

@@ -203,7 +203,7 @@ fn every_workload_and_loss() {
             let target = Target::new(n, rule, objective).with_workload(workload.clone());
             let found = run(Family::Dense, &target);
             assert!(found.loss < target.loss(&Strategy::Identity).unwrap());
-            // What was minimised is what whole matrices say.
+            // The minimised loss is that of whole matrices.
             let again = target.loss(&found.strategy).unwrap();
             assert!((found.loss - again).abs() < 1e-10 * again);
         }

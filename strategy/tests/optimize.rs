@@ -49,7 +49,8 @@ fn blt_for_rms_loss() {
 
 #[test]
 fn table_3_blts_optimised_for_one_participation() {
-    // McMahan, Xu, Zhang (2024), Table 3, columns blt_2_single and blt_5_single: optimized at k = 1, evaluated at k = 6.
+    // McMahan, Xu, Zhang (2024), Table 3, columns blt_2_single and blt_5_single: optimized at k = 1, evaluated at k =
+    // 6.
     let rule = Participation::new(342, 6).unwrap();
     for (buffers, max, rms, near) in [(2, 11.803, 11.147, 1e-3), (5, 11.402, 10.871, 5e-3)] {
         let found = run(Family::Blt { buffers }, 2052, 1, 1, Objective::Max).strategy;

@@ -1,9 +1,9 @@
 //! No two draws share a word of keystream, but for the two halves of a pair, which are made from the same words.
 //!
-//! A draw is a coordinate of a row of a branch of a job. The place of its words comes from the code that makes noise: the
-//! key of [`JobKey`], the streams of [`Stream`] and of a tree's steps, the ChaCha blocks of `BlockAddress`. Which words
-//! of those blocks a draw takes is found from the values themselves ([`words_in_block`]). Nothing else enters: no shard,
-//! lease or checkpoint.
+//! A draw is a coordinate of a row of a branch of a job. The place of its words comes from the code that makes noise:
+//! the key of [`JobKey`], the streams of [`Stream`] and of a tree's steps, the ChaCha blocks of `BlockAddress`. Which
+//! words of those blocks a draw takes is found from the values themselves ([`words_in_block`]). Nothing else enters:
+//! no shard, lease or checkpoint.
 //!
 //! These files are compiled into the crate as unit tests, because they read private addresses.
 

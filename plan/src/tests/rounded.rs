@@ -43,7 +43,7 @@ fn published_blts_run_with_almost_their_sensitivity() {
         let mut spec = spec(n, mechanism);
         spec.participation = participation;
         let plan = Plan::new(spec).unwrap();
-        let nominal = plan.strategy().sensitivity(n, participation.into()).unwrap();
+        let nominal = plan.strategy().sensitivity(n, participation).unwrap();
         let running = plan.running_sensitivity().unwrap();
         let apart = (running.value / nominal.value - 1.0).abs();
         // θ₁ = 0.98974 of b100 loses 3e-8, which counts (1 − θ₁)⁻¹ times over: 1.04e-6, the most of the three.

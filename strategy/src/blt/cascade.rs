@@ -82,8 +82,8 @@ struct Chain {
 }
 
 impl Chain {
-    /// Slowest pole first, so that each comes before the θ_j it is divided by: what is handed on is positive
-    /// then, and nothing cancels.
+    /// The filters by rising complement, the slowest pole first, so that each comes before the θ_j it is divided by:
+    /// every filter's output is then positive, and nothing cancels.
     fn new(phi_hat: &[f64], ends: &[f64]) -> Self {
         let known = phi_hat.iter().enumerate().map(|(a, p)| (*p, Some(a)));
         let mut all: Vec<_> = known.chain(ends.iter().map(|p| (*p, None))).collect();
@@ -91,7 +91,7 @@ impl Chain {
         Self { poles: all.iter().map(|p| p.0).collect(), of: all.iter().map(|p| p.1).collect() }
     }
 
-    /// F − I: each filter takes what all before it hand on in the same round.
+    /// F − I: each filter takes the outputs of all before it in the same round.
     fn step(&self, phi: &[f64]) -> Array2<f64> {
         let size = self.poles.len();
         Array2::from_shape_fn((size, size), |(row, column)| match row.cmp(&column) {

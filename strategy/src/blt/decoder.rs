@@ -69,7 +69,7 @@ fn partial_fractions(phi: &[f64], phi_hat: &[f64], ends: &[f64], n: f64, rows: R
     let (squared, by_gamma, mut by_pole) = quadratic_form(&gamma, &poles, n, rows);
     let mut by_phi = vec![0.0; phi.len()];
     for (r, at) in poles.iter().enumerate() {
-        // The derivative of e² by ln γ_r, handed on to what γ_r is a product of.
+        // The derivative of e² by ln γ_r, distributed to the factors of γ_r.
         let share = gamma[r] * by_gamma[r];
         by_pole[r] -= share * f64::from(extra) / (1.0 - at);
         for (phi, by_phi) in phi.iter().zip(&mut by_phi) {

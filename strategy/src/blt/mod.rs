@@ -132,7 +132,8 @@ impl Blt {
         series::blt_inverse_coefficients(&self.theta, &self.omega, count)
     }
 
-    /// φ₁, φ̂₁, φ₂, … of a BLT whose φ̂ are all below one, equal decays merged, as [`Self::from_interlaced`] takes them.
+    /// φ₁, φ̂₁, φ₂, … of a BLT whose φ̂ are all below one, equal decays merged, as [`Self::from_interlaced`] takes
+    /// them.
     pub(crate) fn interlaced(&self) -> Vec<f64> {
         let poles = roots::Poles::of(&self.theta, &self.omega);
         poles.phi.iter().zip(&poles.phi_hat).flat_map(|(phi, phi_hat)| [*phi, *phi_hat]).collect()

@@ -88,7 +88,7 @@ fn gradients_are_central_differences() {
             let mut value =
                 |c: &[f64]| -> f64 { covariance.errors(c).iter().zip(&weights).map(|(e, w)| e * w).sum() };
             let step = 1e-4;
-            // Fourth order: what is left is rounding.
+            // Fourth order: the rest is rounding.
             let difference = |k: usize, value: &mut dyn FnMut(&[f64]) -> f64| {
                 let mut at = |by: f64| {
                     let mut moved = c.clone();

@@ -26,7 +26,7 @@ const COARSE: Limits = Limits { steps: 400, tolerance: 1e-7 };
 /// search keeps some forty vectors of them.
 const COARSEST: Limits = Limits { steps: 200, tolerance: 1e-6 };
 const MANY: usize = 1 << 20;
-/// Most numbers that are all free at the end; what the knots leave is some 1e-6 of the loss.
+/// Most numbers that are all free at the end; the knots alone come within some 1e-6 of the loss.
 const MAX_FREE: usize = 1 << 14;
 const FINE: Limits = Limits { steps: 500, tolerance: 1e-8 };
 /// Limits of a stage that another stage follows.
@@ -125,7 +125,8 @@ impl<'a> Search<'a> {
             _ => (&few, COARSEST),
         };
         let mut loss = RowLoss::first(&self.target.objective, self.n);
-        // Those of the first loss for all stages: near the worst row's they say little of the curvature.
+        // All stages use the gains of the first loss: near the optimum of the worst row's they reveal little of the
+        // curvature.
         self.error.ln_error(&loss, &mut self.at.clone());
         self.gains.clear();
         self.gains.extend_from_slice(self.error.gains());

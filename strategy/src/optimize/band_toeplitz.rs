@@ -3,7 +3,7 @@
 //! The unknowns are the ratios c_i/c_{i−1}, each a logistic function of a free number, so c stays positive and
 //! decreasing: Theorem 3.1 holds at every step and the loss is exact for any separation. These numbers change
 //! slowly along the band, so the search first moves a few of them, evenly spaced in ln(i), with the rest in
-//! between; what is left for all p is then a few dozen steps instead of a thousand.
+//! between; all p then need a few dozen more steps instead of a thousand.
 
 use super::lbfgs::{Limits, Search, Watch, minimise};
 use super::monotone::{decoder, sensitivity_squared};
@@ -51,7 +51,7 @@ pub(super) fn descend(
     };
     let mut x: Vec<f64> = free(start).iter().map(|x| x.clamp(*FREE.start(), *FREE.end())).collect();
     if start.len() > FEW {
-        // What is moved is the distance from the start: numbers between the knots keep what they have of their own.
+        // The unknowns are distances from the start, so that numbers between the knots keep their own shape.
         let knots = Knots::new(x.len());
         let at = |few: &[f64]| -> Vec<f64> { knots.spread(few).iter().zip(&x).map(|(d, x)| d + x).collect() };
         let found = descent.minimise(vec![0.0; knots.places.len()], |few, gradient| {
@@ -164,10 +164,10 @@ fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
 
 /// Makes bands for a large min-sep usable for a smaller one: c_i ← c_{p−1} for i ≥ `from`.
 ///
-/// This reconstructs McKenna (2024), App. H, whose formula is lost: keep the first `from` coefficients of a strategy made
-/// for the larger separation and let all later ones have its last, smallest value. The result stays non-increasing
-/// where `c` is, so Theorem 3.1 of McMahan, Xu, Zhang (2024) still has its exact sensitivity. Optimizing the mean loss over the separations
-/// themselves ([`Target::over_participations`]) is better.
+/// This reconstructs McKenna (2024), App. H, whose formula is lost: keep the first `from` coefficients of a strategy
+/// made for the larger separation and let all later ones have its last, smallest value. The result stays
+/// non-increasing where `c` is, so Theorem 3.1 of McMahan, Xu, Zhang (2024) still has its exact sensitivity.
+/// Optimizing the mean loss over the separations themselves ([`Target::over_participations`]) is better.
 #[must_use]
 pub fn flatten_tail(c: &[f64], from: usize) -> Vec<f64> {
     let last = c.last().copied().unwrap_or_default();

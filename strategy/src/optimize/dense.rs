@@ -1,7 +1,7 @@
 //! Dense strategies on any workload (McKenna 2024): X = CᵀC is free where no participation rule ties it down.
 //!
 //! All columns have norm one, and X_ij = 0 where rounds i ≠ j can both be one user's, so the sensitivity is
-//! √min(k, ⌈n/b⌉) for any signs. tr(AᵀWA·X⁻¹) is convex in X: what is found is the least loss of such strategies.
+//! √min(k, ⌈n/b⌉) for any signs. tr(AᵀWA·X⁻¹) is convex in X, so the search ends at the least loss of such strategies.
 
 use ndarray::Array2;
 

@@ -16,7 +16,7 @@ pub type ColumnCost<'a> = dyn FnMut(&[f64], &mut [f64]) -> f64 + 'a;
 pub struct Descent {
     /// Most steps of L-BFGS.
     pub steps: usize,
-    /// ρ: ½ρ|x − start|² is added to what is minimised, x being the free numbers of the family.
+    /// ρ: ½ρ|x − start|² is added to the minimised function, x being the free numbers of the family.
     pub damping: f64,
 }
 

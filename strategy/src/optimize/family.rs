@@ -59,8 +59,8 @@ pub enum Family {
     LambdaCgd,
     /// Any lower triangular C, where rounds of one user are at least min_sep apart.
     Dense,
-    /// Any lower triangular C, where rounds of one user are a multiple of min_sep apart: the data have the same order in
-    /// every epoch.
+    /// Any lower triangular C, where rounds of one user are a multiple of min_sep apart: the data have the same order
+    /// in every epoch.
     DenseFixedEpoch,
 }
 

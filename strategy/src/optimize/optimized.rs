@@ -46,7 +46,7 @@ impl Optimized {
             let why = "no strategy with a finite error was found".into();
             return Err(StrategyError::NotOptimizable { mechanism: strategy.name(), why });
         }
-        // Sensitivities can be expensive, so the one at hand is used again.
+        // Sensitivities can be expensive, so the one already computed is used.
         let loss = match target.over_participations.as_slice() {
             [] => target.error(&strategy)? * sensitivity.value,
             _ => target.loss(&strategy)?,

@@ -7,8 +7,8 @@
 //! * `worst` under min-sep for any other: `chain`, exact in Σ|X|, or `search`, branch and bound;
 //! * `tree_counts` for trees and sets of rounds.
 //!
-//! Nothing here knows the mechanisms: [`crate::Strategy`] hands in columns or Gram matrices. Its module `row_range` runs
-//! the same search on columns cut to some rows, and `schemas` tries the sets of schemas that name the rounds.
+//! Nothing here knows the mechanisms: [`crate::Strategy`] hands in columns or Gram matrices. Its module `row_range`
+//! runs the same search on columns cut to some rows, and `schemas` tries the sets of schemas that name the rounds.
 
 mod chain;
 mod eigen;

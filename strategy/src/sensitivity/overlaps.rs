@@ -12,7 +12,7 @@ use super::{Bracket, CLOSE};
 /// Most participations for which the dual bound is computed; it takes O(k³).
 pub(crate) const MAX_DUAL: usize = 32;
 
-/// X restricted to a pattern: its diagonal, and what is not zero beside it as (i, j, X_ij) with i < j.
+/// X restricted to a pattern: its diagonal, and its nonzero entries off the diagonal as (i, j, X_ij) with i < j.
 pub(crate) struct Overlaps {
     diagonal: Vec<f64>,
     edges: Vec<(usize, usize, f64)>,

@@ -1,8 +1,8 @@
 //! Per-row errors of any strategy on any workload: the norms of the rows of B = A·C⁻¹.
 //!
-//! Each pair of strategy and workload takes the shortest way it allows: a series where both are Toeplitz, a state carried from round to
-//! round where C⁻¹ has a small one, the covariance recursion where C and A⁻¹ are banded, and otherwise one
-//! impulse at a time, O(n²) rounds.
+//! Each pair of strategy and workload takes the shortest way it allows: a series where both are Toeplitz, a state
+//! carried from round to round where C⁻¹ has a small one, the covariance recursion where C and A⁻¹ are banded, and
+//! otherwise one impulse at a time, O(n²) rounds.
 
 use super::{Strategy, streaming_inverse};
 use crate::column_normalised;

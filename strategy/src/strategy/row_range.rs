@@ -92,8 +92,8 @@ fn of_columns(
     }
 }
 
-/// The sensitivity of the nodes that can end in `rows`: those of the trees that the rows belong to, as far as these have
-/// grown. It is an upper bound unless the rows are whole leading trees.
+/// The sensitivity of the nodes that can end in `rows`: those of the trees that the rows belong to, as far as these
+/// have grown. It is an upper bound unless the rows are whole leading trees.
 fn of_trees(tree: &Tree, n: u64, rows: Range<u64>, rule: Participation) -> Result<Sensitivity> {
     let start = tree.restarts().iter().copied().take_while(|restart| *restart <= rows.start).last();
     let start = start.unwrap_or(0);

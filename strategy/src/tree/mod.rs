@@ -76,8 +76,8 @@ impl Tree {
         Ok(spans)
     }
 
-    /// Returns the sensitivity per unit clip norm, for participations with j − i ≥ `min_sep`: exact unless the search for
-    /// the worst pattern would take too long.
+    /// Returns the sensitivity per unit clip norm, for participations with j − i ≥ `min_sep`: exact unless the search
+    /// for the worst pattern would take too long.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for an unusable rule or number of rounds.
@@ -141,8 +141,9 @@ pub struct SquaredSensitivity {
     pub exact: bool,
 }
 
-/// Returns max_π Σ_nodes (participations below the node)² over a chain of trees, where one user's participations i < j have
-/// j − i ≥ `min_sep` and virtual rounds have none. Exact where the worst pattern is found within 2²² steps, else a bound.
+/// Returns max_π Σ_nodes (participations below the node)² over a chain of trees, where one user's participations i <
+/// j have j − i ≥ `min_sep` and virtual rounds have none. Exact where the worst pattern is found within 2²² steps,
+/// else a bound.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable rule, a span of no rounds or more than [`MAX_TREE`].

@@ -88,7 +88,7 @@ impl LearningRates {
                     return Err(invalid(
                         "number of learning rates",
                         rates.len(),
-                        format!("{n}, one a round"),
+                        format!("{n}, one for each round"),
                     ));
                 }
                 match rates.iter().position(|rate| !RATES.contains(rate)) {

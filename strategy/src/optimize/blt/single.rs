@@ -2,7 +2,7 @@
 //!
 //! A run keeps θ as `f32`, whose numbers below one are 2⁻²⁴ apart. Up to some 10⁷ rounds that changes nothing that
 //! shows. Beyond, the best φ = 1−θ lies between two such numbers: then the best of those around it is taken, so
-//! that what runs is what was optimized.
+//! that the optimized numbers are those that run.
 
 use super::super::Target;
 use crate::blt::Blt;
