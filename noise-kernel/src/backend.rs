@@ -1,4 +1,6 @@
 //! The instruction sets a caller may choose from.
+//!
+//! This file and `error` name each other: a name may be no backend's, and an error names the backend.
 
 use crate::KernelError;
 use std::fmt;

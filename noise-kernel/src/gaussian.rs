@@ -33,7 +33,7 @@ const SIN: [f32; 3] = [f32::from_bits(0xb94c_a1f1), f32::from_bits(0x3c08_839d),
 /// cos y = 1 − y²/2 + y⁴·K(y²) on [−π/4, π/4], highest power first.
 const COS: [f32; 3] = [f32::from_bits(0x37cc_f5ce), f32::from_bits(0xbab6_061a), f32::from_bits(0x3d2a_aaa5)];
 
-/// Folded words below this have too few bits for a radius of binary32's precision, and are refined.
+/// Folded words below this have too few bits to give a radius to binary32's precision, and are refined.
 pub(crate) const COARSE: u32 = 1 << 20;
 
 /// u = (a + ½)·2⁻³² as w in (0, ½]: u is w, or 1 − w where the highest bit of a is set. Above one half it is 1 − u

@@ -1,12 +1,12 @@
 //! Rows of σζ·C⁻¹Z for one range of coordinates, in order.
 
-use crate::block::{BLOCK, Block, ZERO_BLOCK};
-use crate::history::History;
+use crate::block::{BLOCK, ZERO_BLOCK};
+use crate::history::{History, PastNormals};
 use crate::mechanism::Call;
 use crate::memory::Buffer;
 use crate::output::Row;
 use crate::parallel::{on_own_threads, tasks};
-use crate::range::{blocks, check_range};
+use crate::range::{blocks, check_range, state_length};
 use crate::tile::Ring;
 use crate::validate::{check_coefficients, check_scale, slots};
 use crate::{KernelError, Stream};
@@ -34,14 +34,6 @@ pub struct Generator {
     next_row: u64,
     state: Buffer,
     past: PastNormals,
-}
-
-/// Normals that an inverse mechanism looks back at, as a banded state holds its rows: row t in slot t % slots.
-struct PastNormals {
-    slots: usize,
-    values: Buffer,
-    /// The row before which they are complete.
-    next_row: u64,
 }
 
 impl Generator {
@@ -302,14 +294,5 @@ impl Generator {
             },
         );
         *next_row = self.next_row;
-    }
-}
-
-fn state_length(range: &Range<u64>, slots: usize) -> Result<usize, KernelError> {
-    let blocks = blocks(range);
-    let bytes = u128::from(blocks.end - blocks.start) * slots as u128 * size_of::<Block>() as u128;
-    match isize::try_from(bytes) {
-        Ok(bytes) => Ok(bytes as usize / size_of::<f32>()),
-        Err(_) => Err(KernelError::TooLarge { what: "the state or the past of this range", bytes }),
     }
 }

@@ -4,6 +4,7 @@
 //! drawn again where they are missing.
 
 use crate::block::{BLOCK, ZERO_BLOCK};
+use crate::memory::Buffer;
 use crate::{BranchKey, Stream};
 use plan::{Coefficients, Inverse};
 use std::sync::OnceLock;
@@ -53,6 +54,14 @@ impl History {
         };
         if keep { usize::try_from(reach).unwrap_or(usize::MAX) } else { 0 }
     }
+}
+
+/// Normals that an inverse mechanism looks back at, as a banded state holds its rows: row t in slot t % slots.
+pub(crate) struct PastNormals {
+    pub slots: usize,
+    pub values: Buffer,
+    /// The row before which they are complete.
+    pub next_row: u64,
 }
 
 /// Costs in seconds on one thread.

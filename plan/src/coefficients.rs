@@ -25,7 +25,7 @@ pub enum Coefficients {
 
 /// ŷ_t = (z_t − Σ_{i=1}^{min(t, p−1)} lag(t, i) · ŷ_{t−i}) · inverse_diagonal(t), served as ŷ_t · output_scale(t).
 ///
-/// A column-normalised Toeplitz C[t,j] = c_{t−j}/‖column j‖ runs as the plain Toeplitz of c with
+/// A column-normalised Toeplitz `C[t, j]` = c_{t−j}/‖column j‖ runs as the plain Toeplitz of c with
 /// `output_scale(t) = ‖column t‖`, so that history needs no coefficients per row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Banded {
@@ -56,7 +56,7 @@ pub enum BandRows {
     },
 }
 
-/// Rows of C⁻¹: ẑ_t = Σ_j C⁻¹[t,j] z_j.
+/// Rows of C⁻¹: ẑ_t = Σ_j `C⁻¹[t, j]`·z_j.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inverse {
     /// The same numbers for every row.

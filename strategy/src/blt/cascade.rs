@@ -9,7 +9,7 @@
 
 use ndarray::Array2;
 
-use super::decoder::{ErrorSlopes, Rows};
+use super::error_slopes::{ErrorSlopes, Rows};
 
 /// The effect of m rounds: F^m − I, P_m and R_m.
 #[derive(Clone)]

@@ -6,25 +6,11 @@
 //! = 1−π stand for the poles throughout: γ_r = π_r^{W−1}·Π_j(φ_j−p_r)/Π_{s≠r}(p_s−p_r) for W poles ρ.
 
 use super::cascade;
+use super::error_slopes::{ErrorSlopes, Rows};
 use super::kernels::{Slope, geometric, joint, weighted_geometric};
 
 /// A pole of the workload nearer to a θ̂ than this, relative to their complements, cancels too much.
 const TOO_NEAR: f64 = 1e-2;
-
-/// Which rows of a Toeplitz decoder are counted; every row holds the one before, so the last is the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
-    Last,
-    Mean,
-}
-
-/// A squared error with its derivatives in φ and φ̂.
-#[derive(Debug, Clone)]
-pub(crate) struct ErrorSlopes {
-    pub squared: f64,
-    pub phi: Vec<f64>,
-    pub phi_hat: Vec<f64>,
-}
 
 /// The squared error over n rounds in units of (σζ)², whatever n is. `ends` holds 1−ρ of the workload's
 /// poles.

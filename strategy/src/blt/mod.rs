@@ -2,6 +2,7 @@
 
 mod cascade;
 mod decoder;
+mod error_slopes;
 mod interlaced;
 mod kernels;
 mod roots;
@@ -14,7 +15,8 @@ use crate::error::{Result, all_finite, invalid};
 use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series;
 
-pub(crate) use decoder::{Rows, error_squared};
+pub(crate) use decoder::error_squared;
+pub(crate) use error_slopes::Rows;
 pub(crate) use interlaced::{weights, weights_adjoint};
 pub(crate) use sensitivity::{sensitivity_slopes, sensitivity_squared};
 pub(crate) use series_error::weighted_error;
