@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
 use comfy_table::Table;
 use coordinator::pace::{self, Cost, Expectations, Schedule};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use node::telemetry::SPANS;
-use node::trace_context::TraceContext;
+use node::telemetry::trace_context::TraceContext;
 use proto::{
     Commitment, CoordinateRange, ElementType, JobId, ReceivedChunk, ReleaseToken, Result, RowRange,
     ServiceError, WorkerId, pb,

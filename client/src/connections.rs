@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use node::dial::{self, CallInterceptor, DialError, Dialing};
-use node::follow::{Following, each_of};
-use node::local_socket::host_id;
+use node::net::dial::{self, CallInterceptor, DialError, Dialing};
+use node::net::leader_channel::{Following, each_of};
+use node::net::local_socket::host_id;
 use node::tls::Expected;
 use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use node::local_socket::host_id;
+use node::net::local_socket::host_id;
 use proto::model::{LocalAccess, Target};
 use proto::{CoordinateRange, ElementType, ReceivedChunk, Result, RowRange, ServiceError};
 use shared_memory::{Layout, Loan};

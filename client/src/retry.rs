@@ -54,7 +54,7 @@ impl Delays {
     pub fn next_delay(&mut self) -> Duration {
         let longest = self.longest;
         self.longest = longest.saturating_mul(2).min(self.cap);
-        jittered(longest, node::entropy::fraction())
+        jittered(longest, node::process::rng::fraction())
     }
 }
 

@@ -67,7 +67,7 @@ pub fn stream_chunks(
         may_hurry: true,
         is_hurrying: false,
     };
-    tokio::spawn(node::trace_context::carry(fetch.run()));
+    tokio::spawn(node::telemetry::trace_context::carry(fetch.run()));
     ReceiverStream::new(receiver)
 }
 
@@ -185,7 +185,7 @@ impl Fetch {
         self.pending = cut.unserved;
         for (route, part) in cut.asked {
             let slice = fetch_slice(self.shared.clone(), route, part, self.tokens.clone());
-            self.slices.spawn(node::trace_context::carry(async move { (part, slice.await) }));
+            self.slices.spawn(node::telemetry::trace_context::carry(async move { (part, slice.await) }));
         }
         Ok(())
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use ledger::PlainHttp;
-use node::listen::bind_loopback_checked;
-use node::listener::{ListenAddress, Listener};
-use node::quantities::parse_duration;
+use node::net::listen::bind_loopback_checked;
+use node::net::listener::{ListenAddress, Listener};
+use node::config::units::parse_duration;
 use node::security::{Secured, Security, SecurityArgs};
-use node::settings::{Layers, Setting, SettingError};
+use node::config::settings::{Layers, Setting, SettingError};
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
         assert_eq!(options.settings.checkpoint_schedule, Schedule::ByCost);
         assert!(!options.security.insecure_listen && options.ready_file.is_none());
-        assert_eq!(options.security.limits, node::limits::Limits::default());
+        assert_eq!(options.security.limits, node::admission::Limits::default());
     }
 
     #[test]

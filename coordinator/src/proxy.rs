@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::{Part, Routing, SliceRequest, Source, stream_chunks};
 use futures::future::BoxFuture;
-use node::guard::{UnderWay, under_way};
+use node::admission::guard::{UnderWay, under_way};
 use proto::model::{Bind, Fetch};
 use proto::{ReceivedChunk, ReleaseToken, Result, ServiceError, pb};
 use tokio::time::Instant;

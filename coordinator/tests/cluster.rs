@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use client::{Client, FetchRequest};
 use coordinator::{CoordinatorConfig, Settings};
-use node::listener::Listener;
+use node::net::listener::Listener;
 use proto::pb::{self, noise_client::NoiseClient};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, ServiceError};
 use tempfile::TempDir;

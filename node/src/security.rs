@@ -8,14 +8,14 @@ use tonic::transport::Server;
 use tracing::warn;
 
 use crate::auth::{Authenticator, TokenError, Tokens};
-use crate::guard::{GuardLayer, Words};
-use crate::hardening::Hardening;
-use crate::incoming::Incoming;
-use crate::limits::{CLOSING_GRACE, FRAME_BYTES, HEADER_BYTES, Limits};
-use crate::listener::Listener;
-use crate::quantities::{parse_bytes, parse_duration};
-use crate::secret_source::take_group_readable;
-use crate::settings::{Layers, SettingError};
+use crate::admission::guard::{GuardLayer, Words};
+use crate::process::hardening::Hardening;
+use crate::net::acceptor::Incoming;
+use crate::admission::{CLOSING_GRACE, FRAME_BYTES, HEADER_BYTES, Limits};
+use crate::net::listener::Listener;
+use crate::config::units::{parse_bytes, parse_duration};
+use crate::config::secrets::take_group_readable;
+use crate::config::settings::{Layers, SettingError};
 use crate::tls::{Credentials, TlsError, TlsFiles};
 
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use node::dial::{self, CallInterceptor, DialError, Dialing};
-use node::follow::{Following, each_of};
+use node::net::dial::{self, CallInterceptor, DialError, Dialing};
+use node::net::leader_channel::{Following, each_of};
 use node::tls::Expected;
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use node::{
-    limits::Budget,
-    listener::{ListenAddress, Listener},
-    local_socket::{LocalSocket, host_id},
-    runtime::spawn,
+    admission::Budget,
+    net::listener::{ListenAddress, Listener},
+    net::local_socket::{LocalSocket, host_id},
+    process::runtime::spawn,
     security::Secured,
 };
 use proto::model::LocalAccess;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use node::{backoff::Backoff, readiness::Readiness};
+use node::{net::backoff::Backoff, process::readiness::Readiness};
 use proto::{
     Incarnation, JobId, LONGEST_WORKER_BACKOFF, MOST_MARKS_TOLD, PROTOCOL_VERSION, ReleaseKey, Result,
     ServiceError, WorkerId,

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use node::cpu_pool::CpuPool;
+use node::process::cpu_pool::CpuPool;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, model::Target};
 use shared_memory::{Borrowed, Layout, RegionId};
 

@@ -6,15 +6,15 @@ use anyhow::Context;
 use futures::{FutureExt, Stream, future::BoxFuture};
 use node::{
     auth::{Bearer, Identity, Role},
-    cpu_pool::CpuPool,
-    dial::Dialing,
-    limits::Budget,
-    listen::bind_loopback_checked,
-    local_socket::host_id,
-    metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
-    readiness::Readiness,
-    ready_file::ReadyFile,
-    runtime::spawn,
+    process::cpu_pool::CpuPool,
+    net::dial::Dialing,
+    admission::Budget,
+    net::listen::bind_loopback_checked,
+    net::local_socket::host_id,
+    telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
+    process::readiness::Readiness,
+    process::ready_file::ReadyFile,
+    process::runtime::spawn,
     security::Secured,
     tls::Credentials,
 };
@@ -72,9 +72,9 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let worker = args.worker_id()?;
     check_name(&worker, security.credentials.as_ref().map(Credentials::identity).as_ref())?;
     let (backend, pool, copying) = threads(&args)?;
-    let recorder = node::recorder::install_recorder()?;
+    let recorder = node::telemetry::recorder::install_recorder()?;
     metric_definitions::describe_metrics();
-    node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
+    node::telemetry::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
     let listeners = Listeners::bind(&args, &security).await?;
     let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
     let address = listeners.main.endpoint(security.credentials.is_some())?;
@@ -190,7 +190,7 @@ where
 
 fn incarnation() -> anyhow::Result<Incarnation> {
     let mut bytes = [0; 16];
-    node::entropy::fill(&mut bytes)
+    node::process::rng::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(Incarnation(bytes))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node::auth::Bearer;
-use node::dial::Dialing;
+use node::net::dial::Dialing;
 use node::tls::{Credentials, TlsFiles};
 use proto::JobId;
 use pyo3::prelude::*;

@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::{Client, Connections, FetchRequest, Region};
-use node::dial::Dialing;
-use node::runtime::Runtime;
+use node::net::dial::Dialing;
+use node::process::runtime::Runtime;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use client::{Client, Connections};
 use node::auth::Bearer;
-use node::dial::Dialing;
+use node::net::dial::Dialing;
 use node::tls::{Credentials, TlsFiles};
 
 const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);

@@ -19,7 +19,7 @@ use std::{
 };
 
 use client::{Client, Connections, FetchRequest};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use node::{auth::Role, tls::Expected};
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;

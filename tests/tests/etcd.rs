@@ -18,7 +18,7 @@ use std::{
 
 use client::{Client, FetchRequest};
 use ledger::Event;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange, ServiceError, pb};

@@ -8,7 +8,7 @@ use std::{fs, path::Path, time::Duration};
 use client::{Client, Connections};
 use node::{
     auth::Role,
-    dial::Dialing,
+    net::dial::Dialing,
     tls::{Credentials, TlsFiles},
 };
 use proto::ServiceError;

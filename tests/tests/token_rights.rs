@@ -16,7 +16,7 @@ use node::{
         Grant, GrantRole, TokenEntry, digest_of,
         table::{About, RULES, Rule},
     },
-    dial::Dialing,
+    net::dial::Dialing,
     tls::Expected,
 };
 use proto::ServiceError;

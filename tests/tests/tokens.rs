@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
 
 use client::{Client, Connections, FetchRequest};
-use node::{auth::Bearer, dial::Dialing};
+use node::{auth::Bearer, net::dial::Dialing};
 use proto::{Commitment, CoordinateRange, ElementType, ReleaseToken, RowRange, ServiceError};
 use tests::{TestCluster, assert_same_bits, expected, flags, job, plans, start_with};
 use tokio::time::Instant;

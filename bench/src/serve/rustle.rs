@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ::rustle::cluster::{ClusterOptions, LocalCluster};
 use anyhow::{Context, ensure};
 use client::{Client, Connections, FetchRequest, Region, Tuning};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};

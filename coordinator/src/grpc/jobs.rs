@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use node::auth::ClientKey;
-use node::guard::Held;
+use node::admission::guard::Held;
 use proto::model::PlacementHint;
 use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};

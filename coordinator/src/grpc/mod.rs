@@ -10,9 +10,9 @@ mod workers;
 
 use metrics::counter;
 use node::auth::Refusal;
-use node::follow::LEADER_HEADER;
-use node::guard::{Words, under_way};
-use node::trace_context::carry;
+use node::net::leader_channel::LEADER_HEADER;
+use node::admission::guard::{Words, under_way};
+use node::telemetry::trace_context::carry;
 use proto::{Result, ServiceError};
 use tonic::metadata::MetadataValue;
 use tonic::{Response, Status};

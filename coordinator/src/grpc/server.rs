@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::{Stream, StreamExt};
-use node::cut::Cut;
-use node::listener::Listener;
-use node::rpc_metrics::RpcMetricsLayer;
+use node::net::abort_on_close::Cut;
+use node::net::listener::Listener;
+use node::telemetry::rpc_metrics::RpcMetricsLayer;
 use node::security::Secured;
-use node::trace_propagation::TraceLayer;
+use node::telemetry::trace_propagation::TraceLayer;
 use proto::pb::{
     jobs_server::{self, JobsServer},
     noise_server::{self, NoiseServer},

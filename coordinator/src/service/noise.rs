@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use client::{Route, Routing};
 use metrics::{counter, histogram};
-use node::guard::under_way;
-use node::runtime::spawn;
+use node::admission::guard::under_way;
+use node::process::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;

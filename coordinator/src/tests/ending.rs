@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use node::listener::ListenAddress;
+use node::net::listener::ListenAddress;
 use node::security::Secured;
 use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use node::limits::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
+use node::admission::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
 use proto::pb::{self, jobs_client::JobsClient};
 
 use super::files::runtime;

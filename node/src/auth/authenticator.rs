@@ -9,9 +9,10 @@ use http::{Extensions, HeaderMap};
 use metrics::counter;
 use tracing::warn;
 
-use super::{Admitted, Grant, GrantRole, Identity, SparseLog, Tokens, table};
-use crate::connection::{Peer, Reached, network};
-use crate::metric_definitions::CALLS_REFUSED;
+use super::{Admitted, Grant, GrantRole, Identity, Tokens, table};
+use crate::telemetry::rate_limited_log::SparseLog;
+use crate::net::connection::{Peer, Reached, network};
+use crate::telemetry::metric_definitions::CALLS_REFUSED;
 
 /// Why a call is not answered. Callers learn this much and no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +160,7 @@ impl Authenticator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Pace;
+    use crate::admission::Pace;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tonic::metadata::AsciiMetadataValue;
 use zeroize::Zeroizing;
 
-use crate::secret_source::{KeyError, open_private, run_for_output};
+use crate::config::secrets::{KeyError, open_private, run_for_output};
 
 /// `rustle_` and 32 bytes in base64.
 const LONGEST: usize = 256;

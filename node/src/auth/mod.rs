@@ -9,7 +9,6 @@ mod authenticator;
 mod bearer;
 mod grant;
 mod identity;
-mod sparse_log;
 pub mod table;
 mod tokens;
 
@@ -18,5 +17,4 @@ pub use authenticator::{Authenticator, Caller, ClientKey, Refusal};
 pub use bearer::{Bearer, BearerError};
 pub use grant::{Grant, GrantRole};
 pub use identity::{Identity, Role};
-pub use sparse_log::SparseLog;
 pub use tokens::{TokenEntry, TokenError, Tokens, digest_of};

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
 use super::{Grant, GrantRole};
-use crate::file_stamp::FileStamp;
+use crate::process::file_stamp::FileStamp;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 

@@ -16,7 +16,7 @@ use super::files::{Material, Stamp};
 use super::verify::RoleVerifier;
 use super::{TlsError, TlsFiles};
 use crate::auth::{Identity, Role};
-use crate::runtime::spawn;
+use crate::process::runtime::spawn;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HTTP2: &[u8] = b"h2";

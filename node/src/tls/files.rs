@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use super::{TlsError, identity_of};
 use crate::auth::Identity;
-use crate::file_stamp::FileStamp;
-use crate::secret_source::open_private;
+use crate::process::file_stamp::FileStamp;
+use crate::config::secrets::open_private;
 
 /// No certificate chain and no key comes near this.
 const LARGEST: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use node::backoff::Backoff;
+use node::net::backoff::Backoff;
 use proto::ServiceError;
 use tokio::time::Instant;
 

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
-use node::limits::Hold;
+use node::admission::Hold;
 use proto::{Result, frame_head, pb};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};

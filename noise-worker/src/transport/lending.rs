@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use node::{local_socket::LocalSocket, runtime::spawn};
+use node::{net::local_socket::LocalSocket, process::runtime::spawn};
 use proto::{Result, ServiceError};
 use shared_memory::{Borrowed, Offer, refuse, welcome};
 use tokio::{

@@ -1,6 +1,6 @@
 //! What callers are told of a refusal.
 
-use node::{auth::Refusal, guard::Words};
+use node::{auth::Refusal, admission::guard::Words};
 use proto::ServiceError;
 use tonic::Status;
 

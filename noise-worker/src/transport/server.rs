@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::Stream;
-use node::{limits::Budget, security::Secured};
+use node::{admission::Budget, security::Secured};
 use proto::pb::shards_server::ShardsServer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -38,8 +38,8 @@ where
         .server()
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .layer(node::rpc_metrics::RpcMetricsLayer::new(METHODS))
-        .layer(node::trace_propagation::TraceLayer)
+        .layer(node::telemetry::rpc_metrics::RpcMetricsLayer::new(METHODS))
+        .layer(node::telemetry::trace_propagation::TraceLayer)
         .layer(security.guard(WORDS))
         .add_service(health_service)
         .add_service(reflection)

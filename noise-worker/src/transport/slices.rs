@@ -12,7 +12,7 @@ use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Limited};
 use node::{
     auth::{Admitted, ClientKey, Refusal},
-    limits::Budget,
+    admission::Budget,
 };
 use prost::Message;
 use proto::{

@@ -12,8 +12,8 @@ use std::{
 
 use anyhow::Context;
 use node::auth::Role;
-use node::dial::Dialing;
-use node::secret::SecretBytes;
+use node::net::dial::Dialing;
+use node::process::secret::SecretBytes;
 use node::tls::{Credentials, TlsFiles};
 
 use crate::certs::Authority;

@@ -49,7 +49,7 @@ pub struct FetchArgs {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    node::quantities::parse_duration(text).map_err(|error| error.to_string())
+    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }
 
 pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
 use node::auth::{GrantRole, TokenEntry, Tokens, digest_of};
-use node::secret::SecretBytes;
+use node::process::secret::SecretBytes;
 use proto::JobId;
 use zeroize::Zeroizing;
 
@@ -130,5 +130,5 @@ fn append(path: &Path, entry: &TokenEntry) -> anyhow::Result<()> {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    node::quantities::parse_duration(text).map_err(|error| error.to_string())
+    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use client::{Client, FetchRequest};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use client::{Client, FetchRequest};
 use dice::Dice;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::{JobKey, Oracle};
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};

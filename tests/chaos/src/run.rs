@@ -11,8 +11,8 @@ use anyhow::Context;
 use client::{Client, Connections};
 use dice::Dice;
 use ledger::Ledger;
-use node::dial::Dialing;
-use node::runtime::Runtime;
+use node::net::dial::Dialing;
+use node::process::runtime::Runtime;
 use proto::Commitment;
 
 use crate::{

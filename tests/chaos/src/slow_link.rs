@@ -6,8 +6,8 @@ use std::{ops::Range, path::Path, time::Instant};
 use anyhow::{Context, ensure};
 use client::{Client, Connections, FetchRequest, Route};
 use dice::Dice;
-use node::dial::Dialing;
-use node::runtime::Runtime;
+use node::net::dial::Dialing;
+use node::process::runtime::Runtime;
 use serde::Serialize;
 
 use crate::{

@@ -4,10 +4,10 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use client::{Client, Connections, FetchRequest};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use node::{
     auth::{Bearer, Role},
-    dial::Dialing,
+    net::dial::Dialing,
     tls::{Credentials, TlsFiles},
 };
 use noise_kernel::JobKey;
