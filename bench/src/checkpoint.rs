@@ -229,7 +229,7 @@ impl<'a> Bench<'a> {
                 commitments: vec![Commitment::of_text("bench")],
                 deadline: (Instant::now() + PATIENCE).into(),
             };
-            self.runtime.block_on(self.client.fetch_into(request, &mut self.buffer))?;
+            self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.buffer))?;
         }
         Ok(started.elapsed().as_secs_f64())
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use ledger::PlainHttp;
+use node::config::settings::{Layers, Setting, SettingError};
+use node::config::units::parse_duration;
 use node::net::listen::bind_loopback_checked;
 use node::net::listener::{ListenAddress, Listener};
-use node::config::units::parse_duration;
-use node::security::{Secured, Security, SecurityArgs};
-use node::config::settings::{Layers, Setting, SettingError};
+use node::security::{SecurityArgs, SecuritySettings, ServerSecurity};
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -108,7 +108,7 @@ pub struct Settings {
 pub struct Options {
     pub listen: ListenAddress,
     pub metrics_listen: SocketAddr,
-    pub security: Security,
+    pub security: SecuritySettings,
     pub tokens_file: Option<PathBuf>,
     pub ready_file: Option<PathBuf>,
     pub store: Store,
@@ -123,7 +123,7 @@ pub struct CoordinatorConfig {
     pub settings: Settings,
     pub listener: Listener,
     pub metrics_listener: TcpListener,
-    pub security: Secured,
+    pub security: ServerSecurity,
     pub ready_file: Option<PathBuf>,
     pub store: Store,
     /// As in [`Options`].

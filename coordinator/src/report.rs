@@ -1,6 +1,6 @@
 //! What a job has released and what privacy that costs, as one JSON object.
 
-use node::admission::Hold;
+use node::admission::Reservation;
 use plan::Plan;
 use proto::{JobId, Result, ServiceError};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::coordinator::Coordinator;
 impl Coordinator {
     /// The cost is that of the plan's whole run, whatever part of it has been released. `place`: what the caller has of
     /// its reports at once.
-    pub async fn report(&self, job: JobId, delta: f64, place: Option<Hold>) -> Result<Value> {
+    pub async fn report(&self, job: JobId, delta: f64, place: Option<Reservation>) -> Result<Value> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }

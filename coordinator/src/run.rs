@@ -11,13 +11,13 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
 use ledger::Ledger;
 use metrics::gauge;
-use node::telemetry::build_info::record_build_info;
-use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
 use node::process::readiness::Readiness;
 use node::process::ready_file::ReadyFile;
-use node::telemetry::recorder::install_recorder;
-use node::security::Secured;
 use node::process::shutdown::drain;
+use node::security::ServerSecurity;
+use node::telemetry::build_info::record_build_info;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::recorder::install_recorder;
 use proto::JobId;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -137,7 +137,7 @@ where
     looked_at(Onlooker(Arc::downgrade(&coordinator)));
     let tasks = TaskTracker::new();
     keep_going(&coordinator, &tasks, &shutdown);
-    crate::grpc::serve_over(coordinator, accepting, &Secured::default(), shutdown.clone()).await?;
+    crate::grpc::serve_over(coordinator, accepting, &ServerSecurity::default(), shutdown.clone()).await?;
     drain(&shutdown, &tasks, DRAIN_DEADLINE).await?;
     ended(&stop)
 }

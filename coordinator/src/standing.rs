@@ -12,15 +12,15 @@ use futures::FutureExt;
 use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
 use ledger::{Ledger, LedgerError};
 use metrics::gauge;
-use node::telemetry::build_info::record_build_info;
 use node::net::acceptor::Incoming;
-use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
 use node::process::readiness::Readiness;
 use node::process::ready_file::ReadyFile;
-use node::telemetry::recorder::install_recorder;
 use node::process::runtime::spawn;
-use node::security::Secured;
 use node::process::shutdown::drain;
+use node::security::ServerSecurity;
+use node::telemetry::build_info::record_build_info;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::recorder::install_recorder;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,7 +42,7 @@ pub const LEDGER_ID: &str = "etcd-ledger";
 struct House {
     settings: Settings,
     connections: Connections,
-    security: Secured,
+    security: ServerSecurity,
     door: Door<Incoming>,
     election: Arc<Election>,
     /// By which others reach this coordinator.

@@ -8,7 +8,7 @@ use std::sync::{
 
 use http::{HeaderValue, Response};
 use node::net::dial::DialError;
-use node::net::leader_channel::{Following, LEADER_HEADER};
+use node::net::leader_channel::{LEADER_HEADER, LeaderChannel};
 use tonic::body::Body;
 use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -40,16 +40,16 @@ async fn start_naming(leader: Named) -> (String, Arc<AtomicU64>) {
     (url, answers)
 }
 
-fn following(urls: &[&str]) -> HealthClient<Following> {
+fn following(urls: &[&str]) -> HealthClient<LeaderChannel> {
     let dial = |url: &str| {
         let endpoint = Endpoint::from_shared(url.to_owned());
         let refused = |_| DialError { endpoint: url.to_owned(), allowed: "a URL" };
         endpoint.map(|endpoint| endpoint.connect_lazy()).map_err(refused)
     };
-    HealthClient::new(Following::new(&urls.join(","), dial).unwrap())
+    HealthClient::new(LeaderChannel::new(&urls.join(","), dial).unwrap())
 }
 
-async fn check(client: &mut HealthClient<Following>) -> Result<(), tonic::Status> {
+async fn check(client: &mut HealthClient<LeaderChannel>) -> Result<(), tonic::Status> {
     client.check(HealthCheckRequest { service: String::new() }).await.map(drop)
 }
 
@@ -107,7 +107,7 @@ async fn a_leader_that_was_named_and_is_gone_is_not_asked_for_ever() {
 
 #[tokio::test]
 async fn every_url_is_checked() {
-    let refused = Following::new("http://127.0.0.1:1, not a url", |url| {
+    let refused = LeaderChannel::new("http://127.0.0.1:1, not a url", |url| {
         if url.starts_with("http://") {
             Ok(Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy())
         } else {

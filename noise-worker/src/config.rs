@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use node::net::listener::ListenAddress;
 use node::config::secrets::{read_key_command, read_key_credential, read_key_descriptor, read_key_file};
-use node::security::{Security, SecurityArgs, SecurityError};
 use node::config::settings::Layers;
+use node::net::listener::ListenAddress;
+use node::security::{SecurityArgs, SecurityError, SecuritySettings};
 use noise_kernel::{Backend, JobKey};
 use proto::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WorkerId};
 use tracing::warn;
@@ -205,7 +205,7 @@ impl WorkerArgs {
     }
 
     /// TLS, limits and hardening: flags before environment before defaults.
-    pub fn security(&self) -> Result<Security, SecurityError> {
+    pub fn security(&self) -> Result<SecuritySettings, SecurityError> {
         self.security.clone().resolve(&mut Layers::load(None)?)
     }
 

@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use futures::{FutureExt, Stream, future::BoxFuture};
 use node::{
-    auth::{Bearer, Identity, Role},
-    process::cpu_pool::CpuPool,
-    net::dial::Dialing,
     admission::Budget,
+    auth::{Bearer, Identity, Role},
+    net::dial::DialOptions,
     net::listen::bind_loopback_checked,
     net::local_socket::host_id,
-    telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
+    process::cpu_pool::CpuPool,
     process::readiness::Readiness,
     process::ready_file::ReadyFile,
     process::runtime::spawn,
-    security::Secured,
+    security::ServerSecurity,
+    telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
     tls::Credentials,
 };
 use noise_kernel::{Backend, JobKey};
@@ -106,7 +106,7 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let place =
         WorkerPlace { host: host_id(), labels: args.labels.clone(), memory_bytes: args.memory_bytes() };
     let member = Member { worker, incarnation: incarnation()?, endpoint, local, place };
-    let dialing = Dialing { bearer, ..security.into() };
+    let dialing = DialOptions { bearer, ..security.into() };
     let client = connect::coordinators(&args.coordinator, dialing)?;
     let refused = CancellationToken::new();
     let refusing = drain_once(refused.clone(), service.clone());
@@ -169,7 +169,7 @@ where
     let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
     let ended = CancellationToken::new();
     let Over { endpoint, accepting, dial } = over;
-    let security = Secured::default();
+    let security = ServerSecurity::default();
     let budget = Budget::new(security.limits.slice_bytes);
     let serving = service.clone();
     let until = ended.clone();

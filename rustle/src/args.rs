@@ -116,7 +116,7 @@ impl FromStr for Span {
 pub struct Bytes(pub u64);
 
 impl FromStr for Bytes {
-    type Err = node::config::units::QuantityError;
+    type Err = node::config::units::UnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         node::config::units::parse_bytes(text).map(Self)

@@ -170,7 +170,7 @@ impl Training {
                     commitments: vec![Commitment::of_text(&format!("step {row}"))],
                     deadline: (Instant::now() + PATIENCE).into(),
                 };
-                runtime.block_on(client.fetch_into(request, &mut out)).unwrap();
+                runtime.block_on(client.fetch(request).into_slice(&mut out)).unwrap();
                 taken.push(out);
                 longest = longest.max(last.elapsed());
                 progress.fetch_add(1, Ordering::SeqCst);

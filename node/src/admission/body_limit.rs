@@ -1,4 +1,4 @@
-//! A request's body that ends in an error once it is too long, or says that it will be.
+//! A request's body that ends in an error once it is too long, or announces that it will be.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,67 +8,94 @@ use http_body::{Frame, SizeHint};
 use tonic::body::Body;
 use tonic::{Status, codegen::Bytes};
 
-use super::Arrival;
+use super::{ErrorMapping, InflightBytes, InflightBytesPermit, ReadThrottle, TOO_LARGE_CALLS};
+use crate::auth::{ClientKey, Refusal};
 
-/// A gRPC message's length comes before it.
-const PREFIX: usize = 5;
+/// Bytes before a gRPC message: a flag, and the message's length.
+const PREFIX_BYTES: usize = 5;
 
-pub struct CappedBody {
-    body: Body,
-    /// Of the message.
-    limit: usize,
-    /// Read so far, of all.
-    taken: usize,
-    /// The first message's prefix, as far as it is there.
-    prefix: Vec<u8>,
-    /// What to say where that is too much.
-    refused: Box<dyn Fn() -> Status + Send>,
-    room: RoomFor,
-    held: HeldRoom,
+/// The limits of one call's request message, and how a message beyond them is refused.
+pub struct MessageLimit {
+    /// Longest message, in bytes.
+    pub bytes: usize,
+    /// Pays for a message that is too large: the throttle of the call's connection.
+    pub throttle: Option<ReadThrottle>,
+    /// The room that messages of all callers share.
+    pub inflight_bytes: InflightBytes,
+    /// The caller that takes the room.
+    pub caller: ClientKey,
+    /// Whether the caller is a worker or a coordinator.
+    pub is_of_cluster: bool,
+    /// Words the refusals.
+    pub errors: Arc<dyn ErrorMapping>,
 }
 
-/// What was taken of the room, and for how many bytes: for as long as somebody has this.
+impl MessageLimit {
+    fn too_large(&self) -> Status {
+        self.throttle.iter().for_each(|throttle| throttle.spend(TOO_LARGE_CALLS));
+        self.errors.status(Refusal::TooLarge { limit: self.bytes })
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<InflightBytesPermit, Status> {
+        let reserved = self.inflight_bytes.take(&self.caller, self.is_of_cluster, bytes as u64);
+        reserved.map_err(|refusal| self.errors.status(refusal))
+    }
+}
+
+/// A request's body under a [`MessageLimit`].
+pub struct LimitedBody {
+    body: Body,
+    limit: MessageLimit,
+    /// Bytes read so far, of all messages.
+    read: usize,
+    /// The first message's prefix, as far as it has arrived.
+    prefix: Vec<u8>,
+    permit: MessagePermit,
+}
+
+/// The room that a message takes, and its bytes. Clones share it; it is free again once all are dropped.
 #[derive(Clone, Default)]
-pub struct HeldRoom(Arc<Mutex<Option<(usize, Arrival)>>>);
+pub struct MessagePermit(Arc<Mutex<Option<(usize, InflightBytesPermit)>>>);
 
-/// Takes room for so many bytes, or says why there is none.
-pub type RoomFor = Box<dyn Fn(u64) -> Result<Arrival, Status> + Send>;
-
-impl CappedBody {
-    pub fn new(body: Body, limit: usize, refused: Box<dyn Fn() -> Status + Send>, room: RoomFor) -> Self {
-        Self { body, limit, taken: 0, prefix: Vec::new(), refused, room, held: HeldRoom::default() }
+impl LimitedBody {
+    /// Returns `body` under `limit`.
+    pub fn new(body: Body, limit: MessageLimit) -> Self {
+        Self { body, limit, read: 0, prefix: Vec::new(), permit: MessagePermit::default() }
     }
 
-    /// The message takes its room until its body is gone and this is, too.
-    pub fn held(&self) -> HeldRoom {
-        self.held.clone()
+    /// Returns the message's room, which stays taken until both the body and this are dropped.
+    pub fn permit(&self) -> MessagePermit {
+        self.permit.clone()
     }
 
-    fn claimed(&self) -> Option<usize> {
+    /// Returns the length that the first message's prefix announces.
+    fn announced(&self) -> Option<usize> {
         let [_, a, b, c, d] = self.prefix[..] else { return None };
         Some(u32::from_be_bytes([a, b, c, d]) as usize)
     }
 
-    /// Looks at what has come. Nobody waits for what would be refused, or makes room for it.
-    fn look(&mut self, data: &[u8]) -> Result<(), Status> {
-        self.prefix.extend_from_slice(&data[..data.len().min(PREFIX - self.prefix.len())]);
-        self.taken += data.len();
-        let Some(claimed) = self.claimed() else { return Ok(()) };
-        if self.taken > self.limit + PREFIX || claimed > self.limit {
-            return Err((self.refused)());
+    /// Checks the bytes that have arrived, so that no message is waited for, or given room, that would be refused.
+    fn check(&mut self, data: &[u8]) -> Result<(), Status> {
+        self.prefix.extend_from_slice(&data[..data.len().min(PREFIX_BYTES - self.prefix.len())]);
+        self.read += data.len();
+        let Some(announced) = self.announced() else { return Ok(()) };
+        let limit = self.limit.bytes;
+        if self.read > limit + PREFIX_BYTES || announced > limit {
+            return Err(self.limit.too_large());
         }
-        // Whoever sends more than it said may send all that is allowed.
-        let most = if self.taken > claimed + PREFIX { self.limit } else { claimed };
-        let mut held = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.as_ref().is_none_or(|(held, _)| *held < most) {
-            *held = None;
-            *held = Some((most, (self.room)(most as u64)?));
+        // A caller that sends more than it announced may send all that is allowed.
+        let expected = if self.read > announced + PREFIX_BYTES { limit } else { announced };
+        let mut permit = self.permit.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if permit.as_ref().is_none_or(|(bytes, _)| *bytes < expected) {
+            // Given back first: a message of more than a caller's room is admitted where nothing else is.
+            *permit = None;
+            *permit = Some((expected, self.limit.reserve(expected)?));
         }
         Ok(())
     }
 }
 
-impl http_body::Body for CappedBody {
+impl http_body::Body for LimitedBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -79,7 +106,7 @@ impl http_body::Body for CappedBody {
         let polled = Pin::new(&mut self.body).poll_frame(task);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                match self.look(frame.data_ref().map_or(&[][..], |data| &data[..])) {
+                match self.check(frame.data_ref().map_or(&[][..], |data| &data[..])) {
                     Ok(()) => polled,
                     Err(status) => Poll::Ready(Some(Err(status))),
                 }
@@ -99,24 +126,40 @@ impl http_body::Body for CappedBody {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use http_body_util::{BodyExt, StreamBody};
     use tokio_stream::iter;
 
     use super::*;
-    use crate::auth::ClientKey;
-    use crate::admission::Arriving;
 
-    async fn read(pieces: &'static [&'static [u8]], limit: usize) -> Result<usize, Status> {
+    struct Errors;
+
+    impl ErrorMapping for Errors {
+        fn status(&self, refusal: Refusal) -> Status {
+            Status::resource_exhausted(format!("{refusal:?}"))
+        }
+
+        fn notable(&self, _: &Status) -> Option<String> {
+            None
+        }
+    }
+
+    fn limited(pieces: &[&'static [u8]], bytes: usize, inflight_bytes: &InflightBytes) -> LimitedBody {
         let frames = pieces.iter().map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece))));
-        let body = Body::new(StreamBody::new(iter(frames)));
-        let refused = Box::new(|| Status::resource_exhausted("too large"));
-        let arriving = Arriving::default();
-        let client = ClientKey("a".into());
-        let room = move |bytes| Ok(arriving.take(&client, false, bytes).unwrap());
-        let capped = CappedBody::new(body, limit, refused, Box::new(room));
-        Ok(capped.collect().await?.to_bytes().len())
+        let body = Body::new(StreamBody::new(iter(frames.collect::<Vec<_>>())));
+        let limit = MessageLimit {
+            bytes,
+            throttle: None,
+            inflight_bytes: inflight_bytes.clone(),
+            caller: ClientKey("a".into()),
+            is_of_cluster: false,
+            errors: Arc::new(Errors),
+        };
+        LimitedBody::new(body, limit)
+    }
+
+    async fn read(pieces: &[&'static [u8]], limit: usize) -> Result<usize, Status> {
+        let body = limited(pieces, limit, &InflightBytes::default());
+        Ok(body.collect().await?.to_bytes().len())
     }
 
     #[tokio::test]
@@ -124,7 +167,7 @@ mod tests {
         assert_eq!(read(&[&[0, 0, 0, 0, 3], b"abc"], 3).await.unwrap(), 8);
         assert_eq!(read(&[&[0, 0], &[0, 0, 3, b'a'], b"bc"], 3).await.unwrap(), 8);
         assert_eq!(read(&[], 3).await.unwrap(), 0);
-        let too_large: [&'static [&'static [u8]]; 4] = [
+        let too_large: [&[&'static [u8]]; 4] = [
             &[&[0, 0, 0, 0, 4]],
             &[&[0, 64], &[0, 0, 0]],
             &[&[0, 0, 0, 0, 3], b"abcd"],
@@ -138,32 +181,23 @@ mod tests {
     /// The second message of a call is not announced by the first one's prefix.
     #[tokio::test]
     async fn room_is_taken_for_what_may_come_and_given_back_once_nobody_has_it() {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let arriving = Arriving::default();
+        let inflight_bytes = InflightBytes::default();
         let client = ClientKey("a".into());
-        let own = arriving.clone();
-        let of = client.clone();
-        let noted = asked.clone();
-        let room = move |bytes| {
-            noted.lock().unwrap().push(bytes);
-            own.take(&of, false, bytes).map_err(|_| Status::resource_exhausted("busy"))
-        };
         let limit = 64 << 20;
         let pieces: [&'static [u8]; 3] = [&[0, 0, 0, 0, 1], b"a", &[0, 0, 64, 0, 0]];
-        let frames = pieces.map(|piece| Ok::<_, Status>(Frame::data(Bytes::from_static(piece))));
-        let body = Body::new(StreamBody::new(iter(frames)));
-        let refused = Box::new(|| Status::resource_exhausted("too large"));
-        let mut capped = CappedBody::new(body, limit, refused, Box::new(room));
+        let mut body = limited(&pieces, limit, &inflight_bytes);
+        let permit = body.permit();
+        let mut reserved = Vec::new();
         for _ in 0..3 {
-            capped.frame().await.unwrap().unwrap();
+            body.frame().await.unwrap().unwrap();
+            reserved.extend(permit.0.lock().unwrap().as_ref().map(|(bytes, _)| *bytes));
         }
-        assert_eq!(*asked.lock().unwrap(), [1, limit as u64]);
-        assert!(arriving.take(&client, false, 1 << 20).is_err(), "all of it is held");
-        assert!(capped.frame().await.is_none());
-        let held = capped.held();
-        drop(capped);
-        assert!(arriving.take(&client, false, 1 << 20).is_err(), "until it is answered");
-        drop(held);
-        arriving.take(&client, false, 1 << 20).unwrap();
+        assert_eq!(reserved, [1, 1, limit]);
+        assert!(inflight_bytes.take(&client, false, 1 << 20).is_err(), "all of it is held");
+        assert!(body.frame().await.is_none());
+        drop(body);
+        assert!(inflight_bytes.take(&client, false, 1 << 20).is_err(), "until it is answered");
+        drop(permit);
+        inflight_bytes.take(&client, false, 1 << 20).unwrap();
     }
 }

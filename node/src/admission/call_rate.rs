@@ -1,54 +1,57 @@
-//! Calls a second of one caller: a bucket that fills at that rate and holds ten seconds' worth.
+//! Calls a second of each caller: a bucket that refills at that rate and holds ten seconds' worth.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::token_bucket::TokenBucket;
 use crate::auth::ClientKey;
 
+/// Calls that a caller may make at once, in seconds of its rate.
 const BURST_SECONDS: f64 = 10.0;
-/// Full buckets are forgotten when there are more than this.
-const KEPT: usize = 4096;
+/// Callers remembered before full buckets, which need no memory, are forgotten.
+const REMEMBERED_CALLERS: usize = 4096;
 
+/// The rates of all callers.
 #[derive(Debug)]
-pub struct Rates {
-    per_second: f64,
-    buckets: Mutex<HashMap<ClientKey, Bucket>>,
+pub struct CallRates {
+    bucket: TokenBucket,
+    levels: Mutex<HashMap<ClientKey, Level>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct Level {
     calls: f64,
     at: Instant,
 }
 
-impl Rates {
+impl CallRates {
+    /// Returns rates of `per_second` calls for each caller, with full buckets.
     pub fn new(per_second: u32) -> Self {
-        Self { per_second: per_second.into(), buckets: Mutex::default() }
+        Self { bucket: TokenBucket::new(per_second.into(), BURST_SECONDS), levels: Mutex::default() }
     }
 
-    /// Takes one call out of the caller's bucket; false where it is empty.
+    /// Takes one call out of the caller's bucket, and returns whether there was one.
     pub fn take(&self, client: &ClientKey) -> bool {
         self.take_at(client, Instant::now())
     }
 
     fn take_at(&self, client: &ClientKey, now: Instant) -> bool {
-        let full = self.per_second * BURST_SECONDS;
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= KEPT && !buckets.contains_key(client) {
-            buckets.retain(|_, bucket| self.filled(*bucket, now) < full);
+        let full = self.bucket.capacity();
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        if levels.len() >= REMEMBERED_CALLERS && !levels.contains_key(client) {
+            levels.retain(|_, level| self.refilled(*level, now) < full);
         }
-        let bucket = buckets.get(client).copied().unwrap_or(Bucket { calls: full, at: now });
-        let calls = self.filled(bucket, now);
+        let level = levels.get(client).copied().unwrap_or(Level { calls: full, at: now });
+        let calls = self.refilled(level, now);
         let is_enough = calls >= 1.0;
         let calls = if is_enough { calls - 1.0 } else { calls };
-        buckets.insert(client.clone(), Bucket { calls, at: now });
+        levels.insert(client.clone(), Level { calls, at: now });
         is_enough
     }
 
-    fn filled(&self, bucket: Bucket, now: Instant) -> f64 {
-        let since = now.saturating_duration_since(bucket.at).as_secs_f64();
-        (bucket.calls + since * self.per_second).min(self.per_second * BURST_SECONDS)
+    fn refilled(&self, level: Level, now: Instant) -> f64 {
+        self.bucket.refilled(level.calls, now.saturating_duration_since(level.at))
     }
 }
 
@@ -60,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_burst_and_then_the_rate_each_for_itself() {
-        let rates = Rates::new(5);
+        let rates = CallRates::new(5);
         let a = ClientKey("a".into());
         let b = ClientKey("b".into());
         let start = Instant::now();

@@ -1,43 +1,45 @@
-//! Calls under way: a client has no more of them than are left for other clients.
+//! The limit on calls in flight: a client has no more of them than are left for other clients.
 //!
-//! With that one rule a client alone has half of the room, and of n that take all they can get, one after the other, each has
-//! half of what the one before left. Nothing is taken back: a dozen can fill it. So an eighth is not for clients at all but
-//! for the cluster itself, and calls that never end by themselves, which anyone may make, are few.
+//! By that one rule a client alone has half of the room. Of n clients that take all they can get, one after the other,
+//! each has half of what the one before left. Nothing is taken back, so a dozen can fill the room. Therefore an eighth is
+//! kept for the cluster itself, and calls that never end by themselves, which any client may make, are few.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::auth::{ClientKey, Refusal};
 
-/// One part of so many is for the cluster's own calls, and as much at most is taken by those that never end.
+/// One part in so many is for the cluster's own calls; endless calls take as much at most.
 const RESERVE: usize = 8;
-/// Of one client.
-const ENDLESS: usize = 16;
+/// Endless calls of one client.
+const ENDLESS_PER_CLIENT: usize = 16;
 
-/// Who calls, and for how long.
+/// The class of a call, which decides the room it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// Workers and coordinators; everyone, where nobody is asked who they are.
+pub enum CallClass {
+    /// A call of a worker or a coordinator; every call, where callers are not authenticated.
     Cluster,
+    /// A call of a client that ends by itself.
     Client,
     /// A call of a client that never ends by itself.
     Endless,
 }
 
+/// The calls in flight of all callers. Clones share the count.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<Shared>);
+pub struct FairShare(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     all: usize,
-    under_way: Mutex<UnderWay>,
+    in_flight: Mutex<InFlight>,
 }
 
 #[derive(Debug, Default)]
-struct UnderWay {
-    in_all: usize,
+struct InFlight {
+    total: usize,
     endless: usize,
-    of: HashMap<ClientKey, Own>,
+    by_client: HashMap<ClientKey, Own>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,62 +48,64 @@ struct Own {
     endless: usize,
 }
 
-/// Room for one call, until it is dropped.
+/// The room of one call, until it is dropped.
 #[derive(Debug)]
-pub struct Share {
-    shares: Shares,
+pub struct CallPermit {
+    calls: FairShare,
     client: ClientKey,
-    claim: Claim,
+    class: CallClass,
 }
 
-impl Shares {
+impl FairShare {
+    /// Returns room for `all` calls at once.
     pub fn new(all: usize) -> Self {
-        Self(Arc::new(Shared { all, under_way: Mutex::default() }))
+        Self(Arc::new(Shared { all, in_flight: Mutex::default() }))
     }
 
-    pub fn take(&self, client: &ClientKey, claim: Claim) -> Result<Share, Refusal> {
-        let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = under_way.of.get(client).copied().unwrap_or_default();
-        self.check(&under_way, own, claim)?;
-        let is_endless = usize::from(claim == Claim::Endless);
-        under_way.in_all += 1;
-        under_way.endless += is_endless;
+    /// Takes room for one call of `client`.
+    pub fn take(&self, client: &ClientKey, class: CallClass) -> Result<CallPermit, Refusal> {
+        let mut in_flight = self.0.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = in_flight.by_client.get(client).copied().unwrap_or_default();
+        self.check(&in_flight, own, class)?;
+        let is_endless = usize::from(class == CallClass::Endless);
+        in_flight.total += 1;
+        in_flight.endless += is_endless;
         let own = Own { calls: own.calls + 1, endless: own.endless + is_endless };
-        under_way.of.insert(client.clone(), own);
-        Ok(Share { shares: self.clone(), client: client.clone(), claim })
+        in_flight.by_client.insert(client.clone(), own);
+        Ok(CallPermit { calls: self.clone(), client: client.clone(), class })
     }
 
-    fn check(&self, under_way: &UnderWay, own: Own, claim: Claim) -> Result<(), Refusal> {
+    fn check(&self, in_flight: &InFlight, own: Own, class: CallClass) -> Result<(), Refusal> {
         let all = self.0.all;
-        let reserve = if claim == Claim::Cluster { 0 } else { all / RESERVE };
-        let left = all.saturating_sub(under_way.in_all).saturating_sub(reserve);
+        let reserve = if class == CallClass::Cluster { 0 } else { all / RESERVE };
+        let left = all.saturating_sub(in_flight.total).saturating_sub(reserve);
         let busy = |what, limit| Err(Refusal::Busy { what, limit });
         if left == 0 {
             return busy("room for calls", format!("{} at once", all - reserve));
         }
-        if claim != Claim::Cluster && own.calls >= left {
+        if class != CallClass::Cluster && own.calls >= left {
             let limit = format!("as many at once as are left for others, of {}", all - reserve);
             return busy("this caller's share of the calls", limit);
         }
         let most = (all / RESERVE).max(1);
-        if claim == Claim::Endless && (own.endless >= ENDLESS || under_way.endless >= most) {
-            return busy("room for watches", format!("{ENDLESS} of one caller, {most} of all"));
+        if class == CallClass::Endless && (own.endless >= ENDLESS_PER_CLIENT || in_flight.endless >= most) {
+            return busy("room for watches", format!("{ENDLESS_PER_CLIENT} of one caller, {most} of all"));
         }
         Ok(())
     }
 }
 
-impl Drop for Share {
+impl Drop for CallPermit {
     fn drop(&mut self) {
-        let mut under_way = self.shares.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_endless = usize::from(self.claim == Claim::Endless);
-        under_way.in_all = under_way.in_all.saturating_sub(1);
-        under_way.endless = under_way.endless.saturating_sub(is_endless);
-        let Some(own) = under_way.of.get_mut(&self.client) else { return };
+        let mut in_flight = self.calls.0.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_endless = usize::from(self.class == CallClass::Endless);
+        in_flight.total = in_flight.total.saturating_sub(1);
+        in_flight.endless = in_flight.endless.saturating_sub(is_endless);
+        let Some(own) = in_flight.by_client.get_mut(&self.client) else { return };
         own.calls = own.calls.saturating_sub(1);
         own.endless = own.endless.saturating_sub(is_endless);
         if *own == Own::default() {
-            under_way.of.remove(&self.client);
+            in_flight.by_client.remove(&self.client);
         }
     }
 }
@@ -110,44 +114,44 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    fn all_that(shares: &Shares, name: &str, claim: Claim) -> Vec<Share> {
+    fn all_that(calls: &FairShare, name: &str, class: CallClass) -> Vec<CallPermit> {
         let client = ClientKey(name.into());
-        std::iter::from_fn(|| shares.take(&client, claim).ok()).collect()
+        std::iter::from_fn(|| calls.take(&client, class).ok()).collect()
     }
 
     #[test]
     fn however_much_clients_take_others_find_room() {
-        let shares = Shares::new(64);
+        let calls = FairShare::new(64);
         let clients: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"]
             .into_iter()
-            .map(|name| all_that(&shares, name, Claim::Client))
+            .map(|name| all_that(&calls, name, CallClass::Client))
             .collect();
         assert_eq!(clients.iter().map(Vec::len).collect::<Vec<_>>(), [28, 14, 7, 4, 2, 1, 0]);
-        assert_eq!(all_that(&shares, "worker", Claim::Cluster).len(), 8, "an eighth is not theirs");
+        assert_eq!(all_that(&calls, "worker", CallClass::Cluster).len(), 8, "an eighth is not theirs");
         drop(clients);
-        assert_eq!(all_that(&shares, "b", Claim::Client).len(), 28);
-        assert_eq!(all_that(&shares, "worker", Claim::Cluster).len(), 64);
-        let under_way = shares.0.under_way.lock().unwrap();
-        assert_eq!((under_way.in_all, under_way.of.len()), (0, 0));
+        assert_eq!(all_that(&calls, "b", CallClass::Client).len(), 28);
+        assert_eq!(all_that(&calls, "worker", CallClass::Cluster).len(), 64);
+        let in_flight = calls.0.in_flight.lock().unwrap();
+        assert_eq!((in_flight.total, in_flight.by_client.len()), (0, 0));
     }
 
     #[test]
     fn calls_that_never_end_are_few() {
-        let shares = Shares::new(256);
+        let calls = FairShare::new(256);
         let watches: Vec<_> =
-            ["a", "b", "c"].into_iter().map(|name| all_that(&shares, name, Claim::Endless)).collect();
+            ["a", "b", "c"].into_iter().map(|name| all_that(&calls, name, CallClass::Endless)).collect();
         assert_eq!(watches.iter().map(Vec::len).collect::<Vec<_>>(), [16, 16, 0]);
-        assert_eq!(all_that(&shares, "c", Claim::Client).len(), 96, "half of what is left to clients");
+        assert_eq!(all_that(&calls, "c", CallClass::Client).len(), 96, "half of what is left to clients");
         drop(watches);
-        assert_eq!(all_that(&shares, "c", Claim::Endless).len(), 16);
+        assert_eq!(all_that(&calls, "c", CallClass::Endless).len(), 16);
     }
 
     #[test]
     fn one_call_is_room_for_one() {
-        let shares = Shares::new(1);
-        let held = all_that(&shares, "a", Claim::Client);
+        let calls = FairShare::new(1);
+        let held = all_that(&calls, "a", CallClass::Client);
         assert_eq!(held.len(), 1);
-        let refused = shares.take(&ClientKey("b".into()), Claim::Cluster);
+        let refused = calls.take(&ClientKey("b".into()), CallClass::Cluster);
         assert!(matches!(refused, Err(Refusal::Busy { what: "room for calls", .. })));
     }
 }

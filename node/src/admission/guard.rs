@@ -1,5 +1,4 @@
-//! In front of every handler: who calls, may they, and is there room. One layer, so that no call gets around any of
-//! it.
+//! The layer in front of every handler. It decides who calls, whether they may, and whether there is room.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,149 +6,140 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
+use proto::rpc::{self, Rpc};
 use tonic::body::Body;
 use tonic::{Status, codegen::Bytes};
 use tower::{Layer, Service};
 use tracing::warn;
 
-use crate::auth::{Authenticator, ClientKey, Refusal};
-use crate::telemetry::rate_limited_log::SparseLog;
-use crate::net::connection::Reached;
-use crate::admission::{
-    Arriving, CappedBody, Claim, HeldRoom, Hold, Limits, Rates, Share, Shares, TOO_LARGE, is_endless,
-    request_bytes, time,
+use super::body_limit::MessageLimit;
+use super::{
+    CallClass, CallPermit, CallRates, ErrorMapping, FairShare, InFlight, InflightBytes, LimitedBody, Limits,
+    MessagePermit, Reservation,
 };
+use crate::auth::{Authenticator, ClientKey, Refusal};
+use crate::net::peer::PeerInfo;
+use crate::telemetry::rate_limited_log::RateLimitedLog;
 
-/// What only a process itself knows of errors.
-#[derive(Clone, Copy)]
-pub struct Words {
-    /// A refusal, typed, and with the kind of error that its clients know.
-    pub of: fn(Refusal) -> Status,
-    /// The kind of error where an answer is one that the log should name.
-    pub notable: fn(&Status) -> Option<String>,
-}
+/// Longest reason of a refused request in the log, in characters: a caller may have chosen it.
+const LOGGED_REASON_CHARS: usize = 1024;
 
-/// What a call takes of its caller's room: its message's bytes and its place among calls, until nobody has this any more.
-#[derive(Clone)]
-pub struct UnderWay {
-    _share: Arc<Share>,
-    _message: HeldRoom,
-}
-
-tokio::task_local! {
-    static UNDER_WAY: UnderWay;
-}
-
-/// Of the call that is being handled. For work that goes on where its caller has left: without it whoever calls, leaves
-/// and calls again would have no bound. `None` outside of a call.
-pub fn under_way() -> Option<UnderWay> {
-    UNDER_WAY.try_with(Clone::clone).ok()
-}
-
-/// Of what a refused request was told, in the log.
-const LONGEST_REASON: usize = 1024;
-
+/// Puts authentication, authorisation and limits in front of a gRPC server. One layer, so that no call gets around
+/// any of them.
 #[derive(Clone)]
 pub struct GuardLayer(Arc<Guard>);
 
 struct Guard {
     authenticator: Authenticator,
-    calls: Shares,
-    rates: Rates,
-    arriving: Arriving,
+    rpcs: &'static [Rpc],
+    calls: FairShare,
+    rates: CallRates,
+    inflight_bytes: InflightBytes,
     limits: Limits,
-    words: Words,
-    /// A line each minute of each caller and kind of error.
-    refused: SparseLog,
+    errors: Arc<dyn ErrorMapping>,
+    /// Logs each caller and kind of error once a minute.
+    refused: RateLimitedLog,
 }
 
 impl GuardLayer {
-    pub fn new(authenticator: Authenticator, limits: Limits, words: Words) -> Self {
-        let calls = Shares::new(limits.calls);
-        let rates = Rates::new(limits.calls_per_second);
-        let arriving = Arriving::default();
-        let refused = SparseLog::default();
-        Self(Arc::new(Guard { authenticator, calls, rates, arriving, limits, words, refused }))
+    /// Returns a layer that admits the calls of `rpcs` to the callers that `authenticator` knows, within `limits`.
+    pub fn new(
+        authenticator: Authenticator,
+        limits: Limits,
+        rpcs: &'static [Rpc],
+        errors: impl ErrorMapping,
+    ) -> Self {
+        Self(Arc::new(Guard {
+            authenticator,
+            rpcs,
+            calls: FairShare::new(limits.calls),
+            rates: CallRates::new(limits.calls_per_second),
+            inflight_bytes: InflightBytes::default(),
+            limits,
+            errors: Arc::new(errors),
+            refused: RateLimitedLog::default(),
+        }))
     }
 }
 
 impl<S> Layer<S> for GuardLayer {
-    type Service = Guarded<S>;
+    type Service = GuardService<S>;
 
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { inner, guard: self.0.clone() }
+    fn layer(&self, inner: S) -> GuardService<S> {
+        GuardService { inner, guard: self.0.clone() }
     }
 }
 
+/// A service behind a [`GuardLayer`].
 #[derive(Clone)]
-pub struct Guarded<S> {
+pub struct GuardService<S> {
     inner: S,
     guard: Arc<Guard>,
 }
 
-/// A call that may go on.
-struct Entered {
-    share: Share,
+/// The outcome for a call that may be handled.
+struct Admission {
+    permit: CallPermit,
     caller: ClientKey,
     is_of_cluster: bool,
 }
 
 impl Guard {
-    fn admit(&self, request: &mut Request<Body>) -> Result<Entered, Refusal> {
+    fn admit(&self, request: &mut Request<Body>, rpc: Option<&'static Rpc>) -> Result<Admission, Refusal> {
         let caller = self.authenticator.caller(request.extensions(), request.headers())?;
-        let admitted = self.authenticator.admit(&caller, request.uri().path())?;
+        let access = self.authenticator.admit(&caller, rpc)?;
         if !self.rates.take(&caller.key) {
             let limit = format!("{} a second", self.limits.calls_per_second);
             return Err(Refusal::Busy { what: "this caller's rate of calls", limit });
         }
         let is_of_cluster = caller.is_of_cluster();
-        let claim = if is_of_cluster {
-            Claim::Cluster
-        } else if is_endless(request.uri().path()) {
-            Claim::Endless
+        let class = if is_of_cluster {
+            CallClass::Cluster
+        } else if rpc.is_some_and(|rpc| rpc.is_endless(request.uri().path())) {
+            CallClass::Endless
         } else {
-            Claim::Client
+            CallClass::Client
         };
-        let share = self.calls.take(&caller.key, claim)?;
-        request.extensions_mut().insert(admitted);
+        let permit = self.calls.take(&caller.key, class)?;
+        request.extensions_mut().insert(access);
         request.extensions_mut().insert(caller.key.clone());
-        Ok(Entered { share, caller: caller.key, is_of_cluster })
+        Ok(Admission { permit, caller: caller.key, is_of_cluster })
     }
 
-    /// The request, read no further than it may be long and there is room for it.
-    fn cap(
+    /// Returns the request with a body that is read no further than it may be long and there is room for it.
+    fn limit_body(
         &self,
         request: Request<Body>,
+        rpc: Option<&Rpc>,
         caller: ClientKey,
         is_of_cluster: bool,
-    ) -> (Request<Body>, HeldRoom) {
-        let bytes = request_bytes(request.uri().path());
-        let wording = self.words.of;
-        let pace = request.extensions().get::<Reached>().map(|reached| reached.pace.clone());
-        let refused = Box::new(move || {
-            pace.iter().for_each(|pace| pace.spend(TOO_LARGE));
-            wording(Refusal::TooLarge { limit: bytes })
-        });
-        let arriving = self.arriving.clone();
-        let room = move |bytes| arriving.take(&caller, is_of_cluster, bytes).map_err(wording);
+    ) -> (Request<Body>, MessagePermit) {
+        let limit = MessageLimit {
+            bytes: rpc.map_or(rpc::CONTROL_BYTES, |rpc| rpc.request_bytes),
+            throttle: request.extensions().get::<PeerInfo>().map(|info| info.throttle.clone()),
+            inflight_bytes: self.inflight_bytes.clone(),
+            caller,
+            is_of_cluster,
+            errors: self.errors.clone(),
+        };
         let (parts, body) = request.into_parts();
-        let body = CappedBody::new(body, bytes, refused, Box::new(room));
-        let held = body.held();
-        (Request::from_parts(parts, Body::new(body)), held)
+        let body = LimitedBody::new(body, limit);
+        let permit = body.permit();
+        (Request::from_parts(parts, Body::new(body)), permit)
     }
 
-    /// Says what a caller was refused, once a minute for each kind.
-    fn tell(&self, caller: &ClientKey, path: &str, response: &Response<Body>) {
+    /// Logs that a caller's request was refused, once a minute for each caller and kind.
+    fn log_refusal(&self, caller: &ClientKey, path: &str, response: &Response<Body>) {
         let Some(status) = Status::from_header_map(response.headers()) else { return };
-        let Some(kind) = (self.words.notable)(&status) else { return };
+        let Some(kind) = self.errors.notable(&status) else { return };
         if self.refused.is_due(&format!("{} {kind}", caller.0)) {
-            let reason: String = status.message().chars().take(LONGEST_REASON).collect();
+            let reason: String = status.message().chars().take(LOGGED_REASON_CHARS).collect();
             warn!(peer = %caller.0, kind, path, reason, "a request was refused");
         }
     }
 }
 
-impl<S> Service<Request<Body>> for Guarded<S>
+impl<S> Service<Request<Body>> for GuardService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -164,45 +154,48 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let wording = self.guard.words.of;
-        let Entered { share, caller, is_of_cluster } = match self.guard.admit(&mut request) {
-            Ok(entered) => entered,
-            Err(refusal) => return Box::pin(async move { Ok(wording(refusal).into_http()) }),
-        };
-        let limit = time(request.uri().path());
-        let path = request.uri().path().to_owned();
-        let (request, message) = self.guard.cap(request, caller.clone(), is_of_cluster);
-        let share = Arc::new(share);
-        let under_way = UnderWay { _share: share.clone(), _message: message };
-        let handling = self.inner.call(request);
         let guard = self.guard.clone();
+        let rpc = rpc::find_in(guard.rpcs, request.uri().path());
+        let Admission { permit, caller, is_of_cluster } = match guard.admit(&mut request, rpc) {
+            Ok(admission) => admission,
+            Err(refusal) => return Box::pin(async move { Ok(guard.errors.status(refusal).into_http()) }),
+        };
+        let limit = rpc.map_or(rpc::CONTROL_TIME, |rpc| rpc.time);
+        let path = request.uri().path().to_owned();
+        let (request, message) = guard.limit_body(request, rpc, caller.clone(), is_of_cluster);
+        let permit = Arc::new(permit);
+        let in_flight = InFlight::new(permit.clone(), message);
+        let handling = self.inner.call(request);
         Box::pin(async move {
-            // What was asked is in memory until it is answered, and waits there where others are before it.
-            match tokio::time::timeout(limit, UNDER_WAY.scope(under_way, handling)).await {
+            // A message stays in memory until it is answered, also while its call waits behind others.
+            match tokio::time::timeout(limit, in_flight.scope(handling)).await {
                 Ok(response) => {
                     let mut response = response?;
-                    guard.tell(&caller, &path, &response);
-                    let hold = response.extensions_mut().remove::<Held>();
-                    Ok(response.map(|body| Body::new(Admission { body, _share: share, _hold: hold })))
+                    guard.log_refusal(&caller, &path, &response);
+                    let reservation = response.extensions_mut().remove::<ResponseReservation>();
+                    Ok(response.map(|body| {
+                        Body::new(PermitBody { body, _permit: permit, _reservation: reservation })
+                    }))
                 }
-                Err(_) => Ok(wording(Refusal::TooSlow { limit }).into_http()),
+                Err(_) => Ok(guard.errors.status(Refusal::TooSlow { limit }).into_http()),
             }
         })
     }
 }
 
-/// Among a response's extensions: what is held until its last frame is gone.
+/// A reservation that a handler puts among its response's extensions: it is kept until the response's last frame is
+/// sent.
 #[derive(Clone, Debug)]
-pub struct Held(pub Arc<Hold>);
+pub struct ResponseReservation(pub Arc<Reservation>);
 
-/// A response under way takes room until its last frame is gone.
-struct Admission {
+/// A response body that takes room until its last frame is sent.
+struct PermitBody {
     body: Body,
-    _share: Arc<Share>,
-    _hold: Option<Held>,
+    _permit: Arc<CallPermit>,
+    _reservation: Option<ResponseReservation>,
 }
 
-impl http_body::Body for Admission {
+impl http_body::Body for PermitBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -233,10 +226,26 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::admission::Budget;
+    use crate::admission::{Budget, in_flight};
 
-    const WORDS: Words =
-        Words { of: |refusal| Status::resource_exhausted(format!("{refusal:?}")), notable: |_| None };
+    /// Names every error, or none.
+    struct Errors {
+        all_notable: bool,
+    }
+
+    impl ErrorMapping for Errors {
+        fn status(&self, refusal: Refusal) -> Status {
+            Status::resource_exhausted(format!("{refusal:?}"))
+        }
+
+        fn notable(&self, status: &Status) -> Option<String> {
+            self.all_notable.then(|| status.code().to_string())
+        }
+    }
+
+    fn layer(all_notable: bool) -> GuardLayer {
+        GuardLayer::new(Authenticator::default(), Limits::default(), rpc::RPCS, Errors { all_notable })
+    }
 
     #[tokio::test]
     async fn what_an_answer_holds_is_held_until_its_last_byte() {
@@ -246,19 +255,18 @@ mod tests {
         let of = client.clone();
         let inner = tower::service_fn(move |_: Request<Body>| {
             let mut response = Response::new(Body::new(Full::new(Bytes::from_static(b"answer"))));
-            response.extensions_mut().insert(Held(Arc::new(own.take(&of, 100).unwrap())));
+            response.extensions_mut().insert(ResponseReservation(Arc::new(own.take(&of, 100).unwrap())));
             std::future::ready(Ok::<_, Infallible>(response))
         });
-        let layer = GuardLayer::new(Authenticator::default(), Limits::default(), WORDS);
         let request = Request::post("/grpc.health.v1.Health/Check").body(Body::empty()).unwrap();
-        let response = layer.layer(inner).call(request).await.unwrap();
+        let response = layer(false).layer(inner).call(request).await.unwrap();
         assert!(budget.take(&client, 1).is_err(), "the caller has not read it yet");
         drop(response);
         budget.take(&client, 100).unwrap();
     }
 
     /// The answer to a message of so many bytes whose last never comes.
-    async fn half_sent<S>(mut guarded: Guarded<S>, path: &str, bytes: usize) -> Response<Body>
+    async fn half_sent<S>(mut guarded: GuardService<S>, path: &str, bytes: usize) -> Response<Body>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
         S::Future: Send + 'static,
@@ -280,18 +288,16 @@ mod tests {
             };
             std::future::ready(Ok::<_, Infallible>(response))
         });
-        let words = Words { notable: |status| Some(status.code().to_string()), ..WORDS };
         let told = |guard: &Guard| !guard.refused.is_due(&format!("local {}", tonic::Code::AlreadyExists));
         for (path, is_told) in [("/grpc.health.v1.Health/Check", false), ("/rustle.v1.Noise/Bind", true)] {
-            let layer = GuardLayer::new(Authenticator::default(), Limits::default(), words);
-            let mut guarded = layer.layer(inner);
+            let mut guarded = layer(true).layer(inner);
             guarded.call(Request::post(path).body(Body::empty()).unwrap()).await.unwrap();
             assert_eq!(told(&guarded.guard), is_told, "{path}");
         }
     }
 
     /// The answer to a binding of 4 MiB.
-    async fn whole<S>(mut guarded: Guarded<S>) -> Response<Body>
+    async fn whole<S>(mut guarded: GuardService<S>) -> Response<Body>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
         S::Future: Send + 'static,
@@ -320,7 +326,7 @@ mod tests {
                 Ok::<_, Infallible>(response)
             }
         });
-        let guarded = GuardLayer::new(Authenticator::default(), Limits::default(), WORDS).layer(inner);
+        let guarded = layer(false).layer(inner);
         let mut calls = JoinSet::new();
         (0..20).for_each(|_| _ = calls.spawn(whole(guarded.clone())));
         for _ in 0..4 {
@@ -345,7 +351,7 @@ mod tests {
                 if let Err(status) = request.into_body().collect().await {
                     return Ok(status.into_http());
                 }
-                let held = under_way();
+                let held = in_flight();
                 let turn = turn.clone();
                 let working = tokio::spawn(async move {
                     let _held = held.expect("a call");
@@ -355,7 +361,7 @@ mod tests {
                 Ok::<_, Infallible>(Response::new(Body::empty()))
             }
         });
-        let guarded = GuardLayer::new(Authenticator::default(), Limits::default(), WORDS).layer(inner);
+        let guarded = layer(false).layer(inner);
         let mut calls = JoinSet::new();
         (0..16).for_each(|_| _ = calls.spawn(whole(guarded.clone())));
         assert!(timeout(Duration::from_millis(200), calls.join_next()).await.is_err(), "all of them work");
@@ -379,7 +385,7 @@ mod tests {
             };
             Ok::<_, Infallible>(response)
         });
-        let guarded = GuardLayer::new(Authenticator::default(), Limits::default(), WORDS).layer(inner);
+        let guarded = layer(false).layer(inner);
         let path = "/rustle.v1.Noise/Bind";
         let limit = 4 << 20;
         let mut calls = JoinSet::new();

@@ -13,14 +13,28 @@ use crate::config::secrets::{KeyError, open_private, run_for_output};
 /// `rustle_` and 32 bytes in base64.
 const LONGEST: usize = 256;
 
+/// The reason why a caller has no usable token.
 #[derive(Debug, thiserror::Error)]
 pub enum BearerError {
+    /// The source of the token cannot be used.
     #[error(transparent)]
     Source(#[from] KeyError),
+    /// The source holds no token.
     #[error("token {origin} holds {length} bytes; allowed: one line of 20 to {LONGEST} visible characters")]
-    Form { origin: String, length: usize },
+    Form {
+        /// Where the token was to come from.
+        origin: String,
+        /// Its length, in bytes.
+        length: usize,
+    },
+    /// The token file cannot be read.
     #[error("token file {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
 }
 
 /// What goes into the header `authorization`. Secret.

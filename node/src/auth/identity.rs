@@ -5,18 +5,24 @@ use std::fmt;
 /// Of `spiffe://TRUST-DOMAIN/rustle/ROLE[/NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
+    /// The domain of the authority that signed the certificate.
     pub trust_domain: String,
+    /// The role in that domain.
     pub role: Role,
 }
 
 /// What processes and people are to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
+    /// The coordinator.
     Coordinator,
+    /// The worker of this name.
     Worker(String),
     /// A training job: may bind and fetch the rows of this job alone.
     Job(String),
+    /// A person or program that creates, changes and ends jobs.
     Operator,
+    /// A reader of jobs, reports and ledger entries.
     Auditor,
     /// Reads metrics, and asks for health.
     Scraper,
@@ -35,6 +41,7 @@ impl Identity {
 }
 
 impl Role {
+    /// Returns the role of a path such as `worker/w-1`; `None` for anything else.
     pub fn parse(path: &str) -> Option<Self> {
         let name = |name: &str| is_name(name).then(|| name.to_owned());
         Some(match path.split_once('/') {

@@ -9,25 +9,47 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use proto::CoordinateRange;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
-use super::{Grant, GrantRole};
+use super::{CallerRole, Grant};
 use crate::process::file_stamp::FileStamp;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The reason why a tokens file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
+    /// The file cannot be read.
     #[error("tokens file {path} cannot be read: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// Others can write the file.
     #[error(
         "tokens file {path} can be written by others (mode {mode:04o}); allowed: 0600, 0644 and stricter"
     )]
-    Mode { path: PathBuf, mode: u32 },
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A line is not a token entry.
     #[error("tokens file {path}, line {line}: {reason}")]
-    Line { path: PathBuf, line: usize, reason: String },
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The reason, as text.
+        reason: String,
+    },
 }
 
 /// A line of the file.
@@ -36,7 +58,8 @@ pub enum TokenError {
 pub struct TokenEntry {
     /// Of the token's text, in hexadecimal.
     pub sha256: String,
-    pub role: GrantRole,
+    /// The role that the token grants.
+    pub role: CallerRole,
     /// The one job, or for workers the one worker; left out for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -48,6 +71,7 @@ pub struct TokenEntry {
     pub ranges: Option<Vec<(u64, u64)>>,
 }
 
+/// Returns the SHA-256 of a token in hexadecimal, as the tokens file holds it.
 pub fn digest_of(token: &[u8]) -> String {
     hex::encode(Sha256::digest(token))
 }
@@ -73,6 +97,7 @@ struct Looked {
 }
 
 impl Tokens {
+    /// Reads the file, which must be usable.
     pub fn load(path: &Path) -> Result<Self, TokenError> {
         let looked = Looked { at: Instant::now(), stamp: FileStamp::of(path), is_taken: true };
         let looked = Mutex::new(looked);
@@ -151,13 +176,13 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     }
     if !matches!(
         entry.role,
-        GrantRole::Trainer | GrantRole::Operator | GrantRole::Auditor | GrantRole::Worker
+        CallerRole::Trainer | CallerRole::Operator | CallerRole::Auditor | CallerRole::Worker
     ) {
         return Err(format!("role is {}; allowed: trainer, operator, auditor, worker", entry.role.name()));
     }
     let ranges: Option<Vec<Range<u64>>> =
         entry.ranges.map(|ranges| ranges.into_iter().map(|(start, end)| start..end).collect());
-    if ranges.is_some() && entry.role != GrantRole::Trainer {
+    if ranges.is_some() && entry.role != CallerRole::Trainer {
         return Err(format!("role {} has ranges; allowed: for a trainer alone", entry.role.name()));
     }
     if ranges.iter().flatten().any(Range::is_empty) {
@@ -167,17 +192,10 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     Ok((digest, (Grant { role: entry.role, name: entry.name, ranges }, entry.expires)))
 }
 
-/// Those that touch as one: what spans both is allowed as well.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
+/// Joins ranges that touch: a request that spans both is allowed as well.
+fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let joined = CoordinateRange::joined(ranges.into_iter().map(Into::into).collect());
+    joined.iter().map(CoordinateRange::as_range).collect()
 }
 
 #[cfg(test)]

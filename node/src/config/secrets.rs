@@ -19,45 +19,89 @@ use zeroize::Zeroizing;
 
 use crate::process::secret::SecretBytes;
 
+/// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
 /// Enough to report the length of whatever was given by mistake; a longer input counts as this long.
 const READ_LIMIT: usize = 4096;
 
-/// For the whole process; off until [`take_group_readable`].
+/// For the whole process; off until [`allow_group_readable`].
 static GROUP_READABLE: AtomicBool = AtomicBool::new(false);
 
 /// From now on files of secrets may be readable by a group of this process's as well (0440): what Kubernetes makes of a
 /// secret for a pod with an `fsGroup`.
-pub fn take_group_readable() {
+pub fn allow_group_readable() {
     GROUP_READABLE.store(true, Ordering::Relaxed);
 }
 
+/// The reason why a secret cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
+    /// The source cannot be read.
     #[error("key {origin} cannot be read: {source}")]
-    Read { origin: String, source: io::Error },
+    Read {
+        /// Where the secret was to come from.
+        origin: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The source does not hold exactly one key.
     #[error("key {origin} holds {length} bytes; allowed: exactly 32, raw, without a newline")]
-    Length { origin: String, length: usize },
+    Length {
+        /// Where the secret was to come from.
+        origin: String,
+        /// Its length, in bytes.
+        length: usize,
+    },
+    /// Others can read the file.
     #[error(
         "key file {path} has mode {mode:04o}; allowed: 0400 or 0600, and with --group-readable-secrets 0440, of a group \
          of this process's"
     )]
-    Mode { path: PathBuf, mode: u32 },
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file holds no password.
     #[error("password file {path} is not one line of 1 to 1024 bytes of text")]
-    Password { path: PathBuf },
+    Password {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The path is not a regular file.
     #[error("key file {path} is not a regular file; give a pipe as an inherited descriptor instead")]
-    NotAFile { path: PathBuf },
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The descriptor is standard output or standard error.
     #[error("descriptor {descriptor} is an output; allowed for a key: 0, or 3 and above")]
-    OutputDescriptor { descriptor: u32 },
+    OutputDescriptor {
+        /// The descriptor.
+        descriptor: u32,
+    },
+    /// systemd passed no such credential.
     #[error(
         "there is no credential {name}; allowed: the name of one that systemd passes ($CREDENTIALS_DIRECTORY is its \
          folder)"
     )]
-    Credential { name: String },
+    Credential {
+        /// Its name.
+        name: String,
+    },
+    /// The command failed.
     #[error("the key command ended with {status}; what it printed was discarded")]
-    CommandFailed { status: ExitStatus },
+    CommandFailed {
+        /// Its exit status.
+        status: ExitStatus,
+    },
+    /// The command took too long.
     #[error("the key command had not ended after {limit:?} and was killed")]
-    CommandTimeout { limit: Duration },
+    CommandTimeout {
+        /// The time it had.
+        limit: Duration,
+    },
 }
 
 /// Reads a key from a file that only its owner can read. Links are followed (mounted secrets are links); the
@@ -249,7 +293,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = key_file(&folder, &KEY, 0o440);
         assert!(matches!(read_key_file(&path), Err(KeyError::Mode { mode: 0o440, .. })));
-        take_group_readable();
+        allow_group_readable();
         assert_eq!(read_key_file(&path).unwrap().expose_secret(), &KEY);
         for mode in [0o444, 0o460, 0o640, 0o640] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::config::settings::SettingError;
+use crate::config::setting_error::SettingError;
 
 #[derive(Debug)]
 pub(crate) struct SettingFile {

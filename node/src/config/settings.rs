@@ -1,17 +1,18 @@
-//! Settings from four layers, and where each came from: a flag, before the environment, before the file,
-//! before the default.
+//! Settings from four layers, and the source of each: a flag comes before the environment, the environment before the
+//! file, and the file before the default.
 //!
-//! A program asks [`Layers`] for each setting by name, then calls [`Layers::finish`], which refuses a file
-//! with keys that nobody asked for and hands back one row per setting. The name `lease_ttl` is the flag
+//! A program reads each setting by name from [`Layers`], then calls [`Layers::finish`], which refuses a file with
+//! unknown keys and returns one row per setting. The name `lease_ttl` is the flag
 //! `--lease-ttl`, the variable `RUSTLE_LEASE_TTL`, and `lease_ttl` in the file; a dot in a name is a table there.
 //! Settings are printed: keys and passwords do not belong in them.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
+use std::path::Path;
 
 use serde::Serialize;
 
+pub use crate::config::setting_error::{SettingError, Source};
 use crate::config::setting_file::SettingFile;
 
 const PREFIX: &str = "RUSTLE_";
@@ -19,45 +20,15 @@ const PREFIX: &str = "RUSTLE_";
 /// One resolved setting, as `config show` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
+    /// Its name, such as `lease_ttl`.
     pub name: &'static str,
-    /// As it was written; `None` where an optional setting was given nowhere.
+    /// The value as it was written; `None` where an optional setting was given nowhere.
     pub value: Option<String>,
+    /// Where the value came from.
     pub source: Source,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    Flag(String),
-    Environment(String),
-    File(PathBuf),
-    Default,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum SettingError {
-    #[error("setting {name} is \"{value}\" (from {origin}): {reason}")]
-    Invalid { name: &'static str, value: String, origin: Source, reason: String },
-    #[error("setting {name} is missing; give {flag}, or {variable}, or {name} in the file")]
-    Missing { name: &'static str, flag: String, variable: String },
-    #[error("{path} has unknown settings: {}; allowed: {}", unknown.join(", "), allowed.join(", "))]
-    UnknownKeys { path: PathBuf, unknown: Vec<String>, allowed: Vec<&'static str> },
-    #[error(
-        "{path}: {name} is not a value that a setting can have; allowed: text, a number, true or false, a date, or \
-         a flat array of these without commas"
-    )]
-    FileValue { path: PathBuf, name: String },
-    #[error("{path}: {name} is given twice, once as a quoted key")]
-    GivenTwice { path: PathBuf, name: String },
-    #[error("{path} is not valid TOML: {reason}")]
-    FileSyntax { path: PathBuf, reason: String },
-    #[error("settings file {path} cannot be read: {source}")]
-    FileRead { path: PathBuf, source: std::io::Error },
-    #[error("the value of {variable} is not UTF-8")]
-    NotUnicode { variable: String },
-}
-
-/// The environment and the file, and what has been resolved so far.
+/// The environment and the file, and the settings resolved so far.
 #[derive(Debug)]
 pub struct Layers {
     environment: BTreeMap<String, String>,
@@ -74,7 +45,7 @@ impl Layers {
         Layers::from_parts(our_environment()?, file.zip(text.as_deref()))
     }
 
-    /// The same from given parts: for tests, and for checking a file that is not on disk.
+    /// Returns layers of the given parts, for tests and for a file that is not on disk.
     pub fn from_parts(
         environment: impl IntoIterator<Item = (String, String)>,
         file: Option<(&Path, &str)>,
@@ -83,7 +54,8 @@ impl Layers {
         Ok(Layers { environment: environment.into_iter().collect(), file, resolved: Vec::new() })
     }
 
-    /// The default goes through `parse` too, so that it is written, printed and checked like any other value.
+    /// Returns a setting, or its default. The default goes through `parse` too, so that it is written, printed and
+    /// checked like any other value.
     pub fn with_default<T, E: Display>(
         &mut self,
         name: &'static str,
@@ -95,6 +67,7 @@ impl Layers {
         self.accept(name, value, source, parse)
     }
 
+    /// Returns a setting that must be given.
     pub fn required<T, E: Display>(
         &mut self,
         name: &'static str,
@@ -107,6 +80,7 @@ impl Layers {
         self.accept(name, value, source, parse)
     }
 
+    /// Returns a setting that may be left out.
     pub fn optional<T, E: Display>(
         &mut self,
         name: &'static str,
@@ -120,8 +94,7 @@ impl Layers {
         self.accept(name, value, source, parse).map(Some)
     }
 
-    /// Call after the last setting was asked for: a key of the file that none of them was is a mistake, not a
-    /// remark.
+    /// Returns all resolved settings. Call it after the last one was read: any other key of the file is an error.
     pub fn finish(self) -> Result<Vec<Setting>, SettingError> {
         let allowed: Vec<&'static str> = self.resolved.iter().map(|setting| setting.name).collect();
         if let Some(file) = self.file {
@@ -165,17 +138,6 @@ impl Layers {
     }
 }
 
-impl Display for Source {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Flag(flag) => write!(formatter, "flag {flag}"),
-            Source::Environment(variable) => write!(formatter, "environment {variable}"),
-            Source::File(path) => write!(formatter, "file {}", path.display()),
-            Source::Default => formatter.write_str("default"),
-        }
-    }
-}
-
 fn flag_of(name: &str) -> String {
     format!("--{}", name.replace(['.', '_'], "-"))
 }
@@ -199,6 +161,8 @@ fn our_environment() -> Result<Vec<(String, String)>, SettingError> {
 mod tests {
     use std::str::FromStr;
     use std::time::Duration;
+
+    use std::path::PathBuf;
 
     use super::*;
     use crate::config::units::parse_duration;

@@ -25,25 +25,40 @@ const BYTE_UNITS: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
 ];
 
+/// The reason why a text is no quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QuantityError {
+pub enum UnitError {
+    /// The text is no duration.
     #[error(
         "\"{text}\" is not a duration; allowed: a whole number and one of ns, us, ms, s, m, h, as in 250ms"
     )]
-    NotADuration { text: String },
+    NotADuration {
+        /// The text that was given.
+        text: String,
+    },
+    /// The text is no number of bytes.
     #[error(
         "\"{text}\" is not a byte size; allowed: a whole number, alone or with one of B, kB, MB, GB, TB, KiB, MiB, \
          GiB, TiB, as in 64MiB, 1e6 or 65536"
     )]
-    NotAByteSize { text: String },
+    NotAByteSize {
+        /// The text that was given.
+        text: String,
+    },
+    /// The quantity is too large.
     #[error("\"{text}\" is too large; the largest is {largest}")]
-    TooLarge { text: String, largest: &'static str },
+    TooLarge {
+        /// The text that was given.
+        text: String,
+        /// The largest one.
+        largest: &'static str,
+    },
 }
 
 /// "250ms", "5s", "2m". A bare number is refused, because its unit would be a guess.
-pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
-    let bad = || QuantityError::NotADuration { text: text.to_owned() };
-    let too_large = || QuantityError::TooLarge { text: text.to_owned(), largest: "18446744073s (584 years)" };
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let bad = || UnitError::NotADuration { text: text.to_owned() };
+    let too_large = || UnitError::TooLarge { text: text.to_owned(), largest: "18446744073s (584 years)" };
     let (digits, unit) = split_number(text);
     let scale = scale_of(unit, DURATION_UNITS).ok_or_else(bad)?;
     if digits.is_empty() {
@@ -54,9 +69,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
 }
 
 /// "64MiB", "10MB", "65536", "1e6".
-pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
-    let bad = || QuantityError::NotAByteSize { text: text.to_owned() };
-    let too_large = || QuantityError::TooLarge { text: text.to_owned(), largest: "18446744073709551615" };
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    let bad = || UnitError::NotAByteSize { text: text.to_owned() };
+    let too_large = || UnitError::TooLarge { text: text.to_owned(), largest: "18446744073709551615" };
     let (digits, rest) = split_number(text);
     let (exponent, unit) = match rest.strip_prefix('e') {
         Some(after) => split_number(after),
@@ -92,10 +107,10 @@ mod tests {
         assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
         for text in ["", "5", "s", "1.5s", "-1s", "5 s", "5S", "5sec", " 5s"] {
-            assert_eq!(parse_duration(text), Err(QuantityError::NotADuration { text: text.to_owned() }));
+            assert_eq!(parse_duration(text), Err(UnitError::NotADuration { text: text.to_owned() }));
         }
         for text in ["18446744073710s", "99999999999999999999ns"] {
-            assert!(matches!(parse_duration(text), Err(QuantityError::TooLarge { .. })), "{text}");
+            assert!(matches!(parse_duration(text), Err(UnitError::TooLarge { .. })), "{text}");
         }
     }
 
@@ -108,10 +123,10 @@ mod tests {
         assert_eq!(parse_bytes("2e3KiB"), Ok(2_048_000));
         assert_eq!(parse_bytes("0"), Ok(0));
         for text in ["", "MiB", "1.5GiB", "-1", "1 MiB", "64mib", "1e", "e6", "1e-6", "64M"] {
-            assert_eq!(parse_bytes(text), Err(QuantityError::NotAByteSize { text: text.to_owned() }));
+            assert_eq!(parse_bytes(text), Err(UnitError::NotAByteSize { text: text.to_owned() }));
         }
         for text in ["18446744073709551616", "17000000TiB", "1e20", "1e99999999999"] {
-            assert!(matches!(parse_bytes(text), Err(QuantityError::TooLarge { .. })), "{text}");
+            assert!(matches!(parse_bytes(text), Err(UnitError::TooLarge { .. })), "{text}");
         }
     }
 }

@@ -11,18 +11,19 @@ use tonic::transport::server::Connected;
 
 /// A connection that neither reads nor writes once a token is cancelled. tonic gives each connection a task of its own, which
 /// outlives the server that was dropped, with all that its services hold, for as long as the peer likes.
-pub struct Cut<C> {
+pub struct AbortOnClose<C> {
     connection: C,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl<C> Cut<C> {
+impl<C> AbortOnClose<C> {
+    /// Returns the connection, which ends once `ended` is cancelled.
     pub fn new(connection: C, ended: CancellationToken) -> Self {
         Self { connection, ended: Box::pin(ended.cancelled_owned()) }
     }
 }
 
-impl<C> Cut<C> {
+impl<C> AbortOnClose<C> {
     /// Asked wherever the connection may wait: a peer that does not read keeps it from getting as far as reading.
     fn check(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         match self.ended.as_mut().poll(task) {
@@ -32,7 +33,7 @@ impl<C> Cut<C> {
     }
 }
 
-impl<C: Connected> Connected for Cut<C> {
+impl<C: Connected> Connected for AbortOnClose<C> {
     type ConnectInfo = C::ConnectInfo;
 
     fn connect_info(&self) -> C::ConnectInfo {
@@ -40,7 +41,7 @@ impl<C: Connected> Connected for Cut<C> {
     }
 }
 
-impl<C: AsyncRead + Unpin> AsyncRead for Cut<C> {
+impl<C: AsyncRead + Unpin> AsyncRead for AbortOnClose<C> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -51,7 +52,7 @@ impl<C: AsyncRead + Unpin> AsyncRead for Cut<C> {
     }
 }
 
-impl<C: AsyncWrite + Unpin> AsyncWrite for Cut<C> {
+impl<C: AsyncWrite + Unpin> AsyncWrite for AbortOnClose<C> {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check(task)?;
         Pin::new(&mut self.connection).poll_write(task, bytes)

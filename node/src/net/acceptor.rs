@@ -1,5 +1,5 @@
-//! Accepts connections for a gRPC server: within the caps, over TLS where there are credentials, and from this user
-//! alone over a Unix socket. A peer that is slow to open costs a slot for a few seconds and holds up nobody else.
+//! Accepts connections for a gRPC server: within the limits, over TLS where there are credentials, and over a Unix socket
+//! from this user alone. A peer that is slow to open takes one permit for a few seconds and delays no other.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,24 +18,30 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
 use tracing::warn;
 
-use crate::telemetry::rate_limited_log::SparseLog;
-use crate::net::connection::{Connection, Peer, Reached, Transport, network};
-use crate::admission::{Clients, Handshake, Handshakes, Limits, Pace, Paces, Slot, Slots, Turns};
+use crate::admission::{
+    CallerThrottles, ClientConnections, ConnectionLimit, ConnectionPermit, Handshake, HandshakeRate,
+    Handshakes, Limits, ReadThrottle,
+};
+use crate::net::connection::Connection;
 use crate::net::listener::Listener;
-use crate::telemetry::metric_definitions::CONNECTIONS_REFUSED;
+use crate::net::peer::{Peer, PeerInfo, network};
+use crate::net::transport::Transport;
 use crate::process::runtime::spawn;
+use crate::telemetry::metric_definitions::CONNECTIONS_REFUSED;
+use crate::telemetry::rate_limited_log::RateLimitedLog;
 use crate::tls::{Credentials, HANDSHAKE_LIMIT, identity_of};
 
-/// As long as the TLS handshake may take.
+/// Time for a client's HTTP/2 preface: as long as its TLS handshake may take.
 const PREFACE_LIMIT: Duration = Duration::from_secs(5);
-/// Out of descriptors, most likely: others may be closed meanwhile.
-const AFTER_ERROR: Duration = Duration::from_millis(100);
+/// Pause after a failed accept. Most likely there are no descriptors left, and other connections close in the meantime.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Handshakes under way: one for so many connections, and no fewer than a small cluster begins at once.
-const CONNECTIONS_A_HANDSHAKE: usize = 4;
-const FEWEST_HANDSHAKES: usize = 16;
+/// Allowed connections for each handshake that may run.
+const CONNECTIONS_PER_HANDSHAKE: usize = 4;
+/// Least handshakes that may run: as many as a small cluster begins at once.
+const LEAST_HANDSHAKES: usize = 16;
 
-/// Ready connections, for `serve_with_incoming`. Accepting ends when it is dropped.
+/// A stream of ready connections, for `serve_with_incoming`. Accepting ends when it is dropped.
 #[derive(Debug)]
 pub struct Incoming {
     ready: mpsc::Receiver<Connection>,
@@ -45,33 +51,34 @@ pub struct Incoming {
 struct Acceptor {
     credentials: Option<Credentials>,
     handshakes: Handshakes,
-    slots: Slots,
-    clients: Clients,
-    turns: Turns,
-    refusals: SparseLog,
-    /// Of each caller.
-    paces: Paces,
-    /// Of each connection.
+    connections: ConnectionLimit,
+    client_connections: ClientConnections,
+    handshake_rate: HandshakeRate,
+    refusals: RateLimitedLog,
+    caller_throttles: CallerThrottles,
+    /// The rate of each connection.
     calls_per_second: u32,
     ready: mpsc::Sender<Connection>,
 }
 
 impl Incoming {
-    /// Call inside a tokio runtime.
+    /// Starts accepting from `listener`. Call it inside a tokio runtime.
     pub fn new(listener: Listener, credentials: Option<Credentials>, limits: &Limits) -> Self {
         let (sender, ready) = mpsc::channel(16);
         let all = limits.connections;
         let per_address = limits.connections_per_address;
-        let handshakes = (all / CONNECTIONS_A_HANDSHAKE).max(FEWEST_HANDSHAKES);
+        let handshakes = (all / CONNECTIONS_PER_HANDSHAKE).max(LEAST_HANDSHAKES);
         let acceptor = Acceptor {
             credentials,
             handshakes: Handshakes::new(handshakes, per_address),
-            slots: Slots::new(all, per_address),
-            clients: Clients::new(all),
-            turns: Turns::new(limits.handshakes_per_second),
-            refusals: SparseLog::default(),
-            // Beyond its rate a caller is refused, and told so: that is not to be slower than one connection is.
-            paces: Paces::new(limits.calls_per_second.max(limits.connection_calls_per_second)),
+            connections: ConnectionLimit::new(all, per_address),
+            client_connections: ClientConnections::new(all),
+            handshake_rate: HandshakeRate::new(limits.handshakes_per_second),
+            refusals: RateLimitedLog::default(),
+            // A caller beyond its rate gets an answer that says so, which must not come slower than one connection is read.
+            caller_throttles: CallerThrottles::new(
+                limits.calls_per_second.max(limits.connection_calls_per_second),
+            ),
             calls_per_second: limits.connection_calls_per_second,
             ready: sender,
         };
@@ -100,7 +107,7 @@ impl Acceptor {
             Listener::Tcp(listener) => loop {
                 match listener.accept().await {
                     Ok((stream, from)) => self.take_tcp(stream, from).await,
-                    Err(error) => after(error).await,
+                    Err(error) => pause_after(error).await,
                 }
             },
             Listener::Unix(socket) => {
@@ -108,7 +115,7 @@ impl Acceptor {
                 loop {
                     match listener.accept().await {
                         Ok((stream, _)) => self.take_unix(stream).await,
-                        Err(error) => after(error).await,
+                        Err(error) => pause_after(error).await,
                     }
                 }
             }
@@ -121,55 +128,57 @@ impl Acceptor {
             return self.refuse(address, error);
         }
         let Some(credentials) = &self.credentials else {
-            let Some(slot) = self.slots.take(network(address)) else {
+            let Some(permit) = self.connections.take(network(address)) else {
                 return self.refuse(address, "too many connections");
             };
-            return self.hand_on(Transport::Tcp(stream), Peer::Plain(address), slot).await;
+            return self.deliver(Transport::Tcp(stream), Peer::Plain(address), permit).await;
         };
-        // Beside the others: a handshake takes its time. It counts as a connection once it is done, and as whose it is.
+        // In a task of its own, because a handshake takes time. It counts as a connection once it is done and its peer is
+        // known.
         let acceptor = self.clone();
         let credentials = credentials.clone();
         let handshake = self.handshakes.begin(network(address));
         spawn(async move {
-            let stream = match acceptor.shake_hands(&credentials, stream, address, &handshake).await {
+            let stream = match acceptor.tls_handshake(&credentials, stream, address, &handshake).await {
                 Ok(stream) => stream,
                 Err(error) => return acceptor.refuse(address, error),
             };
-            let Some(slot) = acceptor.slots.take(network(address)) else {
+            let Some(permit) = acceptor.connections.take(network(address)) else {
                 return acceptor.refuse(address, "too many connections");
             };
             drop(handshake);
             let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             let peer = Peer::Certified(address, shown.and_then(identity_of));
-            acceptor.hand_on(Transport::Tls(Box::new(stream)), peer, slot).await;
+            acceptor.deliver(Transport::Tls(Box::new(stream)), peer, permit).await;
         });
     }
 
-    /// In its address's turn, which is not taken before there is a hello: who sends nothing costs nothing.
-    async fn shake_hands(
+    /// Runs a TLS handshake at its address's rate, which is charged once the client's hello is there: a peer that sends
+    /// nothing costs nothing.
+    async fn tls_handshake(
         &self,
         credentials: &Credentials,
         stream: TcpStream,
         address: IpAddr,
         handshake: &Handshake,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let hands = async {
+        let handshaking = async {
             let hello = LazyConfigAcceptor::new(Default::default(), stream).await?;
-            match self.turns.take(network(address)) {
-                Some(turn) => sleep_until(turn).await,
-                None => return Err(io::Error::other("its address shakes hands too often")),
+            match self.handshake_rate.reserve(network(address)) {
+                Some(start) => sleep_until(start).await,
+                None => return Err(io::Error::other("its address begins too many handshakes")),
             }
             hello.into_stream(credentials.server()).await
         };
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long");
         tokio::select! {
-            shaken = timeout(HANDSHAKE_LIMIT, hands) => shaken.map_err(late)?,
-            () = handshake.ended() => Err(io::Error::other("too many handshakes are under way")),
+            stream = timeout(HANDSHAKE_LIMIT, handshaking) => stream.map_err(late)?,
+            () = handshake.evicted() => Err(io::Error::other("too many handshakes are in progress")),
         }
     }
 
     async fn take_unix(&self, stream: UnixStream) {
-        // One address for all of this user's processes.
+        // All processes of this user count as one address.
         let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let own = rustix::process::geteuid().as_raw();
         match stream.peer_cred() {
@@ -177,13 +186,13 @@ impl Acceptor {
             Ok(peer) => return self.refuse(address, format!("user {} is not {own}", peer.uid())),
             Err(error) => return self.refuse(address, error),
         }
-        let Some(slot) = self.slots.take(address) else {
+        let Some(permit) = self.connections.take(address) else {
             return self.refuse(address, "too many connections");
         };
-        self.hand_on(Transport::Unix(stream), Peer::Local, slot).await;
+        self.deliver(Transport::Unix(stream), Peer::Local, permit).await;
     }
 
-    async fn hand_on(&self, transport: Transport, peer: Peer, slot: Slot) {
+    async fn deliver(&self, transport: Transport, peer: Peer, permit: ConnectionPermit) {
         let shared = match &peer {
             Peer::Local => None,
             Peer::Plain(address) | Peer::Certified(address, None) => Some(network(*address).to_string()),
@@ -192,20 +201,20 @@ impl Acceptor {
         let client = match (&peer, &shared, &self.credentials) {
             (Peer::Certified(address, identity), Some(caller), Some(credentials)) => {
                 let own = credentials.identity().trust_domain;
-                match self.clients.take(identity.as_ref(), &own, caller) {
+                match self.client_connections.take(identity.as_ref(), &own, caller) {
                     Ok(client) => client,
                     Err(_) => return self.refuse(*address, "too many connections of clients"),
                 }
             }
             _ => None,
         };
-        let reached = Reached { peer, pace: Pace::new(self.calls_per_second) };
-        let connection = Connection::new(transport, reached, slot, PREFACE_LIMIT).of_client(client);
+        let info = PeerInfo { peer, throttle: ReadThrottle::new(self.calls_per_second) };
+        let connection = Connection::new(transport, info, permit, PREFACE_LIMIT).with_client_permit(client);
         let connection = match shared {
-            Some(caller) => connection.sharing(self.paces.of(caller)),
+            Some(caller) => connection.with_shared_throttle(self.caller_throttles.for_caller(caller)),
             None => connection,
         };
-        // The server is gone: so is the connection.
+        // Where the server has ended, the connection is closed.
         let _server_ended = self.ready.send(connection).await;
     }
 
@@ -217,7 +226,7 @@ impl Acceptor {
     }
 }
 
-async fn after(error: io::Error) {
+async fn pause_after(error: io::Error) {
     warn!(%error, "a connection could not be accepted");
-    sleep(AFTER_ERROR).await;
+    sleep(ERROR_PAUSE).await;
 }

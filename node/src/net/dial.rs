@@ -8,13 +8,13 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use crate::auth::Bearer;
-use crate::security::Secured;
-use crate::tls::{Connector, Credentials, Expected};
+use crate::security::ServerSecurity;
 use crate::telemetry::trace_propagation::TraceInterceptor;
+use crate::tls::{Connector, Credentials, ExpectedServer};
 
 /// What is shown to servers and asked of them. The default: nothing, on this host alone.
 #[derive(Clone, Debug, Default)]
-pub struct Dialing {
+pub struct DialOptions {
     /// With them every TCP connection is TLS, or there is none.
     pub credentials: Option<Credentials>,
     /// Shown to coordinators alone: workers ask for release tokens.
@@ -23,22 +23,30 @@ pub struct Dialing {
     pub insecure: bool,
 }
 
+/// The error of a URL that may not be dialled.
 #[derive(Debug, thiserror::Error)]
 #[error("endpoint is {endpoint:?}; allowed: {allowed}")]
 pub struct DialError {
+    /// The URL.
     pub endpoint: String,
+    /// The URLs that are allowed.
     pub allowed: &'static str,
 }
 
-impl From<Secured> for Dialing {
-    fn from(secured: Secured) -> Self {
+impl From<ServerSecurity> for DialOptions {
+    fn from(secured: ServerSecurity) -> Self {
         Self { credentials: secured.credentials, bearer: None, insecure: secured.insecure }
     }
 }
 
-impl Dialing {
+impl DialOptions {
     /// Connects on the first call. Must be called inside a tokio runtime.
-    pub fn connect(&self, url: &str, endpoint: Endpoint, expected: Expected) -> Result<Channel, DialError> {
+    pub fn connect(
+        &self,
+        url: &str,
+        endpoint: Endpoint,
+        expected: ExpectedServer,
+    ) -> Result<Channel, DialError> {
         self.check(url, endpoint.uri().host().unwrap_or_default())?;
         Ok(match &self.credentials {
             Some(credentials) if !is_unix(url) => {
@@ -50,8 +58,8 @@ impl Dialing {
     }
 
     /// Adds to each call what it carries.
-    pub fn interceptor(&self, expected: &Expected) -> CallInterceptor {
-        CallInterceptor(self.bearer.clone().filter(|_| *expected == Expected::Coordinator))
+    pub fn interceptor(&self, expected: &ExpectedServer) -> CallInterceptor {
+        CallInterceptor(self.bearer.clone().filter(|_| *expected == ExpectedServer::Coordinator))
     }
 
     fn check(&self, url: &str, host: &str) -> Result<(), DialError> {

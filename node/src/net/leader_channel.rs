@@ -22,11 +22,11 @@ type Dial = Box<dyn Fn(&str) -> Result<Channel, DialError> + Send + Sync>;
 
 /// Clones share what they know of the leader.
 #[derive(Clone)]
-pub struct Following(Arc<Shared>);
+pub struct LeaderChannel(Arc<Shared>);
 
-impl std::fmt::Debug for Following {
+impl std::fmt::Debug for LeaderChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Following").field(&self.0.known).finish()
+        f.debug_tuple("LeaderChannel").field(&self.0.known).finish()
     }
 }
 
@@ -46,17 +46,17 @@ struct Now {
 }
 
 /// `urls`, one or more with commas between, one by one.
-pub fn each_of(urls: &str) -> impl Iterator<Item = &str> {
+pub fn split_urls(urls: &str) -> impl Iterator<Item = &str> {
     urls.split(',').map(str::trim)
 }
 
-impl Following {
+impl LeaderChannel {
     /// `urls`: one or more, with commas between. Every one is checked; connects on the first call.
     pub fn new(
         urls: &str,
         dial: impl Fn(&str) -> Result<Channel, DialError> + Send + Sync + 'static,
     ) -> Result<Self, DialError> {
-        let known: Vec<String> = each_of(urls).map(str::to_owned).collect();
+        let known: Vec<String> = split_urls(urls).map(str::to_owned).collect();
         let channels = known.iter().map(|url| dial(url)).collect::<Result<Vec<_>, _>>()?;
         let (Some(address), Some(channel)) = (known.first().cloned(), channels.into_iter().next()) else {
             return Err(DialError { endpoint: urls.to_owned(), allowed: "one URL or more" });
@@ -80,8 +80,8 @@ impl Shared {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Turns to the leader that was named, else to the next coordinator that is known.
-    fn turn_from(&self, turn: u64, leader: &str) {
+    /// HandshakeRate to the leader that was named, else to the next coordinator that is known.
+    fn switch_from(&self, turn: u64, leader: &str) {
         let mut now = self.now();
         // The only one that is known is asked again and again; one that was named may be gone for good.
         let is_only = self.known.len() == 1 && now.address == self.known[0];
@@ -119,12 +119,12 @@ impl Shared {
             },
             Err(_) => String::new(),
         };
-        self.turn_from(turn, &leader);
+        self.switch_from(turn, &leader);
         answer.map(|response| (response, !leader.is_empty()))
     }
 }
 
-impl Service<Request<Body>> for Following {
+impl Service<Request<Body>> for LeaderChannel {
     type Response = Response<Body>;
     type Error = Error;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;

@@ -5,17 +5,32 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
+/// The reason why an address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
+    /// Other hosts could reach the address.
     #[error(
         "{address} is reachable from other hosts; allowed without TLS (--tls-dir): 127.0.0.0/8 and ::1, or \
          anything with --insecure-listen"
     )]
-    NotLoopback { address: SocketAddr },
+    NotLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Another process has bound the address.
     #[error("{address} is in use by another process; choose another port, or 0 to let the system choose")]
-    InUse { address: SocketAddr },
+    InUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system refuses the address.
     #[error("{address} cannot be bound: {source}")]
-    Other { address: SocketAddr, source: io::Error },
+    Other {
+        /// The address.
+        address: SocketAddr,
+        /// The operating system's error.
+        source: io::Error,
+    },
 }
 
 /// Binds `address`. One that other hosts can reach is refused unless `may_leave_host`: there is TLS, or the operator

@@ -14,7 +14,9 @@ use crate::net::local_socket::{LocalSocket, SocketError};
 /// `host:port`, or `unix:/path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
+    /// An IP address and a port.
     Tcp(SocketAddr),
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
@@ -42,10 +44,13 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// The reason why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
+    /// The TCP address cannot be bound.
     #[error(transparent)]
     Tcp(#[from] BindError),
+    /// The Unix socket cannot be bound.
     #[error(transparent)]
     Unix(#[from] SocketError),
 }
@@ -68,7 +73,9 @@ impl ListenAddress {
 /// Bound: connections made from now on are served.
 #[derive(Debug)]
 pub enum Listener {
+    /// A TCP socket.
     Tcp(TcpListener),
+    /// A Unix socket.
     Unix(LocalSocket),
 }
 

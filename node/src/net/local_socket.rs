@@ -8,16 +8,37 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
+/// The reason why a Unix socket cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
+    /// Others can enter the folder of the socket.
     #[error("folder {folder} has mode {mode:03o}; allowed for the folder of a socket: 700")]
-    Folder { folder: PathBuf, mode: u32 },
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A process listens there.
     #[error("{path} is in use by another process; choose another path")]
-    InUse { path: PathBuf },
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else than a socket is there.
     #[error("{path} exists and is no socket; choose another path")]
-    NoSocket { path: PathBuf },
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refuses the path.
     #[error("socket {path}: {source}")]
-    Other { path: PathBuf, source: io::Error },
+    Other {
+        /// The path.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
 }
 
 /// The file of a listening socket, removed when this is dropped.
@@ -28,6 +49,7 @@ pub struct SocketFile(PathBuf);
 #[derive(Debug)]
 pub struct LocalSocket {
     file: SocketFile,
+    /// The listening socket.
     pub listener: UnixListener,
 }
 
@@ -46,6 +68,7 @@ impl LocalSocket {
         Ok(LocalSocket { file: SocketFile(path), listener })
     }
 
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.file.0
     }
@@ -55,6 +78,7 @@ impl LocalSocket {
         format!("unix://{}", self.path().display())
     }
 
+    /// Returns the listening socket and its file.
     pub fn into_parts(self) -> (UnixListener, SocketFile) {
         (self.listener, self.file)
     }

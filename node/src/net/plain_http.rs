@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::net::connection::network;
-use crate::admission::Slots;
+use crate::admission::ConnectionLimit;
+use crate::net::peer::network;
 
 /// Connections of all, and of one IP address: there are few scrapers, and the page of one is made in milliseconds.
 const CONNECTIONS: usize = 64;
@@ -27,7 +27,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// Until `shutdown` is cancelled and the answers under way are out.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
-    let slots = Slots::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
+    let slots = ConnectionLimit::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {

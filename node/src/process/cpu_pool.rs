@@ -12,15 +12,26 @@ use tracing::{Span, error};
 use crate::process::simulation;
 use crate::telemetry::trace_context::TraceContext;
 
+/// The reason why work did not run on a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuPoolError {
+    /// A pool of no threads was requested.
     #[error("a pool of 0 threads would never run anything; allowed: 1 or more")]
     NoThreads,
+    /// The threads cannot be started.
     #[error("{threads} threads cannot be started: {reason}")]
-    Start { threads: usize, reason: String },
+    Start {
+        /// The number of threads.
+        threads: usize,
+        /// The reason, as text.
+        reason: String,
+    },
     /// The work ran in part; whatever it shared with others may be half changed.
     #[error("work on the pool panicked: {message}")]
-    Panicked { message: String },
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
 }
 
 /// A cheap handle: clones share the threads.
@@ -31,6 +42,7 @@ pub struct CpuPool {
 }
 
 impl CpuPool {
+    /// Returns a pool of so many threads.
     pub fn new(threads: usize) -> Result<CpuPool, CpuPoolError> {
         CpuPool::named("cpu", threads)
     }
@@ -75,6 +87,7 @@ impl CpuPool {
         Ok(CpuPool { pool: Some(Arc::new(pool)) })
     }
 
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
     }

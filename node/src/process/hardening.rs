@@ -6,6 +6,7 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use tracing::warn;
 
+/// The protection of a process that holds secrets. The default allows no core dumps and does not lock memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hardening {
     /// For debugging: its memory can be read by this user's debuggers, and is written to disk when it crashes.

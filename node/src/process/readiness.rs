@@ -15,14 +15,17 @@ impl Readiness {
         Readiness { obstacle: Arc::new(Mutex::new(Some(reason.into()))) }
     }
 
+    /// Marks the process as ready.
     pub fn set_ready(&self) {
         *self.lock() = None;
     }
 
+    /// Marks the process as not ready, for this reason.
     pub fn set_not_ready(&self, reason: impl Into<String>) {
         *self.lock() = Some(reason.into());
     }
 
+    /// Returns whether the process is ready.
     pub fn is_ready(&self) -> bool {
         self.lock().is_none()
     }

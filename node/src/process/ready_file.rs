@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+/// The addresses of a process that listens, as JSON in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyFile {
     /// Tells a fresh file from one that a dead process left.
     pub pid: u32,
+    /// The URL of its gRPC server, as clients name it.
     pub grpc: String,
+    /// The URL of its metrics endpoint.
     pub metrics: String,
 }
 
+/// The error of a ready file that cannot be written or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("ready file {path} cannot be {action}: {source}")]
 pub struct ReadyFileError {

@@ -3,6 +3,7 @@
 
 use crate::process::simulation;
 
+/// Fills `bytes` with random bytes; in a simulation, with those of its seed.
 pub fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     if !simulation::is_on() {
         return getrandom::fill(bytes);

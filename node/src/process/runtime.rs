@@ -22,6 +22,7 @@ impl Runtime {
         Builder::new_multi_thread().enable_all().build().map(Self)
     }
 
+    /// Returns a runtime of so many threads.
     pub fn with_threads(threads: usize) -> std::io::Result<Self> {
         Builder::new_multi_thread().worker_threads(threads).enable_all().build().map(Self)
     }

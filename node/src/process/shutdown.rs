@@ -11,10 +11,13 @@ use tracing::info;
 
 use crate::process::runtime::spawn;
 
+/// The error of a shutdown whose deadline passed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{unfinished} tasks were still running {deadline:?} after shutdown began")]
 pub struct DrainTimeout {
+    /// The tasks that were still running.
     pub unfinished: usize,
+    /// The time that they had.
     pub deadline: Duration,
 }
 

@@ -22,6 +22,7 @@ pub fn end() {
     NEXT.set(None);
 }
 
+/// Returns whether this thread is a simulation.
 pub fn is_on() -> bool {
     NEXT.get().is_some()
 }

@@ -21,22 +21,31 @@ pub const CONNECTIONS_REFUSED: &str = "rustle_connections_refused_total";
 /// Calls refused before their handler. Labels: `reason` (unauthenticated, forbidden).
 pub const CALLS_REFUSED: &str = "rustle_calls_refused_total";
 
+/// The kind of a metric, as in Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// A number that only rises.
     Counter,
+    /// A number that rises and falls.
     Gauge,
+    /// A distribution.
     Histogram,
 }
 
+/// The definition of one metric.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricDefinition {
+    /// Its name, by the grammar above.
     pub name: &'static str,
+    /// Its kind.
     pub kind: Kind,
     /// `Unit::Count` where the metric counts things.
     pub unit: Unit,
+    /// One line of text, for the scrape and for docs/metrics.md.
     pub description: &'static str,
 }
 
+/// Every metric of this crate.
 pub const DEFINITIONS: &[MetricDefinition] = &[
     MetricDefinition {
         name: RPC_REQUESTS,

@@ -19,10 +19,10 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::memory;
-use crate::telemetry::metric_definitions::RESIDENT_MEMORY;
 use crate::net::plain_http;
+use crate::process::memory;
 use crate::process::readiness::Readiness;
+use crate::telemetry::metric_definitions::RESIDENT_MEMORY;
 
 /// The recorder keeps every histogram sample until upkeep or a scrape folds it into its buckets.
 const UPKEEP_PERIOD: Duration = Duration::from_secs(5);
@@ -47,11 +47,16 @@ pub struct Extras {
 /// For [`Extras::page`]: whatever a name in it may hold, nothing runs and nothing is loaded.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
+/// The HTTP endpoint for metrics, health and status.
 #[derive(Clone)]
 pub struct MetricsEndpoint {
+    /// The recorder whose metrics it prints.
     pub recorder: PrometheusHandle,
+    /// The readiness that it reports.
     pub readiness: Readiness,
+    /// Returns the status object.
     pub status: StatusReport,
+    /// Pages and metrics beside these.
     pub extras: Extras,
 }
 

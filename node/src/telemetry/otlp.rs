@@ -9,18 +9,18 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tokio::runtime::Runtime;
 
-use crate::telemetry::TelemetryError;
+use crate::telemetry::error::TelemetryError;
 
 /// For what is left at the end of the process.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Sends until it is dropped, and then what is left.
-pub struct Exporting {
+pub struct SpanExport {
     provider: SdkTracerProvider,
     runtime: Option<Runtime>,
 }
 
-impl Exporting {
+impl SpanExport {
     /// Spans of the service `service` to the collector at `url`. A collector that is not there loses spans and keeps
     /// nobody waiting. `OTEL_TRACES_SAMPLER` and `OTEL_RESOURCE_ATTRIBUTES` are heeded.
     pub fn start(url: &str, service: &'static str) -> Result<(Self, SdkTracer), TelemetryError> {
@@ -44,7 +44,7 @@ impl Exporting {
     }
 }
 
-impl Drop for Exporting {
+impl Drop for SpanExport {
     fn drop(&mut self) {
         // A collector that is gone is no reason to end otherwise.
         let _spans_lost = self.provider.shutdown_with_timeout(FLUSH);

@@ -8,10 +8,11 @@ const EVERY: Duration = Duration::from_secs(60);
 /// More peers than this at once share one line.
 const PEERS: usize = 1024;
 
+/// The peers that a line was logged about within the last minute.
 #[derive(Debug, Default)]
-pub struct SparseLog(Mutex<HashMap<String, Instant>>);
+pub struct RateLimitedLog(Mutex<HashMap<String, Instant>>);
 
-impl SparseLog {
+impl RateLimitedLog {
     /// Whether to say something about this peer now.
     pub fn is_due(&self, peer: &str) -> bool {
         let now = Instant::now();
@@ -36,7 +37,7 @@ mod tests {
 
     #[test]
     fn each_peer_is_told_of_once() {
-        let log = SparseLog::default();
+        let log = RateLimitedLog::default();
         assert!(log.is_due("a") && log.is_due("b"));
         assert!(!log.is_due("a") && !log.is_due("b"));
         let due = (0..5000).filter(|peer| log.is_due(&peer.to_string())).count();

@@ -10,6 +10,7 @@ use crate::telemetry::metric_definitions::describe_metrics;
 const SECONDS_BUCKETS: &[f64] =
     &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 
+/// The error of a recorder that cannot be installed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the metrics recorder could not be installed: {reason}")]
 pub struct RecorderError {

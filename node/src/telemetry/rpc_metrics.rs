@@ -40,6 +40,7 @@ impl<S> Layer<S> for RpcMetricsLayer {
     }
 }
 
+/// A service whose calls a [`RpcMetricsLayer`] counts and times.
 #[derive(Debug, Clone)]
 pub struct RpcMetricsService<S> {
     inner: S,

@@ -16,6 +16,11 @@ task_local! {
     static CURRENT: TraceContext;
 }
 
+/// The target of spans that are sent to a collector. They have the level TRACE, which no log shows by default: without
+/// a collector none is made.
+pub const SPANS: &str = "rustle::spans";
+
+/// The flag "sampled" of a `traceparent`.
 const SAMPLED: u8 = 1;
 
 /// A trace, and the span of it that is running here. Neither id is all zeros.
@@ -49,6 +54,7 @@ impl TraceContext {
         sent.unwrap_or_else(|| parent.map_or_else(TraceContext::root, TraceContext::child))
     }
 
+    /// Returns the running task's trace, if it has one.
     pub fn current() -> Option<TraceContext> {
         CURRENT.try_with(|context| *context).ok()
     }
@@ -58,6 +64,7 @@ impl TraceContext {
         CURRENT.scope(self, future).await
     }
 
+    /// Runs `function` in this context.
     pub fn sync_scope<T>(self, function: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self, function)
     }
@@ -78,14 +85,17 @@ impl TraceContext {
         Some(TraceContext { trace_id, span_id, flags: flags & SAMPLED })
     }
 
+    /// Returns the W3C `traceparent` of this context.
     pub fn traceparent(self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), self.flags)
     }
 
+    /// Returns the id of the trace, in hexadecimal.
     pub fn trace_id(self) -> String {
         hex::encode(self.trace_id)
     }
 
+    /// Returns the id of the span, in hexadecimal.
     pub fn span_id(self) -> String {
         hex::encode(self.span_id)
     }

@@ -13,8 +13,7 @@ use tonic::{Status, codegen::Bytes};
 use tower::{Layer, Service};
 use tracing::{Instrument, Span, field, info_span, trace_span};
 
-use crate::telemetry::SPANS;
-use crate::telemetry::trace_context::TraceContext;
+use crate::telemetry::trace_context::{SPANS, TraceContext};
 
 const TRACEPARENT: &str = "traceparent";
 
@@ -47,6 +46,7 @@ impl<S> Layer<S> for TraceLayer {
     }
 }
 
+/// A service whose calls run in the traces of their callers.
 #[derive(Debug, Clone)]
 pub struct TraceService<S> {
     inner: S,

@@ -65,7 +65,7 @@ impl Rows {
     pub fn take(&mut self) -> anyhow::Result<Instant> {
         self.out.fill(f32::NAN);
         let request = self.next(0..self.dimension);
-        self.runtime.block_on(self.client.fetch_into(request, &mut self.out))?;
+        self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.out))?;
         Ok(Instant::now())
     }
 

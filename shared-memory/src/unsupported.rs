@@ -1,4 +1,4 @@
-//! Systems without sealed memory files: every use is refused.
+//! Shared memory on systems without sealed memory files: every use is refused.
 
 use std::{
     io,

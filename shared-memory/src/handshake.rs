@@ -1,16 +1,22 @@
-//! What a lender says of its region, and what the worker answers: fixed fields, little-endian.
+//! The handshake of a lease: the lender's hello, which describes its region, and the worker's answer. Fixed fields,
+//! little-endian.
 
 use proto::{CoordinateRange, ElementType, Result, ServiceError};
 
 use crate::{Layout, RegionId};
 
+/// The first bytes of a hello.
 pub const MAGIC: [u8; 8] = *b"RUSTLSHM";
+/// The version of the handshake.
 pub const VERSION: u32 = 1;
+/// Length of a hello, in bytes.
 pub const HELLO_BYTES: usize = 72;
 
-/// Longest text of an answer.
-const MAX_TEXT: usize = 4096;
+/// Longest text of an answer, in bytes.
+const MAX_TEXT_BYTES: usize = 4096;
 
+/// Returns the hello of a region:
+///
 /// ```text
 /// 0 magic | 8 version u32 | 12 element type u32 | 16 region id, 16 bytes | 32 first coordinate u64
 /// 40 coordinates u64 | 48 slots u32 | 52 zero u32 | 56 data offset u64 | 64 slot stride u64
@@ -30,6 +36,7 @@ pub(crate) fn encode(layout: &Layout) -> [u8; HELLO_BYTES] {
     hello
 }
 
+/// Returns the region that a hello describes.
 pub(crate) fn decode(hello: &[u8; HELLO_BYTES]) -> Result<Layout> {
     let u32_at = |at: usize| u32::from_le_bytes([hello[at], hello[at + 1], hello[at + 2], hello[at + 3]]);
     let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -60,19 +67,19 @@ pub(crate) fn decode(hello: &[u8; HELLO_BYTES]) -> Result<Layout> {
     Ok(layout)
 }
 
-/// 0 for "lent", else 1; the length of the text; the text, UTF-8.
+/// Returns the worker's answer: 0 where it has mapped the region, else 1; the length of the reason; the reason, UTF-8.
 pub(crate) fn answer(outcome: Result<(), &ServiceError>) -> Vec<u8> {
     let text = outcome.as_ref().err().map(|error| error.to_string()).unwrap_or_default();
-    let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
+    let text = &text.as_bytes()[..text.len().min(MAX_TEXT_BYTES)];
     [&u32::from(outcome.is_err()).to_le_bytes()[..], &(text.len() as u32).to_le_bytes(), text].concat()
 }
 
-/// Reads an answer: the worker's own words where it refused.
+/// Reads an answer. The inner error is the worker's reason to refuse.
 pub(crate) fn read_answer(from: &mut impl std::io::Read) -> std::io::Result<Result<(), String>> {
     let mut start = [0; 8];
     from.read_exact(&mut start)?;
     let length = u32::from_le_bytes([start[4], start[5], start[6], start[7]]) as usize;
-    let mut text = vec![0; length.min(MAX_TEXT)];
+    let mut text = vec![0; length.min(MAX_TEXT_BYTES)];
     from.read_exact(&mut text)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok(if start[..4] == [0; 4] { Ok(()) } else { Err(text) })

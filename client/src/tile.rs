@@ -1,44 +1,49 @@
-//! Rectangles of rows and coordinates, and how routes cut them.
+//! Rectangles of rows and coordinates, and their split among routes.
 
 use proto::{CoordinateRange, RowRange};
 
 use crate::{Route, Routing};
 
-/// Rows × coordinates: what one request asks for.
+/// A rectangle of rows × coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct Tile {
+    /// The rows.
     pub rows: RowRange,
+    /// The coordinates of each row.
     pub range: CoordinateRange,
 }
 
-/// What can be asked for now, and of whom; and what no worker serves.
-pub(crate) struct Cut {
-    pub asked: Vec<(Route, Part)>,
-    pub unserved: Vec<Part>,
+/// A split of tiles among routes.
+pub(crate) struct TileSplit {
+    /// The tiles that a worker serves, and its route.
+    pub served: Vec<(Route, Tile)>,
+    /// The tiles that no worker serves now.
+    pub unserved: Vec<Tile>,
 }
 
-pub(crate) fn cut(parts: &[Part], routing: &Routing) -> Cut {
-    let mut cut = Cut { asked: Vec::new(), unserved: Vec::new() };
-    for &Part { rows, range } in parts {
+/// Splits tiles at the boundaries of routes.
+pub(crate) fn split_among_routes(tiles: &[Tile], routing: &Routing) -> TileSplit {
+    let mut split = TileSplit { served: Vec::new(), unserved: Vec::new() };
+    for &Tile { rows, range } in tiles {
         let mut next = range.start;
         for route in &routing.routes {
             let Some(piece) = route.range.intersection(&range) else { continue };
-            cut.leave(rows, next, piece.start);
+            split.leave_unserved(rows, next, piece.start);
             next = piece.end;
             match route.endpoint {
-                Some(_) => cut.asked.push((route.clone(), Part { rows, range: piece })),
-                None => cut.leave(rows, piece.start, piece.end),
+                Some(_) => split.served.push((route.clone(), Tile { rows, range: piece })),
+                None => split.leave_unserved(rows, piece.start, piece.end),
             }
         }
-        cut.leave(rows, next, range.end);
+        split.leave_unserved(rows, next, range.end);
     }
-    cut
+    split
 }
 
-impl Cut {
-    fn leave(&mut self, rows: RowRange, start: u64, end: u64) {
+impl TileSplit {
+    fn leave_unserved(&mut self, rows: RowRange, start: u64, end: u64) {
         if let Ok(range) = CoordinateRange::new(start, end) {
-            self.unserved.push(Part { rows, range });
+            self.unserved.push(Tile { rows, range });
         }
     }
 }
@@ -70,7 +75,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every coordinate of a part is asked for once or named as unserved, and never both.
+        /// Every coordinate of a tile is asked for once or named as unserved, and never both.
         #[test]
         fn nothing_is_lost_or_asked_twice(
             steps in prop::collection::vec(1u64..50, 1..8),
@@ -83,16 +88,16 @@ mod tests {
                 Some(*sum)
             })).collect();
             let routing = routing(&bounds, &served);
-            let part = Part { rows: RowRange { start: 2, end: 4 }, range: CoordinateRange { start, end: start + length } };
-            let cut = cut(&[part], &routing);
+            let tile = Tile { rows: RowRange { start: 2, end: 4 }, range: CoordinateRange { start, end: start + length } };
+            let split = split_among_routes(&[tile], &routing);
             let mut seen = vec![0; length as usize];
-            for piece in cut.asked.iter().map(|(_, part)| part).chain(&cut.unserved) {
-                prop_assert!(part.range.contains(&piece.range));
-                prop_assert_eq!(piece.rows, part.rows);
+            for piece in split.served.iter().map(|(_, tile)| tile).chain(&split.unserved) {
+                prop_assert!(tile.range.contains(&piece.range));
+                prop_assert_eq!(piece.rows, tile.rows);
                 piece.range.as_range().for_each(|at| seen[(at - start) as usize] += 1);
             }
             prop_assert!(seen.iter().all(|&times| times == 1));
-            for (route, piece) in &cut.asked {
+            for (route, piece) in &split.served {
                 prop_assert!(route.endpoint.is_some() && route.range.contains(&piece.range));
             }
         }
