@@ -21,7 +21,7 @@ use crate::tls::{Credentials, TlsError, TlsFiles};
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Flags; what is not given comes from the environment, the file or the default.
+/// The flags of security. A setting without a flag comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SecurityArgs {
     /// Folder of ca.pem, cert.pem and key.pem: TLS on every link, both ways. Read anew when they change
@@ -77,7 +77,7 @@ pub struct SecurityArgs {
     pub lock_memory: bool,
 }
 
-/// As resolved.
+/// The resolved settings of TLS, limits and hardening.
 #[derive(Clone, Debug, Default)]
 pub struct SecuritySettings {
     /// The files of TLS; `None` for a server without.
@@ -188,7 +188,7 @@ impl SecuritySettings {
     }
 }
 
-/// In force. The default is that of a cluster on loopback: no TLS, nobody is asked who they are.
+/// The security of a server, in force. The default is that of a cluster on loopback: no TLS and no authentication.
 #[derive(Clone, Debug, Default)]
 pub struct ServerSecurity {
     /// The certificates in force; `None` without TLS.
@@ -202,7 +202,7 @@ pub struct ServerSecurity {
 }
 
 impl ServerSecurity {
-    /// Whether gRPC may be served beyond loopback.
+    /// Returns whether gRPC may be served beyond loopback.
     pub fn may_leave_host(&self) -> bool {
         self.credentials.is_some() || self.insecure
     }
@@ -219,7 +219,7 @@ impl ServerSecurity {
         Incoming::new(listener, self.credentials.clone(), &self.limits)
     }
 
-    /// What every gRPC server of ours tells HTTP/2.
+    /// Returns a gRPC server with the HTTP/2 settings of all our servers.
     pub fn server(&self) -> Server {
         Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_EVERY))

@@ -1,5 +1,5 @@
 //! How fast one connection, or all connections of a caller, are read. A caller that sends more waits: its connection is
-//! not read for a while, and bytes that are not read cost nobody else a processor.
+//! not read for a while, and bytes that are not read cost no other caller a processor.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

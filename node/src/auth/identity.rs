@@ -1,8 +1,8 @@
-//! Who a certificate says that its holder is: one URI, as SPIFFE writes them.
+//! The identity in a certificate: one URI, in the form of SPIFFE.
 
 use std::fmt;
 
-/// Of `spiffe://TRUST-DOMAIN/rustle/ROLE[/NAME]`.
+/// The identity `spiffe://TRUST-DOMAIN/rustle/ROLE[/NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The domain of the authority that signed the certificate.
@@ -11,7 +11,7 @@ pub struct Identity {
     pub role: Role,
 }
 
-/// What processes and people are to a cluster.
+/// The role of a process or person in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The coordinator.
@@ -29,7 +29,7 @@ pub enum Role {
 }
 
 impl Identity {
-    /// `None` for whatever is not exactly such a URI: an identity is never guessed.
+    /// Parses a URI; `None` for any that is not exactly of this form: an identity is never guessed.
     pub fn parse(uri: &str) -> Option<Self> {
         let (trust_domain, path) = uri.strip_prefix("spiffe://")?.split_once('/')?;
         if trust_domain.is_empty() {

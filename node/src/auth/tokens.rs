@@ -1,6 +1,6 @@
 //! The coordinator's file of token digests: one JSON object a line, read anew when it changes.
 //!
-//! A token is 32 random bytes, so its plain SHA-256 gives nothing away and needs no salt.
+//! A token is 32 random bytes, so its plain SHA-256 reveals nothing and needs no salt.
 
 use std::collections::HashMap;
 use std::fs;
@@ -52,11 +52,11 @@ pub enum TokenError {
     },
 }
 
-/// A line of the file.
+/// One line of a tokens file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// Of the token's text, in hexadecimal.
+    /// The SHA-256 of the token's text, in hexadecimal.
     pub sha256: String,
     /// The role that the token grants.
     pub role: CallerRole,
@@ -78,7 +78,7 @@ pub fn digest_of(token: &[u8]) -> String {
 
 type Entries = HashMap<String, (Grant, Option<u64>)>;
 
-/// Clones share what was read last.
+/// The bearer tokens of a file, read anew when it changes. Clones share what was read last.
 #[derive(Clone, Debug)]
 pub struct Tokens(Arc<Shared>);
 
@@ -86,11 +86,11 @@ pub struct Tokens(Arc<Shared>);
 struct Shared {
     path: PathBuf,
     entries: RwLock<Arc<Entries>>,
-    looked: Mutex<Looked>,
+    looked: Mutex<LastLook>,
 }
 
 #[derive(Debug)]
-struct Looked {
+struct LastLook {
     at: Instant,
     stamp: Option<FileStamp>,
     is_taken: bool,
@@ -99,13 +99,13 @@ struct Looked {
 impl Tokens {
     /// Reads the file, which must be usable.
     pub fn load(path: &Path) -> Result<Self, TokenError> {
-        let looked = Looked { at: Instant::now(), stamp: FileStamp::of(path), is_taken: true };
+        let looked = LastLook { at: Instant::now(), stamp: FileStamp::of(path), is_taken: true };
         let looked = Mutex::new(looked);
         let entries = RwLock::new(Arc::new(read(path)?));
         Ok(Self(Arc::new(Shared { path: path.to_owned(), entries, looked })))
     }
 
-    /// What the value of an `authorization` header is good for now, and its digest: `None` for a token that is not
+    /// Returns the digest of the token in an `authorization` header and its grant now; `None` for a token that is not
     /// in the file, has expired, or is no bearer token at all.
     pub fn find(&self, header: &[u8]) -> Option<(String, Grant)> {
         self.look();
@@ -134,7 +134,7 @@ impl Tokens {
             return;
         }
         let entries = read(&self.0.path);
-        *looked = Looked { at: looked.at, stamp, is_taken: entries.is_ok() };
+        *looked = LastLook { at: looked.at, stamp, is_taken: entries.is_ok() };
         match entries {
             Ok(entries) => {
                 info!(tokens = entries.len(), "a new tokens file is in force");

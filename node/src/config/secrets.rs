@@ -24,10 +24,10 @@ pub const KEY_BYTES: usize = 32;
 /// Enough to report the length of whatever was given by mistake; a longer input counts as this long.
 const READ_LIMIT: usize = 4096;
 
-/// For the whole process; off until [`allow_group_readable`].
+/// Whether files of secrets may be readable by a group, for the whole process; off until [`allow_group_readable`].
 static GROUP_READABLE: AtomicBool = AtomicBool::new(false);
 
-/// From now on files of secrets may be readable by a group of this process's as well (0440): what Kubernetes makes of a
+/// Lets files of secrets, from now on, be readable by a group of this process's as well (0440): what Kubernetes makes of a
 /// secret for a pod with an `fsGroup`.
 pub fn allow_group_readable() {
     GROUP_READABLE.store(true, Ordering::Relaxed);
@@ -195,7 +195,7 @@ pub async fn read_key_command(command: &str, limit: Duration) -> Result<SecretBy
     into_key(&run_for_output(command, limit).await?, "from the key command".to_owned())
 }
 
-/// What a command prints, up to some kilobytes.
+/// Returns the output of a command, up to some kilobytes.
 pub(crate) async fn run_for_output(command: &str, limit: Duration) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     match tokio::time::timeout(limit, run(command)).await {
         Ok(result) => result,

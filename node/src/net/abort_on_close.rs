@@ -1,4 +1,4 @@
-//! Connections that end with whatever serves them.
+//! Connections that end with the server that accepted them.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-/// A connection that neither reads nor writes once a token is cancelled. tonic gives each connection a task of its own, which
-/// outlives the server that was dropped, with all that its services hold, for as long as the peer likes.
+/// A connection that neither reads nor writes once a token is cancelled. tonic runs each connection in a task of its own,
+/// which would outlive a dropped server, with all that its services hold, for as long as the peer likes.
 pub struct AbortOnClose<C> {
     connection: C,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -24,7 +24,8 @@ impl<C> AbortOnClose<C> {
 }
 
 impl<C> AbortOnClose<C> {
-    /// Asked wherever the connection may wait: a peer that does not read keeps it from getting as far as reading.
+    /// Fails once the token is cancelled. Every operation that may wait calls it: a peer that does not read keeps the
+    /// connection from ever reading.
     fn check(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         match self.ended.as_mut().poll(task) {
             Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),

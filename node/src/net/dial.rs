@@ -1,4 +1,4 @@
-//! How servers are called: over TLS or on this host, and with what to show for it.
+//! Dialling servers: over TLS, or on this host alone, with the credentials to show.
 
 use std::net::IpAddr;
 
@@ -12,14 +12,14 @@ use crate::security::ServerSecurity;
 use crate::telemetry::trace_propagation::TraceInterceptor;
 use crate::tls::{Connector, Credentials, ExpectedServer};
 
-/// What is shown to servers and asked of them. The default: nothing, on this host alone.
+/// The credentials that servers are shown and must show. The default has none, and connects on this host alone.
 #[derive(Clone, Debug, Default)]
 pub struct DialOptions {
-    /// With them every TCP connection is TLS, or there is none.
+    /// With credentials every TCP connection is TLS.
     pub credentials: Option<Credentials>,
-    /// Shown to coordinators alone: workers ask for release tokens.
+    /// A token for coordinators alone: workers require release tokens instead.
     pub bearer: Option<Bearer>,
-    /// Connect beyond this host without TLS.
+    /// Whether to connect beyond this host without TLS.
     pub insecure: bool,
 }
 
@@ -40,7 +40,7 @@ impl From<ServerSecurity> for DialOptions {
 }
 
 impl DialOptions {
-    /// Connects on the first call. Must be called inside a tokio runtime.
+    /// Returns a channel that connects on its first call. Call this inside a tokio runtime.
     pub fn connect(
         &self,
         url: &str,
@@ -57,7 +57,7 @@ impl DialOptions {
         })
     }
 
-    /// Adds to each call what it carries.
+    /// Returns the interceptor for calls to `expected`.
     pub fn interceptor(&self, expected: &ExpectedServer) -> CallInterceptor {
         CallInterceptor(self.bearer.clone().filter(|_| *expected == ExpectedServer::Coordinator))
     }
@@ -66,7 +66,7 @@ impl DialOptions {
         let is_tls = url.starts_with("https://");
         let allowed = match (&self.credentials, is_tls) {
             _ if is_unix(url) => return Ok(()),
-            // Whoever has TLS is not talked out of it, be it by a routing.
+            // A client with TLS never falls back to none, even if a routing says so.
             (Some(_), false) => "https://host:port or unix:///path, since --tls-dir is given",
             (None, true) => "http or unix without --tls-dir",
             (None, false) if !self.insecure && !is_loopback(host) => {
@@ -78,8 +78,8 @@ impl DialOptions {
     }
 }
 
-/// How the server at `url` is reached. TLS is our connector's: where tonic has its own, which the feature `etcd` brings, it
-/// would refuse another's under a URI of https, so that it is told of no TLS.
+/// Returns tonic's endpoint for `url`. TLS is done by our own connector, so tonic sees a URI of `http`: where it has TLS
+/// of its own, which the feature `etcd` brings, it would refuse another connector under `https`.
 pub fn endpoint(url: &str) -> Result<Endpoint, DialError> {
     let allowed = "http://host:port, https://host:port or unix:///path";
     let refused = || DialError { endpoint: url.to_owned(), allowed };
@@ -96,7 +96,7 @@ pub fn endpoint(url: &str) -> Result<Endpoint, DialError> {
     if endpoint.uri().host().is_some() { Ok(endpoint) } else { Err(refused()) }
 }
 
-/// A path of this host's, as `unix:///path`.
+/// Returns whether `url` is a path on this host, `unix:///path`.
 pub fn is_unix(url: &str) -> bool {
     url.strip_prefix("unix://").is_some_and(|path| path.starts_with('/'))
 }
@@ -106,7 +106,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Every call carries its trace, and to a coordinator its caller's token.
+/// Adds the trace to every call, and the caller's token to those to a coordinator.
 #[derive(Clone, Debug)]
 pub struct CallInterceptor(Option<Bearer>);
 

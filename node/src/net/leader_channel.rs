@@ -1,7 +1,7 @@
-//! All coordinators of a cluster as one service: calls go to the one that leads.
+//! Leader discovery: all coordinators of a cluster as one service, whose calls go to the one that leads.
 //!
-//! A coordinator that stands by does nothing that it is asked, and says who leads, in a header of its own. The call
-//! goes on to that one; where nobody leads yet, or the connection failed, the next call goes to the next coordinator.
+//! A standby coordinator refuses every call and names the leader in a header. The call is then sent to the leader; where
+//! there is no leader yet, or the connection failed, the next call goes to the next coordinator.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use tower::{Service, ServiceExt};
 
 use crate::net::dial::DialError;
 
-/// On the answers of a coordinator that stands by: the leader's URL, empty where none is known.
+/// The header of a standby coordinator's answers: the leader's URL, empty where none is known.
 pub const LEADER_HEADER: &str = "rustle-leader";
 
 type Dial = Box<dyn Fn(&str) -> Result<Channel, DialError> + Send + Sync>;
 
-/// Clones share what they know of the leader.
+/// A channel to the coordinator that leads. Clones share what they know of the leader.
 #[derive(Clone)]
 pub struct LeaderChannel(Arc<Shared>);
 
@@ -33,25 +33,26 @@ impl std::fmt::Debug for LeaderChannel {
 struct Shared {
     known: Vec<String>,
     dial: Dial,
-    now: Mutex<Now>,
+    now: Mutex<Current>,
 }
 
-struct Now {
+struct Current {
     address: String,
     channel: Channel,
-    /// Place in `known` of the one to ask next.
+    /// Index in `known` of the coordinator to try next.
     next: usize,
-    /// Rises with each change, so that many calls that fail together make one.
+    /// Rises with each switch, so that many calls that fail together cause one.
     turn: u64,
 }
 
-/// `urls`, one or more with commas between, one by one.
+/// Returns the URLs of a list with commas between them.
 pub fn split_urls(urls: &str) -> impl Iterator<Item = &str> {
     urls.split(',').map(str::trim)
 }
 
 impl LeaderChannel {
-    /// `urls`: one or more, with commas between. Every one is checked; connects on the first call.
+    /// Returns a channel to the coordinators at `urls`, one or more with commas between them. Every URL is checked; it
+    /// connects on its first call.
     pub fn new(
         urls: &str,
         dial: impl Fn(&str) -> Result<Channel, DialError> + Send + Sync + 'static,
@@ -61,29 +62,29 @@ impl LeaderChannel {
         let (Some(address), Some(channel)) = (known.first().cloned(), channels.into_iter().next()) else {
             return Err(DialError { endpoint: urls.to_owned(), allowed: "one URL or more" });
         };
-        let now = Mutex::new(Now { address, channel, next: 1, turn: 0 });
+        let now = Mutex::new(Current { address, channel, next: 1, turn: 0 });
         Ok(Self(Arc::new(Shared { known, dial: Box::new(dial), now })))
     }
 
-    /// To one coordinator, whoever leads: for connections that can't be made twice.
+    /// Returns a channel to one coordinator, whichever leads, over a connection that can't be made twice.
     pub fn fixed(url: &str, channel: Channel) -> Self {
         let refused = |url: &str| {
             Err(DialError { endpoint: url.to_owned(), allowed: "the one coordinator of this connection" })
         };
-        let now = Mutex::new(Now { address: url.to_owned(), channel, next: 1, turn: 0 });
+        let now = Mutex::new(Current { address: url.to_owned(), channel, next: 1, turn: 0 });
         Self(Arc::new(Shared { known: vec![url.to_owned()], dial: Box::new(refused), now }))
     }
 }
 
 impl Shared {
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, Current> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// HandshakeRate to the leader that was named, else to the next coordinator that is known.
+    /// Switches to the leader that was named, else to the next known coordinator.
     fn switch_from(&self, turn: u64, leader: &str) {
         let mut now = self.now();
-        // The only one that is known is asked again and again; one that was named may be gone for good.
+        // The only known coordinator is tried again and again; one that was named may be gone for good.
         let is_only = self.known.len() == 1 && now.address == self.known[0];
         if now.turn != turn || (leader.is_empty() && is_only) || leader == now.address {
             return;
@@ -100,13 +101,13 @@ impl Shared {
                 (url.clone(), channel)
             }
         };
-        tracing::info!(from = now.address, to = address, "turning to another coordinator");
+        tracing::info!(from = now.address, to = address, "switching to another coordinator");
         (now.address, now.channel) = (address, channel);
         now.turn += 1;
     }
 
-    /// The answer, and whether it says that another coordinator is to be asked, which is known now.
-    async fn ask(&self, request: Request<Body>) -> Result<(Response<Body>, bool), Error> {
+    /// Returns the answer, and whether it came from a standby that named the leader, which is used from now on.
+    async fn send(&self, request: Request<Body>) -> Result<(Response<Body>, bool), Error> {
         let (mut channel, turn) = {
             let now = self.now();
             (now.channel.clone(), now.turn)
@@ -137,7 +138,7 @@ impl Service<Request<Body>> for LeaderChannel {
         let shared = self.0.clone();
         Box::pin(async move {
             if shared.known.len() == 1 {
-                return shared.ask(request).await.map(|(response, _)| response);
+                return shared.send(request).await.map(|(response, _)| response);
             }
             // Kept, so that it can be sent again to the one that leads: requests to coordinators are one message.
             let (parts, body) = request.into_parts();
@@ -147,13 +148,13 @@ impl Service<Request<Body>> for LeaderChannel {
             };
             for _ in 0..shared.known.len() {
                 let request = Request::from_parts(parts.clone(), Body::new(Full::new(body.clone())));
-                match shared.ask(request).await? {
+                match shared.send(request).await? {
                     (_, true) => {}
                     (response, false) => return Ok(response),
                 }
             }
             let request = Request::from_parts(parts, Body::new(Full::new(body)));
-            shared.ask(request).await.map(|(response, _)| response)
+            shared.send(request).await.map(|(response, _)| response)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Where a server listens: a TCP address or a Unix socket.
+//! The address that a server listens at: TCP or a Unix socket.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::net::listen::{BindError, bind_loopback_checked};
 use crate::net::local_socket::{LocalSocket, SocketError};
 
-/// `host:port`, or `unix:/path`.
+/// An address to listen at: `ip:port`, or `unix:/path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// An IP address and a port.
@@ -56,12 +56,12 @@ pub enum ListenError {
 }
 
 impl ListenAddress {
-    /// Whether other hosts can reach it.
+    /// Returns whether other hosts can reach the address.
     pub fn is_public(&self) -> bool {
         matches!(self, Self::Tcp(address) if !address.ip().to_canonical().is_loopback())
     }
 
-    /// Call inside a tokio runtime.
+    /// Binds the address. Call it inside a tokio runtime.
     pub async fn bind(&self, may_leave_host: bool) -> Result<Listener, ListenError> {
         Ok(match self {
             Self::Tcp(address) => Listener::Tcp(bind_loopback_checked(*address, may_leave_host).await?),
@@ -70,7 +70,7 @@ impl ListenAddress {
     }
 }
 
-/// Bound: connections made from now on are served.
+/// A bound address: connections made from now on are served.
 #[derive(Debug)]
 pub enum Listener {
     /// A TCP socket.
@@ -80,7 +80,7 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// As gRPC clients name it; `is_tls` is told of TCP alone.
+    /// Returns the URL for gRPC clients; `is_tls` matters for TCP alone.
     pub fn endpoint(&self, is_tls: bool) -> io::Result<String> {
         let scheme = if is_tls { "https" } else { "http" };
         match self {

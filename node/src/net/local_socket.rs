@@ -1,4 +1,4 @@
-//! Unix sockets that nobody but this user can connect to, and where this host begins and ends.
+//! Unix sockets that only this user can connect to, and the identity of this host.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -73,7 +73,7 @@ impl LocalSocket {
         &self.file.0
     }
 
-    /// As gRPC clients name it.
+    /// Returns the URL for gRPC clients.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.path().display())
     }
@@ -119,7 +119,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     }
 }
 
-/// Equal for processes under one running kernel. Empty where the system doesn't tell.
+/// Returns a text that is equal for processes under one running kernel; empty where the system has none.
 pub fn host_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()

@@ -1,4 +1,4 @@
-//! Serves HTTP/1.1 without TLS to those who read metrics and health: few of them, and nobody who only sits there.
+//! A server of HTTP/1.1 without TLS for readers of metrics and health: few connections, and none that stays idle.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::net::peer::network;
 /// Connections of all, and of one IP address: there are few scrapers, and the page of one is made in milliseconds.
 const CONNECTIONS: usize = 64;
 const CONNECTIONS_PER_ADDRESS: usize = 32;
-/// Whoever has nothing to ask for so long is closed, also between two requests.
-const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// Whoever does not read its answers is closed in the end.
+/// Time for the headers of a request; an idle connection is closed after it, also between two requests.
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest life of a connection, which ends one that does not read its answers.
 const CONNECTION_AGE: Duration = Duration::from_secs(300);
-/// Out of descriptors, most likely: others may be closed meanwhile.
-const AFTER_ERROR: Duration = Duration::from_millis(100);
+/// Pause after a failed accept. Most likely there are no descriptors left, and other connections close in the meantime.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Until `shutdown` is cancelled and the answers under way are out.
+/// Serves until `shutdown` is cancelled and the answers in progress are sent.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let slots = ConnectionLimit::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
     let mut connections = JoinSet::new();
@@ -36,7 +36,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             () = shutdown.cancelled() => break,
         };
         let Ok((stream, from)) = accepted else {
-            tokio::time::sleep(AFTER_ERROR).await;
+            tokio::time::sleep(ERROR_PAUSE).await;
             continue;
         };
         // One too many is closed as it came.
@@ -56,7 +56,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
 
 async fn answer(stream: TcpStream, router: Router, shutdown: CancellationToken) {
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_TIMEOUT);
     let mut connection =
         std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     tokio::select! {
@@ -110,7 +110,7 @@ mod tests {
         // What is said is nothing but that the request was late.
         let mut said = Vec::new();
         for stream in &mut open {
-            timeout(HEADERS_WITHIN * 2, stream.read_to_end(&mut said)).await.expect("it is closed").unwrap();
+            timeout(HEADERS_TIMEOUT * 2, stream.read_to_end(&mut said)).await.expect("it is closed").unwrap();
         }
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();

@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 use crate::process::runtime::spawn;
 use crate::process::simulation;
 
-/// Runs `work` on a thread where it may block. It goes on to its end, also where the caller has left by then. In a
+/// Runs `work` on a thread where it may block. It runs to its end even if the caller leaves. In a
 /// simulation it runs on the simulation's thread, some virtual time after the call and some before the answer.
 pub fn run<T, F>(work: F) -> JoinHandle<T>
 where

@@ -37,7 +37,7 @@ pub enum CpuPoolError {
 /// A cheap handle: clones share the threads.
 #[derive(Clone)]
 pub struct CpuPool {
-    /// `None` in a simulation: work runs where it is asked for.
+    /// `None` in a simulation: work runs on the caller's thread.
     pool: Option<Arc<ThreadPool>>,
 }
 

@@ -1,10 +1,10 @@
-//! Whether a file that is read anew from time to time has changed.
+//! Detection of changed files, for those that are read anew from time to time.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Differs once a file's content, mode or owner is another. The time of the last change of any of these says so: a mode
+/// A value that differs once a file's content, mode or owner is another. The time of the last change of any of these says so: a mode
 /// that was mended leaves the time of the content as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
@@ -14,7 +14,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// `None` where there is no such file.
+    /// Returns the stamp of a file; `None` where there is none.
     pub fn of(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         Some(Self { inode: found.ino(), len: found.len(), changed: (found.ctime(), found.ctime_nsec()) })

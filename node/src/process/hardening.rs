@@ -1,4 +1,4 @@
-//! What a process that holds secrets does about itself at its start.
+//! The protection that a process with secrets sets up at its start.
 
 use std::{fs, io};
 
@@ -16,7 +16,7 @@ pub struct Hardening {
 }
 
 impl Hardening {
-    /// Call before any key is read.
+    /// Applies the protection. Call it before any key is read.
     pub fn apply(self) -> io::Result<()> {
         if !self.allow_core_dumps {
             forbid_core_files()?;
@@ -30,10 +30,11 @@ impl Hardening {
     }
 }
 
-/// Which parts of memory the kernel writes where it makes a core.
+/// The kernel's setting of which parts of memory a core dump holds.
 const CORE_PARTS: &str = "/proc/self/coredump_filter";
 
-/// The least of it, for a process whose memory others of this user must reach: ranks under MPI copy from one another's
+/// Disables core dumps alone, for a process whose memory others of this user must reach: ranks under MPI copy from each
+/// other's memory
 /// (`process_vm_readv`), which the kernel refuses of one that can't be traced. Call before any key is read.
 pub fn forbid_cores() -> io::Result<()> {
     forbid_core_files()?;

@@ -1,6 +1,6 @@
-//! How much memory this process holds, and may hold.
+//! The memory that this process holds, and may hold.
 
-/// Resident set size in bytes, where the kernel tells it (Linux); `None` elsewhere.
+/// Returns the resident set size in bytes, on Linux; `None` elsewhere.
 pub fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     parse_resident_pages(&statm)?.checked_mul(rustix::param::page_size() as u64)
@@ -11,14 +11,14 @@ fn parse_resident_pages(statm: &str) -> Option<u64> {
     statm.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Bytes that this process may use at most: the system's memory, or the limit of its control group (version 2) where
-/// that is lower. `None` where the system doesn't tell.
+/// Returns the bytes that this process may use at most: the system's memory, or the limit of its control group (version 2) where
+/// that is lower. `None` where the system doesn't report them.
 pub fn usable_bytes() -> Option<u64> {
     let system = parse_total(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
     Some(group_limits().fold(system, u64::min))
 }
 
-/// Of the process's own control group and of those around it.
+/// Returns the limits of the process's own control group and of those around it.
 fn group_limits() -> impl Iterator<Item = u64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_owned();

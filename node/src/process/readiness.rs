@@ -1,8 +1,8 @@
-//! Whether this process should be sent work, and if not, why.
+//! Readiness: whether this process should be sent work, and if not, why.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Shared by whoever learns that the process can or cannot serve and by the endpoint that says so.
+/// The readiness of a process. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     // One lock over both facts, instead of a flag and a reason that could disagree. `None` is ready.
@@ -10,7 +10,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// A process is not ready until it says that it is.
+    /// Returns the readiness of a process that is not ready yet.
     pub fn not_ready(reason: impl Into<String>) -> Readiness {
         Readiness { obstacle: Arc::new(Mutex::new(Some(reason.into()))) }
     }
@@ -30,7 +30,7 @@ impl Readiness {
         self.lock().is_none()
     }
 
-    /// `Err` holds the reason.
+    /// Returns the reason as an error where the process is not ready.
     pub fn check(&self) -> Result<(), String> {
         self.lock().clone().map_or(Ok(()), Err)
     }

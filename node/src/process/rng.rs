@@ -1,5 +1,5 @@
-//! Random bytes for jitter, and for names of processes and traces: nothing that must stay secret. A simulation gives
-//! these bytes from its seed, so keys never come from here.
+//! Random bytes for jitter, and for names of processes and traces: nothing that must stay secret. A simulation
+//! draws these bytes from its seed, so keys never come from here.
 
 use crate::process::simulation;
 
@@ -15,7 +15,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     Ok(())
 }
 
-/// Uniform in `[0, 1)`. A host that gives no random bytes gets 1: the longest delay, where this is jitter.
+/// Returns a number uniform in `[0, 1)`. A host without random bytes gets 1: the longest delay, where this is jitter.
 pub fn fraction() -> f64 {
     let mut bytes = [0; 8];
     match fill(&mut bytes) {

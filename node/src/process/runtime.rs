@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 pub struct Runtime(tokio::runtime::Runtime);
 
 impl Runtime {
-    /// As many threads as there are processors.
+    /// Returns a runtime with as many threads as there are processors.
     pub fn new() -> std::io::Result<Self> {
         Builder::new_multi_thread().enable_all().build().map(Self)
     }
@@ -33,13 +33,13 @@ impl Runtime {
         self.0.block_on(work)
     }
 
-    /// As [`spawn`], from outside.
+    /// Spawns `work` as [`spawn`] does, from outside of the runtime.
     #[track_caller]
     pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         self.0.spawn(work.boxed())
     }
 
-    /// Ends it without a wait for what it still runs.
+    /// Ends the runtime without waiting for its tasks.
     pub fn shutdown_background(self) {
         self.0.shutdown_background();
     }
@@ -53,7 +53,7 @@ impl Deref for Runtime {
     }
 }
 
-/// As [`tokio::spawn`]. What spawns by other means is given futures that are `boxed`.
+/// Spawns `work` as [`tokio::spawn`] does. Code that spawns by other means boxes its futures itself.
 #[track_caller]
 pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work.boxed())

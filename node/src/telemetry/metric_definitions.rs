@@ -113,7 +113,7 @@ pub fn describe(definitions: &[MetricDefinition]) {
     }
 }
 
-/// What breaks the naming grammar in `definition`, if anything: for the tests of each crate that defines
+/// Returns how `definition` violates the naming grammar, if it does: for the tests of each crate that defines
 /// metrics.
 pub fn grammar_violation(definition: &MetricDefinition) -> Option<String> {
     let MetricDefinition { name, kind, unit, description } = *definition;

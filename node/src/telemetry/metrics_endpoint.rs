@@ -35,7 +35,7 @@ pub type StatusReport = Arc<dyn Fn() -> serde_json::Value + Send + Sync>;
 /// Makes text at each request; it must not block either.
 pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What one kind of process serves beyond what all do.
+/// The pages and metrics that one kind of process serves beside those of all.
 #[derive(Clone, Default)]
 pub struct Extras {
     /// The page at `/`, as HTML. No script of it runs, and it loads nothing.
@@ -44,7 +44,7 @@ pub struct Extras {
     pub series: Option<Text>,
 }
 
-/// For [`Extras::page`]: whatever a name in it may hold, nothing runs and nothing is loaded.
+/// The policy of [`Extras::page`]: whatever a name on it may hold, nothing runs and nothing is loaded.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
 /// The HTTP endpoint for metrics, health and status.
@@ -67,7 +67,7 @@ impl fmt::Debug for MetricsEndpoint {
 }
 
 impl MetricsEndpoint {
-    /// Serves until `shutdown` is cancelled, then lets answers under way finish, for a second at most.
+    /// Serves until `shutdown` is cancelled, then lets answers in progress finish, for a second at most.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
         let upkeep = run_upkeep(self.recorder.clone());
         let server = plain_http::serve(listener, self.router(), shutdown.clone());

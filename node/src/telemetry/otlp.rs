@@ -1,5 +1,5 @@
 //! Spans to an OpenTelemetry collector: OTLP over gRPC, in batches, from threads of their own. Nothing of it exists
-//! until it is asked for.
+//! unless a collector is configured.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use tokio::runtime::Runtime;
 
 use crate::telemetry::error::TelemetryError;
 
-/// For what is left at the end of the process.
-const FLUSH: Duration = Duration::from_secs(2);
+/// Time to send the remaining spans at the end of the process.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sends until it is dropped, and then what is left.
+/// The export of spans. When dropped, it sends those that are left.
 pub struct SpanExport {
     provider: SdkTracerProvider,
     runtime: Option<Runtime>,
 }
 
 impl SpanExport {
-    /// Spans of the service `service` to the collector at `url`. A collector that is not there loses spans and keeps
-    /// nobody waiting. `OTEL_TRACES_SAMPLER` and `OTEL_RESOURCE_ATTRIBUTES` are heeded.
+    /// Spans of the service `service` to the collector at `url`. A collector that is not there loses spans and delays
+    /// no one. `OTEL_TRACES_SAMPLER` and `OTEL_RESOURCE_ATTRIBUTES` are heeded.
     pub fn start(url: &str, service: &'static str) -> Result<(Self, SdkTracer), TelemetryError> {
         check(url)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -47,7 +47,7 @@ impl SpanExport {
 impl Drop for SpanExport {
     fn drop(&mut self) {
         // A collector that is gone is no reason to end otherwise.
-        let _spans_lost = self.provider.shutdown_with_timeout(FLUSH);
+        let _spans_lost = self.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

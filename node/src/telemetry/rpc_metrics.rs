@@ -18,7 +18,7 @@ use tower::{Layer, Service};
 
 use crate::telemetry::metric_definitions::{RPC_DURATION, RPC_IN_FLIGHT, RPC_REQUESTS};
 
-/// For `tonic::transport::Server::builder().layer(…)`.
+/// A layer that counts and times calls, for `tonic::transport::Server::builder().layer(…)`.
 #[derive(Debug, Clone)]
 pub struct RpcMetricsLayer {
     methods: Arc<HashSet<Arc<str>>>,
@@ -121,7 +121,7 @@ impl http_body::Body for MeasuredBody {
     }
 }
 
-/// One call under way. Ends once: by its code, or by being dropped.
+/// One call in flight. It ends once: by its code, or by being dropped.
 struct Call {
     method: SharedString,
     in_flight: Gauge,

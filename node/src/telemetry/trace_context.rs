@@ -32,22 +32,22 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A new trace.
+    /// Returns a new trace.
     pub fn root() -> TraceContext {
         TraceContext { trace_id: random_id(), span_id: random_id(), flags: SAMPLED }
     }
 
-    /// A new span of the same trace.
+    /// Returns a new span of the same trace.
     pub fn child(self) -> TraceContext {
         TraceContext { span_id: random_id(), ..self }
     }
 
-    /// A new trace that no collector is to be told of, unless it samples by rules of its own.
+    /// Returns a new trace that is not sent to a collector, unless it samples by rules of its own.
     pub fn unsampled() -> TraceContext {
         TraceContext { flags: 0, ..TraceContext::root() }
     }
 
-    /// Of a span that nobody has entered yet, below `parent` or at the head of a trace. A span that is sent to a
+    /// Returns the context of a span that has not been entered yet, below `parent` or at the head of a trace. A span that is sent to a
     /// collector has there the ids that logs and other processes see.
     pub fn of(span: &Span, parent: Option<TraceContext>) -> TraceContext {
         let sent = if span.is_disabled() { None } else { sent(span, parent) };
@@ -69,7 +69,7 @@ impl TraceContext {
         CURRENT.sync_scope(self, function)
     }
 
-    /// `None` for what the W3C recommendation tells receivers to ignore: a bad form, or an id of zeros. A
+    /// Parses a `traceparent`; `None` for what the W3C recommendation tells receivers to ignore: a bad form, or an id of zeros. A
     /// later version than 00 may add fields behind the four that are known.
     pub fn parse(traceparent: &str) -> Option<TraceContext> {
         let mut fields = traceparent.split('-');
@@ -101,7 +101,7 @@ impl TraceContext {
     }
 }
 
-/// `None` where no collector is told of the span.
+/// Returns the context of a span that is sent to a collector; `None` for one that is not.
 fn sent(span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
     if let Some(TraceContext { trace_id, span_id, flags }) = parent {
         let trace = TraceId::from_bytes(trace_id);

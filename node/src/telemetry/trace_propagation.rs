@@ -17,7 +17,7 @@ use crate::telemetry::trace_context::{SPANS, TraceContext};
 
 const TRACEPARENT: &str = "traceparent";
 
-/// For `Client::with_interceptor`. A call made outside any trace begins one, which is in logs alone: heartbeats would
+/// An interceptor that sends the trace, for `Client::with_interceptor`. A call made outside any trace begins one, which is in logs alone: heartbeats would
 /// drown what a collector is for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TraceInterceptor;
@@ -33,7 +33,7 @@ impl Interceptor for TraceInterceptor {
     }
 }
 
-/// For `tonic::transport::Server::builder().layer(…)`: runs each call, and the sending of its response
+/// A layer for `tonic::transport::Server::builder().layer(…)`: it runs each call, and the sending of its response
 /// stream, in an `rpc` span and in the caller's trace, or in a new trace where the caller sent none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TraceLayer;

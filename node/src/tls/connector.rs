@@ -24,7 +24,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Connects over TLS, whatever the URI's scheme, with the credentials that are in force at the time.
 #[derive(Clone, Debug)]
 pub struct Connector {
-    /// What this process shows and trusts.
+    /// The certificates that this process shows and trusts.
     pub credentials: Credentials,
     /// The server that must be at the other end.
     pub expected: ExpectedServer,

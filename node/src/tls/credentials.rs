@@ -1,4 +1,4 @@
-//! What a process shows to others and asks of them, read anew when its files change.
+//! The certificates that a process shows and requires, read anew when its files change.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
