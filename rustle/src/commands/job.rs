@@ -131,7 +131,7 @@ impl FromStr for Wish {
         let Span(range) = span.parse()?;
         let near = match near {
             "" => return Err(allowed.to_owned()),
-            "here" => node::local_socket::host_id(),
+            "here" => node::net::local_socket::host_id(),
             near => near.to_owned(),
         };
         let range = Some(pb::CoordinateRange { start: range.start, end: range.end });
