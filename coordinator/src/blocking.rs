@@ -9,12 +9,12 @@ use tracing::error;
 
 /// Ends the process with a reason: when in doubt, stop.
 #[derive(Clone, Debug)]
-pub struct Stop {
+pub struct FatalStop {
     token: CancellationToken,
     reason: Arc<Mutex<Option<String>>>,
 }
 
-impl Stop {
+impl FatalStop {
     pub fn new(token: CancellationToken) -> Self {
         Self { token, reason: Arc::default() }
     }
@@ -34,7 +34,7 @@ impl Stop {
 /// in that case too, for nobody may ask again.
 pub async fn with_ledger<T: Send + 'static>(
     ledger: &Ledger,
-    stop: &Stop,
+    stop: &FatalStop,
     call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T> {
     let ledger = ledger.clone();

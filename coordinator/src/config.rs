@@ -16,8 +16,8 @@ use node::settings::{Layers, Setting, SettingError};
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::pace::{Expectations, Schedule};
-use crate::store::{Store, StoreArgs};
+use crate::checkpointing::interval::{Expectations, Schedule};
+use crate::ledger_store::{Store, LedgerStoreArgs};
 
 /// The flags; whatever is not given comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -40,10 +40,10 @@ pub struct CoordinatorArgs {
     pub checkpoint_interval: Option<String>,
     /// How often a worker is expected to fail, for --checkpoint-interval auto [default: 3h]
     #[arg(long, value_name = "DURATION")]
-    pub between_failures: Option<String>,
+    pub mtbf: Option<String>,
     /// Replay after a failure to stay under, for --checkpoint-interval auto [default: 60s]
     #[arg(long, value_name = "DURATION")]
-    pub longest_replay: Option<String>,
+    pub max_replay: Option<String>,
     /// Reach an s3:// checkpoint store without TLS: for tests on one host
     #[arg(long, hide_short_help = true)]
     pub s3_plain_http: bool,
@@ -59,7 +59,7 @@ pub struct CoordinatorArgs {
     /// A worker that is slow beside the others, or makes no rows at all, for this long has shards taken off it; 0 for
     /// never [default: 10s]
     #[arg(long, value_name = "DURATION")]
-    pub relieve_after: Option<String>,
+    pub straggler_timeout: Option<String>,
     /// How long a release token is good; binding the same rows again gives new ones [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub token_ttl: Option<String>,
@@ -76,7 +76,7 @@ pub struct CoordinatorArgs {
     #[arg(long, value_name = "FILE")]
     pub tokens_file: Option<String>,
     #[command(flatten)]
-    pub store: StoreArgs,
+    pub store: LedgerStoreArgs,
     #[command(flatten)]
     pub security: SecurityArgs,
     /// TOML file of settings
@@ -96,7 +96,7 @@ pub struct Settings {
     pub heartbeat: Duration,
     pub lease_ttl: Duration,
     /// Zero for never.
-    pub relieve_after: Duration,
+    pub straggler_timeout: Duration,
     pub token_ttl: Duration,
     pub fetch_deadline: Duration,
     /// Strictly between 0 and 1.
@@ -168,8 +168,8 @@ impl CoordinatorArgs {
             Schedule::from_str,
         )?;
         let expectations = Expectations {
-            between_failures: duration(layer, "between_failures", self.between_failures, "3h")?,
-            longest_replay: duration(layer, "longest_replay", self.longest_replay, "60s")?,
+            mtbf: duration(layer, "mtbf", self.mtbf, "3h")?,
+            max_replay: duration(layer, "max_replay", self.max_replay, "60s")?,
         };
         let plain_http = self.s3_plain_http.then(|| "true".to_owned());
         let plain_http = layer.with_default("s3_plain_http", plain_http, false, bool::from_str)?;
@@ -178,7 +178,7 @@ impl CoordinatorArgs {
             layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
         let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
         let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
-        let relieve_after = duration(layer, "relieve_after", self.relieve_after, "10s")?;
+        let straggler_timeout = duration(layer, "straggler_timeout", self.straggler_timeout, "10s")?;
         let token_ttl = duration(layer, "token_ttl", self.token_ttl, "1h")?;
         let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
         let report_delta = layer.with_default("report_delta", self.report_delta, 1e-6, probability)?;
@@ -195,7 +195,7 @@ impl CoordinatorArgs {
             keep_checkpoints,
             heartbeat,
             lease_ttl,
-            relieve_after,
+            straggler_timeout,
             token_ttl,
             fetch_deadline,
             report_delta,
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(options.listen, "127.0.0.1:7300".parse().unwrap());
         assert_eq!(options.settings.checkpoint_url.as_deref(), Some("file:///data/checkpoints"));
         assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
-        assert_eq!(options.settings.checkpoint_schedule, Schedule::ByCost);
+        assert_eq!(options.settings.checkpoint_schedule, Schedule::Auto);
         assert!(!options.security.insecure_listen && options.ready_file.is_none());
         assert_eq!(options.security.limits, node::limits::Limits::default());
     }

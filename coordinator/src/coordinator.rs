@@ -11,12 +11,12 @@ use proto::{JobId, Result};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-use crate::blocking::{Stop, with_ledger};
+use crate::blocking::{FatalStop, with_ledger};
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
-use crate::plan_facts::PlanFacts;
-use crate::release::Releaser;
-use crate::watch::Watch;
+use crate::plan_summary::PlanSummary;
+use crate::release::ReleaseAuthority;
+use crate::privacy_meter::Watch;
 
 /// Long enough for the longest answers of a few calls at once.
 const ANSWER_BYTES: u64 = 64 << 20;
@@ -28,13 +28,13 @@ pub struct Coordinator {
     /// Above that of every coordinator before on this ledger.
     pub epoch: u64,
     pub ledger: Ledger,
-    pub releaser: Arc<Releaser>,
+    pub release_authority: Arc<ReleaseAuthority>,
     /// `None` where checkpoints are turned off.
     pub store: Option<CheckpointStore>,
     pub connections: Connections,
-    pub stop: Stop,
+    pub stop: FatalStop,
     /// Wakes placement.
-    pub nudge: Notify,
+    pub reconcile_trigger: Notify,
     /// Held while shards or states of jobs change in the ledger and then in memory.
     pub changes: tokio::sync::Mutex<()>,
     pub next_checkpoint: std::sync::atomic::AtomicU64,
@@ -53,12 +53,12 @@ impl Coordinator {
         ledger: Ledger,
         settings: Settings,
         connections: Connections,
-        stop: Stop,
+        stop: FatalStop,
     ) -> anyhow::Result<Self> {
         let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
         let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
-        let releaser = Releaser::new(epoch, settings.token_ttl)?;
+        let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, epoch);
         let now = Instant::now();
         for record in ledger.jobs()? {
@@ -68,11 +68,11 @@ impl Coordinator {
             settings,
             epoch,
             ledger,
-            releaser: releaser.into(),
+            release_authority: release_authority.into(),
             store,
             connections,
             stop,
-            nudge: Notify::new(),
+            reconcile_trigger: Notify::new(),
             changes: tokio::sync::Mutex::new(()),
             next_checkpoint: std::sync::atomic::AtomicU64::new(0),
             watch: Watch::default(),
@@ -115,7 +115,7 @@ fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
     }
     let plan = Plan::from_toml_str(&record.plan_toml)
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
-    let facts = PlanFacts::of(&plan, record.dimension)?;
+    let facts = PlanSummary::of(&plan, record.dimension)?;
     let shards = ledger.shards(&record.job)?;
     let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
     Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, facts) })

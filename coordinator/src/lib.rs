@@ -4,36 +4,33 @@
 //! what is in memory can be lost at any moment without a row being released twice.
 
 mod blocking;
-mod checkpoints;
+pub mod checkpointing;
 mod cluster;
 mod config;
 mod coordinator;
 mod grpc;
-mod job_series;
+mod job_metrics;
+#[cfg(feature = "etcd")]
+mod leadership;
+mod ledger_store;
 mod metric_definitions;
-pub mod pace;
-mod page;
-pub mod placement;
-mod plan_facts;
+mod placement;
+mod plan_summary;
+mod privacy_meter;
 mod proxy;
 mod reconcile;
 mod release;
 mod report;
-mod retention;
 mod run;
-mod schedule;
 mod service;
 pub mod split;
-#[cfg(feature = "etcd")]
-mod standing;
 mod status;
-mod store;
-mod watch;
+mod status_page;
 
 #[cfg(test)]
 mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
 pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
-pub use run::{Onlooker, run, run_over};
-pub use store::{Store, StoreArgs};
+pub use run::{TestProbe, run, run_over};
+pub use ledger_store::{LedgerStoreArgs, Store};

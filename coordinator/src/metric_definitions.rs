@@ -44,7 +44,7 @@ const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'stati
 
 pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(ROWS_BOUND, Kind::Counter, Unit::Count, "Rows bound to a commitment"),
-    metric(BINDINGS_REFUSED, Kind::Counter, Unit::Count, "Bindings refused, by `kind` of error"),
+    metric(BINDINGS_REFUSED, Kind::Counter, Unit::Count, "Bindings error_to_status, by `kind` of error"),
     metric(LEASES_CHANGED, Kind::Counter, Unit::Count, "Shards given to another worker or process, or taken"),
     metric(WORKERS_ALIVE, Kind::Gauge, Unit::Count, "Workers whose lease has not ended"),
     metric(SHARDS_UNREADY, Kind::Gauge, Unit::Count, "Shards of jobs that no worker serves now"),
@@ -97,7 +97,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];
 
-/// Series by `training_job`, of at most [`crate::watch::MOST_JOBS`] jobs.
+/// Series by `training_job`, of at most [`crate::privacy_meter::MAX_WATCHED_JOBS`] jobs.
 pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
     metric(JOB_ROWS_BOUND, Kind::Gauge, Unit::Count, "Rows of the job that are bound, by `training_job`"),
     metric(JOB_ROWS_PLANNED, Kind::Gauge, Unit::Count, "Rows of the job's plan, by `training_job`"),

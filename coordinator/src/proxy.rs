@@ -29,7 +29,7 @@ impl Coordinator {
         self.routing(&bind.job)?.check_range(range)?;
         let wait =
             deadline_ms.map_or(self.settings.fetch_deadline, Duration::from_millis).min(LONGEST_DEADLINE);
-        let tokens = self.bind_to_its_end(bind.clone()).await?;
+        let tokens = self.bind_detached(bind.clone()).await?;
         let request = SliceRequest {
             job: bind.job.clone(),
             branch: bind.branch,
@@ -67,6 +67,6 @@ impl Source for OwnSource {
     }
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
-        Box::pin(async { self.coordinator()?.bind_to_its_end(self.bind.clone()).await })
+        Box::pin(async { self.coordinator()?.bind_detached(self.bind.clone()).await })
     }
 }

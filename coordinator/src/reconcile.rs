@@ -28,10 +28,10 @@ impl Coordinator {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = self.nudge.notified() => {}
+                () = self.reconcile_trigger.notified() => {}
                 _ = ticks.tick() => {}
             }
-            self.forgive_standstill(last_seen);
+            self.extend_leases_after_pause(last_seen);
             let began = Instant::now();
             if let Err(error) = self.reconcile().await {
                 error!(%error, "owners could not be changed; trying again");
@@ -45,14 +45,14 @@ impl Coordinator {
     }
 
     /// Heartbeats that came while this process could not run were not the workers' to miss.
-    fn forgive_standstill(&self, last_seen: Instant) {
+    fn extend_leases_after_pause(&self, last_seen: Instant) {
         let gap = last_seen.elapsed();
         if gap > self.lease_ttl() / 2 {
             warn!(
                 gap_ms = gap.as_millis() as u64,
                 "this process stood still; leases are extended by as much"
             );
-            self.cluster().members.forgive(gap);
+            self.cluster().members.extend_leases(gap);
         }
     }
 
@@ -67,9 +67,9 @@ impl Coordinator {
                 warn!(%worker, "worker not heard of for the time of a lease: its shards go to others");
             }
             record_gauges(&cluster, now);
-            cluster.measure(now, self.settings.relieve_after);
-            let mut intended = cluster.intended(now);
-            cluster.note_unplaced(&intended.unplaced);
+            cluster.measure(now, self.settings.straggler_timeout);
+            let mut intended = cluster.desired_state(now);
+            cluster.note_unschedulable(&intended.unplaced);
             cluster.prepare(std::mem::take(&mut intended.preparations));
             (intended, cluster.ready_layouts(now))
         };

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// So that the answer's tokens fit in one message.
 const MAX_ROWS: u64 = 65_536;
 
-pub struct Releaser {
+pub struct ReleaseAuthority {
     key: ReleaseKey,
     epoch: u64,
     /// When the epoch began: tokens expire by a clock that never jumps.
@@ -26,7 +26,7 @@ pub struct Released {
     pub tokens: Vec<ReleaseToken>,
 }
 
-impl Releaser {
+impl ReleaseAuthority {
     /// A new key with every start: tokens of an earlier coordinator end with it.
     pub fn new(epoch: u64, token_ttl: Duration) -> Result<Self, getrandom::Error> {
         let mut key = [0; 32];
@@ -48,7 +48,7 @@ impl Releaser {
         bind: &Bind,
         marks: &[(WorkerId, JobMark)],
     ) -> Result<Released, LedgerError> {
-        not_behind(ledger, marks)?;
+        check_not_stale(ledger, marks)?;
         let Bind { job, branch, rows, commitments, extent } = bind;
         let bound = ledger.bind(job, *branch, *rows, commitments)?;
         let until = self.now_ms().saturating_add(self.token_ttl.as_millis() as u64);
@@ -70,7 +70,7 @@ impl Releaser {
 }
 
 /// Error: a worker has released what the ledger does not have.
-pub fn not_behind(ledger: &Ledger, marks: &[(WorkerId, JobMark)]) -> Result<(), LedgerError> {
+pub fn check_not_stale(ledger: &Ledger, marks: &[(WorkerId, JobMark)]) -> Result<(), LedgerError> {
     for (worker, JobMark { job, branch, next_row }) in marks {
         let Some(record) = ledger.job(job)? else { continue };
         // Of the mark's own branch: a rewind takes back nothing that was released before it.

@@ -25,13 +25,13 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tracing::{info, warn};
 
-use crate::blocking::Stop;
+use crate::blocking::FatalStop;
 use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{EPOCH, describe_metrics};
 #[cfg(feature = "etcd")]
-use crate::store::Store;
+use crate::ledger_store::Store;
 
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -49,7 +49,7 @@ async fn run_to_end(
 ) -> anyhow::Result<()> {
     #[cfg(feature = "etcd")]
     if let Store::Etcd(etcd) = config.store.clone() {
-        return crate::standing::run(config, etcd, connections, shutdown).await;
+        return crate::leadership::run(config, etcd, connections, shutdown).await;
     }
     let CoordinatorConfig { settings, listener, metrics_listener, security, ready_file, .. } = config;
     let recorder = install_recorder()?;
@@ -61,7 +61,7 @@ async fn run_to_end(
 
     // A child, so that a ledger that fails ends this coordinator and nothing else in the process.
     let shutdown = shutdown.child_token();
-    let stop = Stop::new(shutdown.clone());
+    let stop = FatalStop::new(shutdown.clone());
     let opening = stop.clone();
     let coordinator = node::blocking::run(move || {
         Coordinator::open(open_ledger(&settings.data_dir)?, settings, connections, opening)
@@ -77,8 +77,8 @@ async fn run_to_end(
     let tasks = TaskTracker::new();
     let metrics_shutdown = CancellationToken::new();
     tasks.spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()).boxed());
-    keep_going(&coordinator, &tasks, &shutdown);
-    tasks.spawn(coordinator.clone().keep_watching(shutdown.clone()).boxed());
+    spawn_background(&coordinator, &tasks, &shutdown);
+    tasks.spawn(coordinator.clone().keep_metering(shutdown.clone()).boxed());
 
     readiness.set_ready();
     if let Some(path) = &ready_file {
@@ -101,16 +101,16 @@ async fn run_to_end(
 }
 
 /// For who looks on from outside at a coordinator of [`run_over`].
-pub struct Onlooker(Weak<Coordinator>);
+pub struct TestProbe(Weak<Coordinator>);
 
-impl Onlooker {
+impl TestProbe {
     /// Leases (job, shard, epoch) that the ledger has given to others, and that are served until those are ready.
-    pub fn retiring(&self) -> Vec<(JobId, u32, u64)> {
+    pub fn superseded(&self) -> Vec<(JobId, u32, u64)> {
         let Some(coordinator) = self.0.upgrade() else { return Vec::new() };
         let cluster = coordinator.cluster();
         let of = |view: &JobView| {
             let job = view.record.job.clone();
-            view.retiring.iter().map(|it| (job.clone(), it.shard, it.epoch)).collect::<Vec<_>>()
+            view.superseded.iter().map(|it| (job.clone(), it.shard, it.epoch)).collect::<Vec<_>>()
         };
         cluster.jobs().flat_map(of).collect()
     }
@@ -124,41 +124,41 @@ pub async fn run_over<C>(
     reaching: Connections,
     accepting: impl Stream<Item = std::io::Result<C>>,
     shutdown: CancellationToken,
-    looked_at: impl FnOnce(Onlooker),
+    looked_at: impl FnOnce(TestProbe),
 ) -> anyhow::Result<()>
 where
     C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let stop = Stop::new(shutdown.clone());
+    let stop = FatalStop::new(shutdown.clone());
     let opening = stop.clone();
     let coordinator =
         node::blocking::run(move || Coordinator::open(ledger, settings, reaching, opening)).await;
     let coordinator = Arc::new(coordinator.context("opening")??);
-    looked_at(Onlooker(Arc::downgrade(&coordinator)));
+    looked_at(TestProbe(Arc::downgrade(&coordinator)));
     let tasks = TaskTracker::new();
-    keep_going(&coordinator, &tasks, &shutdown);
+    spawn_background(&coordinator, &tasks, &shutdown);
     crate::grpc::serve_over(coordinator, accepting, &Secured::default(), shutdown.clone()).await?;
     drain(&shutdown, &tasks, DRAIN_DEADLINE).await?;
     ended(&stop)
 }
 
-pub fn keep_going(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
+pub fn spawn_background(coordinator: &Arc<Coordinator>, tasks: &TaskTracker, shutdown: &CancellationToken) {
     let stop = || coordinator.stop.clone();
     let placing = coordinator.clone().keep_reconciled(shutdown.clone()).boxed();
     let checkpointing = coordinator.clone().keep_checkpointing(shutdown.clone()).boxed();
-    tasks.spawn(lasting(stop(), "placing", placing));
-    tasks.spawn(lasting(stop(), "checkpointing", checkpointing));
+    tasks.spawn(supervised(stop(), "placing", placing));
+    tasks.spawn(supervised(stop(), "checkpointing", checkpointing));
 }
 
 /// A task that the coordinator is nothing without: where it panics, the process ends and says so, and its supervisor
 /// starts another. Placing that has stopped in a process that is ready otherwise would be noticed by nobody.
-async fn lasting(stop: Stop, doing: &'static str, task: BoxFuture<'static, ()>) {
+async fn supervised(stop: FatalStop, doing: &'static str, task: BoxFuture<'static, ()>) {
     if AssertUnwindSafe(task).catch_unwind().await.is_err() {
         stop.because(format!("{doing} has panicked: a fault of the coordinator's, told above"));
     }
 }
 
-fn ended(stop: &Stop) -> anyhow::Result<()> {
+fn ended(stop: &FatalStop) -> anyhow::Result<()> {
     match stop.reason() {
         Some(reason) => bail!("the coordinator stopped: {reason}"),
         None => Ok(()),
@@ -172,7 +172,7 @@ fn shown(coordinator: &Arc<Coordinator>) -> (StatusReport, Extras) {
         move || watched.upgrade().map_or(serde_json::Value::Null, |coordinator| coordinator.status());
     let extras = Extras {
         page: Some(text_of(coordinator, Coordinator::page)),
-        series: Some(text_of(coordinator, Coordinator::job_series)),
+        series: Some(text_of(coordinator, Coordinator::job_metrics)),
     };
     (Arc::new(status), extras)
 }
@@ -200,10 +200,10 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_panics_ends_the_process_with_a_reason() {
         let shutdown = CancellationToken::new();
-        let stop = Stop::new(shutdown.clone());
-        lasting(stop.clone(), "placing", async {}.boxed()).await;
+        let stop = FatalStop::new(shutdown.clone());
+        supervised(stop.clone(), "placing", async {}.boxed()).await;
         assert!(stop.reason().is_none() && !shutdown.is_cancelled(), "ended as told to");
-        lasting(stop.clone(), "placing", async { panic!("a fault") }.boxed()).await;
+        supervised(stop.clone(), "placing", async { panic!("a fault") }.boxed()).await;
         assert!(stop.reason().unwrap().contains("placing has panicked") && shutdown.is_cancelled());
         assert!(ended(&stop).is_err());
     }

@@ -39,7 +39,7 @@ fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
         json!({
             "worker": name,
             "endpoint": member.endpoint,
-            "last_heard_ms": now.duration_since(member.last_heard).as_millis() as u64,
+            "last_heard_ms": now.duration_since(member.last_heartbeat).as_millis() as u64,
             "shards": owned.get(name).copied().unwrap_or(0),
             "draining": !member.takes_shards(),
             "avoided": cluster.speeds.is_avoided(name, now),
@@ -79,7 +79,7 @@ fn shard(job: &JobView, view: &ShardView) -> Value {
         "owner": view.record.owner,
         "ready": job.is_covered(view),
         "prepared_by": view.standby.as_ref().map(|standby| &standby.worker),
-        "unplaced": view.is_unplaced,
+        "unplaced": view.is_unschedulable,
         "next_row": report.map(|report| report.next_row),
         "released": report.map(|report| report.released),
         "state_bytes": report.map(|report| report.state_bytes),

@@ -14,20 +14,20 @@ use tokio::time::advance;
 use tokio_util::sync::CancellationToken;
 
 use crate::Settings;
-use crate::blocking::Stop;
+use crate::blocking::FatalStop;
 use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
-use crate::service::{Said, Told};
+use crate::service::{Heartbeat, Told};
 
+mod caller_disconnects;
 mod checkpoints;
 mod ending;
 mod handover;
 mod jobs;
 mod leases;
-mod left;
-mod marks;
+mod privacy_meter;
 mod release;
-mod watching;
+mod watermarks;
 
 const PLAN: &str = r#"
 format = 1
@@ -48,7 +48,7 @@ const TTL: Duration = Duration::from_secs(2);
 fn open(folder: &TempDir) -> Coordinator {
     let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
     let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
-    Coordinator::open(ledger, settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+    Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
 }
 
 fn job() -> JobId {
@@ -108,7 +108,7 @@ impl Coordinator {
     }
 
     fn say(&self, name: &str, process: u8, leases: &[LeaseReport], standbys: &[LeaseReport]) -> Told {
-        let said = Said { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Said::default() };
+        let said = Heartbeat { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Heartbeat::default() };
         self.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap()
     }
 

@@ -56,7 +56,7 @@ impl Cluster {
 
     pub fn may_take(&self, now: Instant, job: &JobId, candidate: &Candidate) -> bool {
         let Some(process) = candidate.process else { return false };
-        candidate.takes_shards && !self.exclusions.is_excluded(now, job, &candidate.worker, process)
+        candidate.takes_shards && !self.cooldowns.is_active(now, job, &candidate.worker, process)
     }
 }
 

@@ -11,10 +11,10 @@ use proto::{CoordinateRange, Incarnation, JobId, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::holdings::Holdings;
+use super::ownership::OwnershipIndex;
 use super::leases::grant;
 use super::membership::Membership;
-use super::retiring::is_any_over;
+use super::superseded::is_any_over;
 use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
 
 /// A process that makes a shard ready without serving it.
@@ -31,19 +31,19 @@ pub struct Standby {
 
 /// The shards of a layout to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coming {
+pub struct PendingLayout {
     /// Tells this layout from any other that was asked for.
     pub number: u64,
-    pub shards: Vec<ComingShard>,
+    pub shards: Vec<PendingShard>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComingShard {
+pub struct PendingShard {
     pub shard: u32,
     pub range: CoordinateRange,
     pub standby: Option<Standby>,
     /// No worker may take it, or none has memory for it.
-    pub is_unplaced: bool,
+    pub is_unschedulable: bool,
 }
 
 /// Who should make a shard ready: of the present layout, or of the one to come.
@@ -51,7 +51,7 @@ pub struct ComingShard {
 pub struct Preparation {
     pub job: JobId,
     pub shard: u32,
-    pub is_coming: bool,
+    pub is_pending: bool,
     pub by: Option<(WorkerId, Incarnation)>,
 }
 
@@ -64,18 +64,18 @@ impl Cluster {
 
     /// Begins, goes on with, or ends what placement wants prepared.
     pub fn prepare(&mut self, preparations: Vec<Preparation>) {
-        for Preparation { job, shard, is_coming, by } in preparations {
+        for Preparation { job, shard, is_pending, by } in preparations {
             let number = self.preparation_number();
-            self.holdings.may_have_changed(&job);
+            self.ownership.may_have_changed(&job);
             let Some(view) = self.jobs.get_mut(&job) else { continue };
-            let Some(standby) = standby_of(view, shard, is_coming) else { continue };
+            let Some(standby) = standby_of(view, shard, is_pending) else { continue };
             let present = standby.as_ref().map(|standby| (&standby.worker, standby.process));
             if present == by.as_ref().map(|(worker, process)| (worker, *process)) {
                 continue;
             }
             match &by {
-                Some((worker, _)) => info!(%job, shard, %worker, is_coming, "shard being prepared"),
-                None => info!(%job, shard, is_coming, "no longer prepared"),
+                Some((worker, _)) => info!(%job, shard, %worker, is_pending, "shard being prepared"),
+                None => info!(%job, shard, is_pending, "no longer prepared"),
             }
             let new = |(worker, process)| Standby { worker, process, number, is_ready: false, next_row: 0 };
             *standby = by.map(new);
@@ -83,37 +83,37 @@ impl Cluster {
     }
 
     /// Says of each shard whether placement found no worker for it.
-    pub fn note_unplaced(&mut self, unplaced: &BTreeSet<(JobId, u32, bool)>) {
+    pub fn note_unschedulable(&mut self, unplaced: &BTreeSet<(JobId, u32, bool)>) {
         for view in self.jobs.values_mut() {
             let job = &view.record.job;
             let coming = view.coming.iter_mut().flat_map(|coming| &mut coming.shards);
-            let coming = coming.map(|it| (it.shard, true, it.range, &mut it.is_unplaced));
+            let coming = coming.map(|it| (it.shard, true, it.range, &mut it.is_unschedulable));
             let present = view.shards.iter_mut();
-            let present = present.map(|it| (it.record.shard, false, it.record.range, &mut it.is_unplaced));
-            for (shard, is_coming, range, is_unplaced) in present.chain(coming) {
-                let is_new = !unplaced.is_empty() && unplaced.contains(&(job.clone(), shard, is_coming));
-                if is_new && !std::mem::replace(is_unplaced, is_new) {
+            let present = present.map(|it| (it.record.shard, false, it.record.range, &mut it.is_unschedulable));
+            for (shard, is_pending, range, is_unschedulable) in present.chain(coming) {
+                let is_new = !unplaced.is_empty() && unplaced.contains(&(job.clone(), shard, is_pending));
+                if is_new && !std::mem::replace(is_unschedulable, is_new) {
                     let memory = view.facts.map_or(0, |facts| facts.memory_per_coordinate());
                     let needed = range.len().saturating_mul(memory);
-                    warn!(%job, shard, is_coming, needed, "no worker may take this shard, or has so many bytes left");
+                    warn!(%job, shard, is_pending, needed, "no worker may take this shard, or has so many bytes left");
                 }
-                *is_unplaced = is_new;
+                *is_unschedulable = is_new;
             }
         }
     }
 
     /// What the worker says of the shards it makes ready. True where placement has something to do.
-    pub fn take_standbys(
+    pub fn apply_standby_reports(
         &mut self,
         now: Instant,
         worker: &WorkerId,
         process: Incarnation,
         reports: &[LeaseReport],
     ) -> bool {
-        self.holdings.bring_up_to_date(&self.jobs);
-        let concerned = self.holdings.handovers_of(worker);
+        self.ownership.bring_up_to_date(&self.jobs);
+        let concerned = self.ownership.handovers_of(worker);
         let by_number: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.epoch), it)).collect();
-        let Self { jobs, exclusions, .. } = self;
+        let Self { jobs, cooldowns, .. } = self;
         let mut is_work = false;
         for job in concerned {
             let Some(view) = jobs.get_mut(&job) else { continue };
@@ -133,7 +133,7 @@ impl Cluster {
                         continue;
                     }
                 };
-                if exclusions.exclude(now, &job, worker, process, reason) {
+                if cooldowns.start(now, &job, worker, process, reason) {
                     warn!(%worker, %job, shard = report.shard, why = report.message,
                         "this worker can't prepare the shard, and gets none of the job for now");
                     is_work = true;
@@ -151,8 +151,8 @@ impl Cluster {
         store_url: &str,
     ) -> Vec<LeaseGrant> {
         let mut grants = Vec::new();
-        self.holdings.bring_up_to_date(&self.jobs);
-        for job in self.holdings.handovers_of(worker) {
+        self.ownership.bring_up_to_date(&self.jobs);
+        for job in self.ownership.handovers_of(worker) {
             let Some(view) = self.jobs.get(&job).filter(|view| view.is_served()) else { continue };
             let present = view.shards.iter().map(|it| (it.record.shard, it.record.range, &it.standby));
             let coming = view.coming.iter().flat_map(|coming| &coming.shards);
@@ -169,18 +169,18 @@ impl Cluster {
     }
 
     /// Leases that their successors have taken over, or whose worker is gone.
-    pub fn drop_retired(&mut self, now: Instant) {
-        let Self { jobs, members, holdings, .. } = self;
-        jobs.values_mut().for_each(|view| drop_retired_of(view, members, holdings, now));
+    pub fn drop_superseded(&mut self, now: Instant) {
+        let Self { jobs, members, ownership, .. } = self;
+        jobs.values_mut().for_each(|view| drop_superseded_in(view, members, ownership, now));
     }
 
     /// The same after a heartbeat that told of these jobs: thousands come every second, and there may be as many jobs.
-    pub fn drop_retired_told_of<'a>(&mut self, now: Instant, told_of: impl Iterator<Item = &'a JobId>) {
-        let Self { jobs, members, holdings, .. } = self;
+    pub fn drop_superseded_of<'a>(&mut self, now: Instant, told_of: impl Iterator<Item = &'a JobId>) {
+        let Self { jobs, members, ownership, .. } = self;
         // A worker tells of hundreds of shards of one job.
         for job in told_of.collect::<BTreeSet<_>>() {
             if let Some(view) = jobs.get_mut(job) {
-                drop_retired_of(view, members, holdings, now);
+                drop_superseded_in(view, members, ownership, now);
             }
         }
     }
@@ -194,12 +194,12 @@ impl Cluster {
 
     /// Shards that the worker owns, or still serves for their new owners.
     pub fn served_by(&mut self, worker: &WorkerId) -> u32 {
-        let held = self.holdings.of(&self.jobs, worker);
-        let handovers = self.holdings.handovers_of(worker);
+        let held = self.ownership.of(&self.jobs, worker);
+        let handovers = self.ownership.handovers_of(worker);
         let served = |job: &JobId| self.jobs.get(job).filter(|view| view.is_served());
         let owned = held.iter().filter(|(job, _)| served(job).is_some()).count();
-        let retiring = handovers.iter().filter_map(served).flat_map(|view| view.retiring.iter());
-        (owned + retiring.filter(|lease| lease.worker == *worker).count()) as u32
+        let superseded = handovers.iter().filter_map(served).flat_map(|view| view.superseded.iter());
+        (owned + superseded.filter(|lease| lease.worker == *worker).count()) as u32
     }
 
     /// Whether a worker that is about to end has nothing left that another could take over first.
@@ -215,25 +215,25 @@ fn standbys_of(view: &mut JobView) -> impl Iterator<Item = &mut Standby> {
     view.shards.iter_mut().filter_map(|shard| shard.standby.as_mut()).chain(coming)
 }
 
-fn drop_retired_of(view: &mut JobView, members: &Membership, holdings: &mut Holdings, now: Instant) {
-    let JobView { record, retiring, shards, .. } = view;
-    if retiring.is_empty() {
+fn drop_superseded_in(view: &mut JobView, members: &Membership, ownership: &mut OwnershipIndex, now: Instant) {
+    let JobView { record, superseded, shards, .. } = view;
+    if superseded.is_empty() {
         return;
     }
     let unready: Vec<_> = shards.iter().filter(|it| !it.is_ready).map(|it| it.record.range).collect();
-    let before = retiring.len();
-    retiring.retain(|lease| {
+    let before = superseded.len();
+    superseded.retain(|lease| {
         let member = members.live(&lease.worker, now);
         let is_alive = member.is_some_and(|member| member.incarnation == lease.process);
         is_alive && is_any_over(&unready, lease.range)
     });
-    if retiring.len() < before {
-        holdings.may_have_changed(&record.job);
+    if superseded.len() < before {
+        ownership.may_have_changed(&record.job);
     }
 }
 
-fn standby_of(view: &mut JobView, shard: u32, is_coming: bool) -> Option<&mut Option<Standby>> {
-    if is_coming {
+fn standby_of(view: &mut JobView, shard: u32, is_pending: bool) -> Option<&mut Option<Standby>> {
+    if is_pending {
         let coming = view.coming.as_mut()?.shards.iter_mut();
         return coming.into_iter().find(|it| it.shard == shard).map(|it| &mut it.standby);
     }

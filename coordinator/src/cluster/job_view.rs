@@ -8,22 +8,22 @@ use proto::model::PlacementHint;
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
-use super::{Coming, LeaseReport, RetiringLeases, Standby};
-use crate::pace::Cost;
-use crate::plan_facts::PlanFacts;
+use super::{PendingLayout, LeaseReport, SupersededLeases, Standby};
+use crate::checkpointing::interval::Cost;
+use crate::plan_summary::PlanSummary;
 
 #[derive(Debug)]
 pub struct JobView {
     pub record: JobRecord,
     pub shards: Vec<ShardView>,
     /// The shards that shall take the place of these, once they are ready.
-    pub coming: Option<Coming>,
+    pub coming: Option<PendingLayout>,
     /// Leases that were taken over and are served until their successors are.
-    pub retiring: RetiringLeases,
+    pub superseded: SupersededLeases,
     /// Which workers should be near which coordinates.
     pub hints: Vec<PlacementHint>,
     /// Of its plan; `None` for a job that was destroyed before this process started.
-    pub facts: Option<PlanFacts>,
+    pub facts: Option<PlanSummary>,
     pub bound: BindingSummary,
     /// Checkpoints that workers may restore from, newest first.
     pub checkpoints: Vec<CheckpointRecord>,
@@ -36,7 +36,7 @@ pub struct JobView {
     /// Held while a checkpoint of this job is written: one at a time.
     pub checkpointing: Arc<tokio::sync::Mutex<()>>,
     /// Shards whose piece of it is still to be written: they are not to lose their leases.
-    pub unwritten: BTreeSet<u32>,
+    pub unwritten_pieces: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,22 +49,22 @@ pub struct ShardView {
     /// Who shall take it over, once it is ready there.
     pub standby: Option<Standby>,
     /// No worker may take it, or none has memory for it.
-    pub is_unplaced: bool,
+    pub is_unschedulable: bool,
 }
 
 impl ShardView {
     pub fn new(record: ShardRecord) -> Self {
-        Self { record, holder: None, is_ready: false, last_report: None, standby: None, is_unplaced: false }
+        Self { record, holder: None, is_ready: false, last_report: None, standby: None, is_unschedulable: false }
     }
 }
 
 impl JobView {
-    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, facts: impl Into<Option<PlanFacts>>) -> Self {
+    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, facts: impl Into<Option<PlanSummary>>) -> Self {
         Self {
             record,
             shards: shards.into_iter().map(ShardView::new).collect(),
             coming: None,
-            retiring: RetiringLeases::default(),
+            superseded: SupersededLeases::default(),
             hints: Vec::new(),
             facts: facts.into(),
             bound: BindingSummary::default(),
@@ -73,7 +73,7 @@ impl JobView {
             attempted: Instant::now(),
             cost: None,
             checkpointing: Arc::default(),
-            unwritten: BTreeSet::new(),
+            unwritten_pieces: BTreeSet::new(),
         }
     }
 
@@ -99,12 +99,12 @@ impl JobView {
 
     /// A shard served by its owner, or still by the owner before.
     pub fn is_covered(&self, shard: &ShardView) -> bool {
-        shard.is_ready || self.retiring.over(shard.record.range).next().is_some()
+        shard.is_ready || self.superseded.over(shard.record.range).next().is_some()
     }
 
     pub fn forget_handovers(&mut self) {
         self.coming = None;
-        self.retiring.clear();
+        self.superseded.clear();
         self.shards.iter_mut().for_each(|shard| shard.standby = None);
     }
 

@@ -13,16 +13,16 @@ use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
 impl Cluster {
     /// Takes in the worker's whole list of leases: what it does not name, it does not hold. True where placement has
     /// something to do.
-    pub fn take_reports(
+    pub fn apply_reports(
         &mut self,
         now: Instant,
         worker: &WorkerId,
         incarnation: Incarnation,
         reports: &[LeaseReport],
     ) -> bool {
-        let held = self.holdings.of(&self.jobs, worker);
+        let held = self.ownership.of(&self.jobs, worker);
         let by_lease: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.shard, it.epoch), it)).collect();
-        let Self { jobs, exclusions, .. } = self;
+        let Self { jobs, cooldowns, .. } = self;
         let mut is_work = false;
         let mut made_ready = BTreeSet::new();
         let mut failed = BTreeSet::new();
@@ -30,12 +30,12 @@ impl Cluster {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
             let record = &view.shards[index].record;
             let report = by_lease.get(&(&job, record.shard, record.epoch)).copied();
-            match take_report(view, index, incarnation, report) {
+            match apply_report(view, index, incarnation, report) {
                 Verdict::MadeReady => drop(made_ready.insert(job)),
                 Verdict::Waiting => {}
                 Verdict::Unclaimed => is_work = true,
                 Verdict::Refused(reason, error) => {
-                    if exclusions.exclude(now, &job, worker, incarnation, reason) {
+                    if cooldowns.start(now, &job, worker, incarnation, reason) {
                         warn!(%worker, %job, shard = view.shards[index].record.shard, %error,
                             "this worker gets no shard of the job for now");
                         is_work = true;
@@ -45,13 +45,13 @@ impl Cluster {
             }
         }
         // What the worker made ready says nothing for what it failed at.
-        made_ready.difference(&failed).for_each(|job| exclusions.clear(job, worker));
+        made_ready.difference(&failed).for_each(|job| cooldowns.clear(job, worker));
         is_work
     }
 
     /// The worker has come anew: what it served before, it has to say again.
-    pub fn nothing_is_ready(&mut self, worker: &WorkerId) {
-        for (job, index) in self.holdings.of(&self.jobs, worker) {
+    pub fn reset_readiness(&mut self, worker: &WorkerId) {
+        for (job, index) in self.ownership.of(&self.jobs, worker) {
             let Some(shard) = self.jobs.get_mut(&job).and_then(|view| view.shards.get_mut(index)) else {
                 continue;
             };
@@ -66,18 +66,18 @@ impl Cluster {
         incarnation: Incarnation,
         store_url: &str,
     ) -> Vec<LeaseGrant> {
-        let held = self.holdings.of(&self.jobs, worker);
+        let held = self.ownership.of(&self.jobs, worker);
         let owned = held.iter().filter_map(|(job, index)| {
             let view = self.jobs.get(job).filter(|view| view.is_served())?;
             let shard = view.shards.get(*index).filter(|shard| shard.holder == Some(incarnation))?;
             Some((view, (shard.record.shard, shard.record.range, shard.record.epoch)))
         });
         let mut leases: Vec<_> = owned.collect();
-        for job in self.holdings.handovers_of(worker) {
+        for job in self.ownership.handovers_of(worker) {
             let Some(view) = self.jobs.get(&job).filter(|view| view.is_served()) else { continue };
-            let retiring =
-                view.retiring.iter().filter(|it| it.worker == *worker && it.process == incarnation);
-            leases.extend(retiring.map(|it| (view, (it.shard, it.range, it.epoch))));
+            let superseded =
+                view.superseded.iter().filter(|it| it.worker == *worker && it.process == incarnation);
+            leases.extend(superseded.map(|it| (view, (it.shard, it.range, it.epoch))));
         }
         leases.into_iter().map(|(view, lease)| grant(view, lease, view.bound.next_row, store_url)).collect()
     }
@@ -93,7 +93,7 @@ enum Verdict {
     Refused(Reason, ServiceError),
 }
 
-fn take_report(
+fn apply_report(
     view: &mut JobView,
     index: usize,
     incarnation: Incarnation,

@@ -14,7 +14,7 @@ pub struct Member {
     pub endpoint: String,
     pub local: Option<LocalAccess>,
     pub incarnation: Incarnation,
-    pub last_heard: Instant,
+    pub last_heartbeat: Instant,
     /// Whether it has said which leases it holds.
     pub has_reported: bool,
     /// It has registered before, and then not said so for the time of a lease.
@@ -72,7 +72,7 @@ impl Membership {
         self.grace_until
     }
 
-    pub fn note_telling(&mut self, worker: &WorkerId, has_more: bool) {
+    pub fn set_reporting(&mut self, worker: &WorkerId, has_more: bool) {
         if has_more {
             self.telling.insert(worker.clone());
         } else {
@@ -81,7 +81,7 @@ impl Membership {
     }
 
     /// Whether a worker that lives has more to say.
-    pub fn is_any_telling(&self, now: Instant) -> bool {
+    pub fn is_any_reporting(&self, now: Instant) -> bool {
         self.telling.iter().any(|worker| self.live(worker, now).is_some())
     }
 
@@ -122,7 +122,7 @@ impl Membership {
             endpoint,
             local,
             incarnation,
-            last_heard: now,
+            last_heartbeat: now,
             has_reported: false,
             place,
             is_draining: false,
@@ -150,19 +150,19 @@ impl Membership {
     }
 
     /// The worker says that it lives, and which leases it holds.
-    pub fn heard(&mut self, now: Instant, worker: &WorkerId, incarnation: Incarnation) -> Result<()> {
+    pub fn record_heartbeat(&mut self, now: Instant, worker: &WorkerId, incarnation: Incarnation) -> Result<()> {
         let refused =
             |reason: &str| ServiceError::MustRegister { worker: worker.to_string(), reason: reason.into() };
         let ttl = self.ttl;
         let member =
-            self.members.get_mut(worker).ok_or_else(|| refused("this coordinator doesn't know it"))?;
+            self.members.get_mut(worker).ok_or_else(|| error_to_status("this coordinator doesn't know it"))?;
         if member.incarnation != incarnation {
-            return Err(refused("another process has registered under its name"));
+            return Err(error_to_status("another process has registered under its name"));
         }
-        if now.duration_since(member.last_heard) >= ttl {
-            return Err(refused("its lease has ended"));
+        if now.duration_since(member.last_heartbeat) >= ttl {
+            return Err(error_to_status("its lease has ended"));
         }
-        member.last_heard = now;
+        member.last_heartbeat = now;
         (member.has_reported, member.is_unreported) = (true, false);
         self.unreported.remove(worker);
         Ok(())
@@ -182,7 +182,7 @@ impl Membership {
     /// Removes those whose lease has ended, and gives up on owners that have not come back.
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let ttl = self.ttl;
-        let ended = |member: &Member| now.duration_since(member.last_heard) >= ttl;
+        let ended = |member: &Member| now.duration_since(member.last_heartbeat) >= ttl;
         let gone: Vec<_> = self
             .members
             .iter()
@@ -197,8 +197,8 @@ impl Membership {
     }
 
     /// This process itself stood still for `gap`: no worker is to blame.
-    pub fn forgive(&mut self, gap: Duration) {
-        self.members.values_mut().for_each(|member| member.last_heard += gap);
+    pub fn extend_leases(&mut self, gap: Duration) {
+        self.members.values_mut().for_each(|member| member.last_heartbeat += gap);
         self.awaited.values_mut().chain(&mut self.grace_until).for_each(|until| *until += gap);
     }
 
@@ -219,7 +219,7 @@ impl Membership {
     }
 
     fn is_fresh(&self, member: &Member, now: Instant) -> bool {
-        now.duration_since(member.last_heard) < self.ttl
+        now.duration_since(member.last_heartbeat) < self.ttl
     }
 }
 
@@ -245,11 +245,11 @@ mod tests {
     fn a_worker_lives_by_its_heartbeats() {
         let start = Instant::now();
         let mut membership = with_old(start);
-        membership.heard(start + TTL / 2, &worker(), OLD).unwrap();
+        membership.record_heartbeat(start + TTL / 2, &worker(), OLD).unwrap();
         assert!(membership.live(&worker(), start + TTL).is_some());
         assert!(membership.expire(start + TTL).is_empty());
         assert!(membership.live(&worker(), start + TTL * 3 / 2).is_none());
-        let late = membership.heard(start + TTL * 3 / 2, &worker(), OLD).unwrap_err();
+        let late = membership.record_heartbeat(start + TTL * 3 / 2, &worker(), OLD).unwrap_err();
         assert!(matches!(late, ServiceError::MustRegister { .. }));
         assert_eq!(membership.expire(start + TTL * 3 / 2), [worker()]);
     }
@@ -262,7 +262,7 @@ mod tests {
             membership.register(start + TTL / 2, &worker(), "http://b:1".into(), None, NEW).unwrap_err();
         assert!(early.retry_safe() && early.to_string().contains("the name w"), "{early}");
         membership.register(start + TTL, &worker(), "http://b:1".into(), None, NEW).unwrap();
-        let old = membership.heard(start + TTL, &worker(), OLD).unwrap_err();
+        let old = membership.record_heartbeat(start + TTL, &worker(), OLD).unwrap_err();
         assert!(matches!(old, ServiceError::MustRegister { .. }));
         assert!(!membership.deregister(&worker(), OLD));
         assert!(membership.deregister(&worker(), NEW));
@@ -286,7 +286,7 @@ mod tests {
         assert!(again(&mut membership, start + TTL) && !membership.members[&worker()].takes_shards());
         assert_eq!(membership.expire(start + TTL * 2), [worker()]);
         assert!(again(&mut membership, start + TTL * 3) && !membership.members[&worker()].takes_shards());
-        membership.heard(start + TTL * 3, &worker(), OLD).unwrap();
+        membership.record_heartbeat(start + TTL * 3, &worker(), OLD).unwrap();
         assert!(membership.members[&worker()].takes_shards(), "now it has said what it holds");
         assert_eq!(membership.expire(start + TTL * 4), [worker()]);
         assert!(again(&mut membership, start + TTL * 5) && membership.members[&worker()].takes_shards());
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn strangers_must_register() {
         let mut membership = Membership::new(TTL);
-        let error = membership.heard(Instant::now(), &worker(), OLD).unwrap_err();
+        let error = membership.record_heartbeat(Instant::now(), &worker(), OLD).unwrap_err();
         assert!(matches!(error, ServiceError::MustRegister { .. }));
     }
 
@@ -314,7 +314,7 @@ mod tests {
     fn a_frozen_coordinator_blames_nobody() {
         let start = Instant::now();
         let mut membership = with_old(start);
-        membership.forgive(TTL * 5);
+        membership.extend_leases(TTL * 5);
         assert!(membership.live(&worker(), start + TTL * 11 / 2).is_some());
     }
 }

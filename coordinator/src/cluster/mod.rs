@@ -2,18 +2,18 @@
 //! outlive the process; this is changed only after the ledger was.
 
 mod candidates;
-mod exclusions;
+mod cooldowns;
 mod handover;
-mod holdings;
-mod intended;
+mod ownership;
+mod desired;
 mod job_view;
 mod leases;
-mod marks;
+mod watermarks;
 mod membership;
 mod reports;
-mod retiring;
-mod speeds;
-mod switched;
+mod superseded;
+mod stragglers;
+mod apply;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,41 +22,41 @@ use ledger::{JobRecord, ShardRecord};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
-pub use exclusions::{Exclusions, Reason};
-pub use handover::{Coming, ComingShard, Preparation, Standby};
-use holdings::Holdings;
+pub use cooldowns::{Cooldowns, Reason};
+pub use handover::{PendingLayout, PendingShard, Preparation, Standby};
+use ownership::OwnershipIndex;
 pub use intended::{LayoutChange, OwnerChanges};
 pub use job_view::{JobView, ShardView};
-use marks::Marks;
+use marks::Watermarks;
 pub use marks::Taken;
 pub use membership::{Member, Membership};
 pub use reports::{LeaseReport, ReportedState};
-pub use retiring::{Retiring, RetiringLeases};
-pub use speeds::Speeds;
+pub use superseded::{SupersededLease, SupersededLeases};
+pub use stragglers::Stragglers;
 
 #[derive(Debug)]
 pub struct Cluster {
     pub members: Membership,
-    exclusions: Exclusions,
+    cooldowns: Cooldowns,
     jobs: BTreeMap<JobId, JobView>,
-    holdings: Holdings,
-    marks: Marks,
+    ownership: OwnershipIndex,
+    marks: Watermarks,
     /// Number of the next preparation. No two have the same, also those of coordinators one after another: a worker may
     /// still report what the one before had it prepare.
     next_preparation: u64,
-    pub speeds: Speeds,
+    pub speeds: Stragglers,
 }
 
 impl Cluster {
     pub fn new(lease_ttl: Duration, coordinator_epoch: u64) -> Self {
         Self {
             members: Membership::new(lease_ttl),
-            exclusions: Exclusions::default(),
+            cooldowns: Cooldowns::default(),
             jobs: BTreeMap::new(),
-            holdings: Holdings::default(),
-            marks: Marks::default(),
+            ownership: OwnershipIndex::default(),
+            marks: Watermarks::default(),
             next_preparation: coordinator_epoch.saturating_mul(1 << 32),
-            speeds: Speeds::default(),
+            speeds: Stragglers::default(),
         }
     }
 
@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     pub fn job_mut(&mut self, job: &JobId) -> Result<&mut JobView> {
-        self.holdings.may_have_changed(job);
+        self.ownership.may_have_changed(job);
         self.jobs.get_mut(job).ok_or_else(|| no_job(job))
     }
 
@@ -83,7 +83,7 @@ impl Cluster {
     }
 
     fn insert(&mut self, view: JobView) {
-        self.holdings.may_have_changed(&view.record.job);
+        self.ownership.may_have_changed(&view.record.job);
         self.jobs.insert(view.record.job.clone(), view);
     }
 
@@ -98,18 +98,18 @@ impl Cluster {
     /// The shard's piece of a checkpoint is there; `None`: of all of them, or none will be.
     pub fn written(&mut self, job: &JobId, shard: Option<u32>) {
         let Some(view) = self.jobs.get_mut(job) else { return };
-        view.unwritten.retain(|it| shard.is_some_and(|shard| shard != *it));
+        view.unwritten_pieces.retain(|it| shard.is_some_and(|shard| shard != *it));
     }
 
     pub fn add_job(&mut self, view: JobView) {
-        self.exclusions.forget_job(&view.record.job);
+        self.cooldowns.forget_job(&view.record.job);
         self.insert(view);
     }
 
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let gone = self.members.expire(now);
-        gone.iter().for_each(|worker| self.exclusions.forget_worker(worker));
-        self.drop_retired(now);
+        gone.iter().for_each(|worker| self.cooldowns.forget_worker(worker));
+        self.drop_superseded(now);
         gone
     }
 
@@ -117,7 +117,7 @@ impl Cluster {
     pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
         let was_member = self.members.deregister(worker, incarnation);
         if was_member {
-            self.exclusions.forget_worker(worker);
+            self.cooldowns.forget_worker(worker);
         }
         was_member
     }

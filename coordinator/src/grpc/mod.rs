@@ -1,6 +1,6 @@
 //! gRPC adapters: they check what comes in, call the service, and count what is refused.
 
-mod admitted;
+mod authorize;
 mod jobs;
 mod noise;
 mod server;
@@ -21,17 +21,17 @@ use crate::metric_definitions::ERRORS;
 
 pub use server::{serve, serve_over};
 #[cfg(feature = "etcd")]
-pub use standby::{Door, Leader, serve_standby};
+pub use standby::{ListenerHandoff, Leader, serve_standby};
 #[cfg(test)]
 pub use {jobs::JobsService, noise::NoiseService};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
-    outcome.map(Response::new).map_err(refused)
+    outcome.map(Response::new).map_err(error_to_status)
 }
 
 /// A change is made in the ledger and then in memory, which must not part, and what is prepared for one is given up by
 /// whoever waits for it: it goes on to its end where its caller has left, or has been cut off.
-async fn to_its_end<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
     let held = under_way();
@@ -44,8 +44,8 @@ async fn to_its_end<T: Send + 'static>(
 }
 
 /// What callers are told of a refusal.
-fn worded(refusal: Refusal) -> Status {
-    refused(match refusal {
+fn refusal_to_status(refusal: Refusal) -> Status {
+    error_to_status(match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
         Refusal::Forbidden => ServiceError::PermissionDenied,
         Refusal::Beyond { asked, allowed } => ServiceError::RangeNotAllowed {
@@ -62,9 +62,9 @@ fn worded(refusal: Refusal) -> Status {
     })
 }
 
-const WORDS: Words = Words { of: worded, notable: ServiceError::notable_kind };
+const ERROR_MAPPING: Words = Words { of: refusal_to_status, notable: ServiceError::notable_kind };
 
-fn refused(error: ServiceError) -> Status {
+fn error_to_status(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);
     let leader = match &error {
         ServiceError::NotLeader { leader } => Some(leader.parse().unwrap_or(MetadataValue::from_static(""))),

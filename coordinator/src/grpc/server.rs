@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::WORDS;
+use super::ERROR_MAPPING;
 use super::jobs::JobsService;
 use super::noise::NoiseService;
 use super::workers::WorkersService;
@@ -79,7 +79,7 @@ where
         .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
-        .layer(security.guard(WORDS))
+        .layer(security.guard(ERROR_MAPPING))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(jobs)

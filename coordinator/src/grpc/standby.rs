@@ -21,7 +21,7 @@ use tonic_health::ServingStatus;
 use tower::{Layer, Service};
 
 use super::server::methods;
-use super::{WORDS, refused};
+use super::{ERROR_MAPPING, error_to_status};
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
@@ -55,7 +55,7 @@ where
         .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
-        .layer(security.guard(WORDS))
+        .layer(security.guard(ERROR_MAPPING))
         .layer(StandbyLayer(leader))
         .add_service(health_service);
     let served = router.serve_with_incoming_shutdown(connections, shutdown.cancelled_owned());
@@ -98,27 +98,27 @@ where
         if request.uri().path().starts_with(HEALTH) {
             return Either::Right(self.inner.call(request));
         }
-        let status = refused(ServiceError::NotLeader { leader: self.leader.get() });
+        let status = error_to_status(ServiceError::NotLeader { leader: self.leader.get() });
         Either::Left(ready(Ok(status.into_http())))
     }
 }
 
 /// One listener's connections, for one server after another.
-pub struct Door<S>(Arc<Mutex<S>>);
+pub struct ListenerHandoff<S>(Arc<Mutex<S>>);
 
-impl<S> Door<S> {
+impl<S> ListenerHandoff<S> {
     pub fn new(connections: S) -> Self {
         Self(Arc::new(Mutex::new(connections)))
     }
 }
 
-impl<S> Clone for Door<S> {
+impl<S> Clone for ListenerHandoff<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<S: Stream + Unpin> Stream for Door<S> {
+impl<S: Stream + Unpin> Stream for ListenerHandoff<S> {
     type Item = S::Item;
 
     fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<S::Item>> {

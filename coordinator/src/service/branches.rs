@@ -6,8 +6,8 @@ use proto::{JobId, Result, pb};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
-use crate::plan_facts::PlanFacts;
-use crate::release::not_behind;
+use crate::plan_summary::PlanSummary;
+use crate::release::check_not_stale;
 
 /// Entries in one answer, and bytes of their events: each may bind many rows.
 const MOST_ENTRIES: usize = 256;
@@ -19,25 +19,25 @@ impl Coordinator {
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
         // A branch of an old ledger would hide for good what that does not know of the branch before.
-        self.outwait_grace_period(&job).await;
+        self.wait_out_grace_period(&job).await;
         let _change = self.changes.lock().await;
-        let marks = self.cluster().marks_to_check(&job);
+        let marks = self.cluster().watermarks_to_check(&job);
         let asked = job.clone();
         let told = marks.clone();
         let (opened, bound) = self
             .with_ledger(move |ledger| {
-                not_behind(ledger, &told)?;
+                check_not_stale(ledger, &told)?;
                 let opened = ledger.open_branch(&request)?;
                 let bound = ledger.binding_summary(&asked, opened.job.branch)?;
                 Ok((opened, bound))
             })
             .await?;
-        self.cluster().marks_agree(&marks);
+        self.cluster().confirm_watermarks(&marks);
         if opened.newly {
             let lineage = &opened.job.lineage;
             info!(%job, branch = opened.job.branch, from_row = lineage.from_row(), "branch opened");
             self.cluster().branch_opened(opened, bound)?;
-            self.nudge.notify_one();
+            self.reconcile_trigger.notify_one();
         }
         self.job_message(&job)
     }
@@ -119,7 +119,7 @@ impl Coordinator {
         };
         match known {
             Some(digest) => Ok(digest),
-            None => Ok(PlanFacts::read(plan_toml, dimension).await?.layout_digest),
+            None => Ok(PlanSummary::read(plan_toml, dimension).await?.layout_digest),
         }
     }
 }

@@ -9,7 +9,7 @@ use tracing::info;
 
 use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
-use crate::plan_facts::PlanFacts;
+use crate::plan_summary::PlanSummary;
 use crate::split;
 
 impl Coordinator {
@@ -37,13 +37,13 @@ impl Coordinator {
         };
         let job = record.job.clone();
         let shards = first_shards(&record)?;
-        let view = JobView::new(record.clone(), shards.clone(), PlanFacts::of(&plan, dimension)?);
+        let view = JobView::new(record.clone(), shards.clone(), PlanSummary::of(&plan, dimension)?);
         match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
             Created::Same => info!(%job, "job exists with this definition"),
             Created::New => {
                 info!(%job, dimension, shards = view.shards.len(), "job created");
                 self.cluster().add_job(view);
-                self.nudge.notify_one();
+                self.reconcile_trigger.notify_one();
             }
         }
         self.job_message(&job)
@@ -85,7 +85,7 @@ impl Coordinator {
             let view = cluster.job_mut(&job)?;
             view.checkpoints.clear();
         }
-        self.nudge.notify_one();
+        self.reconcile_trigger.notify_one();
         let name = job.clone();
         let released = self.with_ledger(move |ledger| ledger.released(&name)).await?;
         let rows_released =
@@ -127,7 +127,7 @@ impl Coordinator {
         view.hints = hints;
         let message = view.to_message();
         drop(cluster);
-        self.nudge.notify_one();
+        self.reconcile_trigger.notify_one();
         Ok(message)
     }
 

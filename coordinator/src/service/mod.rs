@@ -7,6 +7,6 @@ mod reshard;
 mod shards;
 mod workers;
 
-pub use workers::Said;
+pub use workers::Heartbeat;
 #[cfg(test)]
 pub use workers::Told;

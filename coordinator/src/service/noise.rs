@@ -11,10 +11,10 @@ use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::cluster::{Cluster, JobView, Retiring, ShardView};
+use crate::cluster::{Cluster, JobView, SupersededLease, ShardView};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{BIND_SECONDS, BINDINGS_REFUSED, ROWS_BOUND};
-use crate::release::Releaser;
+use crate::release::ReleaseAuthority;
 
 impl Coordinator {
     pub fn routing(&self, job: &JobId) -> Result<Routing> {
@@ -38,8 +38,8 @@ impl Coordinator {
     }
 
     /// The same for a caller that may leave: what the ledger then has is counted here too.
-    pub async fn bind_to_its_end(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
-        self.outwait_grace_period(&bind.job).await;
+    pub async fn bind_detached(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
+        self.wait_out_grace_period(&bind.job).await;
         let coordinator = self.clone();
         let held = under_way();
         let bound = async move {
@@ -50,18 +50,18 @@ impl Coordinator {
     }
 
     async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
-        Releaser::check(&bind)?;
+        ReleaseAuthority::check(&bind)?;
         let job = bind.job.clone();
         let branch = bind.branch;
         let rows = bind.rows;
-        let releaser = self.releaser.clone();
-        self.outwait_grace_period(&job).await;
-        let marks = self.cluster().marks_to_check(&job);
+        let release_authority = self.release_authority.clone();
+        self.wait_out_grace_period(&job).await;
+        let marks = self.cluster().watermarks_to_check(&job);
         let told = marks.clone();
-        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, &told)).await?;
+        let released = self.with_ledger(move |ledger| release_authority.release(ledger, &bind, &told)).await?;
         counter!(ROWS_BOUND).increment(released.newly);
         let mut cluster = self.cluster();
-        cluster.marks_agree(&marks);
+        cluster.confirm_watermarks(&marks);
         cluster.rows_were_bound(&job, branch, rows.end, released.newly);
         Ok(released.tokens)
     }
@@ -81,7 +81,7 @@ fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
 /// To the owner, once it has said that the shard is ready; until then to whom served its coordinates before.
 fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant) -> Vec<Route> {
     let record = &shard.record;
-    let lease = |worker, process| Retiring {
+    let lease = |worker, process| SupersededLease {
         worker,
         process,
         shard: record.shard,
@@ -93,7 +93,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
         return vec![route];
     }
     let mut before: Vec<Route> = view
-        .retiring
+        .superseded
         .over(record.range)
         .filter_map(|lease| {
             let range = lease.range.intersection(&record.range)?;
@@ -129,7 +129,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
 }
 
 /// `None` unless the process that holds the lease lives.
-fn route(cluster: &Cluster, lease: &Retiring, now: Instant) -> Option<Route> {
+fn route(cluster: &Cluster, lease: &SupersededLease, now: Instant) -> Option<Route> {
     let member = cluster.members.live(&lease.worker, now)?;
     (member.incarnation == lease.process).then(|| Route {
         shard: lease.shard,

@@ -7,7 +7,7 @@ use proto::{CoordinateRange, JobId, Result, ServiceError, pb};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use crate::cluster::{Coming, ComingShard};
+use crate::cluster::{PendingLayout, PendingShard};
 use crate::coordinator::Coordinator;
 use crate::split;
 
@@ -32,7 +32,7 @@ impl Coordinator {
             }
         };
         let began = Instant::now();
-        while self.is_coming(&job, number)? {
+        while self.is_pending(&job, number)? {
             let is_hopeless = began.elapsed() > 2 * self.lease_ttl() && self.has_no_room(&job, number)?;
             if is_hopeless || began.elapsed() > LONGEST {
                 return Err(self.give_up_reshard(&job, number, began.elapsed()));
@@ -56,11 +56,11 @@ impl Coordinator {
         }
         let ranges = split::ranges(view.record.dimension, shards)?;
         view.shards.iter_mut().for_each(|shard| shard.standby = None);
-        let coming = |(range, shard)| ComingShard { shard, range, standby: None, is_unplaced: false };
-        view.coming = Some(Coming { number, shards: ranges.into_iter().zip(0..).map(coming).collect() });
+        let coming = |(range, shard)| PendingShard { shard, range, standby: None, is_unschedulable: false };
+        view.coming = Some(PendingLayout { number, shards: ranges.into_iter().zip(0..).map(coming).collect() });
         drop(cluster);
         info!(%job, shards, "shards of a new layout are being prepared");
-        self.nudge.notify_one();
+        self.reconcile_trigger.notify_one();
         Ok(number)
     }
 
@@ -71,7 +71,7 @@ impl Coordinator {
         Ok(coming.filter(|coming| coming.shards.len() == shards as usize).map(|coming| coming.number))
     }
 
-    fn is_coming(&self, job: &JobId, number: u64) -> Result<bool> {
+    fn is_pending(&self, job: &JobId, number: u64) -> Result<bool> {
         Ok(self.cluster().job(job)?.coming.as_ref().is_some_and(|coming| coming.number == number))
     }
 
@@ -79,7 +79,7 @@ impl Coordinator {
     fn has_no_room(&self, job: &JobId, number: u64) -> Result<bool> {
         let cluster = self.cluster();
         let coming = cluster.job(job)?.coming.as_ref().filter(|coming| coming.number == number);
-        Ok(coming.is_some_and(|coming| coming.shards.iter().any(|shard| shard.is_unplaced)))
+        Ok(coming.is_some_and(|coming| coming.shards.iter().any(|shard| shard.is_unschedulable)))
     }
 
     /// Whether the job has these shards already.
@@ -94,8 +94,8 @@ impl Coordinator {
     fn give_up_reshard(&self, job: &JobId, number: u64, waited: Duration) -> ServiceError {
         let mut cluster = self.cluster();
         let coming = cluster.job_mut(job).ok().and_then(|view| view.coming.take_if(|it| it.number == number));
-        let coming: Vec<ComingShard> = coming.into_iter().flat_map(|coming| coming.shards).collect();
-        if let Some(homeless) = coming.iter().find(|shard| shard.is_unplaced) {
+        let coming: Vec<PendingShard> = coming.into_iter().flat_map(|coming| coming.shards).collect();
+        if let Some(homeless) = coming.iter().find(|shard| shard.is_unschedulable) {
             let needed = cluster.job(job).map_or(0, |view| view.shard_memory(homeless.range));
             let what = format!(
                 "a worker for the new shard {} of job {job}: it needs {needed} bytes beside what is served meanwhile,",
@@ -103,7 +103,7 @@ impl Coordinator {
             );
             return ServiceError::Unavailable { what };
         }
-        let is_late = |shard: &&ComingShard| shard.standby.as_ref().is_none_or(|standby| !standby.is_ready);
+        let is_late = |shard: &&PendingShard| shard.standby.as_ref().is_none_or(|standby| !standby.is_ready);
         let missing: Vec<CoordinateRange> = coming.iter().filter(is_late).map(|shard| shard.range).collect();
         warn!(%job, ?missing, "resharding given up: these were not ready in time");
         let waited_ms = waited.as_millis() as u64;

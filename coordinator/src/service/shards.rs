@@ -11,7 +11,7 @@ impl Coordinator {
     /// are waited for, for the time of a lease.
     pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, (String, WorkerId))>> {
         let began = Instant::now();
-        while !self.cluster().job(job)?.retiring.is_empty() && began.elapsed() < self.lease_ttl() {
+        while !self.cluster().job(job)?.superseded.is_empty() && began.elapsed() < self.lease_ttl() {
             sleep(self.settings.heartbeat / 2).await;
         }
         let is_whole = |route: &Route| {

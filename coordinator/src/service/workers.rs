@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a heartbeat says.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct Heartbeat {
     pub leases: Vec<LeaseReport>,
     pub standbys: Vec<LeaseReport>,
     pub is_leaving: bool,
@@ -37,19 +37,19 @@ impl Coordinator {
         check_versions(&request)?;
         let Register { worker, endpoint, local, incarnation, marks, draining, place, .. } = request;
         // Before its leases count as heard of: nothing is bound while what it knows is not.
-        self.take_marks(&worker, &marks);
+        self.accept_watermarks(&worker, &marks);
         {
             let mut cluster = self.cluster();
             let now = Instant::now();
             if cluster.members.register(now, &worker, endpoint.clone(), local, incarnation)? {
-                cluster.nothing_is_ready(&worker);
+                cluster.reset_readiness(&worker);
             }
             if let Some(member) = cluster.members.member_mut(&worker) {
                 (member.place, member.is_draining) = (place, draining);
             }
         }
         info!(%worker, endpoint, "worker registered");
-        self.nudge.notify_one();
+        self.reconcile_trigger.notify_one();
         Ok(pb::RegisterResponse {
             coordinator_epoch: self.epoch,
             heartbeat_ms: self.settings.heartbeat.as_millis() as u64,
@@ -58,21 +58,21 @@ impl Coordinator {
     }
 
     /// The answer holds all leases that the worker should hold, and all that it should make ready.
-    pub fn heartbeat(&self, worker: &WorkerId, incarnation: Incarnation, said: &Said) -> Result<Told> {
+    pub fn heartbeat(&self, worker: &WorkerId, incarnation: Incarnation, said: &Heartbeat) -> Result<Told> {
         let now = Instant::now();
         let mut cluster = self.cluster();
-        cluster.members.heard(now, worker, incarnation)?;
+        cluster.members.record_heartbeat(now, worker, incarnation)?;
         let mut is_work = false;
         if let Some(member) = cluster.members.member_mut(worker) {
             // What a worker says may be anything.
             member.rate = Some(said.rate).filter(|rate| rate.is_finite() && *rate > 0.0).unwrap_or(0.0);
             is_work |= std::mem::replace(&mut member.is_leaving, said.is_leaving) != said.is_leaving;
         }
-        is_work |= cluster.take_reports(now, worker, incarnation, &said.leases);
-        is_work |= cluster.take_standbys(now, worker, incarnation, &said.standbys);
-        cluster.drop_retired_told_of(now, said.leases.iter().map(|report| &report.job));
+        is_work |= cluster.apply_reports(now, worker, incarnation, &said.leases);
+        is_work |= cluster.apply_standby_reports(now, worker, incarnation, &said.standbys);
+        cluster.drop_superseded_of(now, said.leases.iter().map(|report| &report.job));
         if is_work {
-            self.nudge.notify_one();
+            self.reconcile_trigger.notify_one();
         }
         Ok(Told {
             leases: cluster.grants(worker, incarnation, self.store_url()),
@@ -86,13 +86,13 @@ impl Coordinator {
     pub fn drain_worker(&self, worker: &WorkerId, cancel: bool) -> Result<u32> {
         let left = self.cluster().set_draining(worker, !cancel)?;
         info!(%worker, cancel, left, "worker told to drain");
-        self.nudge.notify_one();
+        self.reconcile_trigger.notify_one();
         Ok(left)
     }
 
     /// What a worker has on its own disk of what it released. Says one line of each kind, whatever a worker tells.
-    pub fn take_marks(&self, worker: &WorkerId, marks: &[JobMark]) {
-        let taken = self.cluster().take_marks(worker, marks);
+    pub fn accept_watermarks(&self, worker: &WorkerId, marks: &[JobMark]) {
+        let taken = self.cluster().accept_watermarks(worker, marks);
         for (kind, says) in [
             (Taken::Above, "this worker has released more than the ledger knows"),
             (Taken::TooMany, "this worker tells of more jobs than there is room for: not all are kept"),
@@ -105,7 +105,7 @@ impl Coordinator {
     }
 
     /// Until every worker that lives has said what it released, or had the time to.
-    pub async fn outwait_grace_period(&self, job: &JobId) {
+    pub async fn wait_out_grace_period(&self, job: &JobId) {
         loop {
             let wait = self.cluster().grace_left(job, Instant::now());
             let Some(wait) = wait else { return };
@@ -117,7 +117,7 @@ impl Coordinator {
     pub fn deregister(&self, worker: &WorkerId, incarnation: Incarnation) {
         if self.cluster().deregister(worker, incarnation) {
             info!(%worker, "worker left");
-            self.nudge.notify_one();
+            self.reconcile_trigger.notify_one();
         }
     }
 }

@@ -6,12 +6,12 @@ use ledger::CheckpointStore;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::pace::Schedule;
+use crate::checkpointing::interval::Schedule;
 
 fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
     let settings = Settings { checkpoint_schedule: schedule, ..Settings::in_folder(folder.path()).unwrap() };
     let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
-    Coordinator::open(ledger, settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+    Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
 }
 
 /// One whose worker never answers, or whose store hangs, is here one whose turn does not come.

@@ -71,7 +71,7 @@ async fn the_last_worker_may_leave_and_a_new_one_is_prepared_first() {
     let folder = TempDir::new().unwrap();
     let (coordinator, told) = served_by_a(&folder, 2).await;
     let leases: Vec<_> = told.leases.iter().map(|it| ready_from(it, 8)).collect();
-    let leaving = Said { leases: leases.clone(), is_leaving: true, ..Said::default() };
+    let leaving = Heartbeat { leases: leases.clone(), is_leaving: true, ..Heartbeat::default() };
     let leave = |coordinator: &Coordinator| {
         coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &leaving).unwrap()
     };
@@ -318,7 +318,7 @@ async fn a_slow_worker_and_one_that_stands_still_are_relieved() {
             let stalled = if name == "b" { stalled } else { Duration::ZERO };
             let leases = told.leases.iter().map(|it| LeaseReport { stalled, ..ready_from(it, 8) }).collect();
             let standbys = told.standbys.iter().map(|it| ready_from(it, 8)).collect();
-            let said = Said { leases, standbys, rate, ..Said::default() };
+            let said = Heartbeat { leases, standbys, rate, ..Heartbeat::default() };
             coordinator.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap();
         }
         coordinator.reconcile().await.unwrap();
@@ -356,7 +356,7 @@ async fn a_shard_waits_for_its_own_piece_of_a_checkpoint_alone() {
     let (coordinator, before) = served_by_a(&folder, 2).await;
     coordinator.register(registration("b", 2)).unwrap();
     coordinator.drain_worker(&worker("a"), false).unwrap();
-    coordinator.cluster().job_mut(&job()).unwrap().unwritten = [0, 1].into();
+    coordinator.cluster().job_mut(&job()).unwrap().unwritten_pieces = [0, 1].into();
     coordinator.reconcile().await.unwrap();
     let to_b = coordinator.say("b", 2, &[], &[]);
     all_well(&coordinator, "b", 2, &to_b);
@@ -367,7 +367,7 @@ async fn a_shard_waits_for_its_own_piece_of_a_checkpoint_alone() {
     assert_eq!(owners, [worker("a"), worker("b")]);
 
     let leases = before.leases.iter().map(|it| ready_from(it, 8)).collect();
-    let said = Said { leases, is_leaving: true, ..Said::default() };
+    let said = Heartbeat { leases, is_leaving: true, ..Heartbeat::default() };
     coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &said).unwrap();
     let to_b = coordinator.say("b", 2, &[], &[]);
     all_well(&coordinator, "b", 2, &to_b);

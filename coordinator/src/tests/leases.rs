@@ -3,7 +3,7 @@
 use proto::pb;
 
 use super::*;
-use crate::pace::Cost;
+use crate::checkpointing::interval::Cost;
 
 #[tokio::test]
 async fn other_versions_are_refused() {
@@ -19,7 +19,7 @@ async fn other_versions_are_refused() {
         coordinator.register(stream),
         Err(ServiceError::StreamVersionMismatch { actual: 99, .. })
     ));
-    let stranger = coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Said::default()).unwrap_err();
+    let stranger = coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Heartbeat::default()).unwrap_err();
     assert!(matches!(stranger, ServiceError::MustRegister { .. }));
 }
 
@@ -61,7 +61,7 @@ async fn a_silent_worker_loses_its_shards_to_another() {
     let after = coordinator.make_ready("b", 2);
     assert_eq!(after.len(), 2);
     assert!(before.iter().zip(&after).all(|(old, new)| new.epoch > old.epoch));
-    assert!(coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Said::default()).is_err());
+    assert!(coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Heartbeat::default()).is_err());
 }
 
 /// As one whose own record can't be written, or that has seen a later coordinator: it registers, gives up, and registers.

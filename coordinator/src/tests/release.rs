@@ -31,7 +31,7 @@ async fn tokens_are_good_under_the_key_that_workers_get() {
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
     let tokens = coordinator.bind(bind(2..4, "x")).await.unwrap();
-    let key = ReleaseKey::try_from_bytes(&coordinator.releaser.key_for_workers()).unwrap();
+    let key = ReleaseKey::try_from_bytes(&coordinator.release_authority.key_for_workers()).unwrap();
     key.verify(&job(), 0, 2, &tokens[0]).unwrap();
     key.verify(&job(), 0, 3, &tokens[1]).unwrap();
     assert!(key.verify(&job(), 0, 3, &tokens[0]).is_err());
@@ -49,7 +49,7 @@ async fn bindings_outlive_the_coordinator_and_tokens_do_not() {
     assert!(second.epoch > epoch);
     assert_eq!(second.job_message(&job()).unwrap().rows_bound, 2);
     assert!(matches!(second.bind(bind(1..2, "y")).await, Err(ServiceError::AlreadyBound { .. })));
-    let key = ReleaseKey::try_from_bytes(&second.releaser.key_for_workers()).unwrap();
+    let key = ReleaseKey::try_from_bytes(&second.release_authority.key_for_workers()).unwrap();
     assert!(key.verify(&job(), 0, 0, &old[0]).is_err());
     let new = second.bind(bind(0..2, "x")).await.unwrap();
     key.verify(&job(), 0, 0, &new[0]).unwrap();

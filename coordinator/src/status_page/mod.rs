@@ -3,15 +3,15 @@
 
 mod charts;
 mod job;
-mod words;
+mod format;
 
 use proto::JobId;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::coordinator::Coordinator;
-use crate::watch::MOST_JOBS;
-use words::{cell, count, escape};
+use crate::privacy_meter::MAX_WATCHED_JOBS;
+use format::{cell, count, escape};
 
 /// Lines of one table; `/status` has all.
 const MOST_LINES: usize = 200;
@@ -34,9 +34,9 @@ impl Coordinator {
         let (lively, destroyed): (Vec<_>, Vec<_>) =
             jobs.iter().partition(|job| job["state"].as_str() != Some("destroyed"));
         let mut body = head(&status, workers.len(), &jobs);
-        body.extend(lively.iter().take(MOST_JOBS).map(|job| section(job)));
-        if lively.len() > MOST_JOBS {
-            body.push_str(&left_out(lively.len() - MOST_JOBS, "jobs"));
+        body.extend(lively.iter().take(MAX_WATCHED_JOBS).map(|job| section(job)));
+        if lively.len() > MAX_WATCHED_JOBS {
+            body.push_str(&left_out(lively.len() - MAX_WATCHED_JOBS, "jobs"));
         }
         if lively.is_empty() {
             body.push_str(

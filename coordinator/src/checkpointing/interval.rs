@@ -22,7 +22,7 @@ const LONGEST_AT_ALL: Duration = Duration::from_secs(86_400);
 pub enum Schedule {
     Never,
     Every(Duration),
-    ByCost,
+    Auto,
 }
 
 impl FromStr for Schedule {
@@ -30,7 +30,7 @@ impl FromStr for Schedule {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "auto" => return Ok(Self::ByCost),
+            "auto" => return Ok(Self::Auto),
             "0" => return Ok(Self::Never),
             _ => {}
         }
@@ -53,9 +53,9 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expectations {
     /// M.
-    pub between_failures: Duration,
+    pub mtbf: Duration,
     /// A replay that is to be stayed under, where the bound on overhead allows it.
-    pub longest_replay: Duration,
+    pub max_replay: Duration,
 }
 
 /// Time from one checkpoint of a job to the next; `None` for never.
@@ -63,16 +63,16 @@ pub fn interval(schedule: Schedule, cost: Option<Cost>, expected: Expectations) 
     match (schedule, cost) {
         (Schedule::Never, _) => None,
         (Schedule::Every(every), _) => Some(every),
-        (Schedule::ByCost, None) => Some(FIRST),
-        (Schedule::ByCost, Some(cost)) => Some(by_cost(cost, expected)),
+        (Schedule::Auto, None) => Some(FIRST),
+        (Schedule::Auto, Some(cost)) => Some(by_cost(cost, expected)),
     }
 }
 
 fn by_cost(cost: Cost, expected: Expectations) -> Duration {
     let write = cost.write.as_secs_f64();
     let rate = cost.replay_rate.max(1e-6);
-    let best = (2.0 * write * expected.between_failures.as_secs_f64() / rate).sqrt();
-    let replayed_in_time = expected.longest_replay.as_secs_f64() / rate;
+    let best = (2.0 * write * expected.mtbf.as_secs_f64() / rate).sqrt();
+    let replayed_in_time = expected.max_replay.as_secs_f64() / rate;
     let affordable = write / MOST_OVERHEAD;
     let seconds = best.min(replayed_in_time).min(LONGEST.as_secs_f64());
     let shortest = SHORTEST.as_secs_f64();
@@ -85,13 +85,13 @@ mod tests {
     use super::*;
 
     const EXPECTED: Expectations = Expectations {
-        between_failures: Duration::from_secs(10_800),
-        longest_replay: Duration::from_secs(60),
+        mtbf: Duration::from_secs(10_800),
+        max_replay: Duration::from_secs(60),
     };
 
     fn seconds(write: f64, replay_rate: f64) -> f64 {
         let cost = Cost { write: Duration::from_secs_f64(write), replay_rate };
-        interval(Schedule::ByCost, Some(cost), EXPECTED).unwrap().as_secs_f64()
+        interval(Schedule::Auto, Some(cost), EXPECTED).unwrap().as_secs_f64()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         for write in [Duration::MAX, Duration::from_secs(1 << 62)] {
             for replay_rate in [0.0, 1.0, f64::MAX, f64::INFINITY, f64::NAN] {
                 let cost = Cost { write, replay_rate };
-                let chosen = interval(Schedule::ByCost, Some(cost), EXPECTED);
+                let chosen = interval(Schedule::Auto, Some(cost), EXPECTED);
                 assert_eq!(chosen, Some(LONGEST_AT_ALL), "{cost:?}");
             }
         }
@@ -136,11 +136,11 @@ mod tests {
     #[test]
     fn schedules_are_words_or_durations() {
         let parsed = |text: &str| text.parse::<Schedule>();
-        assert_eq!(parsed("auto"), Ok(Schedule::ByCost));
+        assert_eq!(parsed("auto"), Ok(Schedule::Auto));
         assert_eq!((parsed("0"), parsed("0s")), (Ok(Schedule::Never), Ok(Schedule::Never)));
         assert_eq!(parsed("90s"), Ok(Schedule::Every(Duration::from_secs(90))));
         assert!(parsed("often").unwrap_err().contains("auto"));
         assert_eq!(interval(Schedule::Never, None, EXPECTED), None);
-        assert_eq!(interval(Schedule::ByCost, None, EXPECTED), Some(FIRST));
+        assert_eq!(interval(Schedule::Auto, None, EXPECTED), Some(FIRST));
     }
 }

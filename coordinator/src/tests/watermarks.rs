@@ -87,7 +87,7 @@ async fn what_a_worker_makes_up_costs_so_much_and_no_more() {
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
     let made_up = (0..70_000).map(|number| JobMark { job: name(number), ..mark(0, 1) });
     tells(&coordinator, "liar", 2, made_up.collect());
-    let kept = |number: &usize| !coordinator.cluster().marks_to_check(&name(*number)).is_empty();
+    let kept = |number: &usize| !coordinator.cluster().watermarks_to_check(&name(*number)).is_empty();
     assert_eq!((0..70_000).filter(kept).count(), 65_536);
     coordinator.bind(bind(2..3, "y")).await.unwrap();
     tells(&coordinator, "b", 3, vec![mark(0, 7)]);
@@ -110,15 +110,15 @@ async fn who_has_more_to_tell_is_waited_for() {
         for _ in 0..4 {
             tokio::time::sleep(TTL / 2).await;
             coordinator.say("b", 2, &[], &[]);
-            coordinator.take_marks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+            coordinator.accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
         }
         assert!(began.elapsed() > TTL * 2, "the grace period is over");
-        coordinator.take_marks(&b, &[mark(0, 5)]);
+        coordinator.accept_watermarks(&b, &[mark(0, 5)]);
     };
     let (bound, ()) = tokio::join!(coordinator.bind(bind(2..3, "y")), telling);
     is_behind(bound, "worker b");
     // Nor for ever for one that has gone in the middle of it.
-    coordinator.take_marks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+    coordinator.accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
     tokio::time::sleep(TTL).await;
     is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
 }
@@ -132,7 +132,7 @@ async fn marks_of_a_job_that_there_is_are_all_kept() {
         |number: usize| JobMark { job: JobId::new(format!("job-{number}")).unwrap(), ..mark(0, 1) };
     coordinator.open_branch(rewind(1)).await.unwrap();
     tells(&coordinator, "b", 2, (0..70_000).map(elsewhere).collect());
-    coordinator.take_marks(&worker("b"), &[mark(0, 5)]);
+    coordinator.accept_watermarks(&worker("b"), &[mark(0, 5)]);
     let on_branch = Bind { branch: 1, ..bind(1..2, "z") };
     is_behind(coordinator.bind(on_branch).await, "worker b");
 }

@@ -8,7 +8,7 @@ use proto::JobId;
 use tokio::time::Instant;
 
 use super::intended::{LayoutChange, OwnerChanges};
-use super::{Cluster, Retiring, ShardView};
+use super::{Cluster, SupersededLease, ShardView};
 
 impl Cluster {
     /// After the ledger has taken the changes.
@@ -25,13 +25,13 @@ impl Cluster {
             held.holder = owner.as_ref().map(|(_, process)| *process);
         }
         // Nobody else is to make the worker that has it serve two epochs of the same shard.
-        let is_retiring = |it: &Retiring| {
+        let is_retiring = |it: &SupersededLease| {
             let is_given = records.contains_key(&it.shard);
             let owner = owners.get(&it.shard).filter(|_| is_given);
             owner.is_some_and(|owner| owner.as_ref().is_none_or(|(worker, _)| *worker != it.worker))
         };
-        view.retiring.extend(served.into_iter().filter(is_retiring));
-        self.drop_retired(now);
+        view.superseded.extend(served.into_iter().filter(is_retiring));
+        self.drop_superseded(now);
     }
 
     /// After the ledger has taken the new layout.
@@ -46,7 +46,7 @@ impl Cluster {
         let Ok(view) = self.job_mut(&change.job) else { return };
         view.record = record;
         view.coming = None;
-        view.retiring.extend(served);
+        view.superseded.extend(served);
         view.shards = shards.into_iter().map(ShardView::new).collect();
         let owners: HashMap<u32, _> = change.owners.iter().map(|(shard, owner)| (*shard, owner)).collect();
         for held in &mut view.shards {
@@ -54,16 +54,16 @@ impl Cluster {
                 held.holder = owner.as_ref().map(|(_, process)| *process);
             }
         }
-        self.drop_retired(now);
+        self.drop_superseded(now);
     }
 
     /// The leases of the job that its owners serve now.
-    fn served_leases(&self, now: Instant, job: &JobId) -> Vec<Retiring> {
+    fn served_leases(&self, now: Instant, job: &JobId) -> Vec<SupersededLease> {
         let Some(view) = self.jobs.get(job) else { return Vec::new() };
         let served = view.shards.iter().filter(|shard| self.is_served(now, shard));
         let lease = |shard: &ShardView| {
             let record = &shard.record;
-            Some(Retiring {
+            Some(SupersededLease {
                 worker: record.owner.clone()?,
                 process: shard.holder?,
                 shard: record.shard,

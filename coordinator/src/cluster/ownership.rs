@@ -8,12 +8,12 @@ use proto::{JobId, WorkerId};
 use super::JobView;
 
 /// A job, and the place of one of its shards in its view.
-pub type Holding = (JobId, usize);
+pub type OwnedShard = (JobId, usize);
 
 /// An index over the owners in the jobs' views, brought up to date when it is asked.
 #[derive(Debug, Default)]
-pub struct Holdings {
-    of: HashMap<WorkerId, BTreeSet<Holding>>,
+pub struct OwnershipIndex {
+    of: HashMap<WorkerId, BTreeSet<OwnedShard>>,
     /// As indexed: the places that have an owner, in order.
     owners: HashMap<JobId, Vec<(usize, WorkerId)>>,
     /// Jobs that name the worker in a preparation or in a lease that retires.
@@ -23,7 +23,7 @@ pub struct Holdings {
     maybe_changed: BTreeSet<JobId>,
 }
 
-impl Holdings {
+impl OwnershipIndex {
     /// Owners of the job's shards may be others from now on.
     pub fn may_have_changed(&mut self, job: &JobId) {
         if !self.maybe_changed.contains(job) {
@@ -32,7 +32,7 @@ impl Holdings {
     }
 
     /// In order of jobs and shards.
-    pub fn of(&mut self, jobs: &BTreeMap<JobId, JobView>, worker: &WorkerId) -> Vec<Holding> {
+    pub fn of(&mut self, jobs: &BTreeMap<JobId, JobView>, worker: &WorkerId) -> Vec<OwnedShard> {
         self.bring_up_to_date(jobs);
         self.of.get(worker).into_iter().flatten().cloned().collect()
     }
@@ -100,7 +100,7 @@ fn named_in(view: &JobView) -> impl Iterator<Item = &WorkerId> {
     let present = view.shards.iter().filter_map(|shard| shard.standby.as_ref());
     let coming = view.coming.iter().flat_map(|coming| &coming.shards);
     let standbys = present.chain(coming.filter_map(|shard| shard.standby.as_ref()));
-    standbys.map(|standby| &standby.worker).chain(view.retiring.iter().map(|lease| &lease.worker))
+    standbys.map(|standby| &standby.worker).chain(view.superseded.iter().map(|lease| &lease.worker))
 }
 
 #[cfg(test)]
@@ -148,23 +148,23 @@ mod tests {
                 1..30,
             ),
         ) {
-            let mut holdings = Holdings::default();
+            let mut ownership = OwnershipIndex::default();
             let mut jobs = BTreeMap::new();
             for (job, owners) in steps {
                 let job = JobId::new(format!("j{job}")).unwrap();
-                holdings.may_have_changed(&job);
+                ownership.may_have_changed(&job);
                 match owners {
                     Some(owners) => jobs.insert(job.clone(), view(&job, &owners)),
                     None => jobs.remove(&job),
                 };
                 for worker in (0..4).map(name) {
-                    let searched: Vec<Holding> = jobs
+                    let searched: Vec<OwnedShard> = jobs
                         .iter()
                         .flat_map(|(job, view)| owners_of(view).map(move |(at, owner)| (job, at, owner)))
                         .filter(|(_, _, owner)| **owner == worker)
                         .map(|(job, at, _)| (job.clone(), at))
                         .collect();
-                    prop_assert_eq!(holdings.of(&jobs, &worker), searched);
+                    prop_assert_eq!(ownership.of(&jobs, &worker), searched);
                 }
             }
         }

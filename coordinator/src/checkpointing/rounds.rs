@@ -19,7 +19,7 @@ use crate::coordinator::Coordinator;
 use crate::metric_definitions::{
     CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, CHECKPOINT_SECONDS, CHECKPOINTS_FAILED,
 };
-use crate::pace::Cost;
+use crate::checkpointing::interval::Cost;
 
 const PIECES_AT_ONCE: usize = 16;
 /// A checkpoint's number is that of the coordinator's epoch, and of those that it has begun.
@@ -99,7 +99,7 @@ impl Coordinator {
             if view.record.state != JobState::Running {
                 return Err(view.wrong_state("running, to be checkpointed"));
             }
-            view.unwritten = view.shards.iter().map(|shard| shard.record.shard).collect();
+            view.unwritten_pieces = view.shards.iter().map(|shard| shard.record.shard).collect();
             (view.record.clone(), view.bound.next_row)
         };
         let _held_back = HeldBack { coordinator: self, job };

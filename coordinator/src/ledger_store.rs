@@ -9,7 +9,7 @@ use node::quantities::parse_duration;
 use node::settings::Layers;
 
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct StoreArgs {
+pub struct LedgerStoreArgs {
     /// Where the ledger is: "file", which is in the data folder, or etcd://host:port[,host:port…][/prefix], for several
     /// coordinators that stand by each other [default: file]
     #[arg(long, value_name = "URL")]
@@ -40,7 +40,7 @@ pub enum Store {
     Etcd(ledger::etcd::EtcdConfig),
 }
 
-impl StoreArgs {
+impl LedgerStoreArgs {
     /// The store, and the URL to tell others.
     pub fn resolve(self, layers: &mut Layers) -> anyhow::Result<(Store, Option<String>)> {
         let url = layers.with_default("store", self.store, "file", String::from_str)?;
@@ -113,14 +113,14 @@ mod tests {
 
     fn resolve(url: &str, tls_dir: Option<&str>) -> anyhow::Result<(Store, Option<String>)> {
         let store_tls_dir = tls_dir.map(str::to_owned);
-        let args = StoreArgs { store: Some(url.to_owned()), store_tls_dir, ..StoreArgs::default() };
+        let args = LedgerStoreArgs { store: Some(url.to_owned()), store_tls_dir, ..LedgerStoreArgs::default() };
         args.resolve(&mut Layers::from_parts([], None)?)
     }
 
     #[test]
     fn a_file_is_the_default_and_has_no_tls() {
         let (store, advertise) =
-            StoreArgs::default().resolve(&mut Layers::from_parts([], None).unwrap()).unwrap();
+            LedgerStoreArgs::default().resolve(&mut Layers::from_parts([], None).unwrap()).unwrap();
         assert_eq!((store, advertise), (Store::File, None));
         assert!(resolve("file", Some("/tls")).unwrap_err().to_string().contains("store_tls_dir"));
     }
@@ -158,11 +158,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
         let resolve = |user: Option<&str>, file: Option<&std::path::Path>| {
-            let args = StoreArgs {
+            let args = LedgerStoreArgs {
                 store: Some("etcd://a:1".into()),
                 store_user: user.map(str::to_owned),
                 store_password_file: file.map(|file| file.display().to_string()),
-                ..StoreArgs::default()
+                ..LedgerStoreArgs::default()
             };
             args.resolve(&mut Layers::from_parts([], None).unwrap())
         };

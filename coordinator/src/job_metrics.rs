@@ -7,7 +7,7 @@ use proto::JobId;
 
 use crate::coordinator::Coordinator;
 use crate::metric_definitions as metric;
-use crate::watch::{Cost, Watched};
+use crate::privacy_meter::{Cost, Watched};
 
 /// A job's value, and labels beyond its name.
 type Of = fn(&Watched) -> Option<f64>;
@@ -34,7 +34,7 @@ fn planned(watched: &Watched) -> Option<Cost> {
 
 impl Coordinator {
     /// In Prometheus' text format.
-    pub fn job_series(&self) -> String {
+    pub fn job_metrics(&self) -> String {
         let jobs = self.watch.snapshot();
         let mut text = String::new();
         SERIES.iter().for_each(|(name, of)| write_metric(&mut text, name, "", &jobs, *of));

@@ -7,14 +7,14 @@ use proto::{Result, ServiceError};
 const ROWS_KEPT: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanFacts {
+pub struct PlanSummary {
     /// Values of state for each coordinate.
     pub slots: u64,
     /// Of the plan's layout; of the dimension alone where it has none.
     pub layout_digest: [u8; 32],
 }
 
-impl PlanFacts {
+impl PlanSummary {
     pub fn of(plan: &Plan, dimension: u64) -> Result<Self> {
         let layout_digest = match plan.layout() {
             Some(layout) => layout.digest(),

@@ -3,7 +3,7 @@
 use plot::{Axis, Chart, Lines, Series, svg};
 use tokio::time::Instant;
 
-use crate::watch::{Cost, Watched};
+use crate::privacy_meter::{Cost, Watched};
 
 /// As SVG elements; nothing where there is too little to draw.
 pub fn charts(watched: &Watched, delta: f64, now: Instant) -> String {

@@ -22,7 +22,7 @@ const MOST_KEPT: usize = 65_536;
 
 /// What workers have told, where the ledger is not known to have it.
 #[derive(Debug, Default)]
-pub struct Marks {
+pub struct Watermarks {
     of: BTreeMap<JobId, Told>,
     kept: BTreeMap<WorkerId, usize>,
 }
@@ -40,7 +40,7 @@ pub enum Taken {
     TooMany,
 }
 
-impl Marks {
+impl Watermarks {
     /// `is_real`: the branch is one of a job that there is. Of those there are as many as there are, and none is left out.
     fn keep(&mut self, worker: &WorkerId, mark: &JobMark, as_what: Taken, is_real: bool) -> Taken {
         let JobMark { job, branch, next_row } = mark;
@@ -84,7 +84,7 @@ impl Marks {
 
 impl Cluster {
     /// Keeps those that are not known to agree with the ledger. Gives what became of each.
-    pub fn take_marks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<Taken> {
+    pub fn accept_watermarks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<Taken> {
         let take = |mark: &JobMark| {
             let taken = match self.jobs.get(&mark.job) {
                 None if mark.branch == 0 && mark.next_row == 0 => Taken::Known,
@@ -96,7 +96,7 @@ impl Cluster {
             if taken == Taken::Known { taken } else { self.marks.keep(worker, mark, taken, is_real) }
         };
         let taken = marks.iter().map(take).collect();
-        self.members.note_telling(worker, marks.len() >= MOST_MARKS_TOLD);
+        self.members.set_reporting(worker, marks.len() >= MOST_MARKS_TOLD);
         taken
     }
 
@@ -111,17 +111,17 @@ impl Cluster {
         let until = owners.filter_map(|owner| self.members.awaited_until(owner)).max();
         let until = until.max(self.members.grace_until());
         let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        let wait = if self.members.is_any_telling(now) { wait.max(NEXT_MESSAGE) } else { wait };
+        let wait = if self.members.is_any_reporting(now) { wait.max(NEXT_MESSAGE) } else { wait };
         (wait > Duration::ZERO).then_some(wait)
     }
 
     /// For the ledger itself to judge before anything is bound, with who told them.
-    pub fn marks_to_check(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
+    pub fn watermarks_to_check(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
         self.marks.of(job)
     }
 
     /// The ledger knows all that these say.
-    pub fn marks_agree(&mut self, marks: &[(WorkerId, JobMark)]) {
+    pub fn confirm_watermarks(&mut self, marks: &[(WorkerId, JobMark)]) {
         marks.iter().for_each(|(worker, mark)| self.marks.drop_known(worker, mark));
     }
 
@@ -133,7 +133,7 @@ impl Cluster {
         view.shards = shards.map(|(record, holder)| ShardView { holder, ..ShardView::new(record) }).collect();
         (view.record, view.bound, view.written) = (opened.job, bound, None);
         // What was made ready is of the branch before, and so are the leases before the new ones.
-        view.retiring.clear();
+        view.superseded.clear();
         if let Some(coming) = &mut view.coming {
             coming.shards.iter_mut().for_each(|shard| shard.standby = None);
         }

@@ -27,7 +27,7 @@ async fn privacy_is_stated_once_it_was_looked_at_and_ends_with_the_job() {
 
     coordinator.destroy_job(job()).await.unwrap();
     coordinator.look().await;
-    assert!(!coordinator.job_series().contains("training_job="));
+    assert!(!coordinator.job_metrics().contains("training_job="));
     assert!(coordinator.page().contains("Destroyed jobs: 1"));
 }
 
@@ -55,7 +55,7 @@ async fn going_back_is_charged_for() {
 
 /// Of the one job's series.
 fn value(coordinator: &Coordinator, name: &str) -> f64 {
-    let series = coordinator.job_series();
+    let series = coordinator.job_metrics();
     let start = format!("{name}{{training_job=\"job\"}} ");
     let line = series.lines().find_map(|line| line.strip_prefix(&start));
     line.unwrap_or_else(|| panic!("no {name} in {series}")).parse().unwrap()

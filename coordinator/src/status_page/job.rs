@@ -6,9 +6,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::charts::charts;
-use super::words::{bytes, cell, count, rounded_up};
+use super::format::{bytes, cell, count, rounded_up};
 use super::{badge, table};
-use crate::watch::Watched;
+use crate::privacy_meter::Watched;
 
 /// `status`: the job's object in `/status`. Writing to a String has no way to fail.
 pub fn section(status: &Value, watched: Option<&Watched>, delta: f64, now: Instant) -> String {

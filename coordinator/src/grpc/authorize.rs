@@ -7,7 +7,7 @@ use node::auth::{Admitted, Refusal};
 use proto::{CoordinateRange, PROTOCOL_HEADER, check_protocol, pb};
 use tonic::{Request, Status};
 
-use super::{refused, worded};
+use super::{error_to_status, refusal_to_status};
 
 /// The job or worker that a request is about.
 pub trait Named {
@@ -20,32 +20,32 @@ pub trait Named {
 }
 
 /// The message, if the caller may ask for it.
-pub fn own<M: Named>(request: Request<M>) -> Result<M, Status> {
-    let (admitted, message) = parts(request)?;
-    admitted.named(message.name()).map_err(worded)?;
+pub fn authorize<M: Named>(request: Request<M>) -> Result<M, Status> {
+    let (admitted, message) = caller_and_message(request)?;
+    admitted.named(message.name()).map_err(refusal_to_status)?;
     if let Some(coordinates) = message.coordinates() {
-        admitted.range(message.name(), &coordinates).map_err(worded)?;
+        admitted.range(message.name(), &coordinates).map_err(refusal_to_status)?;
     }
     Ok(message)
 }
 
 /// A binding, and the coordinates that its tokens are to be good for; `None` for all.
-pub fn binding(
+pub fn authorize_bind(
     request: Request<pb::BindRequest>,
 ) -> Result<(pb::BindRequest, Option<CoordinateRange>), Status> {
-    let (admitted, message) = parts(request)?;
+    let (admitted, message) = caller_and_message(request)?;
     let asked = message.range.as_ref().map(|range| range.start..range.end);
-    let extent = admitted.extent(&message.job, asked).map_err(worded)?;
+    let extent = admitted.extent(&message.job, asked).map_err(refusal_to_status)?;
     Ok((message, extent.map(Into::into)))
 }
 
 /// Who asks, and the message, for answers that differ by who asks.
-pub fn parts<M>(request: Request<M>) -> Result<(Admitted, M), Status> {
+pub fn caller_and_message<M>(request: Request<M>) -> Result<(Admitted, M), Status> {
     let admitted = request.extensions().get::<Admitted>().cloned();
     // Without the guard in front nobody has been looked at: nobody gets in.
-    let admitted = admitted.ok_or_else(|| worded(Refusal::Unauthenticated))?;
+    let admitted = admitted.ok_or_else(|| refusal_to_status(Refusal::Unauthenticated))?;
     let version = request.metadata().get(PROTOCOL_HEADER).map(|version| version.as_bytes());
-    check_protocol(version).map_err(refused)?;
+    check_protocol(version).map_err(error_to_status)?;
     Ok((admitted, request.into_inner()))
 }
 

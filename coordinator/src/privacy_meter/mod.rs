@@ -22,7 +22,7 @@ use crate::metric_definitions::JOBS_UNWATCHED;
 pub use cost::{Cost, Meter};
 
 /// Jobs watched, running ones first: bounds series, memory and the page.
-pub const MOST_JOBS: usize = 100;
+pub const MAX_WATCHED_JOBS: usize = 100;
 const PERIOD: Duration = Duration::from_secs(2);
 /// Ten minutes.
 const SAMPLES: usize = 300;
@@ -193,7 +193,7 @@ impl Watch {
 
 impl Coordinator {
     /// Runs until shutdown.
-    pub async fn keep_watching(self: Arc<Self>, shutdown: CancellationToken) {
+    pub async fn keep_metering(self: Arc<Self>, shutdown: CancellationToken) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -221,8 +221,8 @@ impl Coordinator {
         let cluster = self.cluster();
         let in_state = |state| cluster.jobs().filter(move |view| view.record.state == state);
         let running_first: Vec<_> = in_state(JobState::Running).chain(in_state(JobState::Finished)).collect();
-        gauge!(JOBS_UNWATCHED).set(running_first.len().saturating_sub(MOST_JOBS) as f64);
-        let seen = running_first.into_iter().take(MOST_JOBS).map(|view| Seen {
+        gauge!(JOBS_UNWATCHED).set(running_first.len().saturating_sub(MAX_WATCHED_JOBS) as f64);
+        let seen = running_first.into_iter().take(MAX_WATCHED_JOBS).map(|view| Seen {
             job: view.record.job.clone(),
             rows_bound: view.bound.rows_bound,
             next_row: view.bound.next_row,

@@ -7,8 +7,8 @@ use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
 use super::candidates::{Candidate, Suitable, position};
-use super::handover::{ComingShard, needed_from};
-use super::speeds::Measure;
+use super::handover::{PendingShard, needed_from};
+use super::stragglers::Measure;
 use super::{Cluster, JobView, Preparation, ShardView, Standby};
 use crate::placement::{self, Rules, Shard, Worker};
 
@@ -43,7 +43,7 @@ pub struct LayoutChange {
 
 /// What placement wants.
 #[derive(Clone, Debug, Default)]
-pub struct Intended {
+pub struct DesiredState {
     /// At once: nothing is served that would break off, or its successor is ready.
     pub changes: Vec<OwnerChanges>,
     /// First: what is served now goes on until they are ready.
@@ -56,40 +56,40 @@ pub struct Intended {
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Present(&'a JobView, &'a ShardView),
-    Coming(&'a JobView, &'a ComingShard),
+    PendingLayout(&'a JobView, &'a PendingShard),
 }
 
 impl<'a> Place<'a> {
     fn view(self) -> &'a JobView {
         match self {
-            Self::Present(view, _) | Self::Coming(view, _) => view,
+            Self::Present(view, _) | Self::PendingLayout(view, _) => view,
         }
     }
 
     fn range(self) -> CoordinateRange {
         match self {
             Self::Present(_, shard) => shard.record.range,
-            Self::Coming(_, shard) => shard.range,
+            Self::PendingLayout(_, shard) => shard.range,
         }
     }
 
     fn standby(self) -> Option<&'a Standby> {
         match self {
             Self::Present(_, shard) => shard.standby.as_ref(),
-            Self::Coming(_, shard) => shard.standby.as_ref(),
+            Self::PendingLayout(_, shard) => shard.standby.as_ref(),
         }
     }
 }
 
 impl Cluster {
     /// What brings owners to what they should be. Nothing where all is well.
-    pub fn intended(&self, now: Instant) -> Intended {
+    pub fn desired_state(&self, now: Instant) -> DesiredState {
         let candidates = self.candidates(now);
         let mut places = Vec::new();
         for view in self.jobs().filter(|view| view.is_served()) {
             places.extend(view.shards.iter().map(|shard| Place::Present(view, shard)));
             let coming = view.coming.iter().flat_map(|coming| &coming.shards);
-            places.extend(coming.map(|shard| Place::Coming(view, shard)));
+            places.extend(coming.map(|shard| Place::PendingLayout(view, shard)));
         }
         let wanted = places.iter().map(|place| (place.view(), place.range()));
         let suitable = Suitable::new(self, now, &candidates, wanted);
@@ -104,7 +104,7 @@ impl Cluster {
         };
         let workers: Vec<Worker> = candidates.iter().map(|candidate| candidate.as_placed).collect();
         let owners = placement::assign(&workers, &shards, &rules);
-        let mut intended = Intended::default();
+        let mut intended = DesiredState::default();
         for (place, owner) in places.into_iter().zip(owners) {
             intended.add(self, now, place, owner.map(|owner| &candidates[owner]));
         }
@@ -157,7 +157,7 @@ impl Cluster {
         let is_barred = process.is_some_and(|process| {
             !shard.is_ready
                 && owner
-                    .is_some_and(|owner| self.exclusions.is_excluded(now, &view.record.job, owner, process))
+                    .is_some_and(|owner| self.cooldowns.is_active(now, &view.record.job, owner, process))
         });
         Shard {
             bytes,
@@ -178,12 +178,12 @@ impl Cluster {
     /// checkpoint that fails costs time, and rows that have no owner cost more.
     fn is_held_back(&self, view: &JobView, shard: &ShardView) -> bool {
         let owner = shard.record.owner.as_ref().and_then(|owner| self.members.member(owner));
-        view.unwritten.contains(&shard.record.shard) && !owner.is_some_and(|member| member.is_leaving)
+        view.unwritten_pieces.contains(&shard.record.shard) && !owner.is_some_and(|member| member.is_leaving)
     }
 
     /// `None`: leave it. An owner that is gone keeps its name on the shard until another can take it: should it come
     /// back with its state before that, it goes on.
-    fn change_of(
+    fn owner_change(
         &self,
         now: Instant,
         view: &JobView,
@@ -206,9 +206,9 @@ impl Cluster {
             None => {
                 let owner = owner?;
                 let member = self.members.live(owner, now)?;
-                let is_excluded =
-                    self.exclusions.is_excluded(now, &view.record.job, owner, member.incarnation);
-                (is_excluded && !shard.is_ready).then_some(None)
+                let is_active =
+                    self.cooldowns.is_active(now, &view.record.job, owner, member.incarnation);
+                (is_active && !shard.is_ready).then_some(None)
             }
         }
     }
@@ -221,12 +221,12 @@ impl Cluster {
             let is_ready = coming.shards.iter().all(|it| {
                 it.standby.as_ref().is_some_and(|standby| self.is_caught_up(now, view, it.range, standby))
             });
-            let process = |it: &ComingShard| {
+            let process = |it: &PendingShard| {
                 let standby = it.standby.as_ref()?;
                 let member = self.members.live(&standby.worker, now)?;
                 (member.incarnation == standby.process).then(|| (standby.worker.clone(), standby.process))
             };
-            (is_lost || (is_ready && view.unwritten.is_empty())).then(|| LayoutChange {
+            (is_lost || (is_ready && view.unwritten_pieces.is_empty())).then(|| LayoutChange {
                 job: view.record.job.clone(),
                 ranges: coming.shards.iter().map(|it| it.range).collect(),
                 owners: coming.shards.iter().map(|it| (it.shard, process(it))).collect(),
@@ -244,13 +244,13 @@ impl Cluster {
     }
 }
 
-impl Intended {
+impl DesiredState {
     fn add(&mut self, cluster: &Cluster, now: Instant, place: Place<'_>, candidate: Option<&Candidate>) {
         let job = &place.view().record.job;
         let process = candidate.and_then(|it| it.process.map(|process| (it.worker.clone(), process)));
         let (view, shard) = match place {
             Place::Present(view, shard) => (view, shard),
-            Place::Coming(_, shard) => {
+            Place::PendingLayout(_, shard) => {
                 if process.is_none() {
                     self.unplaced.insert((job.clone(), shard.shard, true));
                 }
@@ -261,7 +261,7 @@ impl Intended {
         if candidate.is_none() && !cluster.is_served(now, shard) {
             self.unplaced.insert((job.clone(), number, false));
         }
-        let Some(change) = cluster.change_of(now, view, shard, candidate) else {
+        let Some(change) = cluster.owner_change(now, view, shard, candidate) else {
             if shard.standby.is_some() {
                 self.prepare(job, number, false, None);
             }
@@ -279,8 +279,8 @@ impl Intended {
         }
     }
 
-    fn prepare(&mut self, job: &JobId, shard: u32, is_coming: bool, by: Option<Process>) {
-        self.preparations.push(Preparation { job: job.clone(), shard, is_coming, by });
+    fn prepare(&mut self, job: &JobId, shard: u32, is_pending: bool, by: Option<Process>) {
+        self.preparations.push(Preparation { job: job.clone(), shard, is_pending, by });
     }
 
     fn change(&mut self, job: &JobId, shard: u32, owner: Option<Process>) {

@@ -18,7 +18,7 @@ pub enum Reason {
 }
 
 #[derive(Debug, Default)]
-pub struct Exclusions {
+pub struct Cooldowns {
     /// By job, then by worker.
     entries: HashMap<JobId, HashMap<WorkerId, Entry>>,
 }
@@ -31,9 +31,9 @@ struct Entry {
     next_wait: Duration,
 }
 
-impl Exclusions {
+impl Cooldowns {
     /// False where it is excluded already: a failure is reported with every heartbeat and counts once.
-    pub fn exclude(
+    pub fn start(
         &mut self,
         now: Instant,
         job: &JobId,
@@ -41,7 +41,7 @@ impl Exclusions {
         incarnation: Incarnation,
         reason: Reason,
     ) -> bool {
-        if self.is_excluded(now, job, worker, incarnation) {
+        if self.is_active(now, job, worker, incarnation) {
             return false;
         }
         let before = self.entry(job, worker).filter(|entry| entry.incarnation == incarnation);
@@ -59,7 +59,7 @@ impl Exclusions {
         self.entries.get(job)?.get(worker)
     }
 
-    pub fn is_excluded(
+    pub fn is_active(
         &self,
         now: Instant,
         job: &JobId,
@@ -108,26 +108,26 @@ mod tests {
     fn failures_wait_longer_each_time() {
         let (job, worker) = names();
         let mut now = Instant::now();
-        let mut exclusions = Exclusions::default();
+        let mut cooldowns = Cooldowns::default();
         for wait in [FIRST, FIRST * 2, FIRST * 4] {
-            assert!(exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed));
-            assert!(!exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed));
-            assert!(exclusions.is_excluded(now + wait / 2, &job, &worker, PROCESS));
+            assert!(cooldowns.start(now, &job, &worker, PROCESS, Reason::Failed));
+            assert!(!cooldowns.start(now, &job, &worker, PROCESS, Reason::Failed));
+            assert!(cooldowns.is_active(now + wait / 2, &job, &worker, PROCESS));
             now += wait;
-            assert!(!exclusions.is_excluded(now, &job, &worker, PROCESS));
+            assert!(!cooldowns.is_active(now, &job, &worker, PROCESS));
         }
-        exclusions.clear(&job, &worker);
-        exclusions.exclude(now, &job, &worker, PROCESS, Reason::Failed);
-        assert!(!exclusions.is_excluded(now + FIRST, &job, &worker, PROCESS));
+        cooldowns.clear(&job, &worker);
+        cooldowns.start(now, &job, &worker, PROCESS, Reason::Failed);
+        assert!(!cooldowns.is_active(now + FIRST, &job, &worker, PROCESS));
     }
 
     #[test]
     fn a_wrong_key_excludes_the_process_and_not_its_successor() {
         let (job, worker) = names();
         let now = Instant::now();
-        let mut exclusions = Exclusions::default();
-        exclusions.exclude(now, &job, &worker, PROCESS, Reason::KeyMismatch);
-        assert!(exclusions.is_excluded(now + LONGEST * 100, &job, &worker, PROCESS));
-        assert!(!exclusions.is_excluded(now, &job, &worker, NEXT));
+        let mut cooldowns = Cooldowns::default();
+        cooldowns.start(now, &job, &worker, PROCESS, Reason::KeyMismatch);
+        assert!(cooldowns.is_active(now + LONGEST * 100, &job, &worker, PROCESS));
+        assert!(!cooldowns.is_active(now, &job, &worker, NEXT));
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
-use crate::pace::{self, Schedule};
+use crate::checkpointing::interval::{self, Schedule};
 
 /// How often jobs are looked at, at least.
 const LOOKING: Duration = Duration::from_secs(1);
@@ -64,10 +64,10 @@ impl Coordinator {
     /// written only where a fixed interval says so.
     pub fn checkpoint_interval(&self, view: &JobView) -> Option<Duration> {
         let schedule = self.settings.checkpoint_schedule;
-        if schedule == Schedule::ByCost && view.is_stateless() {
+        if schedule == Schedule::Auto && view.is_stateless() {
             return None;
         }
-        pace::interval(schedule, view.cost, self.settings.expectations)
+        interval::interval(schedule, view.cost, self.settings.expectations)
     }
 
     /// Those that have waited longest come first.

@@ -34,7 +34,7 @@ pub struct Measure {
 }
 
 #[derive(Debug, Default)]
-pub struct Speeds {
+pub struct Stragglers {
     known: BTreeMap<WorkerId, Known>,
 }
 
@@ -54,7 +54,7 @@ struct Avoided {
     next: Duration,
 }
 
-impl Speeds {
+impl Stragglers {
     /// Takes in what all live workers say. `lasting`: how long a worker must be slow or stand still before it counts.
     pub fn observe(&mut self, now: Instant, lasting: Duration, measures: &BTreeMap<WorkerId, Measure>) {
         self.known.retain(|worker, known| measures.get(worker).is_some_and(|it| it.process == known.process));
@@ -139,13 +139,13 @@ mod tests {
         rates.iter().enumerate().map(|(at, &rate)| (worker(at), measure(rate))).collect()
     }
 
-    fn speeds(speeds: &Speeds) -> Vec<u32> {
+    fn speeds(speeds: &Stragglers) -> Vec<u32> {
         (0..3).map(|at| speeds.speed(&worker(at))).collect()
     }
 
     #[test]
     fn what_lasts_counts_and_what_passes_does_not() {
-        let mut known = Speeds::default();
+        let mut known = Stragglers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         known.observe(at(0), LASTING, &measures(&[1e9, 1.1e9, 0.9e9]));
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_new_worker_is_taken_at_its_word_only_where_it_is_far_off() {
-        let mut known = Speeds::default();
+        let mut known = Stragglers::default();
         known.observe(Instant::now(), LASTING, &measures(&[1e9, 0.4e9, 0.1e9]));
         assert_eq!(speeds(&known), [1000, 1000, 250]);
         known.observe(Instant::now(), LASTING, &measures(&[1e9, 0.0, f64::MIN_POSITIVE]));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn who_stands_still_is_avoided_for_longer_each_time() {
-        let mut known = Speeds::default();
+        let mut known = Stragglers::default();
         let mut now = Instant::now();
         let mut still = measures(&[1e9, 1e9]);
         known.observe(now, LASTING, &still);

@@ -26,12 +26,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::blocking::Stop;
+use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
-use crate::grpc::{Door, Leader, serve_over, serve_standby};
+use crate::grpc::{ListenerHandoff, Leader, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
-use crate::run::{DRAIN_DEADLINE, create_data_dir, keep_going};
+use crate::run::{DRAIN_DEADLINE, create_data_dir, spawn_background};
 
 /// Connections to a server that has ended its part are waited for this long.
 const CHANGE_OVER: Duration = Duration::from_secs(1);
@@ -39,11 +39,11 @@ const CHANGE_OVER: Duration = Duration::from_secs(1);
 pub const LEDGER_ID: &str = "etcd-ledger";
 
 /// What lasts over all changes of the lead.
-struct House {
+struct LeaderLoop {
     settings: Settings,
     connections: Connections,
     security: Secured,
-    door: Door<Incoming>,
+    door: ListenerHandoff<Incoming>,
     election: Arc<Election>,
     /// By which others reach this coordinator.
     address: String,
@@ -80,7 +80,7 @@ impl Current {
     }
 }
 
-enum Led {
+enum TermEnd {
     /// Another may lead by now.
     Lost,
     ShutDown,
@@ -105,8 +105,8 @@ pub async fn run(
     check_data_dir(&settings.data_dir, election.ledger())?;
     let own = listener.endpoint(security.credentials.is_some())?;
     let metrics_address = metrics_listener.local_addr()?;
-    let house = House {
-        door: Door::new(security.incoming(listener)),
+    let leader_loop = LeaderLoop {
+        door: ListenerHandoff::new(security.incoming(listener)),
         settings,
         connections,
         security,
@@ -118,15 +118,15 @@ pub async fn run(
         shutdown: shutdown.child_token(),
     };
     let metrics_shutdown = CancellationToken::new();
-    let (status, extras) = house.shown();
-    let endpoint = MetricsEndpoint { recorder, readiness: house.readiness.clone(), status, extras };
+    let (status, extras) = leader_loop.shown();
+    let endpoint = MetricsEndpoint { recorder, readiness: leader_loop.readiness.clone(), status, extras };
     let endpoint = spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
     if let Some(path) = &ready_file {
         // Whoever connects from now on is answered, be it with the leader's address.
         ReadyFile::new(own, metrics_address).write(path)?;
     }
-    let outcome = house.take_turns().await;
-    house.readiness.set_not_ready("shutting down");
+    let outcome = leader_loop.run().await;
+    leader_loop.readiness.set_not_ready("shutting down");
     metrics_shutdown.cancel();
     let _ = endpoint.await;
     if let Some(path) = &ready_file {
@@ -135,7 +135,7 @@ pub async fn run(
     outcome
 }
 
-impl House {
+impl LeaderLoop {
     /// What the status page and its kin show, whoever leads.
     fn shown(&self) -> (StatusReport, Extras) {
         let current = self.current.clone();
@@ -146,12 +146,12 @@ impl House {
         };
         let extras = Extras {
             page: Some(self.current.text("<!doctype html><p>This coordinator stands by.", Coordinator::page)),
-            series: Some(self.current.text("", Coordinator::job_series)),
+            series: Some(self.current.text("", Coordinator::job_metrics)),
         };
         (Arc::new(status), extras)
     }
 
-    async fn take_turns(&self) -> anyhow::Result<()> {
+    async fn run(&self) -> anyhow::Result<()> {
         loop {
             self.leader.set("");
             let answering = CancellationToken::new();
@@ -160,7 +160,7 @@ impl House {
             let security = self.security.clone();
             let until = answering.clone();
             let standby = spawn(async move { serve_standby(leader, door, &security, until).await });
-            let opened = match self.stand_by().await? {
+            let opened = match self.run_as_standby().await? {
                 Some(term) => self.open(term).await?,
                 None => None,
             };
@@ -171,14 +171,14 @@ impl House {
             let Some(opened) = opened else {
                 if self.shutdown.is_cancelled() { return Ok(()) } else { continue }
             };
-            if let Led::ShutDown = self.lead(opened).await? {
+            if let TermEnd::ShutDown = self.run_as_leader(opened).await? {
                 return Ok(());
             }
         }
     }
 
     /// Until this coordinator leads; `None` at shutdown.
-    async fn stand_by(&self) -> anyhow::Result<Option<Term>> {
+    async fn run_as_standby(&self) -> anyhow::Result<Option<Term>> {
         let mut said = String::new();
         loop {
             let election = self.election.clone();
@@ -217,7 +217,7 @@ impl House {
     async fn open(&self, term: Term) -> anyhow::Result<Option<Opened>> {
         let seat = term.seat().clone();
         let session = self.shutdown.child_token();
-        let stop = Stop::new(session.clone());
+        let stop = FatalStop::new(session.clone());
         let settings = self.settings.clone();
         let connections = self.connections.clone();
         let opening = stop.clone();
@@ -234,15 +234,15 @@ impl House {
         }
     }
 
-    async fn lead(&self, opened: Opened) -> anyhow::Result<Led> {
+    async fn run_as_leader(&self, opened: Opened) -> anyhow::Result<TermEnd> {
         let Opened { coordinator, seat, session, stop } = opened;
         gauge!(EPOCH).set(coordinator.epoch as f64);
         self.current.set(&coordinator, &seat);
         self.readiness.set_ready();
         info!(address = self.address, epoch = coordinator.epoch, "this coordinator leads");
         let tasks = TaskTracker::new();
-        keep_going(&coordinator, &tasks, &session);
-        tasks.spawn(coordinator.clone().keep_watching(session.clone()).boxed());
+        spawn_background(&coordinator, &tasks, &session);
+        tasks.spawn(coordinator.clone().keep_metering(session.clone()).boxed());
         let watched = seat.clone();
         let until = session.clone();
         tasks.spawn(async move {
@@ -260,7 +260,7 @@ impl House {
         served?;
         if seat.left().is_none() && !self.shutdown.is_cancelled() {
             warn!("this coordinator leads no more");
-            return Ok(Led::Lost);
+            return Ok(TermEnd::Lost);
         }
         let election = self.election.clone();
         let reason = stop.reason();
@@ -270,7 +270,7 @@ impl House {
                 error!(reason, "the lead is given up");
                 bail!("the coordinator stopped: {reason}")
             }
-            None => Ok(Led::ShutDown),
+            None => Ok(TermEnd::ShutDown),
         }
     }
 }
@@ -281,7 +281,7 @@ struct Opened {
     seat: Arc<Seat>,
     /// Ends with the term.
     session: CancellationToken,
-    stop: Stop,
+    stop: FatalStop,
 }
 
 /// A folder that has served one ledger serves no other: rows released there may not be known here.

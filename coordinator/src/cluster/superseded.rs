@@ -5,7 +5,7 @@ use proto::{CoordinateRange, Incarnation, WorkerId};
 
 /// A lease as it was before the ledger gave its coordinates to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retiring {
+pub struct SupersededLease {
     pub worker: WorkerId,
     pub process: Incarnation,
     pub shard: u32,
@@ -15,20 +15,20 @@ pub struct Retiring {
 
 /// In order of where they begin; of those that begin together the one that came first.
 #[derive(Clone, Debug, Default)]
-pub struct RetiringLeases {
-    leases: Vec<Retiring>,
+pub struct SupersededLeases {
+    leases: Vec<SupersededLease>,
     /// At least the length of the longest: no other lease before that far reaches a coordinate.
     longest: u64,
 }
 
-impl RetiringLeases {
-    pub fn extend(&mut self, leases: impl IntoIterator<Item = Retiring>) {
+impl SupersededLeases {
+    pub fn extend(&mut self, leases: impl IntoIterator<Item = SupersededLease>) {
         self.leases.extend(leases);
         self.leases.sort_by_key(|lease| lease.range.start);
         self.longest = self.leases.iter().map(|lease| lease.range.len()).max().unwrap_or(0);
     }
 
-    pub fn retain(&mut self, keep: impl FnMut(&Retiring) -> bool) {
+    pub fn retain(&mut self, keep: impl FnMut(&SupersededLease) -> bool) {
         self.leases.retain(keep);
     }
 
@@ -36,7 +36,7 @@ impl RetiringLeases {
         self.leases.clear();
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Retiring> {
+    pub fn iter(&self) -> impl Iterator<Item = &SupersededLease> {
         self.leases.iter()
     }
 
@@ -49,7 +49,7 @@ impl RetiringLeases {
     }
 
     /// Those that have coordinates of the range.
-    pub fn over(&self, range: CoordinateRange) -> impl Iterator<Item = &Retiring> {
+    pub fn over(&self, range: CoordinateRange) -> impl Iterator<Item = &SupersededLease> {
         let first = self
             .leases
             .partition_point(|lease| lease.range.start.saturating_add(self.longest) <= range.start);
@@ -70,9 +70,9 @@ mod tests {
 
     use super::*;
 
-    fn lease(shard: u32, range: CoordinateRange) -> Retiring {
+    fn lease(shard: u32, range: CoordinateRange) -> SupersededLease {
         let worker = WorkerId::new("w").unwrap();
-        Retiring { worker, process: Incarnation([1; 16]), shard, range, epoch: 1 }
+        SupersededLease { worker, process: Incarnation([1; 16]), shard, range, epoch: 1 }
     }
 
     fn a_range() -> impl Strategy<Value = CoordinateRange> {
@@ -87,7 +87,7 @@ mod tests {
             kept in prop::collection::vec(any::<bool>(), 20),
             asked in a_range(),
         ) {
-            let mut leases = RetiringLeases::default();
+            let mut leases = SupersededLeases::default();
             for (shard, range) in ranges.iter().enumerate() {
                 leases.extend([lease(shard as u32, *range)]);
             }
