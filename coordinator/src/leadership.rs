@@ -1,14 +1,11 @@
-//! One of several coordinators over a ledger in etcd: it stands by until it leads, leads until it can't be sure of that
-//! any more, and stands by again.
+//! Leadership among several coordinators over one ledger in etcd. A coordinator stands by until it is elected, leads until
+//! it can't be sure of its lease any more, and stands by again.
 
-use std::io::Write;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use client::Connections;
-use futures::FutureExt;
 use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
 use ledger::{Ledger, LedgerError};
 use metrics::gauge;
@@ -26,26 +23,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
+use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_metering};
 use crate::blocking::FatalStop;
 use crate::config::{CoordinatorConfig, Settings};
 use crate::coordinator::Coordinator;
-use crate::grpc::{ListenerHandoff, Leader, serve_over, serve_standby};
+use crate::data_dir::check_data_dir;
+use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
-use crate::run::{DRAIN_DEADLINE, create_data_dir, spawn_background};
 
-/// Connections to a server that has ended its part are waited for this long.
-const CHANGE_OVER: Duration = Duration::from_secs(1);
-/// The ledger that this data folder belongs to.
-pub const LEDGER_ID: &str = "etcd-ledger";
+/// How long the standby server may take to end its connections before this coordinator leads.
+const STANDBY_DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 
-/// What lasts over all changes of the lead.
+/// The loop of standing by and leading, and the resources that outlast every change of leader.
 struct LeaderLoop {
     settings: Settings,
     connections: Connections,
     security: Secured,
-    door: ListenerHandoff<Incoming>,
+    handoff: ListenerHandoff<Incoming>,
     election: Arc<Election>,
-    /// By which others reach this coordinator.
+    /// The URL at which others reach this coordinator.
     address: String,
     leader: Leader,
     readiness: Readiness,
@@ -53,7 +49,7 @@ struct LeaderLoop {
     shutdown: CancellationToken,
 }
 
-/// The coordinator that this process is, while it leads.
+/// The coordinator of this process while it leads.
 #[derive(Clone, Default)]
 struct Current(Arc<Mutex<Option<Leading>>>);
 
@@ -80,13 +76,14 @@ impl Current {
     }
 }
 
+/// How a term as leader ended.
 enum TermEnd {
-    /// Another may lead by now.
+    /// The lease was lost: another coordinator may lead by now.
     Lost,
     ShutDown,
 }
 
-/// Runs until `shutdown` is cancelled, or until the ledger can't be trusted any more, which is an error.
+/// Runs one of several coordinators until `shutdown` is cancelled. Fails if the ledger can't be trusted any more.
 pub async fn run(
     config: CoordinatorConfig,
     etcd: EtcdConfig,
@@ -106,7 +103,7 @@ pub async fn run(
     let own = listener.endpoint(security.credentials.is_some())?;
     let metrics_address = metrics_listener.local_addr()?;
     let leader_loop = LeaderLoop {
-        door: ListenerHandoff::new(security.incoming(listener)),
+        handoff: ListenerHandoff::new(security.incoming(listener)),
         settings,
         connections,
         security,
@@ -118,11 +115,11 @@ pub async fn run(
         shutdown: shutdown.child_token(),
     };
     let metrics_shutdown = CancellationToken::new();
-    let (status, extras) = leader_loop.shown();
+    let (status, extras) = leader_loop.status_sources();
     let endpoint = MetricsEndpoint { recorder, readiness: leader_loop.readiness.clone(), status, extras };
     let endpoint = spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
     if let Some(path) = &ready_file {
-        // Whoever connects from now on is answered, be it with the leader's address.
+        // A connection made from now on is answered, if only with the leader's address.
         ReadyFile::new(own, metrics_address).write(path)?;
     }
     let outcome = leader_loop.run().await;
@@ -136,8 +133,8 @@ pub async fn run(
 }
 
 impl LeaderLoop {
-    /// What the status page and its kin show, whoever leads.
-    fn shown(&self) -> (StatusReport, Extras) {
+    /// Returns the sources of `/status`, the page and the jobs' metrics, for whichever coordinator leads.
+    fn status_sources(&self) -> (StatusReport, Extras) {
         let current = self.current.clone();
         let leader = self.leader.clone();
         let status = move || match current.get() {
@@ -156,16 +153,16 @@ impl LeaderLoop {
             self.leader.set("");
             let answering = CancellationToken::new();
             let leader = self.leader.clone();
-            let door = self.door.clone();
+            let handoff = self.handoff.clone();
             let security = self.security.clone();
             let until = answering.clone();
-            let standby = spawn(async move { serve_standby(leader, door, &security, until).await });
+            let standby = spawn(async move { serve_standby(leader, handoff, &security, until).await });
             let opened = match self.run_as_standby().await? {
                 Some(term) => self.open(term).await?,
                 None => None,
             };
             answering.cancel();
-            if let Ok(Ok(Err(error))) = tokio::time::timeout(CHANGE_OVER, standby).await {
+            if let Ok(Ok(Err(error))) = tokio::time::timeout(STANDBY_DRAIN_DEADLINE, standby).await {
                 return Err(error);
             }
             let Some(opened) = opened else {
@@ -177,15 +174,15 @@ impl LeaderLoop {
         }
     }
 
-    /// Until this coordinator leads; `None` at shutdown.
+    /// Stands by until this coordinator is elected. Returns `None` at shutdown.
     async fn run_as_standby(&self) -> anyhow::Result<Option<Term>> {
-        let mut said = String::new();
+        let mut logged = String::new();
         loop {
             let election = self.election.clone();
             let address = self.address.clone();
             let state = match node::blocking::run(move || election.stand(&address)).await? {
                 Ok(Standing::Elected(term)) => return Ok(Some(term)),
-                // This process's own lease of before: it leads no more.
+                // This process's own earlier lease, under which it no longer leads.
                 Ok(Standing::Behind(leader)) if leader == self.address => self.behind(""),
                 Ok(Standing::Behind(leader)) => self.behind(&leader),
                 Err(LedgerError::Unreachable { path, reason }) => {
@@ -194,9 +191,9 @@ impl LeaderLoop {
                 Err(error) => return Err(error.into()),
             };
             self.readiness.set_not_ready(state.clone());
-            if state != said {
+            if state != logged {
                 info!(state, "standing by");
-                said = state;
+                logged = state;
             }
             tokio::select! {
                 () = self.shutdown.cancelled() => return Ok(None),
@@ -205,16 +202,17 @@ impl LeaderLoop {
         }
     }
 
+    /// Notes the leader, and returns the state to report.
     fn behind(&self, leader: &str) -> String {
         self.leader.set(leader);
         match leader {
-            "" => "standing by; nobody leads".to_owned(),
+            "" => "standing by; there is no leader".to_owned(),
             leader => format!("standing by; {leader} leads"),
         }
     }
 
-    /// Reads the ledger; `None` where the lead was lost meanwhile.
-    async fn open(&self, term: Term) -> anyhow::Result<Option<Opened>> {
+    /// Reads the ledger. Returns `None` if the lease was lost meanwhile.
+    async fn open(&self, term: Term) -> anyhow::Result<Option<LeaderTerm>> {
         let seat = term.seat().clone();
         let session = self.shutdown.child_token();
         let stop = FatalStop::new(session.clone());
@@ -225,24 +223,27 @@ impl LeaderLoop {
             Coordinator::open(Ledger::lead(term)?, settings, connections, opening)
         });
         match opened.await? {
-            Ok(coordinator) => Ok(Some(Opened { coordinator: Arc::new(coordinator), seat, session, stop })),
+            Ok(coordinator) => {
+                Ok(Some(LeaderTerm { coordinator: Arc::new(coordinator), seat, session, stop }))
+            }
             Err(error) if seat.left().is_none() => {
-                warn!(%error, "the lead was lost while the ledger was read");
+                warn!(%error, "the leader lease was lost while the ledger was read");
                 Ok(None)
             }
             Err(error) => Err(error).context("opening"),
         }
     }
 
-    async fn run_as_leader(&self, opened: Opened) -> anyhow::Result<TermEnd> {
-        let Opened { coordinator, seat, session, stop } = opened;
-        gauge!(EPOCH).set(coordinator.epoch as f64);
+    /// Leads until the lease is lost or the process shuts down. Fails if the ledger can't be trusted any more.
+    async fn run_as_leader(&self, opened: LeaderTerm) -> anyhow::Result<TermEnd> {
+        let LeaderTerm { coordinator, seat, session, stop } = opened;
+        gauge!(EPOCH).set(coordinator.epoch() as f64);
         self.current.set(&coordinator, &seat);
         self.readiness.set_ready();
-        info!(address = self.address, epoch = coordinator.epoch, "this coordinator leads");
+        info!(address = self.address, epoch = coordinator.epoch(), "this coordinator leads");
         let tasks = TaskTracker::new();
         spawn_background(&coordinator, &tasks, &session);
-        tasks.spawn(coordinator.clone().keep_metering(session.clone()).boxed());
+        spawn_metering(&coordinator, &tasks, &session);
         let watched = seat.clone();
         let until = session.clone();
         tasks.spawn(async move {
@@ -251,15 +252,15 @@ impl LeaderLoop {
                 () = until.cancelled() => {}
             }
         });
-        let served = serve_over(coordinator, self.door.clone(), &self.security, session.clone()).await;
-        self.readiness.set_not_ready("leading no more");
+        let served = serve_over(coordinator, self.handoff.clone(), &self.security, session.clone()).await;
+        self.readiness.set_not_ready("no longer leading");
         session.cancel();
         if let Err(late) = drain(&session, &tasks, DRAIN_DEADLINE).await {
-            warn!(%late, "going on without them");
+            warn!(%late, "standing by before these tasks have ended");
         }
         served?;
         if seat.left().is_none() && !self.shutdown.is_cancelled() {
-            warn!("this coordinator leads no more");
+            warn!("this coordinator no longer leads");
             return Ok(TermEnd::Lost);
         }
         let election = self.election.clone();
@@ -267,7 +268,7 @@ impl LeaderLoop {
         node::blocking::run(move || election.give_up(&seat)).await?;
         match reason {
             Some(reason) => {
-                error!(reason, "the lead is given up");
+                error!(reason, "giving up the leader lease");
                 bail!("the coordinator stopped: {reason}")
             }
             None => Ok(TermEnd::ShutDown),
@@ -275,71 +276,11 @@ impl LeaderLoop {
     }
 }
 
-/// A term of leading that can begin.
-struct Opened {
+/// A term as leader, ready to begin.
+struct LeaderTerm {
     coordinator: Arc<Coordinator>,
     seat: Arc<Seat>,
     /// Ends with the term.
     session: CancellationToken,
     stop: FatalStop,
-}
-
-/// A folder that has served one ledger serves no other: rows released there may not be known here.
-fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
-    create_data_dir(folder)?;
-    let file = folder.join("ledger.redb");
-    ensure!(
-        !file.exists(),
-        "{} is the ledger of jobs that the store does not know; move it away, or leave out --store",
-        file.display()
-    );
-    let path = folder.join(LEDGER_ID);
-    match std::fs::read_to_string(&path) {
-        Ok(known) => ensure!(
-            known.trim() == ledger,
-            "the store holds ledger {ledger}, and {} says {}: this is another cluster's store, or etcd was set up \
-             anew; check --store, or remove the file once you know that no job of the old ledger goes on",
-            path.display(),
-            known.trim()
-        ),
-        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
-            write_whole(&path, ledger).with_context(|| path.display().to_string())?;
-        }
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    }
-    Ok(())
-}
-
-/// Under its name only when it is whole and on disk: an empty one would be another ledger's.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let draft = path.with_extension("new");
-    ledger::end_where_asked("etcd_ledger::create::begin");
-    let mut file = std::fs::File::create(&draft)?;
-    file.write_all(text.as_bytes())?;
-    ledger::end_where_asked("etcd_ledger::create::written");
-    file.sync_all()?;
-    ledger::end_where_asked("etcd_ledger::create::before_rename");
-    std::fs::rename(&draft, path)?;
-    ledger::end_where_asked("etcd_ledger::create::after_rename");
-    std::fs::File::open(folder)?.sync_all()?;
-    ledger::end_where_asked("etcd_ledger::create::end");
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_belongs_to_one_ledger() {
-        let folder = tempfile::tempdir().unwrap();
-        check_data_dir(folder.path(), "aa").unwrap();
-        check_data_dir(folder.path(), "aa").unwrap();
-        let other = check_data_dir(folder.path(), "bb").unwrap_err().to_string();
-        assert!(other.contains("aa") && other.contains("bb"), "{other}");
-        std::fs::write(folder.path().join("ledger.redb"), "").unwrap();
-        let file = check_data_dir(folder.path(), "aa").unwrap_err().to_string();
-        assert!(file.contains("ledger.redb"), "{file}");
-    }
 }

@@ -1,4 +1,4 @@
-//! Which store keeps the ledger.
+//! The store that keeps the ledger: a file, or etcd.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,43 +8,54 @@ use anyhow::bail;
 use node::quantities::parse_duration;
 use node::settings::Layers;
 
+use crate::{defaults, renamed_settings};
+
+/// The flags of the ledger's store.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LedgerStoreArgs {
     /// Where the ledger is: "file", which is in the data folder, or etcd://host:port[,host:port…][/prefix], for several
-    /// coordinators that stand by each other [default: file]
+    /// coordinators of which one leads and the others stand by
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// How long a leader that is gone is waited for, with etcd [default: 5s]
-    #[arg(long, value_name = "DURATION")]
-    pub store_lease: Option<String>,
-    /// Folder of ca.pem, whom to trust in etcd, and cert.pem and key.pem, what it is shown, if it asks for that
+    /// Time after which the lease of a leader that is gone ends, with etcd
+    #[arg(long, value_name = "DURATION", alias = "store-lease")]
+    pub leader_lease_ttl: Option<String>,
+    /// Folder with ca.pem, which etcd's certificate is checked against, and, if etcd requires a client certificate, cert.pem
+    /// and key.pem
     #[arg(long, value_name = "DIR")]
     pub store_tls_dir: Option<String>,
-    /// User of etcd, where its authentication is on; with --store-password-file
+    /// User of etcd, if its authentication is on; needs --store-password-file
     #[arg(long, value_name = "NAME")]
     pub store_user: Option<String>,
     /// File of that user's password, one line, mode 0400 or 0600
     #[arg(long, value_name = "FILE")]
     pub store_password_file: Option<String>,
-    /// URL by which others reach this coordinator, where that is not the listening address
+    /// URL at which others reach this coordinator, if that is not the listening address
     #[arg(long, value_name = "URL")]
     pub advertise: Option<String>,
 }
 
-/// As resolved.
+/// The store of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Store {
+pub enum LedgerStore {
     /// `ledger.redb` in the data folder.
     File,
+    /// A log in etcd, which several coordinators share.
     #[cfg(feature = "etcd")]
     Etcd(ledger::etcd::EtcdConfig),
 }
 
 impl LedgerStoreArgs {
-    /// The store, and the URL to tell others.
-    pub fn resolve(self, layers: &mut Layers) -> anyhow::Result<(Store, Option<String>)> {
-        let url = layers.with_default("store", self.store, "file", String::from_str)?;
-        let lease = layers.with_default("store_lease", self.store_lease, "5s", parse_duration)?;
+    /// Returns the store, and the URL at which others reach this coordinator. Fails if the flags contradict each other.
+    pub fn resolve(self, layers: &mut Layers) -> anyhow::Result<(LedgerStore, Option<String>)> {
+        let url =
+            layers.with_default(defaults::STORE.name, self.store, defaults::STORE.value, String::from_str)?;
+        let lease = renamed_settings::resolve(
+            layers,
+            defaults::LEADER_LEASE_TTL,
+            self.leader_lease_ttl,
+            parse_duration,
+        )?;
         let tls_dir = layers.optional("store_tls_dir", self.store_tls_dir, PathBuf::from_str)?;
         let user = layers.optional("store_user", self.store_user, String::from_str)?;
         let password_file =
@@ -59,7 +70,7 @@ impl LedgerStoreArgs {
             if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
                 bail!("{name} is given, and store is \"file\"; allowed: etcd:// with it");
             }
-            return Ok((Store::File, advertise));
+            return Ok((LedgerStore::File, advertise));
         }
         let login = match (user, password_file) {
             (Some(user), Some(file)) => Some((user, file)),
@@ -70,40 +81,40 @@ impl LedgerStoreArgs {
     }
 }
 
-/// How to get into etcd.
-#[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "there is no etcd to get into"))]
+/// The credentials for etcd.
+#[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "without etcd nothing uses them"))]
 struct Access {
     tls_dir: Option<PathBuf>,
-    /// A user, and where its password is.
+    /// A user, and the file with its password.
     login: Option<(String, PathBuf)>,
 }
 
 #[cfg(feature = "etcd")]
-fn etcd(url: &str, access: Access, lease: Duration) -> anyhow::Result<Store> {
+fn etcd(url: &str, access: Access, lease: Duration) -> anyhow::Result<LedgerStore> {
     use ledger::etcd::{EtcdConfig, EtcdTls, EtcdUser};
 
     let tls = access.tls_dir.map(|dir| {
         let cert = dir.join("cert.pem");
         let key = dir.join("key.pem");
-        // One of the two alone is a mistake, and named when it is read.
-        let is_shown = cert.exists() || key.exists();
-        EtcdTls { ca: dir.join("ca.pem"), identity: is_shown.then_some((cert, key)) }
+        // One of the two alone is an error, which names the other when it is read.
+        let has_identity = cert.exists() || key.exists();
+        EtcdTls { ca: dir.join("ca.pem"), identity: has_identity.then_some((cert, key)) }
     });
     let user = access.login.map(|(name, file)| {
         node::secret_source::read_password_file(&file).map(|password| EtcdUser { name, password })
     });
-    Ok(Store::Etcd(EtcdConfig { user: user.transpose()?, ..EtcdConfig::parse(url, tls, lease)? }))
+    Ok(LedgerStore::Etcd(EtcdConfig { user: user.transpose()?, ..EtcdConfig::parse(url, tls, lease)? }))
 }
 
 #[cfg(not(feature = "etcd"))]
-fn etcd(url: &str, _access: Access, _lease: Duration) -> anyhow::Result<Store> {
-    anyhow::bail!("store is {url:?}; allowed: \"file\", for this build was made without the feature `etcd`")
+fn etcd(url: &str, _access: Access, _lease: Duration) -> anyhow::Result<LedgerStore> {
+    anyhow::bail!("store is {url:?}; allowed: \"file\", because this build lacks the feature `etcd`")
 }
 
-impl Store {
-    /// Whether other coordinators have it too, so that nothing of the cluster may lie with one of them.
+impl LedgerStore {
+    /// Returns whether other coordinators use the store too, so that the cluster's data must not be on one of their disks.
     pub fn is_shared(&self) -> bool {
-        *self != Store::File
+        *self != LedgerStore::File
     }
 }
 
@@ -111,9 +122,10 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn resolve(url: &str, tls_dir: Option<&str>) -> anyhow::Result<(Store, Option<String>)> {
+    fn resolve(url: &str, tls_dir: Option<&str>) -> anyhow::Result<(LedgerStore, Option<String>)> {
         let store_tls_dir = tls_dir.map(str::to_owned);
-        let args = LedgerStoreArgs { store: Some(url.to_owned()), store_tls_dir, ..LedgerStoreArgs::default() };
+        let args =
+            LedgerStoreArgs { store: Some(url.to_owned()), store_tls_dir, ..LedgerStoreArgs::default() };
         args.resolve(&mut Layers::from_parts([], None)?)
     }
 
@@ -121,7 +133,7 @@ mod tests {
     fn a_file_is_the_default_and_has_no_tls() {
         let (store, advertise) =
             LedgerStoreArgs::default().resolve(&mut Layers::from_parts([], None).unwrap()).unwrap();
-        assert_eq!((store, advertise), (Store::File, None));
+        assert_eq!((store, advertise), (LedgerStore::File, None));
         assert!(resolve("file", Some("/tls")).unwrap_err().to_string().contains("store_tls_dir"));
     }
 
@@ -144,8 +156,8 @@ mod tests {
     #[cfg(feature = "etcd")]
     fn a_store_in_etcd_is_shared() {
         let (store, _) = resolve("etcd://a:2379/p", Some("/tls")).unwrap();
-        assert!(store.is_shared() && !Store::File.is_shared());
-        let Store::Etcd(config) = store else { panic!("not in etcd") };
+        assert!(store.is_shared() && !LedgerStore::File.is_shared());
+        let LedgerStore::Etcd(config) = store else { panic!("not in etcd") };
         let tls = config.tls.unwrap();
         assert_eq!((tls.ca.to_str(), tls.identity), (Some("/tls/ca.pem"), None));
     }
@@ -168,7 +180,7 @@ mod tests {
         };
         std::fs::write(&file, "a word\n").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
-        let (Store::Etcd(config), _) = resolve(Some("rustle"), Some(&file)).unwrap() else { panic!() };
+        let (LedgerStore::Etcd(config), _) = resolve(Some("rustle"), Some(&file)).unwrap() else { panic!() };
         assert_eq!(config.user.unwrap().password.as_str(), "a word");
         assert!(resolve(Some("rustle"), None).unwrap_err().to_string().contains("both or neither"));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();

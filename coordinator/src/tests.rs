@@ -17,7 +17,7 @@ use crate::Settings;
 use crate::blocking::FatalStop;
 use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
-use crate::service::{Heartbeat, Told};
+use crate::service::{Heartbeat, HeartbeatReply};
 
 mod caller_disconnects;
 mod checkpoints;
@@ -102,17 +102,25 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 }
 
 impl Coordinator {
-    /// A heartbeat of process `process` that reports nothing; gives the grants.
+    /// Sends a heartbeat with these reports, and returns the leases granted.
     fn beat(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
         self.say(name, process, reports, &[]).leases
     }
 
-    fn say(&self, name: &str, process: u8, leases: &[LeaseReport], standbys: &[LeaseReport]) -> Told {
-        let said = Heartbeat { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Heartbeat::default() };
-        self.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap()
+    /// Sends a heartbeat, and returns the reply.
+    fn say(
+        &self,
+        name: &str,
+        process: u8,
+        leases: &[LeaseReport],
+        standbys: &[LeaseReport],
+    ) -> HeartbeatReply {
+        let heartbeat =
+            Heartbeat { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Heartbeat::default() };
+        self.heartbeat(&worker(name), Incarnation([process; 16]), &heartbeat).unwrap()
     }
 
-    /// Makes everything granted to the worker ready.
+    /// Reports everything granted to the worker as ready.
     fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
         let grants = self.beat(name, process, &[]);
         let reports: Vec<_> = grants.iter().map(|grant| report(grant, ReportedState::Ready)).collect();
@@ -124,7 +132,7 @@ impl Coordinator {
     }
 
     fn shard_records(&self) -> Vec<ShardRecord> {
-        self.ledger.shards(&job()).unwrap()
+        self.ledger().shards(&job()).unwrap()
     }
 }
 

@@ -59,7 +59,7 @@ impl Running {
             metrics_listener,
             security,
             ready_file: None,
-            store: coordinator::Store::File,
+            store: coordinator::LedgerStore::File,
             advertise: None,
         };
         let shutdown = CancellationToken::new();

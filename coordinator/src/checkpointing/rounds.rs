@@ -1,7 +1,6 @@
-//! Checkpoints of whole jobs: every shard's piece first, the manifest next, the ledger's entry last. A checkpoint that
-//! misses any of them does not exist.
+//! One checkpoint of a whole job: first every shard's piece, then the manifest, last the ledger's entry. A checkpoint that
+//! lacks any of them does not exist.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use client::{Route, from_status};
@@ -14,51 +13,51 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
-use crate::cluster::JobView;
+use crate::checkpointing::interval::CheckpointCost;
+use crate::cluster::{CheckpointMark, JobView};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{
     CHECKPOINT_BYTES, CHECKPOINT_INTERVAL, CHECKPOINT_SECONDS, CHECKPOINTS_FAILED,
 };
-use crate::checkpointing::interval::Cost;
 
+/// Pieces written at once.
 const PIECES_AT_ONCE: usize = 16;
-/// A checkpoint's number is that of the coordinator's epoch, and of those that it has begun.
-const EPOCH_SHIFT: u32 = 24;
-/// Hundreds of gigabytes at disk speed; a worker that is lost is noticed long before.
-const LONGEST_PIECE: Duration = Duration::from_secs(1800);
+/// How long one piece may take: enough for hundreds of gigabytes at disk speed. A lost worker is noticed long before.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 impl Coordinator {
-    /// Writes a checkpoint of every shard now. Any shard that fails fails it whole.
+    /// Writes a checkpoint of every shard now. Fails if any shard does.
     pub async fn checkpoint(&self, job: &JobId) -> Result<pb::Checkpoint> {
         let turn = self.turn_to_checkpoint(job).await?;
-        self.checkpoint_in(turn, job).await
+        self.write_in_turn(turn, job).await
     }
 
-    /// Of one job there is one checkpoint at a time.
+    /// Waits for this job's turn: it has one checkpoint at a time.
     pub async fn turn_to_checkpoint(&self, job: &JobId) -> Result<OwnedMutexGuard<()>> {
-        let one_at_a_time = self.cluster().job(job)?.checkpointing.clone();
-        Ok(one_at_a_time.lock_owned().await)
+        let lock = self.cluster().job(job)?.checkpoint_lock.clone();
+        Ok(lock.lock_owned().await)
     }
 
-    /// Its entry in the ledger and what memory says must not part: not to be left half way, but by the process's end.
-    pub async fn checkpoint_in(&self, _turn: OwnedMutexGuard<()>, job: &JobId) -> Result<pb::Checkpoint> {
+    /// Writes a checkpoint in the caller's turn. Must run to its end, so that the ledger's entry and memory agree; only the
+    /// end of the process may interrupt it.
+    pub async fn write_in_turn(&self, _turn: OwnedMutexGuard<()>, job: &JobId) -> Result<pb::Checkpoint> {
         let began = Instant::now();
-        let Some(store) = &self.store else {
+        let Some(store) = self.checkpoint_store() else {
             return Err(ServiceError::JobState {
                 job: job.to_string(),
                 state: "on a coordinator without a checkpoint store".into(),
                 allowed: "checkpoints where --checkpoint-url names a store".into(),
             });
         };
-        self.cluster().job_mut(job)?.attempted = began;
-        let written = self.write_checkpoint(store, job).await;
-        self.attempted(job, began);
+        self.cluster().job_mut(job)?.last_attempt = began;
+        let written = self.write_pieces(store, job).await;
+        self.note_attempt(job, began);
         let written = match written {
             Ok(written) => written,
             Err(error) => {
                 counter!(CHECKPOINTS_FAILED).increment(1);
-                warn!(%job, %error, "checkpoint failed; the one before stays the newest");
-                self.sweep(store, job).await;
+                warn!(%job, %error, "checkpoint failed; the previous one stays the newest");
+                self.delete_unlisted(store, job).await;
                 return Err(error);
             }
         };
@@ -72,7 +71,7 @@ impl Coordinator {
             next_in = ?next, "checkpoint written"
         );
         self.drop_old_checkpoints(store, job).await;
-        self.sweep(store, job).await;
+        self.delete_unlisted(store, job).await;
         Ok(pb::Checkpoint {
             job: job.to_string(),
             id: written.id,
@@ -83,16 +82,17 @@ impl Coordinator {
         })
     }
 
-    /// The next one is due an interval after the beginning of this one. Where writing took longer than half of that, half an
-    /// interval lies between the two: thousands of shards may take an hour.
-    fn attempted(&self, job: &JobId, began: Instant) {
+    /// Sets when the next checkpoint is due: an interval after the beginning of this one, but at least half an interval after
+    /// its end, for thousands of shards may take an hour to write.
+    fn note_attempt(&self, job: &JobId, began: Instant) {
         let mut cluster = self.cluster();
         let Ok(view) = cluster.job_mut(job) else { return };
         let pause = self.checkpoint_interval(view).unwrap_or_default() / 2;
-        view.attempted = Instant::now().checked_sub(pause).map_or(began, |at| at.max(began));
+        view.last_attempt = Instant::now().checked_sub(pause).map_or(began, |at| at.max(began));
     }
 
-    async fn write_checkpoint(&self, store: &CheckpointStore, job: &JobId) -> Result<CheckpointRecord> {
+    /// Writes every piece, the manifest and the ledger's entry.
+    async fn write_pieces(&self, store: &CheckpointStore, job: &JobId) -> Result<CheckpointRecord> {
         let (record, bound_then) = {
             let mut cluster = self.cluster();
             let view = cluster.job_mut(job)?;
@@ -102,9 +102,9 @@ impl Coordinator {
             view.unwritten_pieces = view.shards.iter().map(|shard| shard.record.shard).collect();
             (view.record.clone(), view.bound.next_row)
         };
-        let _held_back = HeldBack { coordinator: self, job };
+        let _hold = HandoverHold { coordinator: self, job };
         let routes = self.ready_routes(job).await?;
-        let id = self.new_checkpoint_id();
+        let id = self.checkpoint_ids().next();
         let objects: Vec<_> =
             routes.into_iter().map(|(route, at)| (piece_object(job, id, route.range), route, at)).collect();
         let calls = objects.iter().map(|(object, route, at)| self.write_piece(job, object, route, at));
@@ -112,27 +112,17 @@ impl Coordinator {
         let calls: Vec<futures::future::BoxFuture<'_, _>> = calls.map(|call| Box::pin(call) as _).collect();
         let pieces: Result<Vec<_>> = stream::iter(calls).buffered(PIECES_AT_ONCE).try_collect().await;
         let pieces = pieces?;
-        let taken = Taken::of(pieces.iter().map(|(_, answer)| answer), bound_then);
+        let timings = RoundTimings::new(pieces.iter().map(|(_, answer)| answer), bound_then);
         let checkpoint = checkpoint_of(&record, id, pieces);
         self.publish(store, &checkpoint).await?;
         let mut cluster = self.cluster();
         let view = cluster.job_mut(job)?;
         if view.is_served() {
-            view.cost = Some(taken.cost(view));
-            view.written = Some((Instant::now(), bound_then));
+            view.checkpoint_cost = Some(timings.cost(view));
+            view.last_checkpoint = Some(CheckpointMark { written_at: Instant::now(), next_row: bound_then });
             view.checkpoints.insert(0, checkpoint.clone());
         }
         Ok(checkpoint)
-    }
-
-    /// Never used twice, also after a failure and a restart: a late write of a given-up piece hits nothing.
-    fn new_checkpoint_id(&self) -> u64 {
-        let count = self.next_checkpoint.fetch_add(1, Ordering::Relaxed) + 1;
-        self.epoch.saturating_mul(1 << EPOCH_SHIFT).saturating_add(count)
-    }
-
-    pub fn is_of_later_epoch(&self, checkpoint: u64) -> bool {
-        checkpoint >> EPOCH_SHIFT > self.epoch
     }
 
     async fn write_piece(
@@ -148,10 +138,10 @@ impl Coordinator {
             lease_epoch: route.lease_epoch,
             object: object.to_owned(),
         };
-        let mut shards = self.connections.shards(endpoint, worker)?;
-        let answer = timeout(LONGEST_PIECE, shards.snapshot(request)).await.map_err(|_| {
+        let mut shards = self.connections().shards(endpoint, worker)?;
+        let answer = timeout(PIECE_TIMEOUT, shards.snapshot(request)).await.map_err(|_| {
             ServiceError::Unavailable {
-                what: format!("a checkpoint of shard {} within {LONGEST_PIECE:?}", route.shard),
+                what: format!("a checkpoint of shard {} within {PIECE_TIMEOUT:?}", route.shard),
             }
         })?;
         let answer = answer.map_err(from_status)?.into_inner();
@@ -161,7 +151,7 @@ impl Coordinator {
             next_row: answer.next_row,
             sha256: answer.sha256.clone(),
         };
-        self.cluster().written(job, Some(route.shard));
+        self.cluster().piece_written(job, Some(route.shard));
         Ok((piece.try_into()?, answer))
     }
 
@@ -172,43 +162,44 @@ impl Coordinator {
     }
 }
 
-/// Shards of the job wait with changing hands for their pieces; for none when this is gone, whatever became of them.
-struct HeldBack<'a> {
+/// Keeps shards of the job from changing hands before their pieces are written, until it is dropped.
+struct HandoverHold<'a> {
     coordinator: &'a Coordinator,
     job: &'a JobId,
 }
 
-impl Drop for HeldBack<'_> {
+impl Drop for HandoverHold<'_> {
     fn drop(&mut self) {
-        self.coordinator.cluster().written(self.job, None);
+        self.coordinator.cluster().piece_written(self.job, None);
     }
 }
 
-/// What the slowest shard needed.
-struct Taken {
+/// The times that the slowest shard needed.
+struct RoundTimings {
     write: Duration,
     row: Duration,
+    /// The job's next row to bind when the checkpoint began.
     bound_then: u64,
 }
 
-impl Taken {
-    fn of<'a>(answers: impl Iterator<Item = &'a pb::SnapshotResponse>, bound_then: u64) -> Self {
+impl RoundTimings {
+    fn new<'a>(answers: impl Iterator<Item = &'a pb::SnapshotResponse>, bound_then: u64) -> Self {
         let (write, row) = answers.fold((0f64, 0f64), |(write, row), answer| {
             (write.max(answer.seconds), row.max(answer.row_seconds))
         });
-        // What a worker says may be anything.
+        // A worker may send any number.
         let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         Self { write: time(write), row: time(row), bound_then }
     }
 
-    /// Replay is as slow as the job itself, until two checkpoints show how fast it moves.
-    fn cost(&self, view: &JobView) -> Cost {
-        let measured = view.written.and_then(|(when, bound_before)| {
-            let rows = self.bound_then.checked_sub(bound_before).filter(|&rows| rows > 0)?;
+    /// Returns the cost. Replay counts as fast as the job itself until two checkpoints show the job's own speed.
+    fn cost(&self, view: &JobView) -> CheckpointCost {
+        let measured = view.last_checkpoint.and_then(|last| {
+            let rows = self.bound_then.checked_sub(last.next_row).filter(|&rows| rows > 0)?;
             let replay = self.row.as_secs_f64() * rows as f64;
-            (replay > 0.0).then(|| replay / when.elapsed().as_secs_f64().max(1e-3))
+            (replay > 0.0).then(|| replay / last.written_at.elapsed().as_secs_f64().max(1e-3))
         });
-        Cost { write: self.write, replay_rate: measured.unwrap_or(1.0) }
+        CheckpointCost { write: self.write, replay_rate: measured.unwrap_or(1.0) }
     }
 }
 

@@ -1,37 +1,41 @@
 //! The task that writes checkpoints when they are due.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{StreamExt, stream::FuturesUnordered};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use ledger::JobState;
 use proto::JobId;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use crate::checkpointing::interval::{self, Schedule};
 use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
-use crate::checkpointing::interval::{self, Schedule};
 
-/// How often jobs are looked at, at least.
-const LOOKING: Duration = Duration::from_secs(1);
-/// A thousand jobs of a second each are written in two minutes; a worker that has many in hand writes them in turn.
+/// The longest time between two looks at which jobs are due.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Checkpoints written at once: a thousand jobs of one second each then take two minutes. A worker that gets several writes
+/// one after another.
 const JOBS_AT_ONCE: usize = 8;
 
 impl Coordinator {
-    /// Runs until shutdown: each job that has bound rows since its last checkpoint, some at once, so that one whose worker
-    /// or store hangs does not hold up all others.
+    /// Writes due checkpoints until shutdown. Several are written at once, so that a job whose worker or store hangs does
+    /// not delay all others.
     pub async fn keep_checkpointing(self: Arc<Self>, shutdown: CancellationToken) {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            () = self.sweep_all() => {}
+            () = self.delete_all_unlisted() => {}
         }
-        let schedule = self.settings.checkpoint_schedule;
+        let schedule = self.settings().checkpoint_schedule;
         let every = match schedule {
-            Schedule::Every(every) => LOOKING.min(every),
-            _ => LOOKING,
+            Schedule::Every(every) => POLL_INTERVAL.min(every),
+            _ => POLL_INTERVAL,
         };
-        if schedule == Schedule::Never || self.store.is_none() {
+        if schedule == Schedule::Never || self.checkpoint_store().is_none() {
             return;
         }
         let mut ticks = interval(every);
@@ -54,33 +58,33 @@ impl Coordinator {
         }
     }
 
-    /// The failure is logged and counted where it happens.
+    /// Writes one checkpoint. A failure is logged and counted where it happens.
     async fn checkpoint_due(&self, job: JobId) -> JobId {
         let _logged = self.checkpoint(&job).await;
         job
     }
 
-    /// From one checkpoint of the job to the next; `None` for never. State that costs nothing to make again is
-    /// written only where a fixed interval says so.
+    /// Returns the time from one checkpoint of the job to the next; `None` for never. A job without state is written only
+    /// at a fixed interval.
     pub fn checkpoint_interval(&self, view: &JobView) -> Option<Duration> {
-        let schedule = self.settings.checkpoint_schedule;
+        let schedule = self.settings().checkpoint_schedule;
         if schedule == Schedule::Auto && view.is_stateless() {
             return None;
         }
-        interval::interval(schedule, view.cost, self.settings.expectations)
+        interval::interval(schedule, view.checkpoint_cost, self.settings().expectations)
     }
 
-    /// Those that have waited longest come first.
+    /// Returns the jobs that have bound rows since their last checkpoint and are due, longest wait first.
     fn jobs_due(&self, now: Instant) -> Vec<JobId> {
         let cluster = self.cluster();
         let is_due = |view: &&JobView| {
-            let moved_on = view.written.is_none_or(|(_, next_row)| next_row != view.bound.next_row);
+            let moved_on = view.last_checkpoint.is_none_or(|last| last.next_row != view.bound.next_row);
             let interval = self.checkpoint_interval(view);
-            let is_time = interval.is_some_and(|interval| now.duration_since(view.attempted) >= interval);
+            let is_time = interval.is_some_and(|interval| now.duration_since(view.last_attempt) >= interval);
             view.record.state == JobState::Running && view.bound.next_row > 0 && moved_on && is_time
         };
         let mut due: Vec<_> = cluster.jobs().filter(is_due).collect();
-        due.sort_by_key(|view| view.attempted);
+        due.sort_by_key(|view| view.last_attempt);
         due.into_iter().map(|view| view.record.job.clone()).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! What the cluster is once the ledger has taken new owners or a new layout: the owners before serve on until the new
-//! ones are heard of.
+//! Applies new owners and new layouts once the ledger has recorded them. The owners before continue to serve until the new
+//! ones report.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use ledger::{JobRecord, ShardRecord};
 use proto::JobId;
 use tokio::time::Instant;
 
-use super::intended::{LayoutChange, OwnerChanges};
-use super::{Cluster, SupersededLease, ShardView};
+use super::desired::{LayoutChange, OwnerChanges};
+use super::{Cluster, ShardView, SupersededLease};
 
 impl Cluster {
-    /// After the ledger has taken the changes.
+    /// Applies changes of owners that the ledger has recorded.
     pub fn owners_changed(&mut self, now: Instant, changes: &OwnerChanges, records: Vec<ShardRecord>) {
         let served = self.served_leases(now, &changes.job);
         let Ok(view) = self.job_mut(&changes.job) else { return };
@@ -24,17 +24,17 @@ impl Cluster {
             *held = ShardView::new(record.clone());
             held.holder = owner.as_ref().map(|(_, process)| *process);
         }
-        // Nobody else is to make the worker that has it serve two epochs of the same shard.
-        let is_retiring = |it: &SupersededLease| {
+        // A worker must not be made to serve two epochs of the same shard.
+        let is_superseded = |it: &SupersededLease| {
             let is_given = records.contains_key(&it.shard);
             let owner = owners.get(&it.shard).filter(|_| is_given);
             owner.is_some_and(|owner| owner.as_ref().is_none_or(|(worker, _)| *worker != it.worker))
         };
-        view.superseded.extend(served.into_iter().filter(is_retiring));
+        view.superseded.extend(served.into_iter().filter(is_superseded));
         self.drop_superseded(now);
     }
 
-    /// After the ledger has taken the new layout.
+    /// Applies a layout that the ledger has recorded.
     pub fn layout_changed(
         &mut self,
         now: Instant,
@@ -45,7 +45,7 @@ impl Cluster {
         let served = self.served_leases(now, &change.job);
         let Ok(view) = self.job_mut(&change.job) else { return };
         view.record = record;
-        view.coming = None;
+        view.pending = None;
         view.superseded.extend(served);
         view.shards = shards.into_iter().map(ShardView::new).collect();
         let owners: HashMap<u32, _> = change.owners.iter().map(|(shard, owner)| (*shard, owner)).collect();
@@ -57,7 +57,7 @@ impl Cluster {
         self.drop_superseded(now);
     }
 
-    /// The leases of the job that its owners serve now.
+    /// Returns the leases of the job that its owners serve now.
     fn served_leases(&self, now: Instant, job: &JobId) -> Vec<SupersededLease> {
         let Some(view) = self.jobs.get(job) else { return Vec::new() };
         let served = view.shards.iter().filter(|shard| self.is_served(now, shard));

@@ -1,4 +1,4 @@
-//! Workers that can't hold shards of a job just now, and until when.
+//! Workers that get no shard of a job for a while, and until when.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,17 +6,21 @@ use std::time::Duration;
 use proto::{Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
 
-const FIRST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(600);
+/// The cooldown after a first failure; each failure in a row doubles it.
+const FIRST_COOLDOWN: Duration = Duration::from_secs(2);
+/// The bound on that doubling: a worker that is mended is tried again within ten minutes.
+const LONGEST_COOLDOWN: Duration = Duration::from_secs(600);
 
+/// Why a worker gets no shard of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The process has another key than the job: it is of no use to this job while it runs.
+pub enum CooldownReason {
+    /// The process has another key than the job, and can't serve this job while it runs.
     KeyMismatch,
-    /// Each failure in a row doubles the wait.
+    /// The worker failed to make a shard ready. Each failure in a row doubles the cooldown.
     Failed,
 }
 
+/// The cooldowns of all workers.
 #[derive(Debug, Default)]
 pub struct Cooldowns {
     /// By job, then by worker.
@@ -26,31 +30,31 @@ pub struct Cooldowns {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     incarnation: Incarnation,
-    /// `None` for as long as the process runs.
+    /// `None` means for as long as the process runs.
     until: Option<Instant>,
     next_wait: Duration,
 }
 
 impl Cooldowns {
-    /// False where it is excluded already: a failure is reported with every heartbeat and counts once.
+    /// Starts a cooldown. Returns false if one is active: a failure is reported with every heartbeat and counts once.
     pub fn start(
         &mut self,
         now: Instant,
         job: &JobId,
         worker: &WorkerId,
         incarnation: Incarnation,
-        reason: Reason,
+        reason: CooldownReason,
     ) -> bool {
         if self.is_active(now, job, worker, incarnation) {
             return false;
         }
         let before = self.entry(job, worker).filter(|entry| entry.incarnation == incarnation);
-        let wait = before.map_or(FIRST, |entry| entry.next_wait);
+        let wait = before.map_or(FIRST_COOLDOWN, |entry| entry.next_wait);
         let until = match reason {
-            Reason::KeyMismatch => None,
-            Reason::Failed => Some(now + wait),
+            CooldownReason::KeyMismatch => None,
+            CooldownReason::Failed => Some(now + wait),
         };
-        let entry = Entry { incarnation, until, next_wait: (wait * 2).min(LONGEST) };
+        let entry = Entry { incarnation, until, next_wait: (wait * 2).min(LONGEST_COOLDOWN) };
         self.entries.entry(job.clone()).or_default().insert(worker.clone(), entry);
         true
     }
@@ -59,19 +63,14 @@ impl Cooldowns {
         self.entries.get(job)?.get(worker)
     }
 
-    pub fn is_active(
-        &self,
-        now: Instant,
-        job: &JobId,
-        worker: &WorkerId,
-        incarnation: Incarnation,
-    ) -> bool {
+    /// Returns whether the process gets no shard of the job now.
+    pub fn is_active(&self, now: Instant, job: &JobId, worker: &WorkerId, incarnation: Incarnation) -> bool {
         self.entry(job, worker).is_some_and(|entry| {
             entry.incarnation == incarnation && entry.until.is_none_or(|until| now < until)
         })
     }
 
-    /// After the worker has made a shard of the job ready.
+    /// Ends the cooldown of a worker that has made a shard of the job ready.
     pub fn clear(&mut self, job: &JobId, worker: &WorkerId) {
         if let Some(of_job) = self.entries.get_mut(job) {
             of_job.remove(worker);
@@ -81,10 +80,12 @@ impl Cooldowns {
         }
     }
 
+    /// Ends every cooldown of the job.
     pub fn forget_job(&mut self, job: &JobId) {
         self.entries.remove(job);
     }
 
+    /// Ends every cooldown of the worker.
     pub fn forget_worker(&mut self, worker: &WorkerId) {
         self.entries.retain(|_, of_job| {
             of_job.remove(worker);
@@ -109,16 +110,16 @@ mod tests {
         let (job, worker) = names();
         let mut now = Instant::now();
         let mut cooldowns = Cooldowns::default();
-        for wait in [FIRST, FIRST * 2, FIRST * 4] {
-            assert!(cooldowns.start(now, &job, &worker, PROCESS, Reason::Failed));
-            assert!(!cooldowns.start(now, &job, &worker, PROCESS, Reason::Failed));
+        for wait in [FIRST_COOLDOWN, FIRST_COOLDOWN * 2, FIRST_COOLDOWN * 4] {
+            assert!(cooldowns.start(now, &job, &worker, PROCESS, CooldownReason::Failed));
+            assert!(!cooldowns.start(now, &job, &worker, PROCESS, CooldownReason::Failed));
             assert!(cooldowns.is_active(now + wait / 2, &job, &worker, PROCESS));
             now += wait;
             assert!(!cooldowns.is_active(now, &job, &worker, PROCESS));
         }
         cooldowns.clear(&job, &worker);
-        cooldowns.start(now, &job, &worker, PROCESS, Reason::Failed);
-        assert!(!cooldowns.is_active(now + FIRST, &job, &worker, PROCESS));
+        cooldowns.start(now, &job, &worker, PROCESS, CooldownReason::Failed);
+        assert!(!cooldowns.is_active(now + FIRST_COOLDOWN, &job, &worker, PROCESS));
     }
 
     #[test]
@@ -126,8 +127,8 @@ mod tests {
         let (job, worker) = names();
         let now = Instant::now();
         let mut cooldowns = Cooldowns::default();
-        cooldowns.start(now, &job, &worker, PROCESS, Reason::KeyMismatch);
-        assert!(cooldowns.is_active(now + LONGEST * 100, &job, &worker, PROCESS));
+        cooldowns.start(now, &job, &worker, PROCESS, CooldownReason::KeyMismatch);
+        assert!(cooldowns.is_active(now + LONGEST_COOLDOWN * 100, &job, &worker, PROCESS));
         assert!(!cooldowns.is_active(now, &job, &worker, NEXT));
     }
 }

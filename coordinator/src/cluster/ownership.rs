@@ -1,5 +1,5 @@
-//! Which shards each worker owns, and which jobs hand shards over to it or from it: a heartbeat then costs what its own
-//! shards cost, however many there are in all.
+//! An index from each worker to the shards that it owns and the jobs that hand shards over to or from it, so that a
+//! heartbeat costs as much as the worker's own shards, not as much as all shards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,36 +7,37 @@ use proto::{JobId, WorkerId};
 
 use super::JobView;
 
-/// A job, and the place of one of its shards in its view.
+/// A job, and the index of one of its shards in its view.
 pub type OwnedShard = (JobId, usize);
 
-/// An index over the owners in the jobs' views, brought up to date when it is asked.
+/// The index over the owners in the jobs' views, brought up to date when it is read.
 #[derive(Debug, Default)]
 pub struct OwnershipIndex {
-    of: HashMap<WorkerId, BTreeSet<OwnedShard>>,
-    /// As indexed: the places that have an owner, in order.
+    shards: HashMap<WorkerId, BTreeSet<OwnedShard>>,
+    /// The owners as they were indexed, by position in the view.
     owners: HashMap<JobId, Vec<(usize, WorkerId)>>,
-    /// Jobs that name the worker in a preparation or in a lease that retires.
+    /// Jobs that name the worker in a preparation or in a superseded lease.
     handovers: HashMap<WorkerId, BTreeSet<JobId>>,
-    /// As indexed.
+    /// The workers named by each job as they were indexed.
     named: HashMap<JobId, BTreeSet<WorkerId>>,
     maybe_changed: BTreeSet<JobId>,
 }
 
 impl OwnershipIndex {
-    /// Owners of the job's shards may be others from now on.
+    /// Notes that the owners of the job's shards may have changed.
     pub fn may_have_changed(&mut self, job: &JobId) {
         if !self.maybe_changed.contains(job) {
             self.maybe_changed.insert(job.clone());
         }
     }
 
-    /// In order of jobs and shards.
-    pub fn of(&mut self, jobs: &BTreeMap<JobId, JobView>, worker: &WorkerId) -> Vec<OwnedShard> {
+    /// Returns the shards that the worker owns, ordered by job and position.
+    pub fn shards_of(&mut self, jobs: &BTreeMap<JobId, JobView>, worker: &WorkerId) -> Vec<OwnedShard> {
         self.bring_up_to_date(jobs);
-        self.of.get(worker).into_iter().flatten().cloned().collect()
+        self.shards.get(worker).into_iter().flatten().cloned().collect()
     }
 
+    /// Indexes the jobs that may have changed.
     pub fn bring_up_to_date(&mut self, jobs: &BTreeMap<JobId, JobView>) {
         while let Some(job) = self.maybe_changed.pop_first() {
             self.index(&job, jobs.get(&job));
@@ -44,7 +45,7 @@ impl OwnershipIndex {
         }
     }
 
-    /// As of the last time that the index was brought up to date.
+    /// Returns the jobs that hand shards over to or from the worker, as of the last call of `bring_up_to_date`.
     pub fn handovers_of(&self, worker: &WorkerId) -> Vec<JobId> {
         self.handovers.get(worker).into_iter().flatten().cloned().collect()
     }
@@ -77,15 +78,15 @@ impl OwnershipIndex {
             return;
         }
         for (at, owner) in before {
-            if let Some(held) = self.of.get_mut(&owner) {
+            if let Some(held) = self.shards.get_mut(&owner) {
                 held.remove(&(job.clone(), at));
                 if held.is_empty() {
-                    self.of.remove(&owner);
+                    self.shards.remove(&owner);
                 }
             }
         }
         for (at, owner) in &now {
-            self.of.entry(owner.clone()).or_default().insert((job.clone(), *at));
+            self.shards.entry(owner.clone()).or_default().insert((job.clone(), *at));
         }
         self.owners.insert(job.clone(), now);
     }
@@ -98,8 +99,8 @@ fn owners_of(view: &JobView) -> impl Iterator<Item = (usize, &WorkerId)> {
 
 fn named_in(view: &JobView) -> impl Iterator<Item = &WorkerId> {
     let present = view.shards.iter().filter_map(|shard| shard.standby.as_ref());
-    let coming = view.coming.iter().flat_map(|coming| &coming.shards);
-    let standbys = present.chain(coming.filter_map(|shard| shard.standby.as_ref()));
+    let pending = view.pending.iter().flat_map(|pending| &pending.shards);
+    let standbys = present.chain(pending.filter_map(|shard| shard.standby.as_ref()));
     standbys.map(|standby| &standby.worker).chain(view.superseded.iter().map(|lease| &lease.worker))
 }
 
@@ -140,7 +141,7 @@ mod tests {
     }
 
     proptest! {
-        /// However owners change, and jobs come and go, the index says what a look at every shard says.
+        /// After any sequence of changes the index returns what a search of every shard would.
         #[test]
         fn the_index_is_what_a_search_would_find(
             steps in prop::collection::vec(
@@ -164,7 +165,7 @@ mod tests {
                         .filter(|(_, _, owner)| **owner == worker)
                         .map(|(job, at, _)| (job.clone(), at))
                         .collect();
-                    prop_assert_eq!(ownership.of(&jobs, &worker), searched);
+                    prop_assert_eq!(ownership.shards_of(&jobs, &worker), searched);
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! How fast workers make rows, beside one another: what placement reckons with, changed only by what lasts.
+//! Straggler detection: how fast workers make rows compared with each other, and which make none.
 //!
-//! Workers measure themselves; a worker is compared with the median of those that are here. One that is about as fast
-//! as the others counts as the others do: shards are not moved for the noise of a measurement.
+//! Workers measure themselves, and each is compared with the median of the live ones. A worker that is about as fast as the
+//! others counts as equally fast, and only a lasting difference changes its speed, so that shards are not moved because of
+//! noise in a measurement.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,115 +13,121 @@ use tracing::{info, warn};
 
 use crate::placement::NORMAL_SPEED;
 
-/// Within this factor of the median a worker is as fast as the median.
-const ALIKE: f64 = 2.0;
-/// What a worker measured when it started must be further off than what it has measured at work for a time.
-const AT_FIRST_SIGHT: f64 = 3.0;
-/// What counts is changed where the measure differs from it by this factor.
-const MOVED: f64 = 1.5;
-const EXTREME: f64 = 16.0;
-/// A worker that stood still gets nothing for this long, and twice as long each time after.
-const AVOIDED: Duration = Duration::from_secs(30);
-const LONGEST_AVOIDED: Duration = Duration::from_secs(600);
+/// A worker within this factor of the median counts as exactly as fast as the median.
+const SAME_SPEED_FACTOR: f64 = 2.0;
+/// The same factor for a worker's first measurement, which it takes before it has worked: wider, for it is less certain.
+const FIRST_SIGHT_FACTOR: f64 = 3.0;
+/// A worker's speed is changed if the measurement differs from it by at least this factor.
+const CHANGE_FACTOR: f64 = 1.5;
+/// The slowest and fastest speeds that count are this factor away from the median.
+const EXTREME_FACTOR: f64 = 16.0;
+/// A worker that made no rows gets no shards for this long, and twice as long each time after.
+const FIRST_AVOIDANCE: Duration = Duration::from_secs(30);
+/// The bound on that doubling.
+const LONGEST_AVOIDANCE: Duration = Duration::from_secs(600);
 
-/// What one worker says of itself.
+/// A worker's measurement of itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Measure {
+pub struct SpeedReport {
     pub process: Incarnation,
-    /// Bytes a second; 0 for unknown.
+    /// Bytes per second; 0 if unknown.
     pub rate: f64,
-    /// For how long requests have waited with no row made, less what its rows usually take.
+    /// How long requests have waited with no row made, less the time that a row usually takes.
     pub stalled: Duration,
 }
 
+/// The speeds of all live workers, and those that get no shards.
 #[derive(Debug, Default)]
 pub struct Stragglers {
-    known: BTreeMap<WorkerId, Known>,
+    workers: BTreeMap<WorkerId, SpeedRecord>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct SpeedRecord {
     process: Incarnation,
-    /// In thousandths of the median.
+    /// The speed that counts, in thousandths of the median.
     speed: u32,
-    /// Since when the measure has been another than that.
+    /// Since when measurements have differed from it.
     off_since: Option<Instant>,
-    avoided: Option<Avoided>,
+    avoided: Option<Avoidance>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Avoided {
+struct Avoidance {
     until: Instant,
     next: Duration,
 }
 
 impl Stragglers {
-    /// Takes in what all live workers say. `lasting`: how long a worker must be slow or stand still before it counts.
-    pub fn observe(&mut self, now: Instant, lasting: Duration, measures: &BTreeMap<WorkerId, Measure>) {
-        self.known.retain(|worker, known| measures.get(worker).is_some_and(|it| it.process == known.process));
+    /// Takes in the reports of all live workers. A worker must be slow, or make no rows, for all of `window` to count as so.
+    pub fn observe(&mut self, now: Instant, window: Duration, measures: &BTreeMap<WorkerId, SpeedReport>) {
+        self.workers
+            .retain(|worker, known| measures.get(worker).is_some_and(|it| it.process == known.process));
         let median = median(measures.values().map(|it| it.rate).filter(|&rate| rate > 0.0).collect());
         for (worker, measure) in measures {
             let relative = median.filter(|_| measure.rate > 0.0).map_or(1.0, |median| measure.rate / median);
-            let known = self.known.entry(worker.clone()).or_insert_with(|| Known {
+            let known = self.workers.entry(worker.clone()).or_insert_with(|| SpeedRecord {
                 process: measure.process,
-                speed: speed_of(relative, AT_FIRST_SIGHT),
+                speed: speed_of(relative, FIRST_SIGHT_FACTOR),
                 off_since: None,
                 avoided: None,
             });
-            known.settle(now, lasting, worker, relative);
-            known.avoid(now, lasting, worker, measure.stalled);
+            known.settle(now, window, worker, relative);
+            known.avoid(now, window, worker, measure.stalled);
         }
     }
 
-    /// In thousandths of the usual.
+    /// Returns a worker's speed, in thousandths of the median.
     pub fn speed(&self, worker: &WorkerId) -> u32 {
-        self.known.get(worker).map_or(NORMAL_SPEED, |known| known.speed)
+        self.workers.get(worker).map_or(NORMAL_SPEED, |known| known.speed)
     }
 
-    /// It lives and does not make rows: its shards should go elsewhere.
+    /// Returns whether a worker that lives makes no rows, so that its shards should go elsewhere.
     pub fn is_avoided(&self, worker: &WorkerId, now: Instant) -> bool {
-        let avoided = self.known.get(worker).and_then(|known| known.avoided);
+        let avoided = self.workers.get(worker).and_then(|known| known.avoided);
         avoided.is_some_and(|avoided| now < avoided.until)
     }
 }
 
-impl Known {
-    fn settle(&mut self, now: Instant, lasting: Duration, worker: &WorkerId, relative: f64) {
-        let counted = f64::from(self.speed) / f64::from(NORMAL_SPEED);
-        let new = speed_of(relative, ALIKE);
-        if new == self.speed || (counted / MOVED..counted * MOVED).contains(&relative) {
+impl SpeedRecord {
+    fn settle(&mut self, now: Instant, window: Duration, worker: &WorkerId, relative: f64) {
+        let current = f64::from(self.speed) / f64::from(NORMAL_SPEED);
+        let new = speed_of(relative, SAME_SPEED_FACTOR);
+        if new == self.speed || (current / CHANGE_FACTOR..current * CHANGE_FACTOR).contains(&relative) {
             self.off_since = None;
             return;
         }
         let since = *self.off_since.get_or_insert(now);
-        if now.duration_since(since) >= lasting {
-            info!(%worker, before = self.speed, now = new, "this worker's speed has changed (1000 is the usual)");
-            (self.speed, self.off_since) = (new, None);
+        if now.duration_since(since) >= window {
+            info!(%worker, before = self.speed, now = new, "this worker's speed has changed (1000 is the median)");
+            self.speed = new;
+            self.off_since = None;
         }
     }
 
-    fn avoid(&mut self, now: Instant, lasting: Duration, worker: &WorkerId, stalled: Duration) {
+    fn avoid(&mut self, now: Instant, window: Duration, worker: &WorkerId, stalled: Duration) {
         let is_over = self.avoided.is_none_or(|avoided| now >= avoided.until);
-        if stalled < lasting || !is_over {
+        if stalled < window || !is_over {
             return;
         }
-        let wait = self.avoided.map_or(AVOIDED, |avoided| avoided.next);
-        warn!(%worker, ?stalled, "this worker lives and makes no rows that are waited for: its shards go to others");
-        self.avoided = Some(Avoided { until: now + wait, next: (wait * 2).min(LONGEST_AVOIDED) });
+        let wait = self.avoided.map_or(FIRST_AVOIDANCE, |avoided| avoided.next);
+        warn!(%worker, ?stalled, "this worker lives but makes none of the rows requested: its shards go to others");
+        self.avoided = Some(Avoidance { until: now + wait, next: (wait * 2).min(LONGEST_AVOIDANCE) });
     }
 }
 
-/// The upper one of two in the middle: of two workers, the slower is the slow one.
+/// Returns the upper median, so that of two workers the slower one is the straggler.
 fn median(mut rates: Vec<f64>) -> Option<f64> {
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).copied()
 }
 
+/// Returns the speed that counts for a measurement: the median's within a factor of `alike`.
 fn speed_of(relative: f64, alike: f64) -> u32 {
     if (1.0 / alike..=alike).contains(&relative) {
         NORMAL_SPEED
     } else {
-        (relative.clamp(1.0 / EXTREME, EXTREME) * f64::from(NORMAL_SPEED)) as u32
+        (relative.clamp(1.0 / EXTREME_FACTOR, EXTREME_FACTOR) * f64::from(NORMAL_SPEED)) as u32
     }
 }
 
@@ -128,14 +135,14 @@ fn speed_of(relative: f64, alike: f64) -> u32 {
 mod tests {
     use super::*;
 
-    const LASTING: Duration = Duration::from_secs(10);
+    const WINDOW: Duration = Duration::from_secs(10);
 
     fn worker(number: usize) -> WorkerId {
         WorkerId::new(format!("w{number}")).unwrap()
     }
 
-    fn measures(rates: &[f64]) -> BTreeMap<WorkerId, Measure> {
-        let measure = |rate| Measure { process: Incarnation([1; 16]), rate, stalled: Duration::ZERO };
+    fn measures(rates: &[f64]) -> BTreeMap<WorkerId, SpeedReport> {
+        let measure = |rate| SpeedReport { process: Incarnation([1; 16]), rate, stalled: Duration::ZERO };
         rates.iter().enumerate().map(|(at, &rate)| (worker(at), measure(rate))).collect()
     }
 
@@ -148,32 +155,32 @@ mod tests {
         let mut known = Stragglers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        known.observe(at(0), LASTING, &measures(&[1e9, 1.1e9, 0.9e9]));
+        known.observe(at(0), WINDOW, &measures(&[1e9, 1.1e9, 0.9e9]));
         assert_eq!(speeds(&known), [1000; 3]);
-        known.observe(at(1), LASTING, &measures(&[1e9, 1.1e9, 0.2e9]));
-        known.observe(at(9), LASTING, &measures(&[1e9, 1.1e9, 0.9e9]));
-        known.observe(at(10), LASTING, &measures(&[1e9, 1.1e9, 0.2e9]));
-        known.observe(at(19), LASTING, &measures(&[1e9, 1.1e9, 0.2e9]));
+        known.observe(at(1), WINDOW, &measures(&[1e9, 1.1e9, 0.2e9]));
+        known.observe(at(9), WINDOW, &measures(&[1e9, 1.1e9, 0.9e9]));
+        known.observe(at(10), WINDOW, &measures(&[1e9, 1.1e9, 0.2e9]));
+        known.observe(at(19), WINDOW, &measures(&[1e9, 1.1e9, 0.2e9]));
         assert_eq!(speeds(&known), [1000; 3], "it was well in between");
-        known.observe(at(20), LASTING, &measures(&[1e9, 1.1e9, 0.2e9]));
+        known.observe(at(20), WINDOW, &measures(&[1e9, 1.1e9, 0.2e9]));
         assert_eq!(speeds(&known), [1000, 1000, 200]);
-        // A little better is not well yet; well for a time is.
-        known.observe(at(40), LASTING, &measures(&[1e9, 1.1e9, 0.28e9]));
-        known.observe(at(60), LASTING, &measures(&[1e9, 1.1e9, 0.28e9]));
+        // Slightly better is not enough; normal for the whole window is.
+        known.observe(at(40), WINDOW, &measures(&[1e9, 1.1e9, 0.28e9]));
+        known.observe(at(60), WINDOW, &measures(&[1e9, 1.1e9, 0.28e9]));
         assert_eq!(speeds(&known), [1000, 1000, 200]);
-        known.observe(at(61), LASTING, &measures(&[1e9, 1.1e9, 0.9e9]));
-        known.observe(at(71), LASTING, &measures(&[1e9, 1.1e9, 0.9e9]));
+        known.observe(at(61), WINDOW, &measures(&[1e9, 1.1e9, 0.9e9]));
+        known.observe(at(71), WINDOW, &measures(&[1e9, 1.1e9, 0.9e9]));
         assert_eq!(speeds(&known), [1000; 3]);
     }
 
     #[test]
     fn a_new_worker_is_taken_at_its_word_only_where_it_is_far_off() {
         let mut known = Stragglers::default();
-        known.observe(Instant::now(), LASTING, &measures(&[1e9, 0.4e9, 0.1e9]));
+        known.observe(Instant::now(), WINDOW, &measures(&[1e9, 0.4e9, 0.1e9]));
         assert_eq!(speeds(&known), [1000, 1000, 250]);
-        known.observe(Instant::now(), LASTING, &measures(&[1e9, 0.0, f64::MIN_POSITIVE]));
+        known.observe(Instant::now(), WINDOW, &measures(&[1e9, 0.0, f64::MIN_POSITIVE]));
         assert_eq!(known.speed(&worker(1)), 1000);
-        assert_eq!(known.speed(&worker(7)), 1000, "a stranger is as fast as the usual");
+        assert_eq!(known.speed(&worker(7)), 1000, "an unknown worker is as fast as the median");
     }
 
     #[test]
@@ -181,18 +188,18 @@ mod tests {
         let mut known = Stragglers::default();
         let mut now = Instant::now();
         let mut still = measures(&[1e9, 1e9]);
-        known.observe(now, LASTING, &still);
-        still.get_mut(&worker(1)).unwrap().stalled = LASTING;
-        for wait in [AVOIDED, AVOIDED * 2, AVOIDED * 4] {
-            known.observe(now, LASTING, &still);
+        known.observe(now, WINDOW, &still);
+        still.get_mut(&worker(1)).unwrap().stalled = WINDOW;
+        for wait in [FIRST_AVOIDANCE, FIRST_AVOIDANCE * 2, FIRST_AVOIDANCE * 4] {
+            known.observe(now, WINDOW, &still);
             assert!(known.is_avoided(&worker(1), now + wait * 9 / 10) && !known.is_avoided(&worker(0), now));
             now += wait;
             assert!(!known.is_avoided(&worker(1), now));
         }
         let mut restarted = measures(&[1e9, 1e9]);
         restarted.get_mut(&worker(1)).unwrap().process = Incarnation([2; 16]);
-        known.observe(now, LASTING, &still);
-        known.observe(now, LASTING, &restarted);
+        known.observe(now, WINDOW, &still);
+        known.observe(now, WINDOW, &restarted);
         assert!(!known.is_avoided(&worker(1), now), "another process under its name");
     }
 }

@@ -1,5 +1,5 @@
-//! Leases that were taken over and are served until their successors are. After another layout there may be thousands,
-//! and every shard that is not ready asks which of them lie over it.
+//! Leases that the ledger has given to others and that are served until their successors are ready. After a change of
+//! layout there may be thousands, and every shard that is not ready looks up those that overlap it.
 
 use proto::{CoordinateRange, Incarnation, WorkerId};
 
@@ -13,15 +13,16 @@ pub struct SupersededLease {
     pub epoch: u64,
 }
 
-/// In order of where they begin; of those that begin together the one that came first.
+/// The superseded leases of one job, ordered by the start of their range, then by age.
 #[derive(Clone, Debug, Default)]
 pub struct SupersededLeases {
     leases: Vec<SupersededLease>,
-    /// At least the length of the longest: no other lease before that far reaches a coordinate.
+    /// An upper bound on the length of a lease, in coordinates: a lease that starts further back reaches no coordinate.
     longest: u64,
 }
 
 impl SupersededLeases {
+    /// Adds leases.
     pub fn extend(&mut self, leases: impl IntoIterator<Item = SupersededLease>) {
         self.leases.extend(leases);
         self.leases.sort_by_key(|lease| lease.range.start);
@@ -48,7 +49,7 @@ impl SupersededLeases {
         self.leases.is_empty()
     }
 
-    /// Those that have coordinates of the range.
+    /// Returns the leases that overlap the range.
     pub fn over(&self, range: CoordinateRange) -> impl Iterator<Item = &SupersededLease> {
         let first = self
             .leases
@@ -58,7 +59,7 @@ impl SupersededLeases {
     }
 }
 
-/// Whether any of these, in order and one after the other, has coordinates of the range.
+/// Returns whether any of these ranges, which are ordered and disjoint, overlaps the range.
 pub fn is_any_over(ranges: &[CoordinateRange], range: CoordinateRange) -> bool {
     let first = ranges.partition_point(|it| it.end <= range.start);
     ranges.get(first).is_some_and(|it| it.start < range.end)
@@ -85,17 +86,17 @@ mod tests {
         fn what_lies_over_a_range_is_what_a_search_finds(
             ranges in prop::collection::vec(a_range(), 0..20),
             kept in prop::collection::vec(any::<bool>(), 20),
-            asked in a_range(),
+            range in a_range(),
         ) {
             let mut leases = SupersededLeases::default();
-            for (shard, range) in ranges.iter().enumerate() {
-                leases.extend([lease(shard as u32, *range)]);
+            for (shard, of_lease) in ranges.iter().enumerate() {
+                leases.extend([lease(shard as u32, *of_lease)]);
             }
             leases.retain(|lease| kept[lease.shard as usize]);
-            let mut found: Vec<u32> = leases.over(asked).map(|lease| lease.shard).collect();
+            let mut found: Vec<u32> = leases.over(range).map(|lease| lease.shard).collect();
             found.sort_unstable();
             let searched: Vec<u32> = (0..ranges.len())
-                .filter(|&at| kept[at] && ranges[at].intersection(&asked).is_some())
+                .filter(|&at| kept[at] && ranges[at].intersection(&range).is_some())
                 .map(|at| at as u32)
                 .collect();
             prop_assert_eq!(found, searched);
@@ -105,13 +106,13 @@ mod tests {
         fn ranges_in_order_are_searched_like_any(
             cuts in prop::collection::btree_set(0u64..60, 2..20),
             kept in prop::collection::vec(any::<bool>(), 20),
-            asked in a_range(),
+            range in a_range(),
         ) {
             let cuts: Vec<u64> = cuts.into_iter().collect();
             let all = cuts.windows(2).map(|cut| CoordinateRange { start: cut[0], end: cut[1] });
             let ranges: Vec<_> = all.zip(&kept).filter(|(_, kept)| **kept).map(|(range, _)| range).collect();
-            let searched = ranges.iter().any(|range| range.intersection(&asked).is_some());
-            prop_assert_eq!(is_any_over(&ranges, asked), searched);
+            let searched = ranges.iter().any(|range| range.intersection(&range).is_some());
+            prop_assert_eq!(is_any_over(&ranges, range), searched);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What workers have on their own disks of what they released: the ledger must never know less.
+//! The watermarks that workers keep on their own disks: the highest row that each has released. The ledger must never
+//! know less.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,70 +12,77 @@ use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
 
-/// The next row that each worker has told of a branch of a job.
-type Told = BTreeMap<(WorkerId, u64), u64>;
+/// The next row that each worker has reported of each branch of a job.
+type ReportedRows = BTreeMap<(WorkerId, u64), u64>;
 
-/// A worker that has more to say sends it at once.
-const NEXT_MESSAGE: Duration = Duration::from_millis(20);
+/// How long to wait for a worker that has more to report: it sends the next message at once.
+const NEXT_MESSAGE_WAIT: Duration = Duration::from_millis(20);
 
-/// Of one worker: names and numbers that it makes up cost memory.
-const MOST_KEPT: usize = 65_536;
+/// Watermarks kept of one worker: each costs some 100 bytes here, whether or not its job exists.
+const MAX_PER_WORKER: usize = 65_536;
 
-/// What workers have told, where the ledger is not known to have it.
+/// The watermarks that the ledger is not known to agree with.
 #[derive(Debug, Default)]
 pub struct Watermarks {
-    of: BTreeMap<JobId, Told>,
+    jobs: BTreeMap<JobId, ReportedRows>,
+    /// How many are kept of each worker.
     kept: BTreeMap<WorkerId, usize>,
 }
 
-/// What becomes of a worker's mark.
+/// What becomes of a watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// It says nothing new, or what is known to be bound.
+pub enum WatermarkVerdict {
+    /// It is not new, or is known to be bound.
     Known,
     /// To be compared with the ledger before anything is bound.
     ToCheck,
-    /// The same; it is above what this process knows to be bound.
+    /// To be compared too, and above what this process knows to be bound.
     Above,
-    /// There is no room for another of this worker.
+    /// Not kept: there is no room for another of this worker.
     TooMany,
 }
 
 impl Watermarks {
-    /// `is_real`: the branch is one of a job that there is. Of those there are as many as there are, and none is left out.
-    fn keep(&mut self, worker: &WorkerId, mark: &JobMark, as_what: Taken, is_real: bool) -> Taken {
+    /// Keeps a watermark. `is_real` says that its branch and job exist: there are only so many of those, and all are kept.
+    fn keep(
+        &mut self,
+        worker: &WorkerId,
+        mark: &JobMark,
+        verdict: WatermarkVerdict,
+        is_real: bool,
+    ) -> WatermarkVerdict {
         let JobMark { job, branch, next_row } = mark;
         let key = (worker.clone(), *branch);
-        if let Some(kept) = self.of.get_mut(job).and_then(|told| told.get_mut(&key)) {
+        if let Some(kept) = self.jobs.get_mut(job).and_then(|rows| rows.get_mut(&key)) {
             let is_news = *kept < *next_row;
             *kept = (*kept).max(*next_row);
-            return if is_news { as_what } else { Taken::Known };
+            return if is_news { verdict } else { WatermarkVerdict::Known };
         }
         let kept = self.kept.entry(worker.clone()).or_default();
-        if *kept >= MOST_KEPT && !is_real {
-            return Taken::TooMany;
+        if *kept >= MAX_PER_WORKER && !is_real {
+            return WatermarkVerdict::TooMany;
         }
         *kept += 1;
-        self.of.entry(job.clone()).or_default().insert(key, *next_row);
-        as_what
+        self.jobs.entry(job.clone()).or_default().insert(key, *next_row);
+        verdict
     }
 
-    fn of(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
+    fn of_job(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
         let mark = |((worker, branch), next_row): (&(WorkerId, u64), &u64)| {
             (worker.clone(), JobMark { job: job.clone(), branch: *branch, next_row: *next_row })
         };
-        self.of.get(job).into_iter().flatten().map(mark).collect()
+        self.jobs.get(job).into_iter().flatten().map(mark).collect()
     }
 
     fn drop_known(&mut self, worker: &WorkerId, mark: &JobMark) {
-        let Some(told) = self.of.get_mut(&mark.job) else { return };
+        let Some(rows) = self.jobs.get_mut(&mark.job) else { return };
         let key = (worker.clone(), mark.branch);
-        if told.get(&key).is_none_or(|next_row| *next_row > mark.next_row) {
+        if rows.get(&key).is_none_or(|next_row| *next_row > mark.next_row) {
             return;
         }
-        told.remove(&key);
-        if told.is_empty() {
-            self.of.remove(&mark.job);
+        rows.remove(&key);
+        if rows.is_empty() {
+            self.jobs.remove(&mark.job);
         }
         if let Some(kept) = self.kept.get_mut(worker) {
             *kept -= 1;
@@ -83,25 +91,28 @@ impl Watermarks {
 }
 
 impl Cluster {
-    /// Keeps those that are not known to agree with the ledger. Gives what became of each.
-    pub fn accept_watermarks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<Taken> {
-        let take = |mark: &JobMark| {
-            let taken = match self.jobs.get(&mark.job) {
-                None if mark.branch == 0 && mark.next_row == 0 => Taken::Known,
-                None => Taken::ToCheck,
+    /// Keeps the watermarks that are not known to agree with the ledger. Returns the verdict on each.
+    pub fn accept_watermarks(&mut self, worker: &WorkerId, marks: &[JobMark]) -> Vec<WatermarkVerdict> {
+        let accept = |mark: &JobMark| {
+            let verdict = match self.jobs.get(&mark.job) {
+                None if mark.branch == 0 && mark.next_row == 0 => WatermarkVerdict::Known,
+                None => WatermarkVerdict::ToCheck,
                 Some(view) => judge(mark, view),
             };
             let view = self.jobs.get(&mark.job);
             let is_real = view.is_some_and(|view| mark.branch <= view.record.branch);
-            if taken == Taken::Known { taken } else { self.marks.keep(worker, mark, taken, is_real) }
+            if verdict == WatermarkVerdict::Known {
+                return verdict;
+            }
+            self.watermarks.keep(worker, mark, verdict, is_real)
         };
-        let taken = marks.iter().map(take).collect();
+        let verdicts = marks.iter().map(accept).collect();
         self.members.set_reporting(worker, marks.len() >= MOST_MARKS_TOLD);
-        taken
+        verdicts
     }
 
-    /// How long to wait before rows of the job are bound or a branch of it is opened: this process has started so lately
-    /// that a worker may not have said yet what it released. `None`: all have, or had the time.
+    /// Returns how long to wait before rows of the job are bound or a branch of it is opened. This process may have started
+    /// so recently that a worker has not reported what it released. `None` if all have, or had the time.
     pub fn grace_left(&self, job: &JobId, now: Instant) -> Option<Duration> {
         let owners = self
             .job(job)
@@ -111,46 +122,48 @@ impl Cluster {
         let until = owners.filter_map(|owner| self.members.awaited_until(owner)).max();
         let until = until.max(self.members.grace_until());
         let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        let wait = if self.members.is_any_reporting(now) { wait.max(NEXT_MESSAGE) } else { wait };
+        let wait = if self.members.is_any_reporting(now) { wait.max(NEXT_MESSAGE_WAIT) } else { wait };
         (wait > Duration::ZERO).then_some(wait)
     }
 
-    /// For the ledger itself to judge before anything is bound, with who told them.
+    /// Returns the watermarks that the ledger must be compared with before anything is bound, with who reported them.
     pub fn watermarks_to_check(&self, job: &JobId) -> Vec<(WorkerId, JobMark)> {
-        self.marks.of(job)
+        self.watermarks.of_job(job)
     }
 
-    /// The ledger knows all that these say.
+    /// Drops watermarks that the ledger agrees with.
     pub fn confirm_watermarks(&mut self, marks: &[(WorkerId, JobMark)]) {
-        marks.iter().for_each(|(worker, mark)| self.marks.drop_known(worker, mark));
+        marks.iter().for_each(|(worker, mark)| self.watermarks.drop_known(worker, mark));
     }
 
-    /// After the ledger has opened a branch: owners stay, and must say anew that they are ready.
+    /// Applies a branch that the ledger has opened. Owners stay, and must report again that they are ready.
     pub fn branch_opened(&mut self, opened: Opened, bound: BindingSummary) -> Result<()> {
         let view = self.job_mut(&opened.job.job)?;
         let holders: Vec<_> = view.shards.iter().map(|shard| shard.holder).collect();
         let shards = opened.shards.into_iter().zip(holders);
         view.shards = shards.map(|(record, holder)| ShardView { holder, ..ShardView::new(record) }).collect();
-        (view.record, view.bound, view.written) = (opened.job, bound, None);
-        // What was made ready is of the branch before, and so are the leases before the new ones.
+        view.record = opened.job;
+        view.bound = bound;
+        view.last_checkpoint = None;
+        // Preparations and superseded leases belong to the branch before.
         view.superseded.clear();
-        if let Some(coming) = &mut view.coming {
-            coming.shards.iter_mut().for_each(|shard| shard.standby = None);
+        if let Some(pending) = &mut view.pending {
+            pending.shards.iter_mut().for_each(|shard| shard.standby = None);
         }
         Ok(())
     }
 }
 
-fn judge(mark: &JobMark, view: &JobView) -> Taken {
+fn judge(mark: &JobMark, view: &JobView) -> WatermarkVerdict {
     let JobRecord { branch, state, .. } = &view.record;
-    // Nothing is bound of a destroyed one any more, nor of another of its name.
+    // Nothing more is bound of a destroyed job, nor of another of its name.
     if *state == JobState::Destroyed {
-        return Taken::Known;
+        return WatermarkVerdict::Known;
     }
     match mark.branch.cmp(branch) {
-        Ordering::Less if mark.next_row == 0 => Taken::Known,
-        Ordering::Less => Taken::ToCheck,
-        Ordering::Equal if mark.next_row <= view.bound.next_row => Taken::Known,
-        _ => Taken::Above,
+        Ordering::Less if mark.next_row == 0 => WatermarkVerdict::Known,
+        Ordering::Less => WatermarkVerdict::ToCheck,
+        Ordering::Equal if mark.next_row <= view.bound.next_row => WatermarkVerdict::Known,
+        _ => WatermarkVerdict::Above,
     }
 }

@@ -1,5 +1,5 @@
-//! The second half of authorisation: is what the request names the caller's own? Handlers get at a request's message
-//! through here alone.
+//! The second half of authorisation: whether the caller may act on the job or worker that a request names. Handlers get at
+//! a request's message only through this module.
 
 use std::ops::Range;
 
@@ -9,18 +9,19 @@ use tonic::{Request, Status};
 
 use super::{error_to_status, refusal_to_status};
 
-/// The job or worker that a request is about.
-pub trait Named {
+/// A request that names a job or a worker.
+pub trait NamedRequest {
+    /// Returns the name.
     fn name(&self) -> &str;
 
-    /// What of a job it would lead to; none where it leads to no row.
+    /// Returns the coordinates that the request reads; `None` if it reads no row.
     fn coordinates(&self) -> Option<Range<u64>> {
         None
     }
 }
 
-/// The message, if the caller may ask for it.
-pub fn authorize<M: Named>(request: Request<M>) -> Result<M, Status> {
+/// Returns the message. Fails if the caller may not send it.
+pub fn authorize<M: NamedRequest>(request: Request<M>) -> Result<M, Status> {
     let (admitted, message) = caller_and_message(request)?;
     admitted.named(message.name()).map_err(refusal_to_status)?;
     if let Some(coordinates) = message.coordinates() {
@@ -29,20 +30,21 @@ pub fn authorize<M: Named>(request: Request<M>) -> Result<M, Status> {
     Ok(message)
 }
 
-/// A binding, and the coordinates that its tokens are to be good for; `None` for all.
+/// Returns a binding and the coordinates that its tokens will be valid for; `None` means all. Fails if the caller may not
+/// bind them.
 pub fn authorize_bind(
     request: Request<pb::BindRequest>,
 ) -> Result<(pb::BindRequest, Option<CoordinateRange>), Status> {
     let (admitted, message) = caller_and_message(request)?;
-    let asked = message.range.as_ref().map(|range| range.start..range.end);
-    let extent = admitted.extent(&message.job, asked).map_err(refusal_to_status)?;
+    let requested = message.range.as_ref().map(|range| range.start..range.end);
+    let extent = admitted.extent(&message.job, requested).map_err(refusal_to_status)?;
     Ok((message, extent.map(Into::into)))
 }
 
-/// Who asks, and the message, for answers that differ by who asks.
+/// Returns the caller and the message, for answers that differ by caller.
 pub fn caller_and_message<M>(request: Request<M>) -> Result<(Admitted, M), Status> {
     let admitted = request.extensions().get::<Admitted>().cloned();
-    // Without the guard in front nobody has been looked at: nobody gets in.
+    // Without the guard in front no caller has been authenticated, so none is let in.
     let admitted = admitted.ok_or_else(|| refusal_to_status(Refusal::Unauthenticated))?;
     let version = request.metadata().get(PROTOCOL_HEADER).map(|version| version.as_bytes());
     check_protocol(version).map_err(error_to_status)?;
@@ -51,7 +53,7 @@ pub fn caller_and_message<M>(request: Request<M>) -> Result<(Admitted, M), Statu
 
 macro_rules! named {
     ($field:ident: $($message:ident),*) => {
-        $(impl Named for pb::$message {
+        $(impl NamedRequest for pb::$message {
             fn name(&self) -> &str {
                 &self.$field
             }
@@ -65,13 +67,13 @@ named!(job: GetHeadRequest, GetCursorRequest, CheckCursorRequest, ResumeJobReque
 named!(job: SetPlacementHintsRequest);
 named!(worker: RegisterRequest, HeartbeatRequest, DeregisterRequest);
 
-impl Named for pb::FetchRequest {
+impl NamedRequest for pb::FetchRequest {
     fn name(&self) -> &str {
         &self.job
     }
 
     fn coordinates(&self) -> Option<Range<u64>> {
-        // Without a range the request is refused later; until then it is for everything.
+        // Without a range the request is refused later; until then it counts as reading everything.
         Some(self.range.as_ref().map_or(0..u64::MAX, |range| range.start..range.end))
     }
 }

@@ -10,11 +10,11 @@ use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
 use super::authorize::{authorize, caller_and_message};
-use super::{answer, error_to_status, run_detached, refusal_to_status};
+use super::{answer, error_to_status, refusal_to_status, run_detached};
 use crate::coordinator::Coordinator;
 
-/// Of an entry in memory, beside its event.
-const ENTRY_HEAD: u64 = 256;
+/// Bytes that an entry takes in memory besides its event.
+const ENTRY_OVERHEAD: u64 = 256;
 
 pub struct JobsService(pub Arc<Coordinator>);
 
@@ -84,9 +84,9 @@ impl Jobs for JobsService {
         let coordinator = self.0.clone();
         let job = authorize(request)?.job;
         let job = named(job).map_err(error_to_status)?;
-        // Who leaves while another checkpoint is written has asked for none.
+        // A caller that leaves while another checkpoint is written has requested none.
         let turn = coordinator.turn_to_checkpoint(&job).await.map_err(error_to_status)?;
-        run_detached(async move { coordinator.checkpoint_in(turn, &job).await }).await
+        run_detached(async move { coordinator.write_in_turn(turn, &job).await }).await
     }
 
     async fn open_branch(
@@ -104,9 +104,12 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::ListEntriesResponse>, Status> {
         let client = request.extensions().get::<ClientKey>().cloned();
         let entries = self.0.entries(authorize(request)?).await.map_err(error_to_status)?;
-        // Who asks and does not read is not to fill this process's memory.
-        let bytes = entries.entries.iter().map(|entry| entry.event.len() as u64 + ENTRY_HEAD).sum();
-        let hold = client.map(|client| self.0.answers.take(&client, bytes)).transpose().map_err(refusal_to_status)?;
+        // A caller that does not read its answers must not fill this process's memory.
+        let bytes = entries.entries.iter().map(|entry| entry.event.len() as u64 + ENTRY_OVERHEAD).sum();
+        let hold = client
+            .map(|client| self.0.answer_limits().bytes.take(&client, bytes))
+            .transpose()
+            .map_err(refusal_to_status)?;
         let mut response = Response::new(entries);
         if let Some(hold) = hold {
             response.extensions_mut().insert(Held(Arc::new(hold)));
@@ -151,8 +154,11 @@ impl Jobs for JobsService {
     ) -> Result<Response<pb::Report>, Status> {
         let client = request.extensions().get::<ClientKey>().cloned();
         let pb::GetReportRequest { job, delta } = authorize(request)?;
-        let place = client.map(|client| self.0.reports.take(&client, 1)).transpose().map_err(refusal_to_status)?;
-        let report = async { self.0.report(named(job)?, delta, place).await }.await;
+        let permit = client
+            .map(|client| self.0.answer_limits().reports.take(&client, 1))
+            .transpose()
+            .map_err(refusal_to_status)?;
+        let report = async { self.0.report(named(job)?, delta, permit).await }.await;
         answer(report.map(|report| pb::Report { json: report.to_string() }))
     }
 }

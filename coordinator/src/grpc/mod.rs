@@ -1,4 +1,4 @@
-//! gRPC adapters: they check what comes in, call the service, and count what is refused.
+//! gRPC adapters: they authorise and check requests, call the service, and count errors.
 
 mod authorize;
 mod jobs;
@@ -21,7 +21,7 @@ use crate::metric_definitions::ERRORS;
 
 pub use server::{serve, serve_over};
 #[cfg(feature = "etcd")]
-pub use standby::{ListenerHandoff, Leader, serve_standby};
+pub use standby::{Leader, ListenerHandoff, serve_standby};
 #[cfg(test)]
 pub use {jobs::JobsService, noise::NoiseService};
 
@@ -29,8 +29,7 @@ fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(error_to_status)
 }
 
-/// A change is made in the ledger and then in memory, which must not part, and what is prepared for one is given up by
-/// whoever waits for it: it goes on to its end where its caller has left, or has been cut off.
+/// Runs a change in its own task, to completion even if the caller disconnects. The ledger and memory must change together.
 async fn run_detached<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
@@ -43,7 +42,7 @@ async fn run_detached<T: Send + 'static>(
     answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 
-/// What callers are told of a refusal.
+/// Converts a refusal by the guard to the status that callers get.
 fn refusal_to_status(refusal: Refusal) -> Status {
     error_to_status(match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
@@ -64,6 +63,7 @@ fn refusal_to_status(refusal: Refusal) -> Status {
 
 const ERROR_MAPPING: Words = Words { of: refusal_to_status, notable: ServiceError::notable_kind };
 
+/// Counts an error and converts it to the status that callers get.
 fn error_to_status(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);
     let leader = match &error {
@@ -71,7 +71,7 @@ fn error_to_status(error: ServiceError) -> Status {
         _ => None,
     };
     let mut status = Status::from(error);
-    // For clients that follow, who need not know our errors.
+    // For clients that look for the leader and need not know our errors.
     leader.map(|leader| status.metadata_mut().insert(LEADER_HEADER, leader));
     status
 }

@@ -40,6 +40,10 @@ impl Noise for NoiseService {
     async fn fetch(&self, request: Request<pb::FetchRequest>) -> Result<Response<Self::FetchStream>, Status> {
         let request = authorize(request)?;
         let chunks = async { self.0.fetch(request.try_into()?).await }.await;
-        answer(chunks.map(|chunks| Box::pin(chunks.map(|chunk| chunk.map_err(error_to_status))) as Self::FetchStream))
+        answer(
+            chunks.map(|chunks| {
+                Box::pin(chunks.map(|chunk| chunk.map_err(error_to_status))) as Self::FetchStream
+            }),
+        )
     }
 }

@@ -7,8 +7,8 @@ use proto::pb::{self, workers_server::Workers};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
 
-use super::authorize::{authorize, caller_and_message};
 use super::answer;
+use super::authorize::{authorize, caller_and_message};
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
 use crate::service::Heartbeat;
@@ -20,29 +20,29 @@ fn process(worker: String, incarnation: &[u8]) -> Result<(WorkerId, Incarnation)
 }
 
 impl WorkersService {
-    fn beat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
+    fn handle_heartbeat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
         let (worker, incarnation) = process(request.worker, &request.incarnation)?;
         let reports = |leases: Vec<pb::LeaseStatus>| -> Result<Vec<_>> {
             leases.into_iter().map(LeaseReport::try_from).collect()
         };
         let marks: Result<Vec<_>> = request.marks.into_iter().map(JobMark::try_from).collect();
-        let said = Heartbeat {
+        let heartbeat = Heartbeat {
             leases: reports(request.leases)?,
             standbys: reports(request.standbys)?,
             is_leaving: request.leaving,
             rate: request.bytes_per_second,
         };
         let marks = marks?;
-        let told = self.0.heartbeat(&worker, incarnation, &said)?;
+        let reply = self.0.heartbeat(&worker, incarnation, &heartbeat)?;
         self.0.accept_watermarks(&worker, &marks);
         Ok(pb::HeartbeatResponse {
-            coordinator_epoch: self.0.epoch,
-            grants: told.leases.into_iter().map(Into::into).collect(),
-            standbys: told.standbys.into_iter().map(Into::into).collect(),
-            draining: told.is_draining,
-            may_leave: told.may_leave,
-            release_key: self.0.release_authority.key_for_workers(),
-            coordinator_ms: self.0.release_authority.now_ms(),
+            coordinator_epoch: self.0.epoch(),
+            grants: reply.leases.into_iter().map(Into::into).collect(),
+            standbys: reply.standbys.into_iter().map(Into::into).collect(),
+            draining: reply.is_draining,
+            may_leave: reply.may_leave,
+            release_key: self.0.release_authority().key_for_workers(),
+            coordinator_ms: self.0.release_authority().now_ms(),
         })
     }
 
@@ -71,7 +71,7 @@ impl Workers for WorkersService {
         &self,
         request: Request<pb::HeartbeatRequest>,
     ) -> Result<Response<pb::HeartbeatResponse>, Status> {
-        answer(self.beat(authorize(request)?))
+        answer(self.handle_heartbeat(authorize(request)?))
     }
 
     async fn deregister(

@@ -1,45 +1,48 @@
-//! What the rows released so far cost in privacy.
+//! The cost in privacy of the rows released so far.
 
 use accounting::rewind::{Released, charge_with};
 use accounting::{Report, Sensitivity};
 use plan::Plan;
 use proto::{Result, ServiceError};
 
-/// Figures are worked out at this many points of a run, and rounded up to the next.
+/// The points of a run at which the cost is computed; between two of them the later one counts.
 const POINTS: u64 = 100;
 
-/// Of a branch that stops after some row and of all that was released before it was opened, under zeroing out all participations of one user.
+/// The cost of a branch up to some row, and of everything released before it was opened. Neighbours: all participations of
+/// one user are zeroed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct PrivacyCost {
+    /// ρ of zCDP.
     pub rho: f64,
+    /// ε at the meter's δ.
     pub epsilon: f64,
-    /// False where both are upper bounds.
+    /// Whether both are exact; otherwise they are upper bounds.
     pub exact: bool,
 }
 
-/// Says what rows of one branch cost.
+/// Computes the cost of rows of one branch.
 #[derive(Debug)]
-pub struct Meter {
+pub struct BranchMeter {
     plan: Plan,
     delta: f64,
-    /// The branch that goes on.
+    /// The job's current branch.
     pub branch: u64,
-    /// Sensitivity of what earlier branches released and the lineage of this one does not have; it rises no more.
+    /// The sensitivity of rows that earlier branches released and that are not in this one's lineage. It no longer changes.
     abandoned: f64,
-    /// Where all rows of the plan are released on this branch.
-    pub planned: Cost,
+    /// The cost if all rows of the plan are released on this branch.
+    pub planned: PrivacyCost,
 }
 
-impl Meter {
-    /// `released`: by all branches, the last of which goes on. `None` where the plan has no noise: there is no guarantee
-    /// to state. Long plans take seconds.
+impl BranchMeter {
+    /// Creates the meter of the last branch in `released`, which lists all branches. Returns `None` if the plan has no noise,
+    /// for there is no guarantee to state. Long plans take seconds.
     pub fn new(plan_toml: &str, delta: f64, released: &Released) -> Result<Option<Self>> {
         let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
         if plan.accounted_noise_multiplier() == 0.0 {
             return Ok(None);
         }
-        let of = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
-        let charge = charge_with(plan.iterations(), released, of).map_err(ServiceError::internal)?;
+        let sensitivity = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
+        let charge = charge_with(plan.iterations(), released, sensitivity).map_err(ServiceError::internal)?;
         let squares = charge.abandoned.iter().map(|stretch| stretch.sensitivity * stretch.sensitivity);
         let abandoned = squares.sum::<f64>().sqrt();
         let planned = cost(charge.total(), plan.accounted_noise_multiplier(), delta)?;
@@ -47,57 +50,57 @@ impl Meter {
         Ok(Some(Self { plan, delta, branch, abandoned, planned }))
     }
 
-    /// Of rows 0..`rows` of the branch's lineage: C is lower triangular, so they are a mechanism by themselves, whose matrix is C's leading
-    /// block. Where that can't be worked out within memory, the whole plan's figure stands for it. Long plans take
-    /// seconds.
-    pub fn after(&self, rows: u64) -> Cost {
+    /// Returns the cost of rows 0..`rows` of the branch's lineage. C is lower triangular, so these rows are a mechanism by
+    /// themselves, whose matrix is C's leading block. If that can't be computed within memory, the whole plan's cost stands
+    /// for it. Long plans take seconds.
+    pub fn after(&self, rows: u64) -> PrivacyCost {
         if rows == 0 && self.abandoned == 0.0 {
-            return Cost { exact: true, ..Cost::default() };
+            return PrivacyCost { exact: true, ..PrivacyCost::default() };
         }
         match self.cost(rows) {
             Ok(cost) if cost.rho <= self.planned.rho => cost,
-            _ => Cost { exact: rows == self.plan.iterations() && self.planned.exact, ..self.planned },
+            _ => PrivacyCost { exact: rows == self.plan.iterations() && self.planned.exact, ..self.planned },
         }
     }
 
-    fn cost(&self, rows: u64) -> Result<Cost> {
+    fn cost(&self, rows: u64) -> Result<PrivacyCost> {
         let kept = match rows {
             0 => Sensitivity { value: 0.0, exact: true },
             _ => self.plan.accounted_sensitivity_of(0..rows).map_err(ServiceError::internal)?,
         };
-        // Of different noise, so squares add up; that one contribution attains both at once is not said.
+        // The noise differs, so squares add up. One contribution need not attain both, so the sum is a bound.
         let value = kept.value.hypot(self.abandoned);
         let exact = kept.exact && self.abandoned == 0.0;
         cost(Sensitivity { value, exact }, self.plan.accounted_noise_multiplier(), self.delta)
     }
 
-    /// The point that stands for a job that goes on with `next_row`: never before it.
+    /// Returns the point whose cost stands for a job at `next_row`: that row or a later one.
     pub fn point(&self, next_row: u64) -> u64 {
         let iterations = self.plan.iterations();
         next_row.next_multiple_of(iterations.div_ceil(POINTS)).min(iterations)
     }
 }
 
-fn cost(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<Cost> {
+fn cost(sensitivity: Sensitivity, noise_multiplier: f64, delta: f64) -> Result<PrivacyCost> {
     let report = Report::at_delta(sensitivity, noise_multiplier, delta).map_err(ServiceError::internal)?;
-    Ok(Cost { rho: report.rho, epsilon: report.epsilon, exact: report.exact })
+    Ok(PrivacyCost { rho: report.rho, epsilon: report.epsilon, exact: report.exact })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn meter(noise_multiplier: f64) -> Option<Meter> {
+    fn meter(noise_multiplier: f64) -> Option<BranchMeter> {
         let text = format!(
             "format = 1\nstream_version = {}\niterations = 1000\nnoise_multiplier = {noise_multiplier:?}\n\
              clip_norm = 1.0\n[participation]\nmin_sep = 100\nmax_participations = 4\n\
              [mechanism]\nname = \"identity\"\n",
             plan::STREAM_VERSION
         );
-        Meter::new(&text, 1e-6, &Released::straight(0)).unwrap()
+        BranchMeter::new(&text, 1e-6, &Released::straight(0)).unwrap()
     }
 
-    /// Without correlation k participations cost k/(2σ²): so many as fit in the rows released.
+    /// Without correlation k participations cost k/(2σ²), for the number that fits in the rows released.
     #[test]
     fn each_participation_is_paid_when_its_rows_are() {
         let meter = meter(2.0).unwrap();

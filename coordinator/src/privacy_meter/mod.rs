@@ -1,5 +1,7 @@
-//! What is remembered of jobs for the people who watch them: rows over time, and the privacy that they cost. It ends
-//! with the process; the ledger is the truth.
+//! The privacy meter: for each job the rows bound over time and the privacy that they have cost, for the status page, the
+//! status and the metrics.
+//!
+//! It takes [`JobSnapshot`]s and knows nothing of the cluster. It lives in memory only; the ledger is the truth.
 
 mod cost;
 
@@ -7,135 +9,131 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounting::rewind::{Released, ReleasedBranch};
-use ledger::{BranchReleases, JobState};
-use metrics::gauge;
+use accounting::rewind::Released;
 use proto::{JobId, Result};
 use serde_json::{Value, json};
-use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tokio::time::Instant;
 
-use crate::coordinator::Coordinator;
-use crate::metric_definitions::JOBS_UNWATCHED;
+pub use cost::{BranchMeter, PrivacyCost};
 
-pub use cost::{Cost, Meter};
-
-/// Jobs watched, running ones first: bounds series, memory and the page.
+/// The jobs that are metered, running ones first: a bound on metrics, memory and the page.
 pub const MAX_WATCHED_JOBS: usize = 100;
-const PERIOD: Duration = Duration::from_secs(2);
-/// Ten minutes.
-const SAMPLES: usize = 300;
+/// The time between two samples of a job.
+pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
+/// Samples kept of each job: ten minutes.
+const MAX_SAMPLES: usize = 300;
+/// The time over which a job's rate is measured.
+const RATE_WINDOW: Duration = Duration::from_secs(30);
 
+/// The histories of all metered jobs.
 #[derive(Debug, Default)]
-pub struct Watch {
-    jobs: Mutex<BTreeMap<JobId, Watched>>,
+pub struct PrivacyMeter {
+    jobs: Mutex<BTreeMap<JobId, JobHistory>>,
 }
 
-/// One job as it was seen.
+/// The history of one job.
 #[derive(Clone, Debug, Default)]
-pub struct Watched {
+pub struct JobHistory {
     pub rows_bound: u64,
     pub iterations: u64,
     next_row: u64,
     branch: u64,
     privacy: Privacy,
-    /// Rows bound, oldest first.
+    /// Rows bound at each sample, oldest first.
     samples: VecDeque<(Instant, u64)>,
 }
 
+/// The privacy that a job has cost.
 #[derive(Clone, Debug, Default)]
 enum Privacy {
-    /// Not worked out yet.
+    /// Not computed yet.
     #[default]
-    Unknown,
-    /// There is nothing to state: no noise.
+    Pending,
+    /// There is no guarantee to state, for this reason.
     Unstated(&'static str),
     Metered {
-        meter: Arc<Meter>,
-        /// After so many rows, rising.
-        spent: Vec<(u64, Cost)>,
+        meter: Arc<BranchMeter>,
+        /// The cost after each number of rows, rising.
+        spent: Vec<(u64, PrivacyCost)>,
     },
 }
 
-impl Watched {
-    /// What the rows that the last look saw cost at most, and all rows of the plan.
-    pub fn spent_and_planned(&self) -> Option<(Cost, Cost)> {
+impl JobHistory {
+    /// Returns upper bounds on the cost of the rows sampled last, and of all rows of the plan.
+    pub fn spent_and_planned(&self) -> Option<(PrivacyCost, PrivacyCost)> {
         let (spent, planned) = self.costs()?;
         Some((spent.last()?.1, planned))
     }
 
-    /// Cost after rows, where it was worked out, and that of the plan.
-    pub fn costs(&self) -> Option<(&[(u64, Cost)], Cost)> {
+    fn costs(&self) -> Option<(&[(u64, PrivacyCost)], PrivacyCost)> {
         match &self.privacy {
             Privacy::Metered { meter, spent } => Some((spent, meter.planned)),
             _ => None,
         }
     }
 
-    /// (seconds ago, rows bound), oldest first.
-    pub fn history(&self, now: Instant) -> impl Iterator<Item = (f64, u64)> {
-        self.samples.iter().map(move |(when, rows)| (now.duration_since(*when).as_secs_f64(), *rows))
-    }
-
-    /// Over the last half minute that was seen.
+    /// Returns the rate at which rows were bound over the last half minute of samples.
     pub fn rows_per_second(&self) -> Option<f64> {
         let (newest, rows) = *self.samples.back()?;
-        let recent = |(when, _): &&(Instant, u64)| newest.duration_since(*when) <= Duration::from_secs(30);
+        let recent = |(when, _): &&(Instant, u64)| newest.duration_since(*when) <= RATE_WINDOW;
         let (oldest, before) = *self.samples.iter().find(recent)?;
         let seconds = newest.duration_since(oldest).as_secs_f64();
         (seconds > 0.0).then(|| rows.saturating_sub(before) as f64 / seconds)
     }
 
-    fn sample(&mut self, now: Instant, seen: &Seen) {
-        let Seen { rows_bound, next_row, iterations, branch, .. } = *seen;
-        (self.rows_bound, self.next_row, self.iterations) = (rows_bound, next_row, iterations);
+    fn sample(&mut self, now: Instant, snapshot: &JobSnapshot) {
+        let JobSnapshot { rows_bound, next_row, iterations, branch, .. } = *snapshot;
+        self.rows_bound = rows_bound;
+        self.next_row = next_row;
+        self.iterations = iterations;
         if branch != self.branch {
             self.branch = branch;
-            // What was released before is charged for besides; of a plan without noise there is still nothing to say.
+            // Rows released on the branch before are charged too. A plan without noise still has nothing to state.
             if let Privacy::Metered { .. } = self.privacy {
-                self.privacy = Privacy::Unknown;
+                self.privacy = Privacy::Pending;
             }
         }
         self.samples.push_back((now, rows_bound));
-        if self.samples.len() > SAMPLES {
+        if self.samples.len() > MAX_SAMPLES {
             self.samples.pop_front();
         }
     }
 
-    /// Whether the privacy spent is not known for where the job stands.
+    /// Returns whether the cost must be computed for the job's next row.
     fn is_due(&self) -> bool {
         match &self.privacy {
-            Privacy::Unknown => true,
+            Privacy::Pending => true,
             Privacy::Unstated(_) => false,
             Privacy::Metered { spent, .. } => spent.last().is_none_or(|(rows, _)| *rows < self.next_row),
         }
     }
 }
 
-/// What the cluster says of a job now.
-struct Seen {
-    job: JobId,
-    rows_bound: u64,
-    next_row: u64,
-    iterations: u64,
-    branch: u64,
+/// A job at one moment: all that the meter needs to know of it.
+#[derive(Clone, Debug)]
+pub struct JobSnapshot {
+    pub job: JobId,
+    pub rows_bound: u64,
+    pub next_row: u64,
+    pub iterations: u64,
+    pub branch: u64,
 }
 
-impl Watch {
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, Watched>> {
+impl PrivacyMeter {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, JobHistory>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn snapshot(&self) -> BTreeMap<JobId, Watched> {
+    /// Returns a copy of all histories.
+    pub fn histories(&self) -> BTreeMap<JobId, JobHistory> {
         self.jobs().clone()
     }
 
-    /// For the status: null until it is worked out.
+    /// Returns the privacy of a job as the status shows it: null until it is computed.
     pub fn privacy(&self, job: &JobId, delta: f64) -> Value {
         let jobs = self.jobs();
-        let Some(watched) = jobs.get(job) else { return Value::Null };
-        match (&watched.privacy, watched.spent_and_planned()) {
+        let Some(history) = jobs.get(job) else { return Value::Null };
+        match (&history.privacy, history.spent_and_planned()) {
             (Privacy::Unstated(reason), _) => json!({ "unstated": reason }),
             (_, Some((spent, planned))) => json!({
                 "delta": delta,
@@ -149,40 +147,42 @@ impl Watch {
         }
     }
 
-    /// Takes in what the cluster says, forgets the jobs that it no longer names, and says whose privacy is due.
-    fn take(&self, now: Instant, seen: Vec<Seen>) -> Vec<JobId> {
+    /// Samples these jobs and forgets all others. Returns those whose cost must be computed.
+    pub fn sample(&self, now: Instant, snapshots: Vec<JobSnapshot>) -> Vec<JobId> {
         let mut jobs = self.jobs();
         let mut before = std::mem::take(&mut *jobs);
         let mut due = Vec::new();
-        for seen in seen {
-            let mut watched = before.remove(&seen.job).unwrap_or_default();
-            watched.sample(now, &seen);
-            if watched.is_due() {
-                due.push(seen.job.clone());
+        for snapshot in snapshots {
+            let mut history = before.remove(&snapshot.job).unwrap_or_default();
+            history.sample(now, &snapshot);
+            if history.is_due() {
+                due.push(snapshot.job.clone());
             }
-            jobs.insert(seen.job, watched);
+            jobs.insert(snapshot.job, history);
         }
         due
     }
 
-    fn meter(&self, job: &JobId) -> Option<(Option<Arc<Meter>>, u64)> {
+    /// Returns a job's branch meter, if it has one, and its next row. `None` if the job is not metered.
+    pub fn meter(&self, job: &JobId) -> Option<(Option<Arc<BranchMeter>>, u64)> {
         let jobs = self.jobs();
-        let watched = jobs.get(job)?;
-        let meter = match &watched.privacy {
+        let history = jobs.get(job)?;
+        let meter = match &history.privacy {
             Privacy::Metered { meter, .. } => Some(meter.clone()),
             _ => None,
         };
-        Some((meter, watched.next_row))
+        Some((meter, history.next_row))
     }
 
-    fn record(&self, job: &JobId, metered: Option<(Arc<Meter>, u64, Cost)>) {
+    /// Records a cost that was computed.
+    pub fn record(&self, job: &JobId, metered: Option<MeterReading>) {
         let mut jobs = self.jobs();
-        let Some(watched) = jobs.get_mut(job) else { return };
-        match (metered, &mut watched.privacy) {
-            // A branch was opened meanwhile: the next look works it out anew.
-            (Some((meter, ..)), _) if meter.branch != watched.branch => {}
+        let Some(history) = jobs.get_mut(job) else { return };
+        match (metered, &mut history.privacy) {
+            // A branch was opened meanwhile: the next sample computes the cost again.
+            (Some((meter, ..)), _) if meter.branch != history.branch => {}
             (Some((_, rows, cost)), Privacy::Metered { spent, .. }) => spent.push((rows, cost)),
-            (Some((meter, rows, cost)), privacy @ Privacy::Unknown) => {
+            (Some((meter, rows, cost)), privacy @ Privacy::Pending) => {
                 *privacy = Privacy::Metered { meter, spent: vec![(rows, cost)] };
             }
             (None, privacy) => *privacy = Privacy::Unstated("the plan has no noise"),
@@ -191,86 +191,21 @@ impl Watch {
     }
 }
 
-impl Coordinator {
-    /// Runs until shutdown.
-    pub async fn keep_metering(self: Arc<Self>, shutdown: CancellationToken) {
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = self.look() => {}
-            }
-        }
-    }
+/// A branch's meter, and the cost after a number of rows.
+pub type MeterReading = (Arc<BranchMeter>, u64, PrivacyCost);
 
-    /// One look at all jobs.
-    pub async fn look(&self) {
-        for job in self.watch.take(Instant::now(), self.seen()) {
-            if let Err(error) = self.work_out(&job).await {
-                warn!(%job, %error, "the privacy spent so far could not be worked out; trying again");
-            }
-        }
-    }
-
-    fn seen(&self) -> Vec<Seen> {
-        let cluster = self.cluster();
-        let in_state = |state| cluster.jobs().filter(move |view| view.record.state == state);
-        let running_first: Vec<_> = in_state(JobState::Running).chain(in_state(JobState::Finished)).collect();
-        gauge!(JOBS_UNWATCHED).set(running_first.len().saturating_sub(MAX_WATCHED_JOBS) as f64);
-        let seen = running_first.into_iter().take(MAX_WATCHED_JOBS).map(|view| Seen {
-            job: view.record.job.clone(),
-            rows_bound: view.bound.rows_bound,
-            next_row: view.bound.next_row,
-            iterations: view.record.iterations,
-            branch: view.record.branch,
-        });
-        seen.collect()
-    }
-
-    async fn work_out(&self, job: &JobId) -> Result<()> {
-        let Some((meter, next_row)) = self.watch.meter(job) else { return Ok(()) };
-        let plan_toml = self.plan_of(job)?.plan_toml;
-        let delta = self.settings.report_delta;
-        // Only a new meter asks: reading what was released goes through all rows.
-        let released = match &meter {
-            Some(_) => Released::straight(0),
-            None => {
-                let name = job.clone();
-                released(self.with_ledger(move |ledger| ledger.released(&name)).await?)
-            }
-        };
-        let metered =
-            node::blocking::run(move || metered(meter, &plan_toml, delta, &released, next_row)).await;
-        self.watch.record(job, metered.map_err(proto::ServiceError::internal)??);
-        Ok(())
-    }
-}
-
-fn released(branches: Vec<BranchReleases>) -> Released {
-    let branch = |of: BranchReleases| ReleasedBranch {
-        branch: of.branch,
-        parent: of.parent,
-        from_row: of.from_row,
-        released: of.released.iter().map(|rows| (rows.start, rows.end)).collect(),
-    };
-    Released { branches: branches.into_iter().map(branch).collect() }
-}
-
-fn metered(
-    meter: Option<Arc<Meter>>,
+/// Computes the cost after `next_row`, with a new meter if there is none. Returns `None` if the plan has no noise. Long
+/// plans take seconds.
+pub fn compute_cost(
+    meter: Option<Arc<BranchMeter>>,
     plan_toml: &str,
     delta: f64,
     released: &Released,
     next_row: u64,
-) -> Result<Option<(Arc<Meter>, u64, Cost)>> {
+) -> Result<Option<MeterReading>> {
     let meter = match meter {
         Some(meter) => meter,
-        None => match Meter::new(plan_toml, delta, released)? {
+        None => match BranchMeter::new(plan_toml, delta, released)? {
             Some(meter) => Arc::new(meter),
             None => return Ok(None),
         },

@@ -1,4 +1,4 @@
-//! What the services do, on domain types. The gRPC adapters are in `grpc`.
+//! The services on domain types. The gRPC adapters are in `grpc`.
 
 mod branches;
 mod jobs;
@@ -9,4 +9,4 @@ mod workers;
 
 pub use workers::Heartbeat;
 #[cfg(test)]
-pub use workers::Told;
+pub use workers::HeartbeatReply;

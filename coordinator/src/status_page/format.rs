@@ -1,9 +1,9 @@
-//! Values as people read them, safe to stand in HTML.
+//! Values in the form that people read, safe to stand in HTML.
 
 use serde_json::Value;
 
-/// Text as HTML holds it, inside elements and quoted attributes.
-pub fn escape(text: &str) -> String {
+/// Escapes text for HTML, inside elements and quoted attributes.
+pub fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -18,17 +18,17 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A value of the status, escaped; a dash for what is not there.
+/// Returns a value of the status, escaped; a dash for null.
 pub fn cell(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
-        Value::String(text) => escape(text),
+        Value::String(text) => escape_html(text),
         Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), count),
-        other => escape(&other.to_string()),
+        other => escape_html(&other.to_string()),
     }
 }
 
-/// With thin spaces between thousands.
+/// Returns a number with thin spaces between thousands.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -41,9 +41,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// To three digits, in powers of 1024.
-pub fn bytes(value: &Value) -> String {
-    let Some(bytes) = value.as_u64() else { return "–".to_owned() };
+/// Returns a number of bytes of the status, readable; a dash for null.
+pub fn bytes_cell(value: &Value) -> String {
+    value.as_u64().map_or_else(|| "–".to_owned(), human_bytes)
+}
+
+/// Returns a number of bytes to about three digits, in powers of 1024.
+pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let step = ((bytes.max(1).ilog2() / 10) as usize).min(UNITS.len() - 1);
     let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
@@ -51,7 +55,7 @@ pub fn bytes(value: &Value) -> String {
     format!("{value:.digits$} {}", UNITS[step])
 }
 
-/// Three digits that count, rounded up: a privacy figure must not look smaller than it is.
+/// Returns three significant digits, rounded up: a privacy figure must not look smaller than it is.
 pub fn rounded_up(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -78,7 +82,7 @@ mod tests {
         assert_eq!(cell(&json!(1234567)), "1\u{2009}234\u{2009}567");
         assert_eq!([0, 7, 1000].map(count).join(" "), "0 7 1\u{2009}000");
         assert_eq!(
-            [0_u64, 1023, 1536, 10 << 30].map(|n| bytes(&json!(n))).join(", "),
+            [0_u64, 1023, 1536, 10 << 30].map(|n| bytes_cell(&json!(n))).join(", "),
             "0 B, 1023 B, 1.5 KiB, 10.0 GiB"
         );
     }

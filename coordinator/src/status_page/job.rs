@@ -3,24 +3,23 @@
 use std::fmt::Write;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::charts::charts;
-use super::format::{bytes, cell, count, rounded_up};
+use super::format::{bytes_cell, cell, count, rounded_up};
 use super::{badge, table};
-use crate::privacy_meter::Watched;
+use crate::privacy_meter::JobHistory;
 
-/// `status`: the job's object in `/status`. Writing to a String has no way to fail.
-pub fn section(status: &Value, watched: Option<&Watched>, delta: f64, now: Instant) -> String {
+/// Returns a job's part of the page, from its object in `/status`. Writing to a String can't fail.
+pub fn section(status: &Value, history: Option<&JobHistory>) -> String {
     let rows = number(status, "rows_bound");
     let all = number(status, "iterations");
     let state = status["state"].as_str().unwrap_or_default();
     let mut text = format!("<section><h2>Job {} {}</h2>\n", cell(&status["job"]), state_badge(state, status));
-    let _ = writeln!(text, "<progress value=\"{rows}\" max=\"{all}\">{rows} of {all} rows</progress>");
-    let _ = writeln!(text, "<dl>{}</dl>", facts(status, watched).join(""));
-    if let Some(watched) = watched {
-        text.push_str(&charts(watched, delta, now));
-    }
+    let _ = writeln!(
+        text,
+        "<label>Rows bound <progress value=\"{rows}\" max=\"{all}\">{rows} of {all} rows</progress></label>"
+    );
+    text.push_str(&privacy_meter(&status["privacy"]));
+    let _ = writeln!(text, "<dl>{}</dl>", facts(status, history).join(""));
     let shards = status["shards"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !shards.is_empty() {
         let head = ["shard", "coordinates", "worker", "ready", "made to row", "epoch", "state", "rows kept"];
@@ -44,8 +43,8 @@ fn state_badge(state: &str, status: &Value) -> String {
     }
 }
 
-fn facts(status: &Value, watched: Option<&Watched>) -> Vec<String> {
-    let rate = watched.and_then(Watched::rows_per_second);
+fn facts(status: &Value, history: Option<&JobHistory>) -> Vec<String> {
+    let rate = history.and_then(JobHistory::rows_per_second);
     let rows = number(status, "rows_bound");
     let all = number(status, "iterations");
     let mut facts = vec![
@@ -64,13 +63,34 @@ fn privacy(privacy: &Value) -> Vec<String> {
     if let Some(reason) = privacy["unstated"].as_str() {
         return vec![fact("privacy", &format!("not stated: {reason}"))];
     }
-    let figure = |name: &str| privacy[name].as_f64().map_or("–".into(), rounded_up);
-    let delta = privacy["delta"].as_f64().map_or(String::new(), |delta| format!(" at δ = {delta:e}"));
-    let of = |spent: &str, planned: &str| format!("{} of {}", figure(spent), figure(planned));
+    let of =
+        |spent: &str, planned: &str| format!("{} of {}", figure(privacy, spent), figure(privacy, planned));
     vec![
-        fact(&format!("ε spent{delta}"), &of("epsilon_spent", "epsilon_planned")),
+        fact(&format!("ε spent{}", at_delta(privacy)), &of("epsilon_spent", "epsilon_planned")),
         fact("ρ spent", &of("rho_spent", "rho_planned")),
     ]
+}
+
+/// Returns ε spent against ε of the whole plan as a meter; nothing until it is computed or if there is no guarantee.
+fn privacy_meter(privacy: &Value) -> String {
+    let value = |name: &str| privacy[name].as_f64().filter(|value| value.is_finite());
+    let (Some(spent), Some(planned)) = (value("epsilon_spent"), value("epsilon_planned")) else {
+        return String::new();
+    };
+    format!(
+        "<label>Privacy spent{} <meter min=\"0\" max=\"{planned}\" value=\"{spent}\">ε {} of {}</meter></label>\n",
+        at_delta(privacy),
+        rounded_up(spent),
+        rounded_up(planned)
+    )
+}
+
+fn figure(privacy: &Value, name: &str) -> String {
+    privacy[name].as_f64().map_or("–".into(), rounded_up)
+}
+
+fn at_delta(privacy: &Value) -> String {
+    privacy["delta"].as_f64().map_or(String::new(), |delta| format!(" at δ = {delta:e}"))
 }
 
 fn checkpoint(newest: &Value) -> String {
@@ -87,12 +107,12 @@ fn shard(shard: &Value) -> Vec<String> {
         badge(if is_ready { "yes" } else { "no" }, is_ready),
         cell(&shard["next_row"]),
         cell(&shard["epoch"]),
-        bytes(&shard["state_bytes"]),
-        bytes(&shard["ahead_bytes"]),
+        bytes_cell(&shard["state_bytes"]),
+        bytes_cell(&shard["ahead_bytes"]),
     ]
 }
 
-/// The value is HTML already.
+/// Returns a named value, which is HTML already.
 fn fact(name: &str, value: &str) -> String {
     format!("<div><dt>{name}</dt><dd>{value}</dd></div>")
 }

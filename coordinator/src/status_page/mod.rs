@@ -1,44 +1,41 @@
-//! The status page: what `/status` says, as HTML for people. No script, nothing loaded, no secret: beyond charts of it
-//! over time it shows nothing that `/status` does not.
+//! The status page: `/status` as HTML for people. It has no script, loads nothing and shows no secret: apart from the rate
+//! of each job it shows nothing that `/status` does not. Charts over time are in Grafana (`deploy/grafana`).
 
-mod charts;
+pub mod format;
 mod job;
-mod format;
 
 use proto::JobId;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::coordinator::Coordinator;
 use crate::privacy_meter::MAX_WATCHED_JOBS;
-use format::{cell, count, escape};
+use format::{cell, count, escape_html};
 
-/// Lines of one table; `/status` has all.
-const MOST_LINES: usize = 200;
+/// Lines that a table shows; `/status` has all.
+const MAX_LINES: usize = 200;
 const STYLE: &str = include_str!("style.css");
 
 impl Coordinator {
-    /// The whole page. It asks the browser to load it again every five seconds.
+    /// Returns the whole page. It makes the browser load it again every five seconds.
     pub fn page(&self) -> String {
-        let now = Instant::now();
         let status = self.status();
-        let watched = self.watch.snapshot();
+        let histories = self.privacy_meter().histories();
         let listed = |name: &str| status[name].as_array().cloned().unwrap_or_default();
         let jobs = listed("jobs");
         let workers = listed("workers");
         let section = |status: &Value| {
             let name = status["job"].as_str().and_then(|name| JobId::new(name).ok());
-            let watched = name.and_then(|name| watched.get(&name));
-            job::section(status, watched, self.settings.report_delta, now)
+            let history = name.and_then(|name| histories.get(&name));
+            job::section(status, history)
         };
-        let (lively, destroyed): (Vec<_>, Vec<_>) =
+        let (present, destroyed): (Vec<_>, Vec<_>) =
             jobs.iter().partition(|job| job["state"].as_str() != Some("destroyed"));
         let mut body = head(&status, workers.len(), &jobs);
-        body.extend(lively.iter().take(MAX_WATCHED_JOBS).map(|job| section(job)));
-        if lively.len() > MAX_WATCHED_JOBS {
-            body.push_str(&left_out(lively.len() - MAX_WATCHED_JOBS, "jobs"));
+        body.extend(present.iter().take(MAX_WATCHED_JOBS).map(|job| section(job)));
+        if present.len() > MAX_WATCHED_JOBS {
+            body.push_str(&left_out(present.len() - MAX_WATCHED_JOBS, "jobs"));
         }
-        if lively.is_empty() {
+        if present.is_empty() {
             body.push_str(
                 "<section><p>No jobs yet: <code>rustle job create</code> makes one.</p></section>\n",
             );
@@ -87,26 +84,28 @@ fn head(status: &Value, workers: usize, jobs: &[Value]) -> String {
     )
 }
 
-fn badge(words: &str, is_good: bool) -> String {
+/// Returns a short text in a coloured frame.
+fn badge(text: &str, is_good: bool) -> String {
     let class = if is_good { "good" } else { "bad" };
-    format!("<span class=\"badge {class}\">{}</span>", escape(words))
+    format!("<span class=\"badge {class}\">{}</span>", escape_html(text))
 }
 
-/// `cells`: of one line, as HTML.
+/// Returns a table. `cells` returns the cells of one line, as HTML.
 fn table(head: &[&str], lines: &[Value], cells: impl Fn(&Value) -> Vec<String>) -> String {
     let head: String = head.iter().map(|name| format!("<th>{name}</th>")).collect();
     let line = |value: &Value| {
         let cells: String = cells(value).iter().map(|cell| format!("<td>{cell}</td>")).collect();
         format!("<tr>{cells}</tr>\n")
     };
-    let body: String = lines.iter().take(MOST_LINES).map(line).collect();
+    let body: String = lines.iter().take(MAX_LINES).map(line).collect();
     let mut text = format!("<div class=\"table\"><table><tr>{head}</tr>\n{body}</table></div>\n");
-    if lines.len() > MOST_LINES {
-        text.push_str(&left_out(lines.len() - MOST_LINES, "lines"));
+    if lines.len() > MAX_LINES {
+        text.push_str(&left_out(lines.len() - MAX_LINES, "lines"));
     }
     text
 }
 
+/// Returns the note on what a list leaves out.
 fn left_out(number: usize, what: &str) -> String {
     format!(
         "<p class=\"quiet\">and {} {what} more: <a href=\"/status\">all as JSON</a></p>\n",

@@ -28,7 +28,7 @@ async fn comes_to(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let seen = coordinator.job_message(&job());
-    let kept = coordinator.ledger.job(&job()).unwrap();
+    let kept = coordinator.ledger().job(&job()).unwrap();
     panic!("the ledger has {kept:?}, and the coordinator goes by {seen:?}");
 }
 
@@ -102,8 +102,8 @@ async fn reports_wait_for_each_other_and_nobody_for_them() {
     let folder = TempDir::new().unwrap();
     let coordinator = Arc::new(open(&folder));
     coordinator.create_job(create(2048, 1)).await.unwrap();
-    let places = coordinator.accounts.available_permits() as u32;
-    let busy = coordinator.accounts.clone().acquire_many_owned(places).await.unwrap();
+    let places = coordinator.answer_limits().accounts.available_permits() as u32;
+    let busy = coordinator.answer_limits().accounts.clone().acquire_many_owned(places).await.unwrap();
     let mut report = pin!(coordinator.report(job(), 1e-6, None));
     let waiting = tokio::time::timeout(Duration::from_millis(200), &mut report).await;
     assert!(waiting.is_err(), "{waiting:?}");
@@ -112,7 +112,7 @@ async fn reports_wait_for_each_other_and_nobody_for_them() {
     coordinator.bind(bind).await.unwrap();
     drop(busy);
     report.await.unwrap();
-    assert_eq!(coordinator.accounts.available_permits() as u32, places);
+    assert_eq!(coordinator.answer_limits().accounts.available_permits() as u32, places);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn resharding_is_given_up_also_where_its_caller_has_left() {
             tokio::time::sleep(time / 8).await;
         }
         let cluster = coordinator.cluster();
-        cluster.job(&job()).unwrap().coming.as_ref().map(|coming| coming.number)
+        cluster.job(&job()).unwrap().pending.as_ref().map(|pending| pending.number)
     };
 
     let request = pb::ReshardJobRequest { job: job().to_string(), shards: 2 };

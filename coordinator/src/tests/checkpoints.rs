@@ -25,7 +25,7 @@ async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
         coordinator.bind(Bind { job: name.clone(), ..bind(0..1, "x") }).await.unwrap();
     }
-    let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().attempted;
+    let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().last_attempt;
     let before = attempted(&goes_on);
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(coordinator.clone().keep_checkpointing(stop.clone()));
@@ -48,13 +48,13 @@ async fn what_a_successor_writes_is_not_swept() {
     let store = CheckpointStore::open(coordinator.store_url()).unwrap();
     let root = coordinator.store_url().strip_prefix("file://").unwrap().to_owned();
     let object = |epoch: u64| format!("{root}/job/{}/0-512.shard", (epoch << 24) + 1);
-    for epoch in [coordinator.epoch, coordinator.epoch + 1] {
+    for epoch in [coordinator.epoch(), coordinator.epoch() + 1] {
         let path = std::path::PathBuf::from(object(epoch));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, b"a piece").unwrap();
     }
-    coordinator.sweep(&store, &job()).await;
+    coordinator.delete_unlisted(&store, &job()).await;
     let is_there = |epoch: u64| std::path::Path::new(&object(epoch)).exists();
-    assert!(!is_there(coordinator.epoch), "its own, which no entry names");
-    assert!(is_there(coordinator.epoch + 1));
+    assert!(!is_there(coordinator.epoch()), "its own, which no entry names");
+    assert!(is_there(coordinator.epoch() + 1));
 }

@@ -7,12 +7,12 @@ fn ready_from(grant: &LeaseGrant, next_row: u64) -> LeaseReport {
 }
 
 /// Says that all leases are served, and all standbys made up to the job's end; gives the answer.
-fn all_well(coordinator: &Coordinator, name: &str, process: u8, told: &Told) -> Told {
+fn all_well(coordinator: &Coordinator, name: &str, process: u8, told: &HeartbeatReply) -> HeartbeatReply {
     let ready = |grants: &[LeaseGrant]| grants.iter().map(|it| ready_from(it, 8)).collect::<Vec<_>>();
     coordinator.say(name, process, &ready(&told.leases), &ready(&told.standbys))
 }
 
-async fn served_by_a(folder: &TempDir, shards: u32) -> (Coordinator, Told) {
+async fn served_by_a(folder: &TempDir, shards: u32) -> (Coordinator, HeartbeatReply) {
     let coordinator = open(folder);
     coordinator.register(registration("a", 1)).unwrap();
     coordinator.create_job(create(4096, shards)).await.unwrap();
@@ -48,7 +48,9 @@ async fn a_drained_worker_serves_until_its_successor_does() {
     assert!(coordinator.shard_records().iter().all(|record| record.owner == Some(worker("b"))));
     assert_eq!(coordinator.endpoints(), vec![Some("http://a:1".to_owned()); 2]);
     assert_eq!(coordinator.job_message(&job()).unwrap().shards_ready, 2);
-    let same = |told: Told| told.leases.iter().map(|it| it.epoch).eq(before.leases.iter().map(|it| it.epoch));
+    let same = |told: HeartbeatReply| {
+        told.leases.iter().map(|it| it.epoch).eq(before.leases.iter().map(|it| it.epoch))
+    };
     assert!(same(all_well(&coordinator, "a", 1, &before)));
     assert!(!coordinator.say("a", 1, &[], &[]).may_leave);
     let to_b = coordinator.say("b", 2, &[], &[]);
@@ -318,8 +320,8 @@ async fn a_slow_worker_and_one_that_stands_still_are_relieved() {
             let stalled = if name == "b" { stalled } else { Duration::ZERO };
             let leases = told.leases.iter().map(|it| LeaseReport { stalled, ..ready_from(it, 8) }).collect();
             let standbys = told.standbys.iter().map(|it| ready_from(it, 8)).collect();
-            let said = Heartbeat { leases, standbys, rate, ..Heartbeat::default() };
-            coordinator.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap();
+            let heartbeat = Heartbeat { leases, standbys, rate, ..Heartbeat::default() };
+            coordinator.heartbeat(&worker(name), Incarnation([process; 16]), &heartbeat).unwrap();
         }
         coordinator.reconcile().await.unwrap();
         advance(TTL / 2).await;
@@ -361,14 +363,14 @@ async fn a_shard_waits_for_its_own_piece_of_a_checkpoint_alone() {
     let to_b = coordinator.say("b", 2, &[], &[]);
     all_well(&coordinator, "b", 2, &to_b);
     assert_eq!(coordinator.reconcile().await.unwrap(), 0);
-    coordinator.cluster().written(&job(), Some(1));
+    coordinator.cluster().piece_written(&job(), Some(1));
     assert_eq!(coordinator.reconcile().await.unwrap(), 1);
     let owners: Vec<_> = coordinator.shard_records().into_iter().map(|it| it.owner.unwrap()).collect();
     assert_eq!(owners, [worker("a"), worker("b")]);
 
     let leases = before.leases.iter().map(|it| ready_from(it, 8)).collect();
-    let said = Heartbeat { leases, is_leaving: true, ..Heartbeat::default() };
-    coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &said).unwrap();
+    let heartbeat = Heartbeat { leases, is_leaving: true, ..Heartbeat::default() };
+    coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &heartbeat).unwrap();
     let to_b = coordinator.say("b", 2, &[], &[]);
     all_well(&coordinator, "b", 2, &to_b);
     assert_eq!(coordinator.reconcile().await.unwrap(), 1, "a checkpoint that fails costs less");

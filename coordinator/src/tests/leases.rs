@@ -3,7 +3,7 @@
 use proto::pb;
 
 use super::*;
-use crate::checkpointing::interval::Cost;
+use crate::checkpointing::interval::CheckpointCost;
 
 #[tokio::test]
 async fn other_versions_are_refused() {
@@ -19,8 +19,9 @@ async fn other_versions_are_refused() {
         coordinator.register(stream),
         Err(ServiceError::StreamVersionMismatch { actual: 99, .. })
     ));
-    let stranger = coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Heartbeat::default()).unwrap_err();
-    assert!(matches!(stranger, ServiceError::MustRegister { .. }));
+    let unknown =
+        coordinator.heartbeat(&worker("a"), Incarnation([1; 16]), &Heartbeat::default()).unwrap_err();
+    assert!(matches!(unknown, ServiceError::MustRegister { .. }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,10 +271,10 @@ async fn no_time_that_a_worker_says_ends_placing() {
         };
         coordinator.beat("a", 1, &[status.try_into().unwrap()]);
         coordinator.reconcile().await.unwrap();
-        let cost = Cost { write: Duration::MAX, replay_rate: seconds };
+        let cost = CheckpointCost { write: Duration::MAX, replay_rate: seconds };
         let mut cluster = coordinator.cluster();
         let view = cluster.job_mut(&job()).unwrap();
-        view.cost = Some(cost);
+        view.checkpoint_cost = Some(cost);
         coordinator.checkpoint_interval(view);
     }
 }

@@ -110,7 +110,8 @@ async fn who_has_more_to_tell_is_waited_for() {
         for _ in 0..4 {
             tokio::time::sleep(TTL / 2).await;
             coordinator.say("b", 2, &[], &[]);
-            coordinator.accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+            coordinator
+                .accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
         }
         assert!(began.elapsed() > TTL * 2, "the grace period is over");
         coordinator.accept_watermarks(&b, &[mark(0, 5)]);
