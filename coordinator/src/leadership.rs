@@ -70,6 +70,7 @@ impl Current {
         leading.filter(|leading| leading.seat.left().is_some())?.coordinator.upgrade()
     }
 
+    /// Returns a source of text from the coordinator while it leads, and of another text otherwise.
     fn text(&self, otherwise: &'static str, text: fn(&Coordinator) -> String) -> Text {
         let current = self.clone();
         Arc::new(move || current.get().map_or_else(|| otherwise.to_owned(), |coordinator| text(&coordinator)))
@@ -244,11 +245,11 @@ impl LeaderLoop {
         let tasks = TaskTracker::new();
         spawn_background(&coordinator, &tasks, &session);
         spawn_metering(&coordinator, &tasks, &session);
-        let watched = seat.clone();
+        let lease = seat.clone();
         let until = session.clone();
         tasks.spawn(async move {
             tokio::select! {
-                () = watched.lost() => until.cancel(),
+                () = lease.lost() => until.cancel(),
                 () = until.cancelled() => {}
             }
         });

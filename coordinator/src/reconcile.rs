@@ -88,7 +88,7 @@ impl Coordinator {
         let owners = change.for_ledger();
         let records = self.with_ledger(move |ledger| ledger.set_owners(&job, &owners)).await?;
         for (shard, owner) in &change.owners {
-            let owner = owner.as_ref().map_or("nobody", |(worker, _)| worker.as_str());
+            let owner = owner.as_ref().map_or("none", |(worker, _)| worker.as_str());
             info!(job = %change.job, shard, owner, "shard assigned");
         }
         counter!(LEASES_CHANGED).increment(change.owners.len() as u64);

@@ -1,4 +1,4 @@
-//! The service without a network: a coordinator on a folder, and workers that are only names.
+//! Tests of the services without a network: a coordinator on a folder, and workers that exist in name only.
 
 use std::time::Duration;
 
@@ -103,12 +103,12 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 
 impl Coordinator {
     /// Sends a heartbeat with these reports, and returns the leases granted.
-    fn beat(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
-        self.say(name, process, reports, &[]).leases
+    fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
+        self.send_heartbeat(name, process, reports, &[]).leases
     }
 
     /// Sends a heartbeat, and returns the reply.
-    fn say(
+    fn send_heartbeat(
         &self,
         name: &str,
         process: u8,
@@ -122,9 +122,9 @@ impl Coordinator {
 
     /// Reports everything granted to the worker as ready.
     fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
-        let grants = self.beat(name, process, &[]);
+        let grants = self.send_reports(name, process, &[]);
         let reports: Vec<_> = grants.iter().map(|grant| report(grant, ReportedState::Ready)).collect();
-        self.beat(name, process, &reports)
+        self.send_reports(name, process, &reports)
     }
 
     fn endpoints(&self) -> Vec<Option<String>> {

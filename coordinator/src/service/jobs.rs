@@ -101,8 +101,8 @@ impl Coordinator {
         info!(%job, rows_released, deleted, left, "job destroyed");
         let mut message = format!(
             "job {job} is destroyed: none of its {} released rows can be fetched or recomputed by this cluster any \
-             more. Delete the job's key to make that final; as long as it exists, whoever holds it can recompute all \
-             of them.",
+             more. Delete the job's key to make that final; as long as it exists, its holder can recompute all of \
+             them.",
             rows_released
         );
         if left > 0 {

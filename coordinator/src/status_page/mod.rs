@@ -40,7 +40,7 @@ impl Coordinator {
                 "<section><p>No jobs yet: <code>rustle job create</code> makes one.</p></section>\n",
             );
         }
-        let head = ["worker", "endpoint", "shards", "last heard, ms ago"];
+        let head = ["worker", "endpoint", "shards", "last heartbeat, ms ago"];
         body.push_str("<section><h2>Workers</h2>\n");
         body.push_str(&table(&head, &workers, |worker| {
             ["worker", "endpoint", "shards", "last_heard_ms"].map(|name| cell(&worker[name])).into()

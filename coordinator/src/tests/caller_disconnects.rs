@@ -1,4 +1,4 @@
-//! Callers that leave, or are cut off, while what they asked for is under way.
+//! Callers that disconnect while their request is being processed.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,15 +12,15 @@ use tonic::Request;
 use super::*;
 use crate::grpc::{JobsService, NoiseService};
 
-/// Asks, and is gone before the ledger has answered.
-async fn ask_and_leave<T>(call: impl Future<Output = T>) {
+/// Starts a call and drops it before the ledger has answered.
+async fn call_and_leave<T>(call: impl Future<Output = T>) {
     let mut call = pin!(call);
     let begun = poll_fn(|task| Poll::Ready(call.as_mut().poll(task).is_ready()));
     assert!(!begun.await, "it was answered at once");
 }
 
-/// What the coordinator goes by, once it is so; the ledger is there first.
-async fn comes_to(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
+/// Waits until the coordinator's memory has followed the ledger.
+async fn becomes(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
     for _ in 0..500 {
         if coordinator.job_message(&job()).is_ok_and(|job| is_so(&job)) {
             return;
@@ -29,7 +29,7 @@ async fn comes_to(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
     }
     let seen = coordinator.job_message(&job());
     let kept = coordinator.ledger().job(&job()).unwrap();
-    panic!("the ledger has {kept:?}, and the coordinator goes by {seen:?}");
+    panic!("the ledger has {kept:?}, and memory has {seen:?}");
 }
 
 fn admitted<M>(message: M) -> Request<M> {
@@ -53,22 +53,22 @@ async fn a_change_is_made_whole_also_where_its_caller_has_left() {
         key_commitment: KEY.to_vec(),
         plan_digest: Vec::new(),
     };
-    ask_and_leave(jobs.create_job(admitted(create))).await;
-    comes_to(&coordinator, |job| job.state() == pb::JobState::Running).await;
+    call_and_leave(jobs.create_job(admitted(create))).await;
+    becomes(&coordinator, |job| job.state() == pb::JobState::Running).await;
 
     let back = pb::OpenBranchRequest { job: name.clone(), from_row: 0, expected_branch: 0, parent: None };
-    ask_and_leave(jobs.open_branch(admitted(back.clone()))).await;
-    comes_to(&coordinator, |job| job.branch == 1).await;
+    call_and_leave(jobs.open_branch(admitted(back.clone()))).await;
+    becomes(&coordinator, |job| job.branch == 1).await;
     let again = jobs.open_branch(admitted(back)).await.unwrap().into_inner();
     assert_eq!((again.branch, again.next_row), (1, 0));
 
-    ask_and_leave(jobs.finish_job(admitted(pb::FinishJobRequest { job: name.clone() }))).await;
-    comes_to(&coordinator, |job| job.state() == pb::JobState::Finished).await;
-    ask_and_leave(jobs.destroy_job(admitted(pb::DestroyJobRequest { job: name }))).await;
-    comes_to(&coordinator, |job| job.state() == pb::JobState::Destroyed).await;
+    call_and_leave(jobs.finish_job(admitted(pb::FinishJobRequest { job: name.clone() }))).await;
+    becomes(&coordinator, |job| job.state() == pb::JobState::Finished).await;
+    call_and_leave(jobs.destroy_job(admitted(pb::DestroyJobRequest { job: name }))).await;
+    becomes(&coordinator, |job| job.state() == pb::JobState::Destroyed).await;
 }
 
-/// Else what was spent would be shown as less than it is, until the next start.
+/// Otherwise the privacy spent would be shown as less than it is until the next start.
 #[tokio::test]
 async fn rows_that_the_ledger_has_are_counted_also_where_their_caller_has_left() {
     let folder = TempDir::new().unwrap();
@@ -82,8 +82,8 @@ async fn rows_that_the_ledger_has_are_counted_also_where_their_caller_has_left()
         commitments: vec![Commitment::of_text("x").to_bytes().to_vec(); 3],
         ..pb::BindRequest::default()
     };
-    ask_and_leave(noise.bind(admitted(request))).await;
-    comes_to(&coordinator, |job| (job.next_row, job.rows_bound) == (3, 3)).await;
+    call_and_leave(noise.bind(admitted(request))).await;
+    becomes(&coordinator, |job| (job.next_row, job.rows_bound) == (3, 3)).await;
 
     let through = pb::FetchRequest {
         job: job().to_string(),
@@ -92,11 +92,11 @@ async fn rows_that_the_ledger_has_are_counted_also_where_their_caller_has_left()
         commitments: vec![Commitment::of_text("x").to_bytes().to_vec(); 2],
         ..pb::FetchRequest::default()
     };
-    ask_and_leave(noise.fetch(admitted(through))).await;
-    comes_to(&coordinator, |job| (job.next_row, job.rows_bound) == (5, 5)).await;
+    call_and_leave(noise.fetch(admitted(through))).await;
+    becomes(&coordinator, |job| (job.next_row, job.rows_bound) == (5, 5)).await;
 }
 
-/// Accounts of long plans take seconds each, on threads that bindings wait for too.
+/// Accounts of long plans take seconds each, on threads that bindings need too.
 #[tokio::test]
 async fn reports_wait_for_each_other_and_nobody_for_them() {
     let folder = TempDir::new().unwrap();
@@ -127,10 +127,10 @@ async fn resharding_is_given_up_also_where_its_caller_has_left() {
     coordinator.reconcile().await.unwrap();
     let served = coordinator.make_ready("a", 1);
     assert_eq!(served.len(), 1);
-    let goes_on_for = async |time: Duration| {
+    let pending_after = async |time: Duration| {
         for _ in 0..8 {
             coordinator.reconcile().await.unwrap();
-            coordinator.beat("a", 1, &[report(&served[0], ReportedState::Ready)]);
+            coordinator.send_reports("a", 1, &[report(&served[0], ReportedState::Ready)]);
             tokio::time::sleep(time / 8).await;
         }
         let cluster = coordinator.cluster();
@@ -138,11 +138,11 @@ async fn resharding_is_given_up_also_where_its_caller_has_left() {
     };
 
     let request = pb::ReshardJobRequest { job: job().to_string(), shards: 2 };
-    ask_and_leave(jobs.reshard_job(admitted(request.clone()))).await;
-    let number = goes_on_for(TTL).await;
+    call_and_leave(jobs.reshard_job(admitted(request.clone()))).await;
+    let number = pending_after(TTL).await;
     assert!(number.is_some(), "a layout is being prepared");
-    ask_and_leave(jobs.reshard_job(admitted(request))).await;
-    assert_eq!(goes_on_for(TTL / 2).await, number, "the one that was asked for before");
-    assert_eq!(goes_on_for(TTL).await, None, "given up");
+    call_and_leave(jobs.reshard_job(admitted(request))).await;
+    assert_eq!(pending_after(TTL / 2).await, number, "the one requested before");
+    assert_eq!(pending_after(TTL).await, None, "abandoned");
     assert_eq!(coordinator.job_message(&job()).unwrap().shards, 1);
 }

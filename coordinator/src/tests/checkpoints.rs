@@ -1,4 +1,4 @@
-//! Checkpoints of many jobs, and a store that others write to as well.
+//! Checkpoints of many jobs, and a store that other coordinators write to as well.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
     Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
 }
 
-/// One whose worker never answers, or whose store hangs, is here one whose turn does not come.
+/// A checkpoint that never gets its turn stands for one whose worker never answers or whose store hangs.
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
     let folder = TempDir::new().unwrap();
@@ -29,7 +29,7 @@ async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
     let before = attempted(&goes_on);
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(coordinator.clone().keep_checkpointing(stop.clone()));
-    // What is swept at a start is swept by now.
+    // By now the deletion at the start has ended.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let _turn = coordinator.turn_to_checkpoint(&hangs).await.unwrap();
     for _ in 0..1000 {

@@ -80,10 +80,10 @@ async fn resharding_replaces_every_lease() {
     let switch = async {
         tokio::task::yield_now().await;
         coordinator.reconcile().await.unwrap();
-        let prepared = coordinator.say("a", 1, &[], &[]).standbys;
+        let prepared = coordinator.send_heartbeat("a", 1, &[], &[]).standbys;
         let ready = |grant: &LeaseGrant| LeaseReport { next_row: 8, ..report(grant, ReportedState::Ready) };
         let serving = before.iter().map(ready).collect::<Vec<_>>();
-        coordinator.say("a", 1, &serving, &prepared.iter().map(ready).collect::<Vec<_>>());
+        coordinator.send_heartbeat("a", 1, &serving, &prepared.iter().map(ready).collect::<Vec<_>>());
         coordinator.reconcile().await.unwrap();
     };
     let (resharded, ()) = tokio::join!(reshard, switch);

@@ -1,4 +1,4 @@
-//! What people and Prometheus see of jobs.
+//! The privacy meter, and its figures on the page, in the status and in the metrics.
 
 use proto::model::OpenBranch;
 
@@ -53,7 +53,7 @@ async fn going_back_is_charged_for() {
     assert!((value(&coordinator, spent) - 1.5).abs() < 1e-12);
 }
 
-/// Of the one job's series.
+/// Returns the value of a metric of the one job.
 fn value(coordinator: &Coordinator, name: &str) -> f64 {
     let series = coordinator.job_metrics();
     let start = format!("{name}{{training_job=\"job\"}} ");

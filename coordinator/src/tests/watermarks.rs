@@ -1,4 +1,4 @@
-//! What workers released, against a ledger that may be an old copy.
+//! Watermarks of workers against a ledger that may be an old copy.
 
 use proto::model::{JobMark, OpenBranch};
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ async fn restarted(folder: &TempDir) -> Coordinator {
     open(folder)
 }
 
-fn tells(coordinator: &Coordinator, name: &str, process: u8, marks: Vec<JobMark>) {
+fn register_with(coordinator: &Coordinator, name: &str, process: u8, marks: Vec<JobMark>) {
     coordinator.register(Register { marks, ..registration(name, process) }).unwrap();
 }
 
@@ -31,7 +31,7 @@ fn is_behind<T: std::fmt::Debug>(outcome: Result<T, ServiceError>, witness: &str
     assert!(error.kind() == "ledger_behind" && error.to_string().contains(witness), "{error}");
 }
 
-/// Nobody whom the ledger names has held the job: who did may be in none of its lines.
+/// The worker that held the job may be named nowhere in an old ledger.
 #[tokio::test(start_paused = true)]
 async fn an_old_ledger_is_found_by_a_worker_that_it_does_not_name() {
     let folder = TempDir::new().unwrap();
@@ -39,7 +39,7 @@ async fn an_old_ledger_is_found_by_a_worker_that_it_does_not_name() {
     let began = Instant::now();
     let late = async {
         tokio::time::sleep(TTL).await;
-        tells(&coordinator, "b", 2, vec![mark(0, 5)]);
+        register_with(&coordinator, "b", 2, vec![mark(0, 5)]);
     };
     let (bound, opened, ()) =
         tokio::join!(coordinator.bind(bind(2..3, "y")), coordinator.open_branch(rewind(1)), late);
@@ -55,10 +55,10 @@ async fn a_branch_does_not_hide_what_was_released_before_it() {
     let coordinator = restarted(&folder).await;
     coordinator.open_branch(rewind(1)).await.unwrap();
     let on_branch = |row: u64| Bind { branch: 1, ..bind(row..row + 1, "z") };
-    tells(&coordinator, "b", 2, vec![mark(1, 0), mark(0, 2)]);
+    register_with(&coordinator, "b", 2, vec![mark(1, 0), mark(0, 2)]);
     coordinator.bind(on_branch(1)).await.expect("that is what the ledger has");
-    // A worker's own, once it was granted the branch.
-    tells(&coordinator, "c", 3, vec![mark(1, 0), mark(0, 3)]);
+    // From a worker that was granted the branch.
+    register_with(&coordinator, "c", 3, vec![mark(1, 0), mark(0, 3)]);
     is_behind(coordinator.bind(on_branch(2)).await, "worker c");
 }
 
@@ -69,14 +69,14 @@ async fn a_job_that_the_ledger_has_lost_is_not_begun_anew() {
     let of = |job: &JobId| JobMark { job: job.clone(), ..mark(0, 500) };
     let lost = JobId::new("lost").unwrap();
     let other = JobId::new("other").unwrap();
-    tells(&coordinator, "b", 2, vec![of(&lost)]);
+    register_with(&coordinator, "b", 2, vec![of(&lost)]);
     for name in [&lost, &other] {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
     }
-    // Also where it has fewer rows now.
+    // Even if it has fewer rows now.
     is_behind(coordinator.bind(Bind { job: lost, ..bind(0..1, "x") }).await, "worker b");
     coordinator.bind(Bind { job: other.clone(), ..bind(0..1, "x") }).await.unwrap();
-    tells(&coordinator, "c", 3, vec![of(&other)]);
+    register_with(&coordinator, "c", 3, vec![of(&other)]);
     is_behind(coordinator.bind(Bind { job: other, ..bind(1..2, "x") }).await, "worker c");
 }
 
@@ -86,16 +86,16 @@ async fn what_a_worker_makes_up_costs_so_much_and_no_more() {
     let coordinator = restarted(&folder).await;
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
     let made_up = (0..70_000).map(|number| JobMark { job: name(number), ..mark(0, 1) });
-    tells(&coordinator, "liar", 2, made_up.collect());
+    register_with(&coordinator, "liar", 2, made_up.collect());
     let kept = |number: &usize| !coordinator.cluster().watermarks_to_check(&name(*number)).is_empty();
     assert_eq!((0..70_000).filter(kept).count(), 65_536);
     coordinator.bind(bind(2..3, "y")).await.unwrap();
-    tells(&coordinator, "b", 3, vec![mark(0, 7)]);
+    register_with(&coordinator, "b", 3, vec![mark(0, 7)]);
     is_behind(coordinator.bind(bind(3..4, "y")).await, "worker b");
 }
 
-/// A worker with so much to say that it takes several messages: nothing is bound before the last of them, however long
-/// after the start that is.
+/// A worker may need several messages for its watermarks: nothing is bound before the last of them, however long after the
+/// start that is.
 #[tokio::test(start_paused = true)]
 async fn who_has_more_to_tell_is_waited_for() {
     let folder = TempDir::new().unwrap();
@@ -106,10 +106,10 @@ async fn who_has_more_to_tell_is_waited_for() {
     let b = worker("b");
     let telling = async {
         tokio::time::sleep(TTL).await;
-        tells(&coordinator, "b", 2, (0..proto::MOST_MARKS_TOLD).map(elsewhere).collect());
+        register_with(&coordinator, "b", 2, (0..proto::MOST_MARKS_TOLD).map(elsewhere).collect());
         for _ in 0..4 {
             tokio::time::sleep(TTL / 2).await;
-            coordinator.say("b", 2, &[], &[]);
+            coordinator.send_heartbeat("b", 2, &[], &[]);
             coordinator
                 .accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
         }
@@ -118,13 +118,13 @@ async fn who_has_more_to_tell_is_waited_for() {
     };
     let (bound, ()) = tokio::join!(coordinator.bind(bind(2..3, "y")), telling);
     is_behind(bound, "worker b");
-    // Nor for ever for one that has gone in the middle of it.
+    // A worker that has gone in the middle is not waited for.
     coordinator.accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
     tokio::time::sleep(TTL).await;
     is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
 }
 
-/// However many branches a job has, and whatever else the worker made up before.
+/// However many branches a job has, and whatever else the worker reported before.
 #[tokio::test(start_paused = true)]
 async fn marks_of_a_job_that_there_is_are_all_kept() {
     let folder = TempDir::new().unwrap();
@@ -132,7 +132,7 @@ async fn marks_of_a_job_that_there_is_are_all_kept() {
     let elsewhere =
         |number: usize| JobMark { job: JobId::new(format!("job-{number}")).unwrap(), ..mark(0, 1) };
     coordinator.open_branch(rewind(1)).await.unwrap();
-    tells(&coordinator, "b", 2, (0..70_000).map(elsewhere).collect());
+    register_with(&coordinator, "b", 2, (0..70_000).map(elsewhere).collect());
     coordinator.accept_watermarks(&worker("b"), &[mark(0, 5)]);
     let on_branch = Bind { branch: 1, ..bind(1..2, "z") };
     is_behind(coordinator.bind(on_branch).await, "worker b");
