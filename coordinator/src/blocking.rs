@@ -1,4 +1,5 @@
-//! Calls of the ledger, which block: they run on blocking threads, and one that leaves the ledger unusable ends the process.
+//! Calls of the ledger, which block: they run on blocking threads, and one that leaves the ledger unusable ends the
+//! process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -33,8 +34,8 @@ impl FatalStop {
     }
 }
 
-/// Runs one call, to completion even if the caller disconnects. A store that failed ends the process in that case too, since
-/// no later call may come to find it.
+/// Runs one call, to completion even if the caller disconnects. A store that failed ends the process in that case too,
+/// since no later call may come to find it.
 pub async fn with_ledger<T: Send + 'static>(
     ledger: &Ledger,
     stop: &FatalStop,

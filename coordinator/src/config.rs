@@ -60,7 +60,8 @@ pub struct CoordinatorArgs {
     /// Time without a heartbeat after which a worker loses its shards
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
-    /// Time after which a worker that is much slower than the others, or makes no rows at all, loses shards; 0 for never
+    /// Time after which a worker that is much slower than the others, or makes no rows at all, loses shards; 0 for
+    /// never
     #[arg(long, value_name = "DURATION", alias = "relieve-after")]
     pub straggler_timeout: Option<String>,
     /// Lifetime of a release token; binding the same rows again issues new ones
@@ -241,7 +242,8 @@ fn check_times(heartbeat: Duration, lease_ttl: Duration, token_ttl: Duration) ->
 }
 
 impl Options {
-    /// Binds both addresses. Fails for an address other than loopback without TLS or `insecure_listen`; metrics never use TLS.
+    /// Binds both addresses. Fails for an address other than loopback without TLS or `insecure_listen`; metrics never
+    /// use TLS.
     pub async fn bind(self) -> anyhow::Result<CoordinatorConfig> {
         let Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings } =
             self;

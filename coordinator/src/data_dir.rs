@@ -18,7 +18,8 @@ pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
     ledger::create_private_folder(folder).with_context(folder_error)
 }
 
-/// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known here.
+/// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known
+/// here.
 #[cfg(feature = "etcd")]
 pub fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
     create_data_dir(folder)?;

@@ -1,5 +1,5 @@
-//! Leadership among several coordinators over one ledger in etcd. A coordinator stands by until it is elected, leads until
-//! it can't be sure of its lease any more, and stands by again.
+//! Leadership among several coordinators over one ledger in etcd. A coordinator stands by until it is elected, leads
+//! until it can't be sure of its lease any more, and stands by again.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

@@ -20,8 +20,8 @@ pub struct LedgerStoreArgs {
     /// Time after which the lease of a leader that is gone ends, with etcd
     #[arg(long, value_name = "DURATION", alias = "store-lease")]
     pub leader_lease_ttl: Option<String>,
-    /// Folder with ca.pem, which etcd's certificate is checked against, and, if etcd requires a client certificate, cert.pem
-    /// and key.pem
+    /// Folder with ca.pem, which etcd's certificate is checked against, and, if etcd requires a client certificate,
+    /// cert.pem and key.pem
     #[arg(long, value_name = "DIR")]
     pub store_tls_dir: Option<String>,
     /// User of etcd, if its authentication is on; needs --store-password-file
@@ -112,7 +112,8 @@ fn etcd(url: &str, _access: Access, _lease: Duration) -> anyhow::Result<LedgerSt
 }
 
 impl LedgerStore {
-    /// Returns whether other coordinators use the store too, so that the cluster's data must not be on one of their disks.
+    /// Returns whether other coordinators use the store too, so that the cluster's data must not be on one of their
+    /// disks.
     pub fn is_shared(&self) -> bool {
         *self != LedgerStore::File
     }

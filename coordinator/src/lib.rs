@@ -1,11 +1,12 @@
 //! The coordinator: membership of workers, ownership of shards, release of rows, and checkpoints.
 //!
-//! It moves noise but can't make it: it never sees a key and links no noise kernel. The ledger is the truth. The state in
-//! memory can be lost at any moment without a row being released twice.
+//! It moves noise but can't make it: it never sees a key and links no noise kernel. The ledger is the truth. The state
+//! in memory can be lost at any moment without a row being released twice.
 //!
 //! # Layout
 //!
-//! * `run`, `background`, `leadership`: start and end of the process, its tasks, and election among several coordinators.
+//! * `run`, `background`, `leadership`: start and end of the process, its tasks, and election among several
+//!   coordinators.
 //! * `config`, `defaults`, `renamed_settings`, `ledger_store`, `data_dir`: settings, and where the ledger is.
 //! * `grpc`: the gRPC server; its handlers authorise a call and delegate to `service`.
 //! * `service`, `proxy`: jobs, branches, bindings, routing, resharding, workers, and fetches through the coordinator.

@@ -28,8 +28,8 @@ pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
 
-// Metrics of one job, with the label `training_job` (`job` has its own meaning in Prometheus). They are written at the scrape
-// from the privacy meter, so that a job's series end with it.
+// Metrics of one job, with the label `training_job` (`job` has its own meaning in Prometheus). They are written at the
+// scrape from the privacy meter, so that a job's series end with it.
 pub const JOB_ROWS_BOUND: &str = "rustle_job_rows_bound";
 pub const JOB_ROWS_PLANNED: &str = "rustle_job_rows_planned";
 pub const JOB_RHO_SPENT: &str = "rustle_job_privacy_spent_rho";

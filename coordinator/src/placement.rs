@@ -1,9 +1,9 @@
 //! Placement: which worker holds which shard, as a pure, deterministic function that avoids moves.
 //!
-//! A worker's time is the bytes that it goes through for a row divided by its speed; a row is as late as the worker whose
-//! time is longest. A move costs the shard a restore, so a shard stays where it is unless its worker is gone, or the move
-//! shortens the longer of the two times by enough ([`GAIN_PARTS`]). A shard that is far from the rank that uses it weighs a
-//! quarter more, so that it goes near if that makes no worker late.
+//! A worker's time is the bytes that it goes through for a row divided by its speed; a row is as late as the worker
+//! whose time is longest. A move costs the shard a restore, so a shard stays where it is unless its worker is gone, or
+//! the move shortens the longer of the two times by enough ([`GAIN_PARTS`]). A shard that is far from the rank that
+//! uses it weighs a quarter more, so that it goes near if that makes no worker late.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 /// The speed of a worker that is as fast as the median, in thousandths of that.
 pub const NORMAL_SPEED: u32 = 1_000;
 
-/// Loads count quarters of a byte, so that the surcharge of a far shard is a whole number: a shard near its users weighs
-/// four quarters per byte.
+/// Loads count quarters of a byte, so that the surcharge of a far shard is a whole number: a shard near its users
+/// weighs four quarters per byte.
 const NEAR_QUARTERS: u128 = 4;
 /// A shard far from its users weighs a quarter more.
 const FAR_QUARTERS: u128 = 5;
 
-/// A move must gain one of this many parts of the time that the shard takes on its new worker, so that a small difference
-/// moves nothing. With the times t of the two workers and w of the shard: t_late ≥ t_early + w + w / 8.
+/// A move must gain one of this many parts of the time that the shard takes on its new worker, so that a small
+/// difference moves nothing. With the times t of the two workers and w of the shard: t_late ≥ t_early + w + w / 8.
 const GAIN_PARTS: u128 = 8;
 /// The same rule without division: 8 · t_late ≥ 8 · t_early + 9 · w.
 const WEIGHT_PARTS: u128 = GAIN_PARTS + 1;
@@ -160,8 +160,8 @@ where
         })
     }
 
-    /// Returns a shard's weight on a worker, in quarters of a byte; at least that of one byte, for a shard of no bytes would move
-    /// without end.
+    /// Returns a shard's weight on a worker, in quarters of a byte; at least that of one byte, for a shard of no bytes
+    /// would move without end.
     fn weight(&self, at: usize, worker: usize) -> u128 {
         let quarters = if (self.rules.is_far)(at, worker) { FAR_QUARTERS } else { NEAR_QUARTERS };
         u128::from(self.shards[at].bytes.max(1)) * quarters
@@ -198,8 +198,8 @@ where
         }
     }
 
-    /// Makes one move from a later worker to an earlier one, the widest gap first. Returns false if none is worth it. After a
-    /// move both are earlier than the later one was before, so repeated moves end.
+    /// Makes one move from a later worker to an earlier one, the widest gap first. Returns false if none is worth it.
+    /// After a move both are earlier than the later one was before, so repeated moves end.
     fn move_one(&mut self) -> bool {
         let found = (0..self.by_time.len()).rev().find_map(|rank| self.move_from(rank));
         if let Some((at, early)) = found {
@@ -230,8 +230,8 @@ where
         None
     }
 
-    /// Returns whether no shard of this size or more is worth moving, even if `early` were as fast as the fastest worker and the
-    /// shard were near its users there.
+    /// Returns whether no shard of this size or more is worth moving, even if `early` were as fast as the fastest
+    /// worker and the shard were near its users there.
     fn is_never_worth_moving(&self, bytes: u64, late: usize, early: usize) -> bool {
         let of_late = self.speed(late);
         let of_early = self.speed(early);
@@ -243,8 +243,8 @@ where
         loaded.saturating_add(moved) > before
     }
 
-    /// Returns whether the later worker's time falls by at least an eighth of the shard's own time at the earlier one, counted
-    /// on top of that time.
+    /// Returns whether the later worker's time falls by at least an eighth of the shard's own time at the earlier one,
+    /// counted on top of that time.
     fn is_worth_moving(&self, at: usize, late: usize, early: usize) -> bool {
         let after = GAIN_PARTS * self.load[early] + WEIGHT_PARTS * self.weight(at, early);
         self.compare((early, after), (late, GAIN_PARTS * self.load[late])) != Ordering::Greater
@@ -256,8 +256,8 @@ where
         late_after.abs_diff((self.load[early] + self.weight(at, early)) * self.speed(late))
     }
 
-    /// Makes one exchange that brings a shard near its users, takes none away from its own, and makes the two workers earlier.
-    /// Returns false if there is none.
+    /// Makes one exchange that brings a shard near its users, takes none away from its own, and makes the two workers
+    /// earlier. Returns false if there is none.
     fn swap_one(&mut self) -> bool {
         let is_far = |at: usize, worker: usize| (self.rules.is_far)(at, worker);
         for far in 0..self.shards.len() {

@@ -46,8 +46,8 @@ impl Coordinator {
     }
 }
 
-/// This coordinator as the source of routing and tokens, without a call to itself. The reference is weak, so that a fetch
-/// that outlasts shutdown does not keep the ledger open.
+/// This coordinator as the source of routing and tokens, without a call to itself. The reference is weak, so that a
+/// fetch that outlasts shutdown does not keep the ledger open.
 struct LocalSource {
     coordinator: Weak<Coordinator>,
     bind: Bind,

@@ -14,8 +14,8 @@ use crate::metric_definitions::{
     CHECKPOINT_AGE, JOBS, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE, WORKERS_LOST,
 };
 
-/// A pass is followed by a pause of this many times its own length, so that placement takes a fifth of the time at most, and
-/// changes that arrive together share one pass.
+/// A pass is followed by a pause of this many times its own length, so that placement takes a fifth of the time at
+/// most, and changes that arrive together share one pass.
 const PAUSE_PER_PASS: u32 = 4;
 
 impl Coordinator {

@@ -43,8 +43,8 @@ impl ReleaseAuthority {
         Ok(())
     }
 
-    /// Binds rows and signs their tokens. Blocks until the binding is on disk. `marks` are the workers' watermarks that are not
-    /// known to be bound; this fails if the ledger does not have them.
+    /// Binds rows and signs their tokens. Blocks until the binding is on disk. `marks` are the workers' watermarks that
+    /// are not known to be bound; this fails if the ledger does not have them.
     pub fn release(
         &self,
         ledger: &Ledger,
@@ -72,8 +72,8 @@ impl ReleaseAuthority {
     }
 }
 
-/// Fails if a worker has released a row that the ledger does not have: the ledger is stale, such as a restored copy. Skips
-/// jobs that the ledger does not know.
+/// Fails if a worker has released a row that the ledger does not have: the ledger is stale, such as a restored copy.
+/// Skips jobs that the ledger does not know.
 pub fn check_not_stale(ledger: &Ledger, marks: &[(WorkerId, JobMark)]) -> Result<(), LedgerError> {
     for (worker, JobMark { job, branch, next_row }) in marks {
         let Some(record) = ledger.job(job)? else { continue };

@@ -1,5 +1,5 @@
-//! Settings that were renamed: their old names are still accepted in the environment and in the file, as their old flags
-//! are by hidden aliases.
+//! Settings that were renamed: their old names are still accepted in the environment and in the file, as their old
+//! flags are by hidden aliases.
 
 use std::fmt::Display;
 

@@ -9,8 +9,8 @@ use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// Returns the report. The cost is that of the plan's whole run, whatever part of it has been released. `permit` is the
-    /// caller's share of its reports at once, held until the work is done.
+    /// Returns the report. The cost is that of the plan's whole run, whatever part of it has been released. `permit` is
+    /// the caller's share of its reports at once, held until the work is done.
     pub async fn report(&self, job: JobId, delta: f64, permit: Option<Hold>) -> Result<Value> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
@@ -27,8 +27,8 @@ impl Coordinator {
             .await?
             .ok_or_else(|| no_job(&job))?;
         let plan_toml = record.plan_toml.clone();
-        // Sensitivities of long plans take seconds: not on an async thread, and few at once, because binding rows needs the
-        // same threads. The turn is held until the work is done, even if the caller disconnects.
+        // Sensitivities of long plans take seconds: not on an async thread, and few at once, because binding rows needs
+        // the same threads. The turn is held until the work is done, even if the caller disconnects.
         let turn =
             self.answer_limits().accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
         let cost = node::blocking::run(move || {
@@ -67,8 +67,8 @@ impl Coordinator {
     }
 }
 
-/// Returns the rows released on a branch. Rows bound count as released, whether or not a byte of them left, as they do for
-/// the accountant (`accounting::rewind::Released`).
+/// Returns the rows released on a branch. Rows bound count as released, whether or not a byte of them left, as they do
+/// for the accountant (`accounting::rewind::Released`).
 fn branch(releases: &ledger::BranchReleases) -> Value {
     let released: Vec<_> = releases.released.iter().map(|rows| [rows.start, rows.end]).collect();
     json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })

@@ -33,7 +33,8 @@ use crate::data_dir::create_data_dir;
 use crate::ledger_store::LedgerStore;
 use crate::metric_definitions::{EPOCH, describe_metrics};
 
-/// Runs a coordinator until `shutdown` is cancelled. Fails if it can't start, or if the ledger can't be trusted any more.
+/// Runs a coordinator until `shutdown` is cancelled. Fails if it can't start, or if the ledger can't be trusted any
+/// more.
 // Boxed, so that all of it is compiled here and not in every program that runs it.
 pub fn run(config: CoordinatorConfig, shutdown: CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> {
     let connections = Connections::dialing(config.security.clone().into());
@@ -115,8 +116,8 @@ impl TestProbe {
     }
 }
 
-/// Runs a coordinator on a ledger and connections that the caller provides, without metrics, for simulations. `shutdown` is
-/// cancelled too if the coordinator stops by itself.
+/// Runs a coordinator on a ledger and connections that the caller provides, without metrics, for simulations.
+/// `shutdown` is cancelled too if the coordinator stops by itself.
 pub async fn run_over<C>(
     settings: crate::Settings,
     ledger: Ledger,

@@ -13,8 +13,8 @@ pub fn most_shards(dimension: u64) -> u64 {
     dimension.div_ceil(BLOCK).min(MAX_SHARDS)
 }
 
-/// Returns adjacent ranges that cover 0..dimension, cut at multiples of [`BLOCK`], whose sizes differ by at most one block.
-/// Fails if the number of shards is 0 or above [`most_shards`].
+/// Returns adjacent ranges that cover 0..dimension, cut at multiples of [`BLOCK`], whose sizes differ by at most one
+/// block. Fails if the number of shards is 0 or above [`most_shards`].
 pub fn ranges(dimension: u64, shards: u32) -> Result<Vec<CoordinateRange>> {
     let most = most_shards(dimension);
     if !(1..=most).contains(&u64::from(shards)) {

@@ -1,6 +1,6 @@
 //! Checkpoints of whole jobs: how often, when, how one is written, and which are kept.
 
-pub mod ids;
+pub(crate) mod ids;
 pub mod interval;
 mod retention;
 mod rounds;

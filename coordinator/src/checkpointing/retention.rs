@@ -18,7 +18,8 @@ impl Coordinator {
         }
     }
 
-    /// Deletes a checkpoint's objects, then its entry, so that a failure is tried again next time. Returns whether it is gone.
+    /// Deletes a checkpoint's objects, then its entry, so that a failure is tried again next time. Returns whether it
+    /// is gone.
     async fn drop_checkpoint(&self, store: &CheckpointStore, checkpoint: &CheckpointRecord) -> bool {
         if let Err(error) = store.delete_checkpoint(checkpoint).await {
             warn!(job = %checkpoint.job, id = checkpoint.id, %error, "checkpoint could not be deleted");
@@ -47,8 +48,8 @@ impl Coordinator {
         (gone, left)
     }
 
-    /// Deletes objects that no entry of the ledger names: remains of checkpoints whose writing or deletion was interrupted.
-    /// Call while no checkpoint of the job is written. A failure is tried again next time.
+    /// Deletes objects that no entry of the ledger names: remains of checkpoints whose writing or deletion was
+    /// interrupted. Call while no checkpoint of the job is written. A failure is tried again next time.
     pub async fn delete_unlisted(&self, store: &CheckpointStore, job: &JobId) {
         let name = job.clone();
         let Ok(listed) = self.with_ledger(move |ledger| ledger.checkpoints(&name)).await else { return };

@@ -1,5 +1,5 @@
-//! One checkpoint of a whole job: first every shard's piece, then the manifest, last the ledger's entry. A checkpoint that
-//! lacks any of them does not exist.
+//! One checkpoint of a whole job: first every shard's piece, then the manifest, last the ledger's entry. A checkpoint
+//! that lacks any of them does not exist.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ impl Coordinator {
         Ok(lock.lock_owned().await)
     }
 
-    /// Writes a checkpoint in the caller's turn. Must run to its end, so that the ledger's entry and memory agree; only the
-    /// end of the process may interrupt it.
+    /// Writes a checkpoint in the caller's turn. Must run to its end, so that the ledger's entry and memory agree; only
+    /// the end of the process may interrupt it.
     pub async fn write_in_turn(&self, _turn: OwnedMutexGuard<()>, job: &JobId) -> Result<pb::Checkpoint> {
         let began = Instant::now();
         let Some(store) = self.checkpoint_store() else {
@@ -82,8 +82,8 @@ impl Coordinator {
         })
     }
 
-    /// Sets when the next checkpoint is due: an interval after the beginning of this one, but at least half an interval after
-    /// its end, for thousands of shards may take an hour to write.
+    /// Sets when the next checkpoint is due: an interval after the beginning of this one, but at least half an interval
+    /// after its end, for thousands of shards may take an hour to write.
     fn note_attempt(&self, job: &JobId, began: Instant) {
         let mut cluster = self.cluster();
         let Ok(view) = cluster.job_mut(job) else { return };

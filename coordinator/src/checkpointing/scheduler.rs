@@ -17,13 +17,13 @@ use crate::coordinator::Coordinator;
 
 /// The longest time between two looks at which jobs are due.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Checkpoints written at once: a thousand jobs of one second each then take two minutes. A worker that gets several writes
-/// one after another.
+/// Checkpoints written at once: a thousand jobs of one second each then take two minutes. A worker that gets several
+/// writes one after another.
 const JOBS_AT_ONCE: usize = 8;
 
 impl Coordinator {
-    /// Writes due checkpoints until shutdown. Several are written at once, so that a job whose worker or store hangs does
-    /// not delay all others.
+    /// Writes due checkpoints until shutdown. Several are written at once, so that a job whose worker or store hangs
+    /// does not delay all others.
     pub async fn keep_checkpointing(self: Arc<Self>, shutdown: CancellationToken) {
         tokio::select! {
             biased;
@@ -64,8 +64,8 @@ impl Coordinator {
         job
     }
 
-    /// Returns the time from one checkpoint of the job to the next; `None` for never. A job without state is written only
-    /// at a fixed interval.
+    /// Returns the time from one checkpoint of the job to the next; `None` for never. A job without state is written
+    /// only at a fixed interval.
     pub fn checkpoint_interval(&self, view: &JobView) -> Option<Duration> {
         let schedule = self.settings().checkpoint_schedule;
         if schedule == Schedule::Auto && view.is_stateless() {

@@ -1,5 +1,5 @@
-//! Applies new owners and new layouts once the ledger has recorded them. The owners before continue to serve until the new
-//! ones report.
+//! Applies new owners and new layouts once the ledger has recorded them. The owners before continue to serve until the
+//! new ones report.
 
 use std::collections::HashMap;
 

@@ -64,8 +64,8 @@ impl Cluster {
 
 /// Which workers may take which shards, and which are far from a shard's users.
 ///
-/// Placement looks at every pair of shard and worker. The answers are the same for all shards of a job, and for all shards
-/// with the same hint, so that each is computed once a pass, and only if it is needed.
+/// Placement looks at every pair of shard and worker. The answers are the same for all shards of a job, and for all
+/// shards with the same hint, so that each is computed once a pass, and only if it is needed.
 pub struct Suitability<'a> {
     cluster: &'a Cluster,
     now: Instant,

@@ -1,7 +1,6 @@
 //! The desired state: who should own which shard, compared with who does.
 
-use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use proto::{CoordinateRange, Incarnation, JobId, WorkerId};
 use tokio::time::Instant;
@@ -9,14 +8,8 @@ use tokio::time::Instant;
 use super::candidates::{Candidate, Suitability, position};
 use super::handover::needed_from;
 use super::layout::{PendingShard, Preparation, Standby, Unschedulable};
-use super::membership::Member;
-use super::stragglers::SpeedReport;
 use super::{Cluster, JobView, ShardView};
 use crate::placement::{self, Rules, Shard, Worker};
-
-/// A row may take this many times as long as its worker's rows usually do before requests that wait for it count as
-/// stalled. A row alone varies by a factor of about two, and several may be ahead of it.
-const STALL_ROW_TIMES: u32 = 4;
 
 type Process = (WorkerId, Incarnation);
 
@@ -59,8 +52,8 @@ pub struct DesiredState {
 /// The desired change of a shard's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OwnerChange {
-    /// The owner stays. One that is gone keeps the shard until another worker can take it, so that it continues should it
-    /// come back with its state before that.
+    /// The owner stays. One that is gone keeps the shard until another worker can take it, so that it continues should
+    /// it come back with its state before that.
     Keep,
     /// The shard goes to this process, or to none.
     Assign(Option<Process>),
@@ -125,28 +118,6 @@ impl Cluster {
         desired
     }
 
-    /// Updates the stragglers from the workers' reports. `window` is how long a worker must be slow or stalled to count as
-    /// one; zero turns this off.
-    pub fn detect_stragglers(&mut self, now: Instant, window: Duration) {
-        if window.is_zero() {
-            return;
-        }
-        let mut longest: HashMap<&WorkerId, Duration> = HashMap::new();
-        for shard in self.jobs.values().filter(|view| view.is_served()).flat_map(|view| &view.shards) {
-            let (Some(owner), Some(report)) = (&shard.record.owner, &shard.last_report) else { continue };
-            // A row of a large shard may take its time.
-            let stalled = report.stalled.saturating_sub(report.row_time.saturating_mul(STALL_ROW_TIMES));
-            let longest = longest.entry(owner).or_default();
-            *longest = stalled.max(*longest);
-        }
-        let measure = |(worker, member): (&WorkerId, &Member)| {
-            let stalled = longest.get(worker).copied().unwrap_or_default();
-            (worker.clone(), SpeedReport { process: member.incarnation, rate: member.rate, stalled })
-        };
-        let reports = self.members.all_live(now).map(measure).collect();
-        self.stragglers.observe(now, window, &reports);
-    }
-
     fn placement_input(&self, now: Instant, shard: LayoutShard<'_>, candidates: &[Candidate]) -> Shard {
         let view = shard.view();
         let bytes = view.shard_bytes(shard.range());
@@ -188,8 +159,8 @@ impl Cluster {
         shard.is_ready && owner.is_some_and(|member| shard.holder == Some(member.incarnation))
     }
 
-    /// Returns whether the owner must write its piece of a checkpoint first. An owner that is about to end does not wait for
-    /// that: a failed checkpoint costs time, and rows without an owner cost more.
+    /// Returns whether the owner must write its piece of a checkpoint first. An owner that is about to end does not
+    /// wait for that: a failed checkpoint costs time, and rows without an owner cost more.
     fn is_held_back(&self, view: &JobView, shard: &ShardView) -> bool {
         let owner = shard.record.owner.as_ref().and_then(|owner| self.members.member(owner));
         view.unwritten_pieces.contains(&shard.record.shard) && !owner.is_some_and(|member| member.is_leaving)
@@ -228,7 +199,8 @@ impl Cluster {
         if is_in_cooldown && !shard.is_ready { OwnerChange::Assign(None) } else { OwnerChange::Keep }
     }
 
-    /// Returns the layouts that take the place of the present ones now: their shards are ready, or nothing is served anyway.
+    /// Returns the layouts that take the place of the present ones now: their shards are ready, or nothing is served
+    /// anyway.
     pub fn ready_layouts(&self, now: Instant) -> Vec<LayoutChange> {
         let ready = |view: &JobView| {
             let pending = view.pending.as_ref()?;

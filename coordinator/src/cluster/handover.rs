@@ -1,5 +1,6 @@
 //! Shards that change hands without a row being late. The next owner prepares a shard beside the worker that serves it,
-//! takes it over under a new epoch, and the old owner serves under the old epoch until the new one reports that it serves.
+//! takes it over under a new epoch, and the old owner serves under the old epoch until the new one reports that it
+//! serves.
 //!
 //! Nothing of this is durable. A coordinator that restarts plans again; the owners and epochs in the ledger are true at
 //! every moment, regardless of which worker still serves.
@@ -141,8 +142,8 @@ impl Cluster {
         jobs.values_mut().for_each(|view| drop_superseded_in(view, members, ownership, now));
     }
 
-    /// Drops superseded leases of the jobs that a heartbeat reported. Thousands of heartbeats arrive each second, and there
-    /// may be as many jobs, so that looking at all of them would cost too much.
+    /// Drops superseded leases of the jobs that a heartbeat reported. Thousands of heartbeats arrive each second, and
+    /// there may be as many jobs, so that looking at all of them would cost too much.
     pub fn drop_superseded_of<'a>(&mut self, now: Instant, reported: impl Iterator<Item = &'a JobId>) {
         let Self { jobs, members, ownership, .. } = self;
         // A worker reports hundreds of shards of one job.
@@ -213,7 +214,8 @@ fn standby_of(view: &mut JobView, shard: u32, is_pending: bool) -> Option<&mut O
     view.shards.iter_mut().find(|it| it.record.shard == shard).map(|it| &mut it.standby)
 }
 
-/// Returns the first row of the range that may still be requested: where its present owners stood in their last reports.
+/// Returns the first row of the range that may still be requested: where its present owners stood in their last
+/// reports.
 pub fn needed_from(view: &JobView, range: CoordinateRange) -> u64 {
     let owners = view.shards.iter().filter(|shard| shard.record.range.intersection(&range).is_some());
     let released = owners.filter_map(|shard| shard.last_report.as_ref().map(|report| report.released));

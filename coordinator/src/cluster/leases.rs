@@ -12,8 +12,8 @@ use super::cooldowns::CooldownReason;
 use super::{Cluster, JobView, LeaseReport, ReportedState};
 
 impl Cluster {
-    /// Applies a worker's complete list of leases: what it does not name, it does not hold. Returns whether placement has
-    /// something to do.
+    /// Applies a worker's complete list of leases: what it does not name, it does not hold. Returns whether placement
+    /// has something to do.
     pub fn apply_reports(
         &mut self,
         now: Instant,

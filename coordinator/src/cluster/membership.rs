@@ -65,8 +65,8 @@ impl Membership {
         }
     }
 
-    /// Begins the grace period. Live workers from before this coordinator started find it within the time of a lease plus
-    /// the longest delay between two of their attempts.
+    /// Begins the grace period. Live workers from before this coordinator started find it within the time of a lease
+    /// plus the longest delay between two of their attempts.
     pub fn begin_grace_period(&mut self, now: Instant) {
         self.grace_until = Some(now + self.ttl + self.ttl.min(LONGEST_WORKER_BACKOFF));
     }
@@ -95,9 +95,9 @@ impl Membership {
         self.awaited.insert(worker, now + self.ttl);
     }
 
-    /// Registers a process under a worker's name. Another process takes the name over only when the lease of the one before
-    /// has ended; until then this fails. Returns false if the process is a member already: re-registering without
-    /// reporting leases does not renew the lease.
+    /// Registers a process under a worker's name. Another process takes the name over only when the lease of the one
+    /// before has ended; until then this fails. Returns false if the process is a member already: re-registering
+    /// without reporting leases does not renew the lease.
     pub fn register(
         &mut self,
         now: Instant,
@@ -197,7 +197,8 @@ impl Membership {
         is_its_own
     }
 
-    /// Removes and returns the workers whose lease has ended, and stops waiting for owners that have not come back in time.
+    /// Removes and returns the workers whose lease has ended, and stops waiting for owners that have not come back in
+    /// time.
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let ttl = self.ttl;
         let ended = |member: &Member| now.duration_since(member.last_heartbeat) >= ttl;

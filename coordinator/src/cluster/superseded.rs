@@ -86,17 +86,17 @@ mod tests {
         fn what_lies_over_a_range_is_what_a_search_finds(
             ranges in prop::collection::vec(a_range(), 0..20),
             kept in prop::collection::vec(any::<bool>(), 20),
-            range in a_range(),
+            searched_range in a_range(),
         ) {
             let mut leases = SupersededLeases::default();
-            for (shard, of_lease) in ranges.iter().enumerate() {
-                leases.extend([lease(shard as u32, *of_lease)]);
+            for (shard, range) in ranges.iter().enumerate() {
+                leases.extend([lease(shard as u32, *range)]);
             }
             leases.retain(|lease| kept[lease.shard as usize]);
-            let mut found: Vec<u32> = leases.over(range).map(|lease| lease.shard).collect();
+            let mut found: Vec<u32> = leases.over(searched_range).map(|lease| lease.shard).collect();
             found.sort_unstable();
             let searched: Vec<u32> = (0..ranges.len())
-                .filter(|&at| kept[at] && ranges[at].intersection(&range).is_some())
+                .filter(|&at| kept[at] && ranges[at].intersection(&searched_range).is_some())
                 .map(|at| at as u32)
                 .collect();
             prop_assert_eq!(found, searched);
@@ -106,13 +106,13 @@ mod tests {
         fn ranges_in_order_are_searched_like_any(
             cuts in prop::collection::btree_set(0u64..60, 2..20),
             kept in prop::collection::vec(any::<bool>(), 20),
-            range in a_range(),
+            searched_range in a_range(),
         ) {
             let cuts: Vec<u64> = cuts.into_iter().collect();
             let all = cuts.windows(2).map(|cut| CoordinateRange { start: cut[0], end: cut[1] });
             let ranges: Vec<_> = all.zip(&kept).filter(|(_, kept)| **kept).map(|(range, _)| range).collect();
-            let searched = ranges.iter().any(|range| range.intersection(&range).is_some());
-            prop_assert_eq!(is_any_over(&ranges, range), searched);
+            let searched = ranges.iter().any(|range| range.intersection(&searched_range).is_some());
+            prop_assert_eq!(is_any_over(&ranges, searched_range), searched);
         }
     }
 }

@@ -43,7 +43,8 @@ pub enum WatermarkVerdict {
 }
 
 impl Watermarks {
-    /// Keeps a watermark. `is_real` says that its branch and job exist: there are only so many of those, and all are kept.
+    /// Keeps a watermark. `is_real` says that its branch and job exist: there are only so many of those, and all are
+    /// kept.
     fn keep(
         &mut self,
         worker: &WorkerId,
@@ -111,8 +112,8 @@ impl Cluster {
         verdicts
     }
 
-    /// Returns how long to wait before rows of the job are bound or a branch of it is opened. This process may have started
-    /// so recently that a worker has not reported what it released. `None` if all have, or had the time.
+    /// Returns how long to wait before rows of the job are bound or a branch of it is opened. This process may have
+    /// started so recently that a worker has not reported what it released. `None` if all have, or had the time.
     pub fn grace_left(&self, job: &JobId, now: Instant) -> Option<Duration> {
         let owners = self
             .job(job)

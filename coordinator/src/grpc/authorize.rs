@@ -1,5 +1,5 @@
-//! The second half of authorisation: whether the caller may act on the job or worker that a request names. Handlers get at
-//! a request's message only through this module.
+//! The second half of authorisation: whether the caller may act on the job or worker that a request names. Handlers get
+//! at a request's message only through this module.
 
 use std::ops::Range;
 
@@ -30,8 +30,8 @@ pub fn authorize<M: NamedRequest>(request: Request<M>) -> Result<M, Status> {
     Ok(message)
 }
 
-/// Returns a binding and the coordinates that its tokens will be valid for; `None` means all. Fails if the caller may not
-/// bind them.
+/// Returns a binding and the coordinates that its tokens will be valid for; `None` means all. Fails if the caller may
+/// not bind them.
 pub fn authorize_bind(
     request: Request<pb::BindRequest>,
 ) -> Result<(pb::BindRequest, Option<CoordinateRange>), Status> {

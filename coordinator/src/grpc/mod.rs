@@ -29,7 +29,8 @@ fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
     outcome.map(Response::new).map_err(error_to_status)
 }
 
-/// Runs a change in its own task, to completion even if the caller disconnects. The ledger and memory must change together.
+/// Runs a change in its own task, to completion even if the caller disconnects. The ledger and memory must change
+/// together.
 async fn run_detached<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {

@@ -26,7 +26,8 @@ use super::noise::NoiseService;
 use super::workers::WorkersService;
 use crate::coordinator::Coordinator;
 
-/// How long calls under way may take to end at shutdown. Health watches, which never end, and remaining calls are then cut.
+/// How long calls under way may take to end at shutdown. Health watches, which never end, and remaining calls are then
+/// cut.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Serves on a listener until shutdown.

@@ -8,8 +8,8 @@ use proto::{Result, ServiceError};
 /// The points of a run at which the cost is computed; between two of them the later one counts.
 const POINTS: u64 = 100;
 
-/// The cost of a branch up to some row, and of everything released before it was opened. Neighbours: all participations of
-/// one user are zeroed out.
+/// The cost of a branch up to some row, and of everything released before it was opened. Neighbours: all participations
+/// of one user are zeroed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PrivacyCost {
     /// ρ of zCDP.
@@ -27,15 +27,16 @@ pub struct BranchMeter {
     delta: f64,
     /// The job's current branch.
     pub branch: u64,
-    /// The sensitivity of rows that earlier branches released and that are not in this one's lineage. It no longer changes.
+    /// The sensitivity of rows that earlier branches released and that are not in this one's lineage. It no longer
+    /// changes.
     abandoned: f64,
     /// The cost if all rows of the plan are released on this branch.
     pub planned: PrivacyCost,
 }
 
 impl BranchMeter {
-    /// Creates the meter of the last branch in `released`, which lists all branches. Returns `None` if the plan has no noise,
-    /// for there is no guarantee to state. Long plans take seconds.
+    /// Creates the meter of the last branch in `released`, which lists all branches. Returns `None` if the plan has no
+    /// noise, for there is no guarantee to state. Long plans take seconds.
     pub fn new(plan_toml: &str, delta: f64, released: &Released) -> Result<Option<Self>> {
         let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
         if plan.accounted_noise_multiplier() == 0.0 {
@@ -50,9 +51,9 @@ impl BranchMeter {
         Ok(Some(Self { plan, delta, branch, abandoned, planned }))
     }
 
-    /// Returns the cost of rows 0..`rows` of the branch's lineage. C is lower triangular, so these rows are a mechanism by
-    /// themselves, whose matrix is C's leading block. If that can't be computed within memory, the whole plan's cost stands
-    /// for it. Long plans take seconds.
+    /// Returns the cost of rows 0..`rows` of the branch's lineage. C is lower triangular, so these rows are a mechanism
+    /// by themselves, whose matrix is C's leading block. If that can't be computed within memory, the whole plan's cost
+    /// stands for it. Long plans take seconds.
     pub fn after(&self, rows: u64) -> PrivacyCost {
         if rows == 0 && self.abandoned == 0.0 {
             return PrivacyCost { exact: true, ..PrivacyCost::default() };

@@ -1,5 +1,5 @@
-//! The privacy meter: for each job the rows bound over time and the privacy that they have cost, for the status page, the
-//! status and the metrics.
+//! The privacy meter: for each job the rows bound over time and the privacy that they have cost, for the status page,
+//! the status and the metrics.
 //!
 //! It takes [`JobSnapshot`]s and knows nothing of the cluster. It lives in memory only; the ledger is the truth.
 

@@ -15,8 +15,8 @@ const MAX_ENTRIES: usize = 256;
 const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 impl Coordinator {
-    /// Opens a branch. Once the ledger has recorded it, nothing more is bound on the branch before, and no worker serves that
-    /// after its next heartbeat.
+    /// Opens a branch. Once the ledger has recorded it, nothing more is bound on the branch before, and no worker
+    /// serves that after its next heartbeat.
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
         // A branch opened on an outdated ledger would hide rows of the branch before that this ledger does not know.
@@ -90,9 +90,9 @@ impl Coordinator {
         })
     }
 
-    /// Resumes a job at a cursor. `replay` says that the rows beyond the cursor are bound again to the same commitments. The
-    /// answer says whether the job is on another branch than the cursor, even if an earlier request opened it, because that
-    /// costs the same privacy.
+    /// Resumes a job at a cursor. `replay` says that the rows beyond the cursor are bound again to the same
+    /// commitments. The answer says whether the job is on another branch than the cursor, even if an earlier request
+    /// opened it, because that costs the same privacy.
     pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.cursor_state(&job, &cursor).await?;

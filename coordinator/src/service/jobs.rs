@@ -53,8 +53,8 @@ impl Coordinator {
         self.job_message(&job)
     }
 
-    /// Returns the number of shards for a request that names none: one for each live worker, or as many as the job has if it
-    /// exists.
+    /// Returns the number of shards for a request that names none: one for each live worker, or as many as the job has
+    /// if it exists.
     fn shards_to_choose(&self, job: &JobId, dimension: u64) -> u32 {
         let cluster = self.cluster();
         if let Ok(view) = cluster.job(job)

@@ -80,8 +80,8 @@ fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
     }
 }
 
-/// Returns the routes of one shard: to its owner once that has reported it ready, until then to the workers that served its
-/// coordinates before.
+/// Returns the routes of one shard: to its owner once that has reported it ready, until then to the workers that served
+/// its coordinates before.
 fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant) -> Vec<Route> {
     let record = &shard.record;
     let lease = |worker, process| SupersededLease {

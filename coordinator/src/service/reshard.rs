@@ -1,5 +1,5 @@
-//! Changes of the number of shards during a run: the new shards are prepared beside the old ones and replace them in one
-//! step.
+//! Changes of the number of shards during a run: the new shards are prepared beside the old ones and replace them in
+//! one step.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::cluster::{PendingLayout, PendingShard};
 use crate::coordinator::Coordinator;
 use crate::split;
 
-/// How long the new shards may take to become ready: replaying a job's whole past may take long, and the old shards serve
-/// meanwhile.
+/// How long the new shards may take to become ready: replaying a job's whole past may take long, and the old shards
+/// serve meanwhile.
 const RESHARD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 impl Coordinator {
-    /// Changes the number of shards, and returns when the new shards serve. If no worker has room for one of them, or they take
-    /// longer than half an hour, the old ones stay and this fails. A second request for the same number waits for the same
-    /// shards.
+    /// Changes the number of shards, and returns when the new shards serve. If no worker has room for one of them, or
+    /// they take longer than half an hour, the old ones stay and this fails. A second request for the same number waits
+    /// for the same shards.
     pub async fn reshard_job(&self, job: JobId, shards: u32) -> Result<pb::Job> {
         if self.has_layout(&job, shards)? {
             return self.job_message(&job);

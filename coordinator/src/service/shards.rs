@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep};
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// Returns all routes of the job, each to a whole shard, with the endpoint and name of its worker. Waits up to the time
-    /// of a lease for shards that change hands. Fails if a shard is not served.
+    /// Returns all routes of the job, each to a whole shard, with the endpoint and name of its worker. Waits up to the
+    /// time of a lease for shards that change hands. Fails if a shard is not served.
     pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, (String, WorkerId))>> {
         let began = Instant::now();
         while !self.cluster().job(job)?.superseded.is_empty() && began.elapsed() < self.lease_ttl() {

@@ -92,8 +92,8 @@ impl Coordinator {
         })
     }
 
-    /// Moves a worker's shards to others and gives it no new ones, or cancels that. Returns the number of shards that it still
-    /// serves.
+    /// Moves a worker's shards to others and gives it no new ones, or cancels that. Returns the number of shards that
+    /// it still serves.
     pub fn drain_worker(&self, worker: &WorkerId, cancel: bool) -> Result<u32> {
         let left = self.cluster().set_draining(worker, !cancel)?;
         info!(%worker, cancel, left, "worker drains, or no longer does");
@@ -101,7 +101,8 @@ impl Coordinator {
         Ok(left)
     }
 
-    /// Takes in the watermarks that a worker keeps on its own disk. Logs at most one line of each kind, whatever it reports.
+    /// Takes in the watermarks that a worker keeps on its own disk. Logs at most one line of each kind, whatever it
+    /// reports.
     pub fn accept_watermarks(&self, worker: &WorkerId, marks: &[JobMark]) {
         let verdicts = self.cluster().accept_watermarks(worker, marks);
         for (kind, message) in [

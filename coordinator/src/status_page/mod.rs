@@ -1,5 +1,5 @@
-//! The status page: `/status` as HTML for people. It has no script, loads nothing and shows no secret: apart from the rate
-//! of each job it shows nothing that `/status` does not. Charts over time are in Grafana (`deploy/grafana`).
+//! The status page: `/status` as HTML for people. It has no script, loads nothing and shows no secret: apart from the
+//! rate of each job it shows nothing that `/status` does not. Charts over time are in Grafana (`deploy/grafana`).
 
 pub mod format;
 mod job;

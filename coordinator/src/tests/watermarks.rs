@@ -94,8 +94,8 @@ async fn what_a_worker_makes_up_costs_so_much_and_no_more() {
     is_behind(coordinator.bind(bind(3..4, "y")).await, "worker b");
 }
 
-/// A worker may need several messages for its watermarks: nothing is bound before the last of them, however long after the
-/// start that is.
+/// A worker may need several messages for its watermarks: nothing is bound before the last of them, however long after
+/// the start that is.
 #[tokio::test(start_paused = true)]
 async fn who_has_more_to_tell_is_waited_for() {
     let folder = TempDir::new().unwrap();
