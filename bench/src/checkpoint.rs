@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
 use comfy_table::Table;
-use coordinator::pace::{self, Cost, Expectations, Schedule};
+use coordinator::checkpointing::interval::{self, CheckpointCost, Expectations, Schedule};
 use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
@@ -25,7 +25,7 @@ const KEY: [u8; 32] = [9; 32];
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Those of a coordinator that is told nothing else.
 const EXPECTED: Expectations =
-    Expectations { between_failures: Duration::from_secs(3 * 3600), longest_replay: Duration::from_secs(60) };
+    Expectations { mtbf: Duration::from_secs(3 * 3600), max_replay: Duration::from_secs(60) };
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -104,8 +104,8 @@ fn report(args: &Args, measured: &Measured, restore: f64, replay: f64) -> anyhow
     let writing = spread(&measured.writing)?;
     let cost = spread(&measured.cost)?;
     // Rows are fetched as fast as they are made: replay is as slow as the job.
-    let chosen = Cost { write: Duration::try_from_secs_f64(writing.median)?, replay_rate: 1.0 };
-    let interval = pace::interval(Schedule::ByCost, Some(chosen), EXPECTED).context("an interval")?;
+    let chosen = CheckpointCost { write: Duration::try_from_secs_f64(writing.median)?, replay_rate: 1.0 };
+    let interval = interval::interval(Schedule::Auto, Some(chosen), EXPECTED).context("an interval")?;
     Ok(Report {
         dimension: args.dimension,
         workers: args.workers,

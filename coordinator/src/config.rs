@@ -1,6 +1,7 @@
-//! Settings of a coordinator: flags, before `RUSTLE_…` variables, before a file, before defaults.
+//! The settings of a coordinator: from flags, else `RUSTLE_…` variables, else a file, else the defaults.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -16,67 +17,72 @@ use node::security::{SecurityArgs, SecuritySettings, ServerSecurity};
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::pace::{Expectations, Schedule};
-use crate::store::{Store, StoreArgs};
+use crate::checkpointing::interval::{Expectations, Schedule};
+use crate::defaults::{self, SettingDefault, show_default};
+use crate::ledger_store::{LedgerStore, LedgerStoreArgs};
+use crate::renamed_settings;
 
-/// The flags; whatever is not given comes from the environment, the file or the default.
+/// The flags of a coordinator. A setting without its flag comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(mut_args = show_default)]
 pub struct CoordinatorArgs {
-    /// Address of the gRPC services: ip:port, port 0 lets the system choose, or unix:/path [default: 127.0.0.1:7300]
+    /// Address of the gRPC services: ip:port, where port 0 lets the system choose, or unix:/path
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// Address of the status page, /metrics, /livez, /readyz and /status [default: 127.0.0.1:0]
+    /// Address of the status page, /metrics, /livez, /readyz and /status
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<String>,
-    /// Folder of the ledger, and of checkpoints unless --checkpoint-url says otherwise
+    /// Folder of the ledger, and of checkpoints unless --checkpoint-url names another place
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// Where checkpoints go; "none" for nowhere [default: the folder `checkpoints` in the data folder]
+    /// Where checkpoints are stored; "none" turns them off [default: the folder `checkpoints` in the data folder]
     #[arg(long, value_name = "URL")]
     pub checkpoint_url: Option<String>,
-    /// Time between checkpoints of a job; 0 for none but those asked for; auto weighs what writing costs against what
-    /// replaying would, and never spends more than 3.5 % on it [default: auto]
+    /// Time between checkpoints of a job; 0 for those requested only; auto weighs the cost of writing against that of
+    /// replaying, and spends at most 3.5 % of the time on writing
     #[arg(long, value_name = "DURATION")]
     pub checkpoint_interval: Option<String>,
-    /// How often a worker is expected to fail, for --checkpoint-interval auto [default: 3h]
-    #[arg(long, value_name = "DURATION")]
-    pub between_failures: Option<String>,
-    /// Replay after a failure to stay under, for --checkpoint-interval auto [default: 60s]
-    #[arg(long, value_name = "DURATION")]
-    pub longest_replay: Option<String>,
-    /// Reach an s3:// checkpoint store without TLS: for tests on one host
+    /// Expected mean time between failures of a worker, for --checkpoint-interval auto
+    #[arg(long, value_name = "DURATION", alias = "between-failures")]
+    pub mtbf: Option<String>,
+    /// Longest replay after a failure, for --checkpoint-interval auto
+    #[arg(long, value_name = "DURATION", alias = "longest-replay")]
+    pub max_replay: Option<String>,
+    /// Reach an s3:// checkpoint store without TLS, for tests on one host
     #[arg(long, hide_short_help = true)]
     pub s3_plain_http: bool,
-    /// Checkpoints of a job to keep [default: 2]
+    /// Number of checkpoints to keep of each job
     #[arg(long, value_name = "COUNT")]
     pub keep_checkpoints: Option<String>,
-    /// Time between heartbeats of a worker [default: 200ms]
+    /// Time between heartbeats of a worker
     #[arg(long, value_name = "DURATION")]
     pub heartbeat: Option<String>,
-    /// A worker not heard of for this long loses its shards [default: 2s]
+    /// Time without a heartbeat after which a worker loses its shards
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
-    /// A worker that is slow beside the others, or makes no rows at all, for this long has shards taken off it; 0 for
-    /// never [default: 10s]
-    #[arg(long, value_name = "DURATION")]
-    pub relieve_after: Option<String>,
-    /// How long a release token is good; binding the same rows again gives new ones [default: 1h]
+    /// Time after which a worker that is much slower than the others, or makes no rows at all, loses shards; 0 for
+    /// never
+    #[arg(long, value_name = "DURATION", alias = "relieve-after")]
+    pub straggler_timeout: Option<String>,
+    /// Lifetime of a release token; binding the same rows again issues new ones
     #[arg(long, value_name = "DURATION")]
     pub token_ttl: Option<String>,
-    /// How long a proxied fetch waits for a range without an owner, unless it says so itself [default: 30s]
+    /// How long a proxied fetch waits for a range that no worker serves, unless the request names a deadline
     #[arg(long, value_name = "DURATION")]
     pub fetch_deadline: Option<String>,
-    /// The δ for which the status page and the metrics state ε [default: 1e-6]
+    /// The δ at which the status page and the metrics state ε
     #[arg(long, value_name = "DELTA")]
     pub report_delta: Option<String>,
     /// File to write once ready, with the addresses
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<String>,
-    /// File of token digests, one JSON object a line: callers then show a token or a certificate
+    /// File of token digests, one JSON object per line: callers must then present a token or a certificate
     #[arg(long, value_name = "FILE")]
     pub tokens_file: Option<String>,
+    /// The flags of the ledger's store.
     #[command(flatten)]
-    pub store: StoreArgs,
+    pub store: LedgerStoreArgs,
+    /// The flags of TLS, authentication and limits.
     #[command(flatten)]
     pub security: SecurityArgs,
     /// TOML file of settings
@@ -84,54 +90,77 @@ pub struct CoordinatorArgs {
     pub config: Option<PathBuf>,
 }
 
-/// What the coordinator runs by.
+/// The settings of a running coordinator.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The folder of the ledger.
     pub data_dir: PathBuf,
+    /// The URL of the checkpoint store; `None` turns checkpoints off.
     pub checkpoint_url: Option<String>,
+    /// When checkpoints are written without a request.
     pub checkpoint_schedule: Schedule,
+    /// The operator's expectations of failures, for [`Schedule::Auto`].
     pub expectations: Expectations,
+    /// Whether an S3 store may be reached without TLS.
     pub s3_plain_http: PlainHttp,
+    /// How many checkpoints are kept of each job; at least 1.
     pub keep_checkpoints: usize,
+    /// The time between heartbeats of a worker.
     pub heartbeat: Duration,
+    /// The time without a heartbeat after which a worker loses its shards.
     pub lease_ttl: Duration,
-    /// Zero for never.
-    pub relieve_after: Duration,
+    /// The time after which a worker counts as a straggler; zero for never.
+    pub straggler_timeout: Duration,
+    /// The lifetime of a release token.
     pub token_ttl: Duration,
+    /// How long a proxied fetch waits for a range that no worker serves.
     pub fetch_deadline: Duration,
-    /// Strictly between 0 and 1.
+    /// The δ at which ε is stated, strictly between 0 and 1.
     pub report_delta: f64,
 }
 
-/// Settings, and where to listen.
+/// The settings of a coordinator process: those of the coordinator, and where to listen.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The address of the gRPC services.
     pub listen: ListenAddress,
+    /// The address of the status page and the metrics.
     pub metrics_listen: SocketAddr,
+    /// TLS, authentication and limits.
     pub security: SecuritySettings,
+    /// The file of token digests.
     pub tokens_file: Option<PathBuf>,
+    /// The file to write once ready.
     pub ready_file: Option<PathBuf>,
-    pub store: Store,
-    /// URL by which others reach this coordinator, where that is not the listening address.
+    /// The store of the ledger.
+    pub store: LedgerStore,
+    /// The URL at which others reach this coordinator, if that is not the listening address.
     pub advertise: Option<String>,
+    /// The settings of the coordinator itself.
     pub settings: Settings,
 }
 
-/// Ready to [run](crate::run): the addresses are taken.
+/// A coordinator that is ready to [run](crate::run()): its addresses are bound.
 #[derive(Debug)]
 pub struct CoordinatorConfig {
+    /// The settings of the coordinator itself.
     pub settings: Settings,
+    /// The listener of the gRPC services.
     pub listener: Listener,
+    /// The listener of the status page and the metrics.
     pub metrics_listener: TcpListener,
+    /// TLS, authentication and limits, with their files read.
     pub security: ServerSecurity,
+    /// The file to write once ready.
     pub ready_file: Option<PathBuf>,
-    pub store: Store,
-    /// As in [`Options`].
+    /// The store of the ledger.
+    pub store: LedgerStore,
+    /// The URL at which others reach this coordinator, if that is not the listening address.
     pub advertise: Option<String>,
 }
 
 impl Settings {
-    /// The defaults over a folder.
+    /// Returns the default settings for a data folder. Fails if its name is not UTF-8.
     pub fn in_folder(data_dir: &Path) -> anyhow::Result<Self> {
         let data_dir = data_dir.to_str().context("the data folder's name is not UTF-8")?;
         let args = CoordinatorArgs { data_dir: Some(data_dir.to_owned()), ..CoordinatorArgs::default() };
@@ -140,7 +169,7 @@ impl Settings {
 }
 
 impl CoordinatorArgs {
-    /// All settings, and for each where it came from.
+    /// Returns all settings, and for each where it came from. Fails if a setting is invalid or missing.
     pub fn resolve(self) -> anyhow::Result<(Options, Vec<Setting>)> {
         let layers = Layers::load(self.config.as_deref())?;
         self.resolve_in(layers)
@@ -148,9 +177,9 @@ impl CoordinatorArgs {
 
     fn resolve_in(self, mut layers: Layers) -> anyhow::Result<(Options, Vec<Setting>)> {
         let layer = &mut layers;
-        let listen = layer.with_default("listen", self.listen, "127.0.0.1:7300", ListenAddress::from_str)?;
+        let listen = with_default(layer, defaults::LISTEN, self.listen, ListenAddress::from_str)?;
         let metrics_listen =
-            layer.with_default("metrics_listen", self.metrics_listen, "127.0.0.1:0", SocketAddr::from_str)?;
+            with_default(layer, defaults::METRICS_LISTEN, self.metrics_listen, SocketAddr::from_str)?;
         let data_dir = layer.required("data_dir", self.data_dir, |dir| std::path::absolute(dir))?;
         let (store, advertise) = self.store.resolve(layer)?;
         let default_url = Url::from_file_path(data_dir.join("checkpoints"));
@@ -161,27 +190,23 @@ impl CoordinatorArgs {
         } else {
             layer.with_default("checkpoint_url", self.checkpoint_url, default_url, store_url)?
         };
-        let checkpoint_schedule = layer.with_default(
-            "checkpoint_interval",
-            self.checkpoint_interval,
-            "auto",
-            Schedule::from_str,
-        )?;
+        let checkpoint_schedule =
+            with_default(layer, defaults::CHECKPOINT_INTERVAL, self.checkpoint_interval, Schedule::from_str)?;
         let expectations = Expectations {
-            between_failures: duration(layer, "between_failures", self.between_failures, "3h")?,
-            longest_replay: duration(layer, "longest_replay", self.longest_replay, "60s")?,
+            mtbf: duration(layer, defaults::MTBF, self.mtbf)?,
+            max_replay: duration(layer, defaults::MAX_REPLAY, self.max_replay)?,
         };
         let plain_http = self.s3_plain_http.then(|| "true".to_owned());
         let plain_http = layer.with_default("s3_plain_http", plain_http, false, bool::from_str)?;
         let s3_plain_http = if plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let keep_checkpoints =
-            layer.with_default("keep_checkpoints", self.keep_checkpoints, 2, at_least_one)?;
-        let heartbeat = duration(layer, "heartbeat", self.heartbeat, "200ms")?;
-        let lease_ttl = duration(layer, "lease_ttl", self.lease_ttl, "2s")?;
-        let relieve_after = duration(layer, "relieve_after", self.relieve_after, "10s")?;
-        let token_ttl = duration(layer, "token_ttl", self.token_ttl, "1h")?;
-        let fetch_deadline = duration(layer, "fetch_deadline", self.fetch_deadline, "30s")?;
-        let report_delta = layer.with_default("report_delta", self.report_delta, 1e-6, probability)?;
+            with_default(layer, defaults::KEEP_CHECKPOINTS, self.keep_checkpoints, at_least_one)?;
+        let heartbeat = duration(layer, defaults::HEARTBEAT, self.heartbeat)?;
+        let lease_ttl = duration(layer, defaults::LEASE_TTL, self.lease_ttl)?;
+        let straggler_timeout = duration(layer, defaults::STRAGGLER_TIMEOUT, self.straggler_timeout)?;
+        let token_ttl = duration(layer, defaults::TOKEN_TTL, self.token_ttl)?;
+        let fetch_deadline = duration(layer, defaults::FETCH_DEADLINE, self.fetch_deadline)?;
+        let report_delta = with_default(layer, defaults::REPORT_DELTA, self.report_delta, probability)?;
         let ready_file = layer.optional("ready_file", self.ready_file, PathBuf::from_str)?;
         let tokens_file = layer.optional("tokens_file", self.tokens_file, PathBuf::from_str)?;
         let security = self.security.resolve(layer)?;
@@ -195,14 +220,14 @@ impl CoordinatorArgs {
             keep_checkpoints,
             heartbeat,
             lease_ttl,
-            relieve_after,
+            straggler_timeout,
             token_ttl,
             fetch_deadline,
             report_delta,
         };
         let options =
             Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings };
-        Ok((options, layers.finish()?))
+        Ok((options, renamed_settings::restore_names(layers.finish()?)))
     }
 }
 
@@ -217,7 +242,8 @@ fn check_times(heartbeat: Duration, lease_ttl: Duration, token_ttl: Duration) ->
 }
 
 impl Options {
-    /// Takes both addresses. Others than loopback only with TLS or `insecure_listen`; metrics are never over TLS.
+    /// Binds both addresses. Fails for an address other than loopback without TLS or `insecure_listen`; metrics never
+    /// use TLS.
     pub async fn bind(self) -> anyhow::Result<CoordinatorConfig> {
         let Options { listen, metrics_listen, security, tokens_file, ready_file, store, advertise, settings } =
             self;
@@ -229,14 +255,22 @@ impl Options {
     }
 }
 
+fn with_default<T, E: Display>(
+    layers: &mut Layers,
+    setting: SettingDefault,
+    flag: Option<String>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, SettingError> {
+    layers.with_default(setting.name, flag, setting.value, parse)
+}
+
 fn duration(
     layers: &mut Layers,
-    name: &'static str,
+    setting: SettingDefault,
     flag: Option<String>,
-    default: &str,
 ) -> Result<Duration, SettingError> {
     let parse = |text: &str| if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text) };
-    layers.with_default(name, flag, default, parse)
+    renamed_settings::resolve(layers, setting, flag, parse)
 }
 
 fn store_url(text: &str) -> Result<Option<String>, Infallible> {
@@ -254,6 +288,8 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use node::config::settings::Source;
+
     use super::*;
 
     fn resolve(args: CoordinatorArgs, environment: &[(&str, &str)]) -> anyhow::Result<Options> {
@@ -269,7 +305,7 @@ mod tests {
         assert_eq!(options.listen, "127.0.0.1:7300".parse().unwrap());
         assert_eq!(options.settings.checkpoint_url.as_deref(), Some("file:///data/checkpoints"));
         assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
-        assert_eq!(options.settings.checkpoint_schedule, Schedule::ByCost);
+        assert_eq!(options.settings.checkpoint_schedule, Schedule::Auto);
         assert!(!options.security.insecure_listen && options.ready_file.is_none());
         assert_eq!(options.security.limits, node::admission::Limits::default());
     }
@@ -298,6 +334,83 @@ mod tests {
             let field = name.trim_start_matches("RUSTLE_").to_lowercase();
             assert!(error.contains(&field), "{error}");
         }
+    }
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: CoordinatorArgs,
+    }
+
+    /// The old and the new name of each renamed setting.
+    const RENAMED: [(&str, &str); 4] = [
+        ("between_failures", "mtbf"),
+        ("longest_replay", "max_replay"),
+        ("relieve_after", "straggler_timeout"),
+        ("store_lease", "leader_lease_ttl"),
+    ];
+
+    fn renamed_value(options: &Options, settings: &[Setting], name: &str) -> (Option<Duration>, Source) {
+        let value = match name {
+            "mtbf" => Some(options.settings.expectations.mtbf),
+            "max_replay" => Some(options.settings.expectations.max_replay),
+            "straggler_timeout" => Some(options.settings.straggler_timeout),
+            // Without etcd it is checked and not used.
+            _ => None,
+        };
+        let rows: Vec<_> = settings.iter().filter(|setting| setting.name == name).collect();
+        assert_eq!(rows.len(), 1, "{name}: {settings:?}");
+        assert_eq!(rows[0].value.as_deref().map(parse_duration), Some(Ok(Duration::from_secs(77))), "{name}");
+        (value, rows[0].source.clone())
+    }
+
+    #[test]
+    fn renamed_settings_have_their_old_flags() {
+        use clap::Parser;
+
+        for (old, new) in RENAMED {
+            for flag in [old, new] {
+                let flag = format!("--{}", flag.replace('_', "-"));
+                let args = Cli::parse_from(["coordinator", "--data-dir", "/data", &flag, "77s"]).args;
+                let (options, settings) = args.resolve_in(Layers::from_parts([], None).unwrap()).unwrap();
+                let (value, source) = renamed_value(&options, &settings, new);
+                assert!(value.is_none_or(|value| value == Duration::from_secs(77)), "{flag}");
+                assert_eq!(source, Source::Flag(format!("--{}", new.replace('_', "-"))));
+            }
+        }
+    }
+
+    #[test]
+    fn renamed_settings_have_their_old_variables_and_keys() {
+        let path = Path::new("/rustle.toml");
+        for (old, new) in RENAMED {
+            for name in [old, new] {
+                let args =
+                    || CoordinatorArgs { data_dir: Some("/data".into()), ..CoordinatorArgs::default() };
+                let variable = format!("RUSTLE_{}", name.to_uppercase());
+                let layers = Layers::from_parts([(variable.clone(), "77s".to_owned())], None).unwrap();
+                let (options, settings) = args().resolve_in(layers).unwrap();
+                let (value, source) = renamed_value(&options, &settings, new);
+                assert!(value.is_none_or(|value| value == Duration::from_secs(77)), "{variable}");
+                assert_eq!(source, Source::Environment(variable));
+
+                let file = format!("{name} = \"77s\"\n");
+                let layers = Layers::from_parts([], Some((path, &file))).unwrap();
+                let (options, settings) = args().resolve_in(layers).unwrap();
+                let (value, source) = renamed_value(&options, &settings, new);
+                assert!(value.is_none_or(|value| value == Duration::from_secs(77)), "{file}");
+                assert_eq!(source, Source::File(path.to_owned()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_new_name_comes_before_the_old_one() {
+        let environment = [("RUSTLE_MTBF", "5h"), ("RUSTLE_BETWEEN_FAILURES", "7h")];
+        let settings = resolve(CoordinatorArgs::default(), &environment).unwrap().settings;
+        assert_eq!(settings.expectations.mtbf, Duration::from_secs(5 * 3600));
+        let error = resolve(CoordinatorArgs::default(), &[("RUSTLE_BETWEEN_FAILURES", "often")]).unwrap_err();
+        assert!(error.to_string().contains("RUSTLE_BETWEEN_FAILURES"), "{error}");
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! The coordinator's state, shared by its services and its tasks.
+//! The coordinator's parts, and how its services and tasks get at each.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,103 +8,209 @@ use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, Led
 use node::admission::Budget;
 use plan::Plan;
 use proto::{JobId, Result};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-use crate::blocking::{Stop, with_ledger};
+use crate::blocking::{FatalStop, with_ledger};
+use crate::checkpointing::ids::CheckpointIds;
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
-use crate::plan_facts::PlanFacts;
-use crate::release::Releaser;
-use crate::watch::Watch;
+use crate::plan_summary::PlanSummary;
+use crate::privacy_meter::PrivacyMeter;
+use crate::release::ReleaseAuthority;
 
-/// Long enough for the longest answers of a few calls at once.
+/// Bytes of long answers under way to one caller: enough for the longest answers of a few calls at once.
 const ANSWER_BYTES: u64 = 64 << 20;
-const ACCOUNTS: usize = 2;
-const REPORTS: u64 = 4;
+/// Accounts computed at once. Each takes a blocking thread for up to seconds, and binding rows needs the same threads.
+const ACCOUNTS_AT_ONCE: usize = 2;
+/// Reports that one caller may request at once.
+const REPORTS_PER_CALLER: u64 = 4;
 
+/// A coordinator on an open ledger. Its parts are reached by the methods below and nothing else.
 pub struct Coordinator {
-    pub settings: Settings,
-    /// Above that of every coordinator before on this ledger.
-    pub epoch: u64,
-    pub ledger: Ledger,
-    pub releaser: Arc<Releaser>,
-    /// `None` where checkpoints are turned off.
-    pub store: Option<CheckpointStore>,
-    pub connections: Connections,
-    pub stop: Stop,
-    /// Wakes placement.
-    pub nudge: Notify,
-    /// Held while shards or states of jobs change in the ledger and then in memory.
-    pub changes: tokio::sync::Mutex<()>,
-    pub next_checkpoint: std::sync::atomic::AtomicU64,
-    pub watch: Watch,
-    /// Accounts of privacy for reports, at once: of all callers, and those that one may ask for.
-    pub accounts: Arc<Semaphore>,
-    pub reports: Budget,
-    /// Bytes of long answers on their way to one caller.
-    pub answers: Budget,
+    settings: Settings,
+    /// Higher than that of every earlier coordinator on this ledger.
+    epoch: u64,
+    /// Connections to the workers.
+    connections: Connections,
+    state: State,
+    release_authority: Arc<ReleaseAuthority>,
+    checkpoints: Checkpoints,
+    privacy_meter: PrivacyMeter,
+    answer_limits: AnswerLimits,
+}
+
+/// The ledger and the memory that follows it.
+struct State {
+    ledger: Ledger,
+    stop: FatalStop,
     cluster: Mutex<Cluster>,
+    /// Held while shards or states of jobs change, first in the ledger and then in memory.
+    changes: tokio::sync::Mutex<()>,
+    /// Starts a pass of placement.
+    reconcile_trigger: Notify,
+}
+
+struct Checkpoints {
+    /// `None` if checkpoints are turned off.
+    store: Option<CheckpointStore>,
+    ids: CheckpointIds,
+}
+
+/// Limits on the answers that take much memory or time.
+pub struct AnswerLimits {
+    /// Accounts of privacy computed at once, for all callers together.
+    pub accounts: Arc<Semaphore>,
+    /// Reports that one caller may request at once.
+    pub reports: Budget,
+    /// Bytes of long answers under way to one caller.
+    pub bytes: Budget,
+}
+
+impl AnswerLimits {
+    fn new() -> Self {
+        Self {
+            accounts: Arc::new(Semaphore::new(ACCOUNTS_AT_ONCE)),
+            reports: Budget::counting("reports for this caller", "at once", REPORTS_PER_CALLER),
+            bytes: Budget::new(ANSWER_BYTES),
+        }
+    }
 }
 
 impl Coordinator {
-    /// Takes a new epoch, and reads every job. Blocks.
+    /// Takes a new epoch and reads every job. Blocks.
     pub fn open(
         ledger: Ledger,
         settings: Settings,
         connections: Connections,
-        stop: Stop,
+        stop: FatalStop,
     ) -> anyhow::Result<Self> {
         let open = |url: &str| CheckpointStore::open_over(url, settings.s3_plain_http);
         let store = settings.checkpoint_url.as_deref().map(open).transpose()?;
         let epoch = ledger.next_coordinator_epoch()?;
-        let releaser = Releaser::new(epoch, settings.token_ttl)?;
+        let release_authority = ReleaseAuthority::new(epoch, settings.token_ttl)?;
         let mut cluster = Cluster::new(settings.lease_ttl, epoch);
         let now = Instant::now();
         for record in ledger.jobs()? {
             cluster.restore_job(read_job(&ledger, record)?, now);
         }
+        let state = State {
+            ledger,
+            stop,
+            cluster: Mutex::new(cluster),
+            changes: tokio::sync::Mutex::new(()),
+            reconcile_trigger: Notify::new(),
+        };
         Ok(Self {
             settings,
             epoch,
-            ledger,
-            releaser: releaser.into(),
-            store,
             connections,
-            stop,
-            nudge: Notify::new(),
-            changes: tokio::sync::Mutex::new(()),
-            next_checkpoint: std::sync::atomic::AtomicU64::new(0),
-            watch: Watch::default(),
-            accounts: Arc::new(Semaphore::new(ACCOUNTS)),
-            reports: Budget::counting("reports for this caller", "at once", REPORTS),
-            answers: Budget::new(ANSWER_BYTES),
-            cluster: Mutex::new(cluster),
+            state,
+            release_authority: release_authority.into(),
+            checkpoints: Checkpoints { store, ids: CheckpointIds::new(epoch) },
+            privacy_meter: PrivacyMeter::default(),
+            answer_limits: AnswerLimits::new(),
         })
     }
 
-    /// Never held over an await.
-    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
+    /// Returns the time after which a worker that sends no heartbeat loses its shards.
+    pub fn lease_ttl(&self) -> Duration {
+        self.settings.lease_ttl
+    }
+
+    /// Returns the epoch, which is higher than that of every earlier coordinator on this ledger.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Returns the connections to the workers.
+    pub fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// Locks the state in memory. Never hold the lock over an await.
+    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
+        self.state.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs one call of the ledger on a blocking thread.
     pub async fn with_ledger<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Ledger) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T> {
-        with_ledger(&self.ledger, &self.stop, call).await
+        with_ledger(&self.state.ledger, &self.state.stop, call).await
     }
 
+    /// Waits for the right to change shards or states of jobs. Hold it until ledger and memory agree.
+    pub async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.state.changes.lock().await
+    }
+
+    /// Starts a pass of placement soon.
+    pub fn trigger_reconcile(&self) {
+        self.state.reconcile_trigger.notify_one();
+    }
+
+    /// Waits until a pass of placement is triggered.
+    pub fn reconcile_triggered(&self) -> Notified<'_> {
+        self.state.reconcile_trigger.notified()
+    }
+
+    /// Returns the latch that ends this coordinator with a reason.
+    pub fn fatal_stop(&self) -> &FatalStop {
+        &self.state.stop
+    }
+
+    /// Returns the one signer of release tokens.
+    pub fn release_authority(&self) -> &Arc<ReleaseAuthority> {
+        &self.release_authority
+    }
+
+    /// Returns the checkpoint store; `None` if checkpoints are turned off.
+    pub fn checkpoint_store(&self) -> Option<&CheckpointStore> {
+        self.checkpoints.store.as_ref()
+    }
+
+    /// Returns the checkpoint store's URL; empty if checkpoints are turned off.
     pub fn store_url(&self) -> &str {
         self.settings.checkpoint_url.as_deref().unwrap_or_default()
     }
 
+    /// Returns the source of checkpoint numbers.
+    pub fn checkpoint_ids(&self) -> &CheckpointIds {
+        &self.checkpoints.ids
+    }
+
+    /// Returns the privacy meter.
+    pub fn privacy_meter(&self) -> &PrivacyMeter {
+        &self.privacy_meter
+    }
+
+    /// Returns the limits on long answers.
+    pub fn answer_limits(&self) -> &AnswerLimits {
+        &self.answer_limits
+    }
+
+    /// Returns a job as clients see it.
     pub fn job_message(&self, job: &JobId) -> Result<proto::pb::Job> {
         Ok(self.cluster().job(job)?.to_message())
     }
+}
 
-    pub fn lease_ttl(&self) -> Duration {
-        self.settings.lease_ttl
+#[cfg(test)]
+impl Coordinator {
+    pub fn ledger(&self) -> &Ledger {
+        &self.state.ledger
+    }
+
+    pub fn set_checkpoint_store(&mut self, store: CheckpointStore) {
+        self.checkpoints.store = Some(store);
     }
 }
 
@@ -115,10 +221,10 @@ fn read_job(ledger: &Ledger, record: JobRecord) -> anyhow::Result<JobView> {
     }
     let plan = Plan::from_toml_str(&record.plan_toml)
         .map_err(|error| anyhow::anyhow!("the ledger's plan of job {} can't be read: {error}", record.job))?;
-    let facts = PlanFacts::of(&plan, record.dimension)?;
+    let summary = PlanSummary::new(&plan, record.dimension)?;
     let shards = ledger.shards(&record.job)?;
     let checkpoints = newest_first(ledger.checkpoints(&record.job)?);
-    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, facts) })
+    Ok(JobView { bound, checkpoints, ..JobView::new(record, shards, summary) })
 }
 
 fn newest_first(mut checkpoints: Vec<CheckpointRecord>) -> Vec<CheckpointRecord> {

@@ -1,39 +1,57 @@
-//! The coordinator: who is here, who holds which shard, what may be released, and what is stored.
+//! The coordinator: membership of workers, ownership of shards, release of rows, and checkpoints.
 //!
-//! It moves noise and can't make it: it never sees a key, and links no noise kernel. The ledger on disk is the truth;
-//! what is in memory can be lost at any moment without a row being released twice.
+//! It moves noise but can't make it: it never sees a key and links no noise kernel. The ledger is the truth. The state
+//! in memory can be lost at any moment without a row being released twice.
+//!
+//! # Layout
+//!
+//! * `run`, `background`, `leadership`: start and end of the process, its tasks, and election among several
+//!   coordinators.
+//! * `config`, `defaults`, `renamed_settings`, `ledger_store`, `data_dir`: settings, and where the ledger is.
+//! * `grpc`: the gRPC server; its handlers authorise a call and delegate to `service`.
+//! * `service`, `proxy`: jobs, branches, bindings, routing, resharding, workers, and fetches through the coordinator.
+//! * `release`: binds rows and signs release tokens.
+//! * `cluster`: the state in memory: members, leases, layouts, watermarks.
+//! * `reconcile`, `placement`, [`split`]: which worker gets which shard, and the ranges of shards.
+//! * [`checkpointing`]: how often checkpoints are written, their rounds, and which are kept.
+//! * `privacy_meter`, `metering`, `report`: the privacy that jobs have cost.
+//! * `status`, `status_page`, `job_metrics`, `metric_definitions`: `/status`, the page for people, and the metrics.
 
+#![deny(missing_docs)]
+
+mod background;
 mod blocking;
-mod checkpoints;
+pub mod checkpointing;
 mod cluster;
 mod config;
 mod coordinator;
+mod data_dir;
+mod defaults;
 mod grpc;
-mod job_series;
+mod job_metrics;
+#[cfg(feature = "etcd")]
+mod leadership;
+mod ledger_store;
+mod metering;
 mod metric_definitions;
-pub mod pace;
-mod page;
-pub mod placement;
-mod plan_facts;
+mod placement;
+mod plan_summary;
+mod privacy_meter;
 mod proxy;
 mod reconcile;
 mod release;
+mod renamed_settings;
 mod report;
-mod retention;
 mod run;
-mod schedule;
 mod service;
 pub mod split;
-#[cfg(feature = "etcd")]
-mod standing;
 mod status;
-mod store;
-mod watch;
+mod status_page;
 
 #[cfg(test)]
 mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
+pub use ledger_store::{LedgerStore, LedgerStoreArgs};
 pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
-pub use run::{Onlooker, run, run_over};
-pub use store::{Store, StoreArgs};
+pub use run::{TestProbe, run, run_over};

@@ -1,4 +1,4 @@
-//! `coordinator`: the same as `rustle coordinator`, as a binary of its own.
+//! The `coordinator` binary: `rustle coordinator` on its own.
 
 use std::process::ExitCode;
 
@@ -7,8 +7,8 @@ use coordinator::{CoordinatorArgs, Options};
 use node::process::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 
-/// As clap's own.
-const BAD_USE: u8 = 2;
+/// The exit code for wrong flags or settings, which is clap's own.
+const USAGE_ERROR: u8 = 2;
 
 #[derive(Parser)]
 #[command(name = "coordinator", version, about = "Rustle's coordinator")]
@@ -21,18 +21,18 @@ struct Cli {
 
 fn main() -> ExitCode {
     let Cli { args, telemetry } = Cli::parse();
-    // Outlives what is said of its end: it waits for threads that block.
+    // Dropped after the error is printed, because dropping it waits for blocking threads.
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return failed(error.into(), 1),
     };
     let _telemetry = match telemetry.init("rustle-coordinator") {
         Ok(telemetry) => telemetry,
-        Err(error) => return failed(error.into(), BAD_USE),
+        Err(error) => return failed(error.into(), USAGE_ERROR),
     };
     let options = match args.resolve() {
         Ok((options, _sources)) => options,
-        Err(error) => return failed(error, BAD_USE),
+        Err(error) => return failed(error, USAGE_ERROR),
     };
     match runtime.block_on(run(options)) {
         Ok(()) => ExitCode::SUCCESS,

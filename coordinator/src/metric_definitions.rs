@@ -11,12 +11,12 @@ pub const BINDINGS_REFUSED: &str = "rustle_coordinator_bindings_refused_total";
 pub const LEASES_CHANGED: &str = "rustle_coordinator_leases_changed_total";
 pub const WORKERS_ALIVE: &str = "rustle_coordinator_workers_alive";
 pub const SHARDS_UNREADY: &str = "rustle_coordinator_shards_unready";
-pub const CHECKPOINT_SECONDS: &str = "rustle_coordinator_checkpoint_seconds";
+pub const CHECKPOINT_SECONDS: &str = "rustle_coordinator_checkpoint_duration_seconds";
 pub const CHECKPOINT_BYTES: &str = "rustle_coordinator_checkpoint_bytes";
 pub const CHECKPOINT_AGE: &str = "rustle_coordinator_checkpoint_age_seconds";
 pub const CHECKPOINT_INTERVAL: &str = "rustle_coordinator_checkpoint_interval_seconds";
 pub const CHECKPOINTS_FAILED: &str = "rustle_coordinator_checkpoints_failed_total";
-/// From a binding's arrival to its being durable; of those that were made.
+/// From a binding's arrival until it is durable; successful ones only.
 pub const BIND_SECONDS: &str = "rustle_coordinator_bind_duration_seconds";
 pub const EPOCH: &str = "rustle_coordinator_epoch";
 /// Workers whose lease ended without their leaving.
@@ -28,13 +28,13 @@ pub const JOBS_UNWATCHED: &str = "rustle_coordinator_jobs_unwatched";
 /// Labels: `kind`, the error's name.
 pub const ERRORS: &str = "rustle_coordinator_errors_total";
 
-// Of one job, with the label `training_job` (Prometheus gives `job` a meaning of its own): made at the scrape, of what
-// is watched then, so that a job's series end with it.
+// Metrics of one job, with the label `training_job` (`job` has its own meaning in Prometheus). They are written at the
+// scrape from the privacy meter, so that a job's series end with it.
 pub const JOB_ROWS_BOUND: &str = "rustle_job_rows_bound";
 pub const JOB_ROWS_PLANNED: &str = "rustle_job_rows_planned";
 pub const JOB_RHO_SPENT: &str = "rustle_job_privacy_spent_rho";
 pub const JOB_RHO_PLANNED: &str = "rustle_job_privacy_planned_rho";
-/// Labels: `delta` too, of the setting report_delta.
+/// Labels: also `delta`, from the setting report_delta.
 pub const JOB_EPSILON_SPENT: &str = "rustle_job_privacy_spent_epsilon";
 pub const JOB_EPSILON_PLANNED: &str = "rustle_job_privacy_planned_epsilon";
 
@@ -42,10 +42,16 @@ const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'stati
     MetricDefinition { name, kind, unit, description }
 }
 
+/// The coordinator's metrics apart from those of single jobs.
 pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(ROWS_BOUND, Kind::Counter, Unit::Count, "Rows bound to a commitment"),
     metric(BINDINGS_REFUSED, Kind::Counter, Unit::Count, "Bindings refused, by `kind` of error"),
-    metric(LEASES_CHANGED, Kind::Counter, Unit::Count, "Shards given to another worker or process, or taken"),
+    metric(
+        LEASES_CHANGED,
+        Kind::Counter,
+        Unit::Count,
+        "Shards assigned to another worker or process, or withdrawn",
+    ),
     metric(WORKERS_ALIVE, Kind::Gauge, Unit::Count, "Workers whose lease has not ended"),
     metric(SHARDS_UNREADY, Kind::Gauge, Unit::Count, "Shards of jobs that no worker serves now"),
     metric(CHECKPOINT_SECONDS, Kind::Histogram, Unit::Seconds, "Time that a whole checkpoint of a job took"),
@@ -62,7 +68,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         Unit::Seconds,
         "Time to the next checkpoint of the job that was last written; 0 for none",
     ),
-    metric(CHECKPOINTS_FAILED, Kind::Counter, Unit::Count, "Checkpoints that were begun and came to nothing"),
+    metric(CHECKPOINTS_FAILED, Kind::Counter, Unit::Count, "Checkpoints that were begun and failed"),
     metric(
         BIND_SECONDS,
         Kind::Histogram,
@@ -79,7 +85,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         WORKERS_LOST,
         Kind::Counter,
         Unit::Count,
-        "Workers that were not heard of for the time of a lease",
+        "Workers that sent no heartbeat for the time of a lease",
     ),
     metric(SHARDS, Kind::Gauge, Unit::Count, "Shards of jobs that are served"),
     metric(
@@ -97,7 +103,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(ERRORS, Kind::Counter, Unit::Count, "Errors sent to callers, by `kind`"),
 ];
 
-/// Series by `training_job`, of at most [`crate::watch::MOST_JOBS`] jobs.
+/// The metrics of single jobs, labelled by `training_job`, for at most 100 jobs.
 pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
     metric(JOB_ROWS_BOUND, Kind::Gauge, Unit::Count, "Rows of the job that are bound, by `training_job`"),
     metric(JOB_ROWS_PLANNED, Kind::Gauge, Unit::Count, "Rows of the job's plan, by `training_job`"),
@@ -122,10 +128,10 @@ pub const JOB_DEFINITIONS: &[MetricDefinition] = &[
     ),
 ];
 
-/// Kinds of refused bindings that are there from the start: a first one is then an increase.
+/// The kinds of refused bindings that are exposed from the start, so that a first one is an increase.
 const REFUSALS: [&str; 4] = ["already_bound", "job_state", "not_found", "row_beyond_iterations"];
 
-/// Call after the recorder is installed.
+/// Registers every metric. Call after the recorder is installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
     for name in [ROWS_BOUND, LEASES_CHANGED, WORKERS_LOST, CHECKPOINTS_FAILED] {

@@ -1,22 +1,34 @@
-//! Which worker holds which shard: pure, deterministic, and loath to move what runs.
+//! Placement: which worker holds which shard, as a pure, deterministic function that avoids moves.
 //!
-//! A worker's time is the bytes that it goes through for a row, over its speed; a row is as late as the worker whose
-//! time is longest. A move costs the shard a restore, so a shard stays where it is unless its worker is gone, or moving
-//! it shortens the longer of the two times by a good part of what is moved. A shard that is far from the rank that uses
-//! it weighs a quarter more: it goes near where that makes no worker late.
+//! A worker's time is the bytes that it goes through for a row divided by its speed; a row is as late as the worker
+//! whose time is longest. A move costs the shard a restore, so a shard stays where it is unless its worker is gone, or
+//! the move shortens the longer of the two times by enough ([`GAIN_PARTS`]). A shard that is far from the rank that
+//! uses it weighs a quarter more, so that it goes near if that makes no worker late.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
-/// The speed of a worker that is neither fast nor slow.
+/// The speed of a worker that is as fast as the median, in thousandths of that.
 pub const NORMAL_SPEED: u32 = 1_000;
 
-/// Workers are numbers 0..n.
+/// Loads count quarters of a byte, so that the surcharge of a far shard is a whole number: a shard near its users
+/// weighs four quarters per byte.
+const NEAR_QUARTERS: u128 = 4;
+/// A shard far from its users weighs a quarter more.
+const FAR_QUARTERS: u128 = 5;
+
+/// A move must gain one of this many parts of the time that the shard takes on its new worker, so that a small
+/// difference moves nothing. With the times t of the two workers and w of the shard: t_late ≥ t_early + w + w / 8.
+const GAIN_PARTS: u128 = 8;
+/// The same rule without division: 8 · t_late ≥ 8 · t_early + 9 · w.
+const WEIGHT_PARTS: u128 = GAIN_PARTS + 1;
+
+/// A worker, which placement knows by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// In thousandths of the usual; 0 counts as 1.
+    /// In thousandths of the median; 0 counts as 1.
     pub speed: u32,
-    /// For all of its shards together; `None` for no limit.
+    /// Bytes for all of its shards together; `None` for no limit.
     pub memory: Option<u64>,
 }
 
@@ -29,81 +41,89 @@ impl Default for Worker {
 /// One shard to place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Gone through for each row.
+    /// Bytes that its worker goes through for each row.
     pub bytes: u64,
-    /// Taken from its worker's memory.
+    /// Bytes of its worker's memory that it takes.
     pub memory: u64,
-    /// Who holds it and may keep it.
+    /// The worker that holds it and may keep it.
     pub holder: Option<usize>,
-    /// It stays with its holder whatever the balance.
+    /// Whether it stays with its holder whatever the balance.
     pub is_pinned: bool,
-    /// Whether there is any worker that may take it; else none is looked for.
+    /// Whether any worker may take it; if not, placement looks for none.
     pub has_taker: bool,
 }
 
-/// What is asked of a shard and a worker: whether it may go there, for every new placement and not for shards that
-/// stay; and whether it would be far from who uses it.
+/// The rules for a shard and a worker, each a function of their two indexes.
 pub struct Rules<T, F> {
+    /// Whether the shard may go to the worker. Not consulted for a shard that stays.
     pub may_take: T,
+    /// Whether the shard would be far from its users there.
     pub is_far: F,
 }
 
-/// The worker of each shard; `None` only for a shard that no worker may take or has memory for.
+/// Returns the worker of each shard; `None` only for a shard that no worker may take or has memory for.
 pub fn assign<T, F>(workers: &[Worker], shards: &[Shard], rules: &Rules<T, F>) -> Vec<Option<usize>>
 where
     T: Fn(usize, usize) -> bool,
     F: Fn(usize, usize) -> bool,
 {
-    let mut plan = Plan::keeping(workers, shards, rules);
+    let mut assignment = Assignment::keep_holders(workers, shards, rules);
     loop {
-        plan.place_the_rest();
-        if !plan.move_one() && !plan.swap_one() {
-            return plan.owners;
+        assignment.place_the_rest();
+        if !assignment.move_one() && !assignment.swap_one() {
+            return assignment.owners;
         }
     }
 }
 
-struct Plan<'a, T, F> {
+/// An assignment under construction.
+struct Assignment<'a, T, F> {
     workers: &'a [Worker],
     shards: &'a [Shard],
     rules: &'a Rules<T, F>,
     owners: Vec<Option<usize>>,
-    /// In quarters of a byte.
+    /// The load of each worker, in quarters of a byte.
     load: Vec<u128>,
+    /// The bytes taken on each worker.
     memory: Vec<u128>,
-    /// Workers, the one that is done first before the others; kept up with every shard given.
+    /// Workers ordered by their time for a row, shortest first; updated with every assignment.
     by_time: Vec<usize>,
-    /// What of each worker's may move.
+    /// The shards of each worker that may move.
     movable: Vec<BTreeSet<usize>>,
-    /// Of all workers.
+    /// The speed of the fastest worker.
     top_speed: u128,
 }
 
-impl<'a, T, F> Plan<'a, T, F>
+impl<'a, T, F> Assignment<'a, T, F>
 where
     T: Fn(usize, usize) -> bool,
     F: Fn(usize, usize) -> bool,
 {
-    fn keeping(workers: &'a [Worker], shards: &'a [Shard], rules: &'a Rules<T, F>) -> Self {
+    /// Starts with every shard at its holder.
+    fn keep_holders(workers: &'a [Worker], shards: &'a [Shard], rules: &'a Rules<T, F>) -> Self {
         let load = vec![0; workers.len()];
         let memory = vec![0; workers.len()];
         let by_time = (0..workers.len()).collect();
         let movable = vec![BTreeSet::new(); workers.len()];
         let top_speed = workers.iter().map(|worker| u128::from(worker.speed.max(1))).max().unwrap_or(1);
         let owners = vec![None; shards.len()];
-        let mut plan = Self { workers, shards, rules, owners, load, memory, by_time, movable, top_speed };
+        let mut assignment =
+            Self { workers, shards, rules, owners, load, memory, by_time, movable, top_speed };
         for (at, shard) in shards.iter().enumerate() {
             if let Some(holder) = shard.holder.filter(|&holder| holder < workers.len()) {
-                plan.take_on(at, holder);
-                plan.load[holder] += plan.weight(at, holder);
+                assignment.take_on(at, holder);
+                assignment.load[holder] += assignment.weight(at, holder);
             }
         }
-        let mut by_time = std::mem::take(&mut plan.by_time);
-        by_time.sort_by(|&a, &b| plan.compare((a, plan.load[a]), (b, plan.load[b])).then(a.cmp(&b)));
-        plan.by_time = by_time;
-        plan
+        let mut by_time = std::mem::take(&mut assignment.by_time);
+        by_time.sort_by(|&a, &b| {
+            assignment.compare((a, assignment.load[a]), (b, assignment.load[b])).then(a.cmp(&b))
+        });
+        assignment.by_time = by_time;
+        assignment
     }
 
+    /// Counts a shard as its worker's, without its load.
     fn take_on(&mut self, at: usize, worker: usize) {
         self.owners[at] = Some(worker);
         self.memory[worker] += u128::from(self.shards[at].memory);
@@ -112,36 +132,38 @@ where
         }
     }
 
-    fn give(&mut self, at: usize, worker: usize) {
+    /// Assigns a shard to a worker, from wherever it was.
+    fn assign(&mut self, at: usize, worker: usize) {
         if let Some(before) = self.owners[at] {
             self.movable[before].remove(&at);
-            self.weigh(before, self.load[before] - self.weight(at, before));
+            self.set_load(before, self.load[before] - self.weight(at, before));
             self.memory[before] -= u128::from(self.shards[at].memory);
         }
         self.take_on(at, worker);
-        self.weigh(worker, self.load[worker] + self.weight(at, worker));
+        self.set_load(worker, self.load[worker] + self.weight(at, worker));
     }
 
-    /// Gives the worker another load, and its place among the others.
-    fn weigh(&mut self, worker: usize, load: u128) {
-        let at = self.place_of(worker);
+    /// Sets a worker's load, and its rank by time.
+    fn set_load(&mut self, worker: usize, load: u128) {
+        let at = self.rank_of(worker);
         self.by_time.remove(at);
         self.load[worker] = load;
-        let at = self.place_of(worker);
+        let at = self.rank_of(worker);
         self.by_time.insert(at, worker);
     }
 
-    /// Where the worker is, or would be.
-    fn place_of(&self, worker: usize) -> usize {
+    /// Returns the worker's rank by time.
+    fn rank_of(&self, worker: usize) -> usize {
         self.by_time.partition_point(|&other| {
             self.compare((other, self.load[other]), (worker, self.load[worker])).then(other.cmp(&worker))
                 == Ordering::Less
         })
     }
 
-    /// A shard of no bytes would move without end.
+    /// Returns a shard's weight on a worker, in quarters of a byte; at least that of one byte, for a shard of no bytes
+    /// would move without end.
     fn weight(&self, at: usize, worker: usize) -> u128 {
-        let quarters = if (self.rules.is_far)(at, worker) { 5 } else { 4 };
+        let quarters = if (self.rules.is_far)(at, worker) { FAR_QUARTERS } else { NEAR_QUARTERS };
         u128::from(self.shards[at].bytes.max(1)) * quarters
     }
 
@@ -149,19 +171,19 @@ where
         u128::from(self.workers[worker].speed.max(1))
     }
 
-    /// Of the times that two workers would take for these loads.
+    /// Compares the times that two workers would take for these loads.
     fn compare(&self, (a, load_a): (usize, u128), (b, load_b): (usize, u128)) -> Ordering {
         (load_a * self.speed(b)).cmp(&(load_b * self.speed(a)))
     }
 
-    /// Whether the shard may go there, once `leaving` bytes have left.
+    /// Returns whether the shard may go to the worker once `leaving` bytes have left it.
     fn fits(&self, at: usize, worker: usize, leaving: u64) -> bool {
         let needed = self.memory[worker] - u128::from(leaving) + u128::from(self.shards[at].memory);
         let has_room = self.workers[worker].memory.is_none_or(|memory| needed <= u128::from(memory));
         has_room && (self.rules.may_take)(at, worker)
     }
 
-    /// The largest first, each to the worker that is done with it first.
+    /// Assigns the shards without a worker, the largest first, each to the worker that is done with it first.
     fn place_the_rest(&mut self) {
         let is_open = |at: &usize| self.owners[*at].is_none() && self.shards[*at].has_taker;
         let mut rest: Vec<usize> = (0..self.shards.len()).filter(is_open).collect();
@@ -171,28 +193,28 @@ where
             let with_it = |worker: usize| (worker, self.load[worker] + self.weight(at, worker));
             let first = open.min_by(|&a, &b| self.compare(with_it(a), with_it(b)).then(a.cmp(&b)));
             if let Some(worker) = first {
-                self.give(at, worker);
+                self.assign(at, worker);
             }
         }
     }
 
-    /// One move from a later worker to an earlier one, the widest gap first; false where none is worth it. Both are
-    /// earlier after it than the later was before, so this comes to an end.
+    /// Makes one move from a later worker to an earlier one, the widest gap first. Returns false if none is worth it.
+    /// After a move both are earlier than the later one was before, so repeated moves end.
     fn move_one(&mut self) -> bool {
-        let found = (0..self.by_time.len()).rev().find_map(|place| self.move_from(place));
+        let found = (0..self.by_time.len()).rev().find_map(|rank| self.move_from(rank));
         if let Some((at, early)) = found {
-            self.give(at, early);
+            self.assign(at, early);
         }
         found.is_some()
     }
 
-    /// A shard of the worker at that place among the others, and who is to have it.
-    fn move_from(&self, place: usize) -> Option<(usize, usize)> {
-        let late = self.by_time[place];
+    /// Returns a shard to move from the worker of this rank, and the worker that gets it.
+    fn move_from(&self, rank: usize) -> Option<(usize, usize)> {
+        let late = self.by_time[rank];
         let held = &self.movable[late];
         let smallest = held.iter().map(|&at| self.shards[at].bytes.max(1)).min()?;
-        for &early in &self.by_time[..place] {
-            // Whoever comes after is later still.
+        for &early in &self.by_time[..rank] {
+            // The workers that follow are later still.
             if self.is_never_worth_moving(smallest, late, early) {
                 return None;
             }
@@ -200,7 +222,7 @@ where
                 .iter()
                 .copied()
                 .filter(|&at| self.is_worth_moving(at, late, early) && self.fits(at, early, 0));
-            // The one that leaves the two most alike.
+            // The shard that leaves the two workers' times closest.
             if let Some(at) = worth.min_by_key(|&at| self.gap_after(at, late, early)) {
                 return Some((at, early));
             }
@@ -208,29 +230,34 @@ where
         None
     }
 
-    /// Not even if `early` were as fast as the fastest.
+    /// Returns whether no shard of this size or more is worth moving, even if `early` were as fast as the fastest
+    /// worker and the shard were near its users there.
     fn is_never_worth_moving(&self, bytes: u64, late: usize, early: usize) -> bool {
         let of_late = self.speed(late);
         let of_early = self.speed(early);
-        let before = (8 * self.load[late]).saturating_mul(of_early).saturating_mul(self.top_speed);
-        let loaded = (8 * self.load[early]).saturating_mul(of_late).saturating_mul(self.top_speed);
-        let moved = (36 * u128::from(bytes)).saturating_mul(of_early).saturating_mul(of_late);
+        let before = (GAIN_PARTS * self.load[late]).saturating_mul(of_early).saturating_mul(self.top_speed);
+        let loaded = (GAIN_PARTS * self.load[early]).saturating_mul(of_late).saturating_mul(self.top_speed);
+        let moved = (WEIGHT_PARTS * NEAR_QUARTERS * u128::from(bytes))
+            .saturating_mul(of_early)
+            .saturating_mul(of_late);
         loaded.saturating_add(moved) > before
     }
 
-    /// The later of the two must gain an eighth of the time that the shard itself takes there.
+    /// Returns whether the later worker's time falls by at least an eighth of the shard's own time at the earlier one,
+    /// counted on top of that time.
     fn is_worth_moving(&self, at: usize, late: usize, early: usize) -> bool {
-        let after = 8 * self.load[early] + 9 * self.weight(at, early);
-        self.compare((early, after), (late, 8 * self.load[late])) != Ordering::Greater
+        let after = GAIN_PARTS * self.load[early] + WEIGHT_PARTS * self.weight(at, early);
+        self.compare((early, after), (late, GAIN_PARTS * self.load[late])) != Ordering::Greater
     }
 
+    /// Returns the gap between the two workers' times after the move, up to a common factor.
     fn gap_after(&self, at: usize, late: usize, early: usize) -> u128 {
         let late_after = (self.load[late] - self.weight(at, late)) * self.speed(early);
         late_after.abs_diff((self.load[early] + self.weight(at, early)) * self.speed(late))
     }
 
-    /// One exchange that brings a shard near, takes none further away, and leaves the two workers earlier; false where
-    /// there is none.
+    /// Makes one exchange that brings a shard near its users, takes none away from its own, and makes the two workers
+    /// earlier. Returns false if there is none.
     fn swap_one(&mut self) -> bool {
         let is_far = |at: usize, worker: usize| (self.rules.is_far)(at, worker);
         for far in 0..self.shards.len() {
@@ -246,8 +273,8 @@ where
                         && self.is_earlier_swapped((far, here), (other, there))
                 });
                 if let Some(other) = other {
-                    self.give(far, there);
-                    self.give(other, here);
+                    self.assign(far, there);
+                    self.assign(other, here);
                     return true;
                 }
             }
@@ -255,7 +282,7 @@ where
         false
     }
 
-    /// The later of the two is earlier after it, or as late and the other one earlier.
+    /// Returns whether the exchange makes the later worker earlier, or keeps its time and makes the other one earlier.
     fn is_earlier_swapped(&self, (a, of_a): (usize, usize), (b, of_b): (usize, usize)) -> bool {
         let before = [(of_a, self.load[of_a]), (of_b, self.load[of_b])];
         let after = [

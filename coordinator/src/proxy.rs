@@ -1,4 +1,4 @@
-//! Fetching through the coordinator, for clients that can't reach the workers. It moves noise and can't make it.
+//! Fetches through the coordinator, for clients that can't reach the workers.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -14,22 +14,22 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::coordinator::Coordinator;
 
-/// A caller can't hold a fetch for longer.
-const LONGEST_DEADLINE: Duration = Duration::from_secs(3600);
+/// The longest deadline that a caller can set for a fetch.
+const MAX_DEADLINE: Duration = Duration::from_secs(3600);
 
-/// Checked chunks, each in one piece.
+/// Chunks that have been checked, each complete.
 pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk>> + Send>>;
 
 impl Coordinator {
-    /// Binds the rows, then streams their checked chunks in the order in which they arrive from the workers.
+    /// Binds the rows, then streams their chunks, checked, in the order in which they arrive from the workers.
     pub async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<ChunkStream> {
         let began = Instant::now();
         let Fetch { bind, range, element, deadline_ms } = fetch;
-        // Before anything is bound: a mistaken range must not use up rows.
+        // Before anything is bound, so that a wrong range uses up no rows.
         self.routing(&bind.job)?.check_range(range)?;
         let wait =
-            deadline_ms.map_or(self.settings.fetch_deadline, Duration::from_millis).min(LONGEST_DEADLINE);
-        let tokens = self.bind_to_its_end(bind.clone()).await?;
+            deadline_ms.map_or(self.settings().fetch_deadline, Duration::from_millis).min(MAX_DEADLINE);
+        let tokens = self.bind_detached(bind.clone()).await?;
         let request = SliceRequest {
             job: bind.job.clone(),
             branch: bind.branch,
@@ -40,33 +40,33 @@ impl Coordinator {
             element,
             region: None,
         };
-        let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind, _held: in_flight() });
-        let chunks = stream_chunks(self.connections.clone(), source, request);
+        let source = Arc::new(LocalSource { coordinator: Arc::downgrade(self), bind, _call: in_flight() });
+        let chunks = stream_chunks(self.connections().clone(), source, request);
         Ok(Box::pin(chunks.map(|chunk| chunk.map(ReceivedChunk::into_message))))
     }
 }
 
-/// This coordinator's own answers, without a call to itself. Weak: a fetch that outlasts shutdown must not keep the
-/// ledger open.
-struct OwnSource {
+/// This coordinator as the source of routing and tokens, without a call to itself. The reference is weak, so that a
+/// fetch that outlasts shutdown does not keep the ledger open.
+struct LocalSource {
     coordinator: Weak<Coordinator>,
     bind: Bind,
-    /// The request is kept for as long as its chunks come.
-    _held: Option<InFlight>,
+    /// Counts the call as under way until its last chunk has been sent.
+    _call: Option<InFlight>,
 }
 
-impl OwnSource {
+impl LocalSource {
     fn coordinator(&self) -> Result<Arc<Coordinator>> {
         self.coordinator.upgrade().ok_or(ServiceError::Unavailable { what: "the coordinator".into() })
     }
 }
 
-impl FetchSource for OwnSource {
+impl FetchSource for LocalSource {
     fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
         Box::pin(async { self.coordinator()?.routing(&self.bind.job) })
     }
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
-        Box::pin(async { self.coordinator()?.bind_to_its_end(self.bind.clone()).await })
+        Box::pin(async { self.coordinator()?.bind_detached(self.bind.clone()).await })
     }
 }

@@ -1,4 +1,4 @@
-//! The one task that brings owners to what they should be.
+//! Reconciliation: the one task that brings owners to the desired state.
 
 use std::sync::Arc;
 
@@ -14,67 +14,65 @@ use crate::metric_definitions::{
     CHECKPOINT_AGE, JOBS, LEASES_CHANGED, SHARDS, SHARDS_UNREADY, WORKERS_ALIVE, WORKERS_LOST,
 };
 
-/// A pass is followed by as many times its own length without one, so that changes that come together are one pass.
-const REST: u32 = 4;
+/// A pass is followed by a pause of this many times its own length, so that placement takes a fifth of the time at
+/// most, and changes that arrive together share one pass.
+const PAUSE_PER_PASS: u32 = 4;
 
 impl Coordinator {
-    /// Runs until shutdown: at every change, and by the clock, for what time alone brings about.
+    /// Reconciles until shutdown: after every change, and at intervals for leases that end.
     pub async fn keep_reconciled(self: Arc<Self>, shutdown: CancellationToken) {
-        // Leases end between heartbeats: half of one is soon enough to call it at once.
-        let mut ticks = interval(self.settings.heartbeat / 2);
+        // Half a heartbeat after a lease has ended is soon enough.
+        let mut ticks = interval(self.settings().heartbeat / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_seen = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = self.nudge.notified() => {}
+                () = self.reconcile_triggered() => {}
                 _ = ticks.tick() => {}
             }
-            self.forgive_standstill(last_seen);
+            self.extend_leases_after_pause(last_seen);
             let began = Instant::now();
             if let Err(error) = self.reconcile().await {
                 error!(%error, "owners could not be changed; trying again");
-                tokio::time::sleep(self.settings.heartbeat / 2).await;
+                tokio::time::sleep(self.settings().heartbeat / 2).await;
             }
-            // Thousands of workers that register one after another would else be placed one after another.
-            let rest = began.elapsed().saturating_mul(REST).min(self.settings.heartbeat);
-            tokio::time::sleep(rest).await;
+            // Without a pause, thousands of workers that register in turn would each cause a pass.
+            let pause = began.elapsed().saturating_mul(PAUSE_PER_PASS).min(self.settings().heartbeat);
+            tokio::time::sleep(pause).await;
             last_seen = Instant::now();
         }
     }
 
-    /// Heartbeats that came while this process could not run were not the workers' to miss.
-    fn forgive_standstill(&self, last_seen: Instant) {
+    /// Extends every lease by the time for which this process could not run, such as a suspended machine.
+    fn extend_leases_after_pause(&self, last_seen: Instant) {
         let gap = last_seen.elapsed();
         if gap > self.lease_ttl() / 2 {
-            warn!(
-                gap_ms = gap.as_millis() as u64,
-                "this process stood still; leases are extended by as much"
-            );
-            self.cluster().members.forgive(gap);
+            warn!(gap_ms = gap.as_millis() as u64, "this process was paused; leases are extended by as much");
+            self.cluster().members.extend_leases(gap);
         }
     }
 
-    /// One pass. Gives the number of shards that changed hands.
+    /// Makes one pass. Returns the number of shards that changed hands.
     pub async fn reconcile(&self) -> Result<usize> {
-        let _change = self.changes.lock().await;
-        let (intended, layouts) = {
+        let _change = self.lock_changes().await;
+        let (desired, layouts) = {
             let now = Instant::now();
             let mut cluster = self.cluster();
             for worker in cluster.expire(now) {
                 counter!(WORKERS_LOST).increment(1);
-                warn!(%worker, "worker not heard of for the time of a lease: its shards go to others");
+                warn!(%worker, "worker sent no heartbeat for the time of a lease: its shards go to others");
             }
             record_gauges(&cluster, now);
-            cluster.measure(now, self.settings.relieve_after);
-            let mut intended = cluster.intended(now);
-            cluster.note_unplaced(&intended.unplaced);
-            cluster.prepare(std::mem::take(&mut intended.preparations));
-            (intended, cluster.ready_layouts(now))
+            cluster.detect_stragglers(now, self.settings().straggler_timeout);
+            let mut desired = cluster.desired_state(now);
+            cluster.note_unschedulable(&desired.unschedulable);
+            cluster.prepare(std::mem::take(&mut desired.preparations));
+            (desired, cluster.ready_layouts(now))
         };
         let mut changed = 0;
-        for change in intended.changes.into_iter().filter(|it| layouts.iter().all(|to| to.job != it.job)) {
+        for change in desired.changes.into_iter().filter(|it| layouts.iter().all(|to| to.job != it.job)) {
             self.change_owners(&change).await?;
             changed += change.owners.len();
         }
@@ -90,15 +88,15 @@ impl Coordinator {
         let owners = change.for_ledger();
         let records = self.with_ledger(move |ledger| ledger.set_owners(&job, &owners)).await?;
         for (shard, owner) in &change.owners {
-            let owner = owner.as_ref().map_or("nobody", |(worker, _)| worker.as_str());
-            info!(job = %change.job, shard, owner, "shard given");
+            let owner = owner.as_ref().map_or("none", |(worker, _)| worker.as_str());
+            info!(job = %change.job, shard, owner, "shard assigned");
         }
         counter!(LEASES_CHANGED).increment(change.owners.len() as u64);
         self.cluster().owners_changed(Instant::now(), change, records);
         Ok(())
     }
 
-    /// The new shards, then their owners: between the two they are nobody's.
+    /// Records the new shards, then their owners; between the two they have none.
     async fn change_layout(&self, change: &LayoutChange) -> Result<()> {
         let job = change.job.clone();
         let ranges = change.ranges.clone();
@@ -130,7 +128,8 @@ fn record_gauges(cluster: &Cluster, now: Instant) {
         gauge!(JOBS, "state" => name).set(count as f64);
     }
     let running = cluster.jobs().filter(|view| view.record.state == ledger::JobState::Running);
-    let ages =
-        running.filter_map(|view| view.written).map(|(when, _)| now.duration_since(when).as_secs_f64());
+    let ages = running
+        .filter_map(|view| view.last_checkpoint)
+        .map(|last| now.duration_since(last.written_at).as_secs_f64());
     gauge!(CHECKPOINT_AGE).set(ages.fold(0.0, f64::max));
 }

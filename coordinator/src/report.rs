@@ -1,4 +1,4 @@
-//! What a job has released and what privacy that costs, as one JSON object.
+//! The report on a job: what it has released and the privacy that its plan costs, as one JSON object.
 
 use node::admission::Reservation;
 use plan::Plan;
@@ -9,29 +9,30 @@ use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// The cost is that of the plan's whole run, whatever part of it has been released. `place`: what the caller has of
-    /// its reports at once.
-    pub async fn report(&self, job: JobId, delta: f64, place: Option<Reservation>) -> Result<Value> {
+    /// Returns the report. The cost is that of the plan's whole run, whatever part of it has been released. `permit` is
+    /// the caller's share of its reports at once, held until the work is done.
+    pub async fn report(&self, job: JobId, delta: f64, permit: Option<Reservation>) -> Result<Value> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
-        let asked = job.clone();
+        let name = job.clone();
         let (record, bound, checkpoints, released) = self
             .with_ledger(move |ledger| {
-                let Some(record) = ledger.job(&asked)? else { return Ok(None) };
-                let bound = ledger.binding_summary(&asked, record.branch)?;
-                let checkpoints = ledger.checkpoints(&asked)?;
-                let released = ledger.released(&asked)?;
+                let Some(record) = ledger.job(&name)? else { return Ok(None) };
+                let bound = ledger.binding_summary(&name, record.branch)?;
+                let checkpoints = ledger.checkpoints(&name)?;
+                let released = ledger.released(&name)?;
                 Ok(Some((record, bound, checkpoints, released)))
             })
             .await?
             .ok_or_else(|| no_job(&job))?;
         let plan_toml = record.plan_toml.clone();
-        // Sensitivities of long plans take seconds: not on an async thread, and few at once, since what binds rows waits
-        // for the same threads. The turn is held for as long as the work takes, also where its caller has left.
-        let turn = self.accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
+        // Sensitivities of long plans take seconds: not on an async thread, and few at once, because binding rows needs
+        // the same threads. The turn is held until the work is done, even if the caller disconnects.
+        let turn =
+            self.answer_limits().accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
         let cost = node::process::blocking::run(move || {
-            let _held = (place, turn);
+            let _held = (permit, turn);
             privacy(&plan_toml, delta)
         });
         let cost = cost.await.map_err(ServiceError::internal)??;
@@ -66,14 +67,14 @@ impl Coordinator {
     }
 }
 
-/// Rows bound count as released, whether or not a byte of them left: what the accountant charges for
-/// (`accounting::rewind::Released`).
-fn branch(of: &ledger::BranchReleases) -> Value {
-    let released: Vec<_> = of.released.iter().map(|rows| [rows.start, rows.end]).collect();
-    json!({ "branch": of.branch, "parent": of.parent, "from_row": of.from_row, "released": released })
+/// Returns the rows released on a branch. Rows bound count as released, whether or not a byte of them left, as they do
+/// for the accountant (`accounting::rewind::Released`).
+fn branch(releases: &ledger::BranchReleases) -> Value {
+    let released: Vec<_> = releases.released.iter().map(|rows| [rows.start, rows.end]).collect();
+    json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })
 }
 
-/// Without noise there is no guarantee to state: epsilon and rho are null then.
+/// Returns the cost of a plan. Without noise there is no guarantee, and epsilon and rho are null.
 fn privacy(plan_toml: &str, delta: f64) -> Result<Value> {
     let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
     let participation = plan.participation();

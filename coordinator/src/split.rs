@@ -1,19 +1,20 @@
-//! How a vector is cut into shards: pure.
+//! The ranges of a vector's shards, as pure functions.
 
 use proto::{CoordinateRange, Result, ServiceError};
 
-/// Noise is made in blocks of this many coordinates (docs/noise-stream.md); a shard never splits one.
+/// The number of coordinates in a noise block (docs/noise-stream.md), which a shard never splits.
 pub const BLOCK: u64 = 512;
 
-/// Each shard is a record of the ledger and an entry of every heartbeat.
+/// The most shards of one job: each is a record of the ledger and an entry of every heartbeat.
 const MAX_SHARDS: u64 = 4096;
 
-/// The most shards that a vector of this dimension can have.
+/// Returns the largest number of shards that a vector of this dimension can have.
 pub fn most_shards(dimension: u64) -> u64 {
     dimension.div_ceil(BLOCK).min(MAX_SHARDS)
 }
 
-/// Neighbouring ranges of 0..dimension, cut at multiples of [`BLOCK`], whose sizes differ by one block at most.
+/// Returns adjacent ranges that cover 0..dimension, cut at multiples of [`BLOCK`], whose sizes differ by at most one
+/// block. Fails if the number of shards is 0 or above [`most_shards`].
 pub fn ranges(dimension: u64, shards: u32) -> Result<Vec<CoordinateRange>> {
     let most = most_shards(dimension);
     if !(1..=most).contains(&u64::from(shards)) {

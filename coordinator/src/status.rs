@@ -10,14 +10,15 @@ use crate::coordinator::Coordinator;
 use crate::placement::NORMAL_SPEED;
 
 impl Coordinator {
+    /// Returns jobs and workers as JSON.
     pub fn status(&self) -> Value {
         let now = Instant::now();
         let cluster = self.cluster();
         json!({
-            "coordinator_epoch": self.epoch,
+            "coordinator_epoch": self.epoch(),
             "protocol_version": proto::PROTOCOL_VERSION,
             "stream_version": plan::STREAM_VERSION,
-            "checkpoints_on": self.store.is_some(),
+            "checkpoints_on": self.checkpoint_store().is_some(),
             "workers": workers(&cluster, now),
             "jobs": cluster.jobs().map(|view| self.job_status(view)).collect::<Vec<_>>(),
         })
@@ -25,7 +26,7 @@ impl Coordinator {
 
     fn job_status(&self, view: &JobView) -> Value {
         let mut status = job(view);
-        status["privacy"] = self.watch.privacy(&view.record.job, self.settings.report_delta);
+        status["privacy"] = self.privacy_meter().privacy(&view.record.job, self.settings().report_delta);
         status
     }
 }
@@ -34,15 +35,15 @@ fn workers(cluster: &Cluster, now: Instant) -> Vec<Value> {
     let mut owned: HashMap<&proto::WorkerId, u64> = HashMap::new();
     let owners = cluster.jobs().flat_map(|view| &view.shards).filter_map(|shard| shard.record.owner.as_ref());
     owners.for_each(|owner| *owned.entry(owner).or_default() += 1);
-    let speed = |name: &proto::WorkerId| f64::from(cluster.speeds.speed(name)) / f64::from(NORMAL_SPEED);
+    let speed = |name: &proto::WorkerId| f64::from(cluster.stragglers.speed(name)) / f64::from(NORMAL_SPEED);
     let row = |(name, member): (&proto::WorkerId, &crate::cluster::Member)| {
         json!({
             "worker": name,
             "endpoint": member.endpoint,
-            "last_heard_ms": now.duration_since(member.last_heard).as_millis() as u64,
+            "last_heard_ms": now.duration_since(member.last_heartbeat).as_millis() as u64,
             "shards": owned.get(name).copied().unwrap_or(0),
             "draining": !member.takes_shards(),
-            "avoided": cluster.speeds.is_avoided(name, now),
+            "avoided": cluster.stragglers.is_avoided(name, now),
             "bytes_per_second": member.rate,
             "speed": speed(name),
             "memory_bytes": member.place.memory_bytes,
@@ -79,7 +80,7 @@ fn shard(job: &JobView, view: &ShardView) -> Value {
         "owner": view.record.owner,
         "ready": job.is_covered(view),
         "prepared_by": view.standby.as_ref().map(|standby| &standby.worker),
-        "unplaced": view.is_unplaced,
+        "unplaced": view.is_unschedulable,
         "next_row": report.map(|report| report.next_row),
         "released": report.map(|report| report.released),
         "state_bytes": report.map(|report| report.state_bytes),

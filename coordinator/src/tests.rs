@@ -1,4 +1,4 @@
-//! The service without a network: a coordinator on a folder, and workers that are only names.
+//! Tests of the services without a network: a coordinator on a folder, and workers that exist in name only.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use tokio::time::advance;
 use tokio_util::sync::CancellationToken;
 
 use crate::Settings;
-use crate::blocking::Stop;
+use crate::blocking::FatalStop;
 use crate::cluster::{LeaseReport, ReportedState};
 use crate::coordinator::Coordinator;
-use crate::service::{Said, Told};
+use crate::service::{Heartbeat, HeartbeatReply};
 
+mod caller_disconnects;
 mod checkpoints;
 mod ending;
 mod handover;
 mod jobs;
 mod leases;
-mod left;
-mod marks;
+mod privacy_meter;
 mod release;
-mod watching;
+mod watermarks;
 
 const PLAN: &str = r#"
 format = 1
@@ -48,7 +48,7 @@ const TTL: Duration = Duration::from_secs(2);
 fn open(folder: &TempDir) -> Coordinator {
     let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
     let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
-    Coordinator::open(ledger, settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+    Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
 }
 
 fn job() -> JobId {
@@ -102,21 +102,29 @@ fn report(grant: &LeaseGrant, state: ReportedState) -> LeaseReport {
 }
 
 impl Coordinator {
-    /// A heartbeat of process `process` that reports nothing; gives the grants.
-    fn beat(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
-        self.say(name, process, reports, &[]).leases
+    /// Sends a heartbeat with these reports, and returns the leases granted.
+    fn send_reports(&self, name: &str, process: u8, reports: &[LeaseReport]) -> Vec<LeaseGrant> {
+        self.send_heartbeat(name, process, reports, &[]).leases
     }
 
-    fn say(&self, name: &str, process: u8, leases: &[LeaseReport], standbys: &[LeaseReport]) -> Told {
-        let said = Said { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Said::default() };
-        self.heartbeat(&worker(name), Incarnation([process; 16]), &said).unwrap()
+    /// Sends a heartbeat, and returns the reply.
+    fn send_heartbeat(
+        &self,
+        name: &str,
+        process: u8,
+        leases: &[LeaseReport],
+        standbys: &[LeaseReport],
+    ) -> HeartbeatReply {
+        let heartbeat =
+            Heartbeat { leases: leases.to_vec(), standbys: standbys.to_vec(), ..Heartbeat::default() };
+        self.heartbeat(&worker(name), Incarnation([process; 16]), &heartbeat).unwrap()
     }
 
-    /// Makes everything granted to the worker ready.
+    /// Reports everything granted to the worker as ready.
     fn make_ready(&self, name: &str, process: u8) -> Vec<LeaseGrant> {
-        let grants = self.beat(name, process, &[]);
+        let grants = self.send_reports(name, process, &[]);
         let reports: Vec<_> = grants.iter().map(|grant| report(grant, ReportedState::Ready)).collect();
-        self.beat(name, process, &reports)
+        self.send_reports(name, process, &reports)
     }
 
     fn endpoints(&self) -> Vec<Option<String>> {
@@ -124,7 +132,7 @@ impl Coordinator {
     }
 
     fn shard_records(&self) -> Vec<ShardRecord> {
-        self.ledger.shards(&job()).unwrap()
+        self.ledger().shards(&job()).unwrap()
     }
 }
 

@@ -59,7 +59,7 @@ impl Running {
             metrics_listener,
             security,
             ready_file: None,
-            store: coordinator::Store::File,
+            store: coordinator::LedgerStore::File,
             advertise: None,
         };
         let shutdown = CancellationToken::new();
@@ -196,7 +196,7 @@ async fn a_fetch_outlives_the_coordinator() {
     });
     let running = Running::start(folder.path(), &address).await;
     rows.await.unwrap().unwrap();
-    assert_eq!(epochs(&worker), before, "the worker went on under its leases");
+    assert_eq!(epochs(&worker), before, "the worker kept its leases");
     running.stop().await;
 }
 

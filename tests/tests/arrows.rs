@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("shared-memory", &["proto"]),
     ("client", &["proto", "node", "shared-memory"]),
     ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),
-    ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting", "plot"]),
+    ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
     ("plot", &[]),
     ("batches", &[]),
     ("dice", &[]),

@@ -268,7 +268,7 @@ fn an_interval_is_kept_without_being_asked() {
     cluster.create(&job, plan, DIMENSION, 1).unwrap();
     cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap();
     let coordinator = cluster.cluster.coordinator().unwrap().metrics();
-    let written = || metric(coordinator, "rustle_coordinator_checkpoint_seconds_count");
+    let written = || metric(coordinator, "rustle_coordinator_checkpoint_duration_seconds_count");
     cluster.wait_until("a checkpoint is written", || written() >= 1.0);
     assert_eq!(metric(coordinator, "rustle_coordinator_checkpoint_interval_seconds"), 0.1);
 }

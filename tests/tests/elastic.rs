@@ -236,7 +236,7 @@ fn a_worker_slowed_down_is_relieved_serves_again_when_it_is_well_and_rows_go_on(
     const DIMENSION: u64 = 400_000;
     let cluster = start_with(2, |options| {
         options.coordinator_flags = flags(&PATIENT);
-        options.coordinator_flags.extend(flags(&["--relieve-after", "1s"]));
+        options.coordinator_flags.extend(flags(&["--straggler-timeout", "1s"]));
         // Rows are made when they are asked for: what slows the worker down slows its making down.
         options.worker_flags = flags(&["--ahead-rows", "2"]);
     });

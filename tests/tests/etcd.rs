@@ -79,7 +79,7 @@ impl Cluster {
         let mut of_coordinator = flags(&["coordinator", "--listen", listen, "--store", store]);
         let data = self.options.dir.join(&name);
         of_coordinator.extend(["--data-dir".to_owned(), data.display().to_string()]);
-        of_coordinator.extend(flags(&["--store-lease", "3s", "--checkpoint-url", "none"]));
+        of_coordinator.extend(flags(&["--leader-lease-ttl", "3s", "--checkpoint-url", "none"]));
         of_coordinator.extend(flags(&["--heartbeat", "50ms", "--lease-ttl", "700ms"]));
         Process::start(&self.options, &name, of_coordinator, None).unwrap()
     }

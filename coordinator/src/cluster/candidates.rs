@@ -1,4 +1,4 @@
-//! The workers that shards may be placed on, and which of them suit which shard.
+//! The workers that shards may be placed on, and which of them may take which shard.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -13,9 +13,10 @@ use crate::placement::Worker;
 /// A worker that shards may be placed on.
 pub struct Candidate {
     pub worker: WorkerId,
-    /// `None` for one that is only waited for.
+    /// `None` for an owner that has not come back yet.
     pub process: Option<Incarnation>,
     pub takes_shards: bool,
+    /// Its speed and memory, as placement counts them.
     pub as_placed: Worker,
     place: WorkerPlace,
 }
@@ -27,19 +28,19 @@ impl Candidate {
     }
 }
 
-/// Candidates are in order of names.
+/// Returns the index of a worker among candidates, which are ordered by name.
 pub fn position(candidates: &[Candidate], worker: &WorkerId) -> Option<usize> {
     candidates.binary_search_by(|candidate| candidate.worker.cmp(worker)).ok()
 }
 
 impl Cluster {
-    /// In order of names, so that the outcome does not hang on who came first.
+    /// Returns the candidates ordered by name, so that placement does not depend on the order of registration.
     pub fn candidates(&self, now: Instant) -> Vec<Candidate> {
         let live = self.members.all_live(now).map(|(worker, member)| Candidate {
             worker: worker.clone(),
             process: Some(member.incarnation),
-            takes_shards: member.takes_shards() && !self.speeds.is_avoided(worker, now),
-            as_placed: Worker { speed: self.speeds.speed(worker), memory: member.place.memory_bytes },
+            takes_shards: member.takes_shards() && !self.stragglers.is_avoided(worker, now),
+            as_placed: Worker { speed: self.stragglers.speed(worker), memory: member.place.memory_bytes },
             place: member.place.clone(),
         });
         let awaited = self.members.awaited().map(|worker| Candidate {
@@ -54,27 +55,30 @@ impl Cluster {
         candidates
     }
 
+    /// Returns whether the candidate may get a shard of the job.
     pub fn may_take(&self, now: Instant, job: &JobId, candidate: &Candidate) -> bool {
         let Some(process) = candidate.process else { return false };
-        candidate.takes_shards && !self.exclusions.is_excluded(now, job, &candidate.worker, process)
+        candidate.takes_shards && !self.cooldowns.is_active(now, job, &candidate.worker, process)
     }
 }
 
-/// Placement asks of every pair of shard and worker; the answers are the same for all shards of a job, and for all that
-/// are wished near the same. Each is found once a pass, and only where it is asked for.
-pub struct Suitable<'a> {
+/// Which workers may take which shards, and which are far from a shard's users.
+///
+/// Placement looks at every pair of shard and worker. The answers are the same for all shards of a job, and for all
+/// shards with the same hint, so that each is computed once a pass, and only if it is needed.
+pub struct Suitability<'a> {
     cluster: &'a Cluster,
     now: Instant,
     candidates: &'a [Candidate],
     jobs: Vec<(&'a JobId, OnceCell<Vec<bool>>)>,
-    /// `None`: nobody is there, and no place is better than another.
-    wishes: Vec<Option<Vec<bool>>>,
-    /// The job of each shard, and its wish.
-    of: Vec<(usize, Option<usize>)>,
+    /// For each hint, whether each candidate is near; `None` if none is, so that no place is better than another.
+    hints: Vec<Option<Vec<bool>>>,
+    /// For each shard, its index in `jobs` and in `hints`.
+    shards: Vec<(usize, Option<usize>)>,
 }
 
-impl<'a> Suitable<'a> {
-    /// Shards of one job come together.
+impl<'a> Suitability<'a> {
+    /// Prepares the answers for these shards. Shards of one job must be adjacent.
     pub fn new(
         cluster: &'a Cluster,
         now: Instant,
@@ -82,44 +86,45 @@ impl<'a> Suitable<'a> {
         shards: impl Iterator<Item = (&'a JobView, CoordinateRange)>,
     ) -> Self {
         let jobs = Vec::new();
-        let wishes = Vec::new();
-        let of = Vec::new();
-        let mut suitable = Self { cluster, now, candidates, jobs, wishes, of };
+        let hints = Vec::new();
+        let mut suitability = Self { cluster, now, candidates, jobs, hints, shards: Vec::new() };
         let mut known = HashMap::new();
         for (view, range) in shards {
-            if suitable.jobs.last().is_none_or(|(job, _)| **job != view.record.job) {
-                suitable.jobs.push((&view.record.job, OnceCell::new()));
+            if suitability.jobs.last().is_none_or(|(job, _)| **job != view.record.job) {
+                suitability.jobs.push((&view.record.job, OnceCell::new()));
             }
-            let wish = view.wished_near(range);
-            let wish = wish.map(|near| *known.entry(near).or_insert_with(|| suitable.look_for(near)));
-            suitable.of.push((suitable.jobs.len() - 1, wish));
+            let hint = view.hint_for(range);
+            let hint = hint.map(|near| *known.entry(near).or_insert_with(|| suitability.add_hint(near)));
+            suitability.shards.push((suitability.jobs.len() - 1, hint));
         }
-        suitable
+        suitability
     }
 
-    fn look_for(&mut self, near: &str) -> usize {
-        let there: Vec<bool> = self.candidates.iter().map(|candidate| candidate.is_at(near)).collect();
-        self.wishes.push(there.contains(&true).then_some(there));
-        self.wishes.len() - 1
+    fn add_hint(&mut self, near: &str) -> usize {
+        let is_near: Vec<bool> = self.candidates.iter().map(|candidate| candidate.is_at(near)).collect();
+        self.hints.push(is_near.contains(&true).then_some(is_near));
+        self.hints.len() - 1
     }
 
     fn takers(&self, shard: usize) -> &[bool] {
-        let (job, takers) = &self.jobs[self.of[shard].0];
+        let (job, takers) = &self.jobs[self.shards[shard].0];
         let may_take = |candidate| self.cluster.may_take(self.now, job, candidate);
         takers.get_or_init(|| self.candidates.iter().map(may_take).collect())
     }
 
+    /// Returns whether the worker may take the shard.
     pub fn may_take(&self, shard: usize, worker: usize) -> bool {
         self.takers(shard)[worker]
     }
 
-    /// Whether anybody may, whatever its memory.
+    /// Returns whether any worker may take the shard, whatever its memory.
     pub fn has_taker(&self, shard: usize) -> bool {
         self.takers(shard).contains(&true)
     }
 
+    /// Returns whether the worker is far from the shard's users.
     pub fn is_far(&self, shard: usize, worker: usize) -> bool {
-        let there = self.of[shard].1.and_then(|wish| self.wishes[wish].as_ref());
-        there.is_some_and(|there| !there[worker])
+        let is_near = self.shards[shard].1.and_then(|hint| self.hints[hint].as_ref());
+        is_near.is_some_and(|is_near| !is_near[worker])
     }
 }

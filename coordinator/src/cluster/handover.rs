@@ -1,8 +1,9 @@
-//! Shards that change hands without a row being late: made ready beside the worker that serves them, taken over under
-//! a new epoch, and served under the old one until the new owner says that it serves.
+//! Shards that change hands without a row being late. The next owner prepares a shard beside the worker that serves it,
+//! takes it over under a new epoch, and the old owner serves under the old epoch until the new one reports that it
+//! serves.
 //!
-//! Nothing of this is durable. A coordinator that starts anew plans anew; what the ledger says of owners and epochs is
-//! true at every moment, whoever is still served from.
+//! Nothing of this is durable. A coordinator that restarts plans again; the owners and epochs in the ledger are true at
+//! every moment, regardless of which worker still serves.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,109 +12,76 @@ use proto::{CoordinateRange, Incarnation, JobId, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::holdings::Holdings;
+use super::cooldowns::CooldownReason;
+use super::layout::{Preparation, Standby, Unschedulable};
 use super::leases::grant;
-use super::membership::Membership;
-use super::retiring::is_any_over;
-use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
-
-/// A process that makes a shard ready without serving it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standby {
-    pub worker: WorkerId,
-    pub process: Incarnation,
-    /// Tells this preparation from any other of the same shard.
-    pub number: u64,
-    /// It has caught up with its job, as of its last report.
-    pub is_ready: bool,
-    pub next_row: u64,
-}
-
-/// The shards of a layout to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coming {
-    /// Tells this layout from any other that was asked for.
-    pub number: u64,
-    pub shards: Vec<ComingShard>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComingShard {
-    pub shard: u32,
-    pub range: CoordinateRange,
-    pub standby: Option<Standby>,
-    /// No worker may take it, or none has memory for it.
-    pub is_unplaced: bool,
-}
-
-/// Who should make a shard ready: of the present layout, or of the one to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preparation {
-    pub job: JobId,
-    pub shard: u32,
-    pub is_coming: bool,
-    pub by: Option<(WorkerId, Incarnation)>,
-}
+use super::membership::{Member, Membership};
+use super::ownership::OwnershipIndex;
+use super::superseded::is_any_over;
+use super::{Cluster, JobView, LeaseReport, ReportedState};
 
 impl Cluster {
+    /// Returns a number that no other preparation has.
     pub fn preparation_number(&mut self) -> u64 {
         let number = self.next_preparation;
         self.next_preparation += 1;
         number
     }
 
-    /// Begins, goes on with, or ends what placement wants prepared.
+    /// Begins, continues or ends the preparations that placement wants.
     pub fn prepare(&mut self, preparations: Vec<Preparation>) {
-        for Preparation { job, shard, is_coming, by } in preparations {
+        for Preparation { job, shard, is_pending, by } in preparations {
             let number = self.preparation_number();
-            self.holdings.may_have_changed(&job);
+            self.ownership.may_have_changed(&job);
             let Some(view) = self.jobs.get_mut(&job) else { continue };
-            let Some(standby) = standby_of(view, shard, is_coming) else { continue };
+            let Some(standby) = standby_of(view, shard, is_pending) else { continue };
             let present = standby.as_ref().map(|standby| (&standby.worker, standby.process));
             if present == by.as_ref().map(|(worker, process)| (worker, *process)) {
                 continue;
             }
             match &by {
-                Some((worker, _)) => info!(%job, shard, %worker, is_coming, "shard being prepared"),
-                None => info!(%job, shard, is_coming, "no longer prepared"),
+                Some((worker, _)) => info!(%job, shard, %worker, is_pending, "shard is being prepared"),
+                None => info!(%job, shard, is_pending, "shard is no longer being prepared"),
             }
             let new = |(worker, process)| Standby { worker, process, number, is_ready: false, next_row: 0 };
             *standby = by.map(new);
         }
     }
 
-    /// Says of each shard whether placement found no worker for it.
-    pub fn note_unplaced(&mut self, unplaced: &BTreeSet<(JobId, u32, bool)>) {
+    /// Marks each shard as schedulable or not, and logs those that have just become unschedulable.
+    pub fn note_unschedulable(&mut self, unschedulable: &BTreeSet<Unschedulable>) {
         for view in self.jobs.values_mut() {
             let job = &view.record.job;
-            let coming = view.coming.iter_mut().flat_map(|coming| &mut coming.shards);
-            let coming = coming.map(|it| (it.shard, true, it.range, &mut it.is_unplaced));
+            let pending = view.pending.iter_mut().flat_map(|pending| &mut pending.shards);
+            let pending = pending.map(|it| (it.shard, true, it.range, &mut it.is_unschedulable));
             let present = view.shards.iter_mut();
-            let present = present.map(|it| (it.record.shard, false, it.record.range, &mut it.is_unplaced));
-            for (shard, is_coming, range, is_unplaced) in present.chain(coming) {
-                let is_new = !unplaced.is_empty() && unplaced.contains(&(job.clone(), shard, is_coming));
-                if is_new && !std::mem::replace(is_unplaced, is_new) {
-                    let memory = view.facts.map_or(0, |facts| facts.memory_per_coordinate());
+            let present =
+                present.map(|it| (it.record.shard, false, it.record.range, &mut it.is_unschedulable));
+            for (shard, is_pending, range, noted) in present.chain(pending) {
+                let is_unschedulable = !unschedulable.is_empty()
+                    && unschedulable.contains(&Unschedulable { job: job.clone(), shard, is_pending });
+                if is_unschedulable && !*noted {
+                    let memory = view.summary.map_or(0, |summary| summary.memory_per_coordinate());
                     let needed = range.len().saturating_mul(memory);
-                    warn!(%job, shard, is_coming, needed, "no worker may take this shard, or has so many bytes left");
+                    warn!(%job, shard, is_pending, needed, "no worker may take this shard or has this many bytes free");
                 }
-                *is_unplaced = is_new;
+                *noted = is_unschedulable;
             }
         }
     }
 
-    /// What the worker says of the shards it makes ready. True where placement has something to do.
-    pub fn take_standbys(
+    /// Applies a worker's reports on the shards that it prepares. Returns whether placement has something to do.
+    pub fn apply_standby_reports(
         &mut self,
         now: Instant,
         worker: &WorkerId,
         process: Incarnation,
         reports: &[LeaseReport],
     ) -> bool {
-        self.holdings.bring_up_to_date(&self.jobs);
-        let concerned = self.holdings.handovers_of(worker);
+        self.ownership.bring_up_to_date(&self.jobs);
+        let concerned = self.ownership.handovers_of(worker);
         let by_number: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.epoch), it)).collect();
-        let Self { jobs, exclusions, .. } = self;
+        let Self { jobs, cooldowns, .. } = self;
         let mut is_work = false;
         for job in concerned {
             let Some(view) = jobs.get_mut(&job) else { continue };
@@ -124,8 +92,8 @@ impl Cluster {
                 let Some(report) = by_number.get(&(&job, standby.number)) else { continue };
                 let has_other_key = !report.key_commitment.is_empty() && report.key_commitment != key;
                 let reason = match report.state {
-                    _ if has_other_key => Reason::KeyMismatch,
-                    ReportedState::Failed => Reason::Failed,
+                    _ if has_other_key => CooldownReason::KeyMismatch,
+                    ReportedState::Failed => CooldownReason::Failed,
                     state => {
                         standby.is_ready = state == ReportedState::Ready && report.key_commitment == key;
                         standby.next_row = report.next_row;
@@ -133,9 +101,9 @@ impl Cluster {
                         continue;
                     }
                 };
-                if exclusions.exclude(now, &job, worker, process, reason) {
+                if cooldowns.start(now, &job, worker, process, reason) {
                     warn!(%worker, %job, shard = report.shard, why = report.message,
-                        "this worker can't prepare the shard, and gets none of the job for now");
+                        "this worker can't prepare the shard and gets no shard of the job for now");
                     is_work = true;
                 }
             }
@@ -143,7 +111,7 @@ impl Cluster {
         is_work
     }
 
-    /// What this process should make ready.
+    /// Returns the shards that this process should prepare.
     pub fn standby_grants(
         &mut self,
         worker: &WorkerId,
@@ -151,13 +119,13 @@ impl Cluster {
         store_url: &str,
     ) -> Vec<LeaseGrant> {
         let mut grants = Vec::new();
-        self.holdings.bring_up_to_date(&self.jobs);
-        for job in self.holdings.handovers_of(worker) {
+        self.ownership.bring_up_to_date(&self.jobs);
+        for job in self.ownership.handovers_of(worker) {
             let Some(view) = self.jobs.get(&job).filter(|view| view.is_served()) else { continue };
             let present = view.shards.iter().map(|it| (it.record.shard, it.record.range, &it.standby));
-            let coming = view.coming.iter().flat_map(|coming| &coming.shards);
-            let coming = coming.map(|it| (it.shard, it.range, &it.standby));
-            for (shard, range, standby) in present.chain(coming) {
+            let pending = view.pending.iter().flat_map(|pending| &pending.shards);
+            let pending = pending.map(|it| (it.shard, it.range, &it.standby));
+            for (shard, range, standby) in present.chain(pending) {
                 let Some(standby) = standby else { continue };
                 if standby.worker == *worker && standby.process == process {
                     let next_row = needed_from(view, range);
@@ -168,79 +136,86 @@ impl Cluster {
         grants
     }
 
-    /// Leases that their successors have taken over, or whose worker is gone.
-    pub fn drop_retired(&mut self, now: Instant) {
-        let Self { jobs, members, holdings, .. } = self;
-        jobs.values_mut().for_each(|view| drop_retired_of(view, members, holdings, now));
+    /// Drops superseded leases whose successors serve, or whose worker is gone.
+    pub fn drop_superseded(&mut self, now: Instant) {
+        let Self { jobs, members, ownership, .. } = self;
+        jobs.values_mut().for_each(|view| drop_superseded_in(view, members, ownership, now));
     }
 
-    /// The same after a heartbeat that told of these jobs: thousands come every second, and there may be as many jobs.
-    pub fn drop_retired_told_of<'a>(&mut self, now: Instant, told_of: impl Iterator<Item = &'a JobId>) {
-        let Self { jobs, members, holdings, .. } = self;
-        // A worker tells of hundreds of shards of one job.
-        for job in told_of.collect::<BTreeSet<_>>() {
+    /// Drops superseded leases of the jobs that a heartbeat reported. Thousands of heartbeats arrive each second, and
+    /// there may be as many jobs, so that looking at all of them would cost too much.
+    pub fn drop_superseded_of<'a>(&mut self, now: Instant, reported: impl Iterator<Item = &'a JobId>) {
+        let Self { jobs, members, ownership, .. } = self;
+        // A worker reports hundreds of shards of one job.
+        for job in reported.collect::<BTreeSet<_>>() {
             if let Some(view) = jobs.get_mut(job) {
-                drop_retired_of(view, members, holdings, now);
+                drop_superseded_in(view, members, ownership, now);
             }
         }
     }
 
-    /// An operator's word. Gives the number of shards that the worker serves.
+    /// Sets whether a worker drains. Returns the number of shards that it serves.
     pub fn set_draining(&mut self, worker: &WorkerId, is_draining: bool) -> Result<u32, ServiceError> {
         let unknown = || ServiceError::NotFound { what: "worker".into(), name: worker.to_string() };
         self.members.member_mut(worker).ok_or_else(unknown)?.is_draining = is_draining;
         Ok(self.served_by(worker))
     }
 
-    /// Shards that the worker owns, or still serves for their new owners.
+    /// Counts the shards that the worker owns, or still serves until their new owners do.
     pub fn served_by(&mut self, worker: &WorkerId) -> u32 {
-        let held = self.holdings.of(&self.jobs, worker);
-        let handovers = self.holdings.handovers_of(worker);
+        let held = self.ownership.shards_of(&self.jobs, worker);
+        let handovers = self.ownership.handovers_of(worker);
         let served = |job: &JobId| self.jobs.get(job).filter(|view| view.is_served());
         let owned = held.iter().filter(|(job, _)| served(job).is_some()).count();
-        let retiring = handovers.iter().filter_map(served).flat_map(|view| view.retiring.iter());
-        (owned + retiring.filter(|lease| lease.worker == *worker).count()) as u32
+        let superseded = handovers.iter().filter_map(served).flat_map(|view| view.superseded.iter());
+        (owned + superseded.filter(|lease| lease.worker == *worker).count()) as u32
     }
 
-    /// Whether a worker that is about to end has nothing left that another could take over first.
+    /// Returns whether a worker that is about to end may do so: no other worker could take over what it serves.
     pub fn may_leave(&mut self, worker: &WorkerId, now: Instant) -> bool {
-        let is_other = |(name, member): (&WorkerId, &super::Member)| name != worker && member.takes_shards();
+        let is_other = |(name, member): (&WorkerId, &Member)| name != worker && member.takes_shards();
         self.served_by(worker) == 0 || !self.members.all_live(now).any(is_other)
     }
 }
 
 fn standbys_of(view: &mut JobView) -> impl Iterator<Item = &mut Standby> {
-    let coming = view.coming.iter_mut().flat_map(|coming| &mut coming.shards);
-    let coming = coming.filter_map(|shard| shard.standby.as_mut());
-    view.shards.iter_mut().filter_map(|shard| shard.standby.as_mut()).chain(coming)
+    let pending = view.pending.iter_mut().flat_map(|pending| &mut pending.shards);
+    let pending = pending.filter_map(|shard| shard.standby.as_mut());
+    view.shards.iter_mut().filter_map(|shard| shard.standby.as_mut()).chain(pending)
 }
 
-fn drop_retired_of(view: &mut JobView, members: &Membership, holdings: &mut Holdings, now: Instant) {
-    let JobView { record, retiring, shards, .. } = view;
-    if retiring.is_empty() {
+fn drop_superseded_in(
+    view: &mut JobView,
+    members: &Membership,
+    ownership: &mut OwnershipIndex,
+    now: Instant,
+) {
+    let JobView { record, superseded, shards, .. } = view;
+    if superseded.is_empty() {
         return;
     }
     let unready: Vec<_> = shards.iter().filter(|it| !it.is_ready).map(|it| it.record.range).collect();
-    let before = retiring.len();
-    retiring.retain(|lease| {
+    let before = superseded.len();
+    superseded.retain(|lease| {
         let member = members.live(&lease.worker, now);
         let is_alive = member.is_some_and(|member| member.incarnation == lease.process);
         is_alive && is_any_over(&unready, lease.range)
     });
-    if retiring.len() < before {
-        holdings.may_have_changed(&record.job);
+    if superseded.len() < before {
+        ownership.may_have_changed(&record.job);
     }
 }
 
-fn standby_of(view: &mut JobView, shard: u32, is_coming: bool) -> Option<&mut Option<Standby>> {
-    if is_coming {
-        let coming = view.coming.as_mut()?.shards.iter_mut();
-        return coming.into_iter().find(|it| it.shard == shard).map(|it| &mut it.standby);
+fn standby_of(view: &mut JobView, shard: u32, is_pending: bool) -> Option<&mut Option<Standby>> {
+    if is_pending {
+        let pending = view.pending.as_mut()?.shards.iter_mut();
+        return pending.into_iter().find(|it| it.shard == shard).map(|it| &mut it.standby);
     }
     view.shards.iter_mut().find(|it| it.record.shard == shard).map(|it| &mut it.standby)
 }
 
-/// The first row of the range that may still be asked for: where its present owners stand, as of their last reports.
+/// Returns the first row of the range that may still be requested: where its present owners stood in their last
+/// reports.
 pub fn needed_from(view: &JobView, range: CoordinateRange) -> u64 {
     let owners = view.shards.iter().filter(|shard| shard.record.range.intersection(&range).is_some());
     let released = owners.filter_map(|shard| shard.last_report.as_ref().map(|report| report.released));

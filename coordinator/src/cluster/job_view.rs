@@ -1,4 +1,4 @@
-//! One job as the coordinator sees it.
+//! The coordinator's view of one job.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,112 +8,136 @@ use proto::model::PlacementHint;
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 
-use super::{Coming, LeaseReport, RetiringLeases, Standby};
-use crate::pace::Cost;
-use crate::plan_facts::PlanFacts;
+use super::layout::{PendingLayout, Standby};
+use super::reports::LeaseReport;
+use super::superseded::SupersededLeases;
+use crate::checkpointing::interval::CheckpointCost;
+use crate::plan_summary::PlanSummary;
 
+/// A job's record, its shards, and what memory adds to them.
 #[derive(Debug)]
 pub struct JobView {
     pub record: JobRecord,
     pub shards: Vec<ShardView>,
-    /// The shards that shall take the place of these, once they are ready.
-    pub coming: Option<Coming>,
-    /// Leases that were taken over and are served until their successors are.
-    pub retiring: RetiringLeases,
+    /// The layout that takes the place of the present one once its shards are ready.
+    pub pending: Option<PendingLayout>,
+    /// Leases that the ledger has given to others and that are served until their successors are ready.
+    pub superseded: SupersededLeases,
     /// Which workers should be near which coordinates.
     pub hints: Vec<PlacementHint>,
-    /// Of its plan; `None` for a job that was destroyed before this process started.
-    pub facts: Option<PlanFacts>,
+    /// The summary of the job's plan; `None` for a job that was destroyed before this process started.
+    pub summary: Option<PlanSummary>,
+    /// The rows that the ledger has bound on the current branch.
     pub bound: BindingSummary,
     /// Checkpoints that workers may restore from, newest first.
     pub checkpoints: Vec<CheckpointRecord>,
-    /// When the newest was written, and the next row to bind then; `None` where that was before this process.
-    pub written: Option<(Instant, u64)>,
-    /// When a checkpoint was last begun, or the job came.
-    pub attempted: Instant,
-    /// What the last one showed.
-    pub cost: Option<Cost>,
-    /// Held while a checkpoint of this job is written: one at a time.
-    pub checkpointing: Arc<tokio::sync::Mutex<()>>,
-    /// Shards whose piece of it is still to be written: they are not to lose their leases.
-    pub unwritten: BTreeSet<u32>,
+    /// The newest checkpoint; `None` if this process has written none.
+    pub last_checkpoint: Option<CheckpointMark>,
+    /// When a checkpoint was last begun, or the job was added.
+    pub last_attempt: Instant,
+    /// The cost that the last checkpoint showed.
+    pub checkpoint_cost: Option<CheckpointCost>,
+    /// Held while a checkpoint of this job is written, so that there is one at a time.
+    pub checkpoint_lock: Arc<tokio::sync::Mutex<()>>,
+    /// Shards whose piece of the checkpoint is still to be written: they must not lose their leases.
+    pub unwritten_pieces: BTreeSet<u32>,
 }
 
+/// The moment at which a checkpoint was written.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointMark {
+    pub written_at: Instant,
+    /// The job's next row to bind at that moment.
+    pub next_row: u64,
+}
+
+/// A shard's record, and what its owner reports of it.
 #[derive(Clone, Debug)]
 pub struct ShardView {
     pub record: ShardRecord,
-    /// The process that the owner's lease was given to; `None` where that was before this coordinator started.
+    /// The process that holds the lease; `None` if the lease is from before this coordinator started.
     pub holder: Option<Incarnation>,
     pub is_ready: bool,
     pub last_report: Option<LeaseReport>,
-    /// Who shall take it over, once it is ready there.
+    /// The process that takes the shard over once it is ready there.
     pub standby: Option<Standby>,
     /// No worker may take it, or none has memory for it.
-    pub is_unplaced: bool,
+    pub is_unschedulable: bool,
 }
 
 impl ShardView {
+    /// Creates the view of a shard that no process holds yet.
     pub fn new(record: ShardRecord) -> Self {
-        Self { record, holder: None, is_ready: false, last_report: None, standby: None, is_unplaced: false }
+        Self {
+            record,
+            holder: None,
+            is_ready: false,
+            last_report: None,
+            standby: None,
+            is_unschedulable: false,
+        }
     }
 }
 
 impl JobView {
-    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, facts: impl Into<Option<PlanFacts>>) -> Self {
+    /// Creates the view of a job that has no bindings and no checkpoints.
+    pub fn new(record: JobRecord, shards: Vec<ShardRecord>, summary: impl Into<Option<PlanSummary>>) -> Self {
         Self {
             record,
             shards: shards.into_iter().map(ShardView::new).collect(),
-            coming: None,
-            retiring: RetiringLeases::default(),
+            pending: None,
+            superseded: SupersededLeases::default(),
             hints: Vec::new(),
-            facts: facts.into(),
+            summary: summary.into(),
             bound: BindingSummary::default(),
             checkpoints: Vec::new(),
-            written: None,
-            attempted: Instant::now(),
-            cost: None,
-            checkpointing: Arc::default(),
-            unwritten: BTreeSet::new(),
+            last_checkpoint: None,
+            last_attempt: Instant::now(),
+            checkpoint_cost: None,
+            checkpoint_lock: Arc::default(),
+            unwritten_pieces: BTreeSet::new(),
         }
     }
 
-    /// Finished jobs still serve the rows that are bound.
+    /// Returns whether workers serve the job. Finished jobs still serve the rows that are bound.
     pub fn is_served(&self) -> bool {
         self.record.state != JobState::Destroyed
     }
 
-    /// A shard of the job weighs its rows alone.
+    /// Returns whether a shard has no state besides its rows.
     pub fn is_stateless(&self) -> bool {
-        self.facts.is_none_or(|facts| facts.slots == 0)
+        self.summary.is_none_or(|summary| summary.slots == 0)
     }
 
-    /// What a row of it costs its worker: the shard's weight.
+    /// Returns the bytes that a worker goes through for each row of the range: the shard's weight.
     pub fn shard_bytes(&self, range: CoordinateRange) -> u64 {
-        range.len().saturating_mul(self.facts.map_or(0, |facts| facts.bytes_per_coordinate()))
+        range.len().saturating_mul(self.summary.map_or(0, |summary| summary.bytes_per_coordinate()))
     }
 
-    /// What it takes of its worker's memory.
+    /// Returns the bytes of memory that the range takes on its worker.
     pub fn shard_memory(&self, range: CoordinateRange) -> u64 {
-        range.len().saturating_mul(self.facts.map_or(0, |facts| facts.memory_per_coordinate()))
+        range.len().saturating_mul(self.summary.map_or(0, |summary| summary.memory_per_coordinate()))
     }
 
-    /// A shard served by its owner, or still by the owner before.
+    /// Returns whether the shard is served, by its owner or still by an owner before.
     pub fn is_covered(&self, shard: &ShardView) -> bool {
-        shard.is_ready || self.retiring.over(shard.record.range).next().is_some()
+        shard.is_ready || self.superseded.over(shard.record.range).next().is_some()
     }
 
+    /// Drops every preparation and every superseded lease.
     pub fn forget_handovers(&mut self) {
-        self.coming = None;
-        self.retiring.clear();
+        self.pending = None;
+        self.superseded.clear();
         self.shards.iter_mut().for_each(|shard| shard.standby = None);
     }
 
-    /// What its users want a range to be near: the wish that covers most of it.
-    pub fn wished_near(&self, range: CoordinateRange) -> Option<&str> {
+    /// Returns what the range should be near: the hint that covers most of it.
+    pub fn hint_for(&self, range: CoordinateRange) -> Option<&str> {
         let covered = |hint: &&PlacementHint| hint.range.intersection(&range).map_or(0, |part| part.len());
         self.hints.iter().filter(|hint| covered(hint) > 0).max_by_key(covered).map(|hint| hint.near.as_str())
     }
 
+    /// Returns the error for a job whose state does not allow the request.
     pub fn wrong_state(&self, allowed: &str) -> ServiceError {
         ServiceError::JobState {
             job: self.record.job.to_string(),
@@ -130,6 +154,7 @@ impl JobView {
         }
     }
 
+    /// Returns the job as clients see it.
     pub fn to_message(&self) -> pb::Job {
         let record = &self.record;
         let state = match record.state {

@@ -1,4 +1,4 @@
-//! What a heartbeat changes, and the leases that its answer grants.
+//! The changes that a heartbeat makes, and the leases that its reply grants.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,21 +8,22 @@ use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Cluster, JobView, LeaseReport, Reason, ReportedState};
+use super::cooldowns::CooldownReason;
+use super::{Cluster, JobView, LeaseReport, ReportedState};
 
 impl Cluster {
-    /// Takes in the worker's whole list of leases: what it does not name, it does not hold. True where placement has
-    /// something to do.
-    pub fn take_reports(
+    /// Applies a worker's complete list of leases: what it does not name, it does not hold. Returns whether placement
+    /// has something to do.
+    pub fn apply_reports(
         &mut self,
         now: Instant,
         worker: &WorkerId,
         incarnation: Incarnation,
         reports: &[LeaseReport],
     ) -> bool {
-        let held = self.holdings.of(&self.jobs, worker);
+        let held = self.ownership.shards_of(&self.jobs, worker);
         let by_lease: HashMap<_, _> = reports.iter().map(|it| ((&it.job, it.shard, it.epoch), it)).collect();
-        let Self { jobs, exclusions, .. } = self;
+        let Self { jobs, cooldowns, .. } = self;
         let mut is_work = false;
         let mut made_ready = BTreeSet::new();
         let mut failed = BTreeSet::new();
@@ -30,12 +31,12 @@ impl Cluster {
             let Some(view) = jobs.get_mut(&job).filter(|view| view.is_served()) else { continue };
             let record = &view.shards[index].record;
             let report = by_lease.get(&(&job, record.shard, record.epoch)).copied();
-            match take_report(view, index, incarnation, report) {
+            match apply_report(view, index, incarnation, report) {
                 Verdict::MadeReady => drop(made_ready.insert(job)),
-                Verdict::Waiting => {}
+                Verdict::Unchanged => {}
                 Verdict::Unclaimed => is_work = true,
                 Verdict::Refused(reason, error) => {
-                    if exclusions.exclude(now, &job, worker, incarnation, reason) {
+                    if cooldowns.start(now, &job, worker, incarnation, reason) {
                         warn!(%worker, %job, shard = view.shards[index].record.shard, %error,
                             "this worker gets no shard of the job for now");
                         is_work = true;
@@ -44,56 +45,58 @@ impl Cluster {
                 }
             }
         }
-        // What the worker made ready says nothing for what it failed at.
-        made_ready.difference(&failed).for_each(|job| exclusions.clear(job, worker));
+        // A shard that the worker made ready does not outweigh one that it failed at.
+        made_ready.difference(&failed).for_each(|job| cooldowns.clear(job, worker));
         is_work
     }
 
-    /// The worker has come anew: what it served before, it has to say again.
-    pub fn nothing_is_ready(&mut self, worker: &WorkerId) {
-        for (job, index) in self.holdings.of(&self.jobs, worker) {
+    /// Resets the shards of a worker that has registered again: it must report what it serves.
+    pub fn reset_readiness(&mut self, worker: &WorkerId) {
+        for (job, index) in self.ownership.shards_of(&self.jobs, worker) {
             let Some(shard) = self.jobs.get_mut(&job).and_then(|view| view.shards.get_mut(index)) else {
                 continue;
             };
-            (shard.is_ready, shard.last_report) = (false, None);
+            shard.is_ready = false;
+            shard.last_report = None;
         }
     }
 
-    /// Every lease that this process should hold now.
+    /// Returns every lease that this process should hold now.
     pub fn grants(
         &mut self,
         worker: &WorkerId,
         incarnation: Incarnation,
         store_url: &str,
     ) -> Vec<LeaseGrant> {
-        let held = self.holdings.of(&self.jobs, worker);
+        let held = self.ownership.shards_of(&self.jobs, worker);
         let owned = held.iter().filter_map(|(job, index)| {
             let view = self.jobs.get(job).filter(|view| view.is_served())?;
             let shard = view.shards.get(*index).filter(|shard| shard.holder == Some(incarnation))?;
             Some((view, (shard.record.shard, shard.record.range, shard.record.epoch)))
         });
         let mut leases: Vec<_> = owned.collect();
-        for job in self.holdings.handovers_of(worker) {
+        for job in self.ownership.handovers_of(worker) {
             let Some(view) = self.jobs.get(&job).filter(|view| view.is_served()) else { continue };
-            let retiring =
-                view.retiring.iter().filter(|it| it.worker == *worker && it.process == incarnation);
-            leases.extend(retiring.map(|it| (view, (it.shard, it.range, it.epoch))));
+            let superseded =
+                view.superseded.iter().filter(|it| it.worker == *worker && it.process == incarnation);
+            leases.extend(superseded.map(|it| (view, (it.shard, it.range, it.epoch))));
         }
         leases.into_iter().map(|(view, lease)| grant(view, lease, view.bound.next_row, store_url)).collect()
     }
 }
 
+/// The outcome of one report.
 enum Verdict {
-    /// It was not before.
+    /// The shard is ready, and was not before.
     MadeReady,
-    /// Not ready yet, or as ready as it was.
-    Waiting,
+    /// Nothing has changed.
+    Unchanged,
     /// A lease from before this coordinator started, which its owner no longer holds.
     Unclaimed,
-    Refused(Reason, ServiceError),
+    Refused(CooldownReason, ServiceError),
 }
 
-fn take_report(
+fn apply_report(
     view: &mut JobView,
     index: usize,
     incarnation: Incarnation,
@@ -104,12 +107,12 @@ fn take_report(
     let was_ready = std::mem::replace(&mut shard.is_ready, false);
     shard.last_report = report.cloned();
     let Some(report) = report else {
-        return if shard.holder.is_none() { Verdict::Unclaimed } else { Verdict::Waiting };
+        return if shard.holder.is_none() { Verdict::Unclaimed } else { Verdict::Unchanged };
     };
-    // It holds the lease of this very epoch, so nobody held the shard since it was given.
+    // It holds the lease of this very epoch, so no other process has held the shard since it was given.
     match shard.holder {
         None => shard.holder = Some(incarnation),
-        Some(holder) if holder != incarnation => return Verdict::Waiting,
+        Some(holder) if holder != incarnation => return Verdict::Unchanged,
         Some(_) => {}
     }
     let is_failed = report.state == ReportedState::Failed;
@@ -117,7 +120,7 @@ fn take_report(
         && (report.state == ReportedState::Ready || !report.key_commitment.is_empty());
     match report.state {
         _ if has_other_key => Verdict::Refused(
-            Reason::KeyMismatch,
+            CooldownReason::KeyMismatch,
             ServiceError::KeyMismatch {
                 job: record.job.to_string(),
                 expected: first_bytes(&record.key_commitment),
@@ -126,22 +129,22 @@ fn take_report(
         ),
         _ if is_failed => {
             let what = format!("shard {} ({})", report.shard, report.message);
-            Verdict::Refused(Reason::Failed, ServiceError::Unavailable { what })
+            Verdict::Refused(CooldownReason::Failed, ServiceError::Unavailable { what })
         }
         ReportedState::Ready => {
             shard.is_ready = true;
             if was_ready {
-                return Verdict::Waiting;
+                return Verdict::Unchanged;
             }
             info!(job = %record.job, shard = report.shard, epoch = report.epoch, next_row = report.next_row,
                 "shard ready");
             Verdict::MadeReady
         }
-        _ => Verdict::Waiting,
+        _ => Verdict::Unchanged,
     }
 }
 
-/// Enough to tell two commitments apart by eye.
+/// Returns enough bytes to tell two commitments apart by eye.
 fn first_bytes(commitment: &[u8]) -> String {
     match commitment {
         [] => "(none)".to_owned(),
@@ -149,7 +152,7 @@ fn first_bytes(commitment: &[u8]) -> String {
     }
 }
 
-/// A lease, or the preparation of one, of (shard, range, epoch).
+/// Returns a lease, or the preparation of one, for (shard, range, epoch).
 pub fn grant(
     view: &JobView,
     (shard, range, epoch): (u32, CoordinateRange, u64),
@@ -173,7 +176,7 @@ pub fn grant(
     }
 }
 
-/// Whether it is of this plan and holds no row of a branch that the job has left.
+/// Returns whether a checkpoint has this plan and holds no row of a branch that the job has left.
 fn is_usable(checkpoint: &CheckpointRecord, record: &JobRecord) -> bool {
     let continues = |piece: &CheckpointPiece| record.lineage.continues(checkpoint.branch, piece.next_row);
     checkpoint.plan_digest == record.plan_digest && checkpoint.pieces.iter().all(continues)

@@ -1,6 +1,6 @@
-//! Who is here: a worker lives while its last heartbeat is younger than the lease's time to live.
+//! Membership: a worker lives while its last heartbeat is younger than the lease's time to live.
 //!
-//! The clock is handed in, so that time in tests is a number.
+//! Callers pass the time in, so that tests choose it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,48 +9,51 @@ use proto::model::{LocalAccess, WorkerPlace};
 use proto::{Incarnation, LONGEST_WORKER_BACKOFF, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
+/// A registered worker.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub endpoint: String,
     pub local: Option<LocalAccess>,
     pub incarnation: Incarnation,
-    pub last_heard: Instant,
-    /// Whether it has said which leases it holds.
+    pub last_heartbeat: Instant,
+    /// Whether it has reported which leases it holds.
     pub has_reported: bool,
-    /// It has registered before, and then not said so for the time of a lease.
+    /// Whether this process registered before and then reported no leases until its lease ended.
     pub is_unreported: bool,
     pub place: WorkerPlace,
-    /// An operator wants its shards elsewhere.
+    /// Whether an operator wants its shards elsewhere.
     pub is_draining: bool,
-    /// It is about to end, and wants its shards elsewhere.
+    /// Whether it is about to end and wants its shards elsewhere.
     pub is_leaving: bool,
-    /// Bytes of state and rows that it goes through in a second; 0 for unknown.
+    /// Bytes of state and rows that it goes through per second; 0 if unknown.
     pub rate: f64,
 }
 
 impl Member {
-    /// Whether it may get shards that it does not have.
+    /// Returns whether it may get shards that it does not have.
     pub fn takes_shards(&self) -> bool {
         !self.is_draining && !self.is_leaving && !self.is_unreported
     }
 }
 
+/// All registered workers, and the owners from before this coordinator started.
 #[derive(Debug)]
 pub struct Membership {
     ttl: Duration,
     members: BTreeMap<WorkerId, Member>,
     /// Owners from before this coordinator started, and how long their shards wait for them.
     awaited: BTreeMap<WorkerId, Instant>,
-    /// Processes that registered and never told what they hold: nothing is placed on them until they do.
+    /// Processes that registered and never reported their leases: nothing is placed on them until they do.
     unreported: BTreeMap<WorkerId, Incarnation>,
-    /// The end of the grace period after a start, in which any worker may have something to say of what it released under
-    /// the coordinator before: an old copy of a ledger does not name them all. `None` where there were no jobs.
+    /// The end of the grace period after a start, in which any worker may report what it released under the coordinator
+    /// before: an old copy of a ledger does not name them all. `None` if there were no jobs.
     grace_until: Option<Instant>,
-    /// Workers whose last message did not hold all that they have to say of what they released.
-    telling: BTreeSet<WorkerId>,
+    /// Workers whose last message did not hold all of their watermarks.
+    reporting: BTreeSet<WorkerId>,
 }
 
 impl Membership {
+    /// Creates an empty membership for leases of this time to live.
     pub fn new(ttl: Duration) -> Self {
         Self {
             ttl,
@@ -58,39 +61,43 @@ impl Membership {
             awaited: BTreeMap::new(),
             unreported: BTreeMap::new(),
             grace_until: None,
-            telling: BTreeSet::new(),
+            reporting: BTreeSet::new(),
         }
     }
 
-    /// Workers of before this coordinator started that live find it within the time of a lease, and the longest delay of
-    /// theirs between two attempts.
+    /// Begins the grace period. Live workers from before this coordinator started find it within the time of a lease
+    /// plus the longest delay between two of their attempts.
     pub fn begin_grace_period(&mut self, now: Instant) {
         self.grace_until = Some(now + self.ttl + self.ttl.min(LONGEST_WORKER_BACKOFF));
     }
 
+    /// Returns the end of the grace period, if there is one.
     pub fn grace_until(&self) -> Option<Instant> {
         self.grace_until
     }
 
-    pub fn note_telling(&mut self, worker: &WorkerId, has_more: bool) {
+    /// Notes whether a worker has more watermarks to report.
+    pub fn set_reporting(&mut self, worker: &WorkerId, has_more: bool) {
         if has_more {
-            self.telling.insert(worker.clone());
+            self.reporting.insert(worker.clone());
         } else {
-            self.telling.remove(worker);
+            self.reporting.remove(worker);
         }
     }
 
-    /// Whether a worker that lives has more to say.
-    pub fn is_any_telling(&self, now: Instant) -> bool {
-        self.telling.iter().any(|worker| self.live(worker, now).is_some())
+    /// Returns whether a live worker has more watermarks to report.
+    pub fn is_any_reporting(&self, now: Instant) -> bool {
+        self.reporting.iter().any(|worker| self.live(worker, now).is_some())
     }
 
+    /// Waits for an owner from before this coordinator started, for the time of a lease.
     pub fn await_owner(&mut self, worker: WorkerId, now: Instant) {
         self.awaited.insert(worker, now + self.ttl);
     }
 
-    /// Another process takes a name over only when the lease of the one before has ended. False where the process is known
-    /// and goes on: who registers again and again, and never says what it holds, does not live by that.
+    /// Registers a process under a worker's name. Another process takes the name over only when the lease of the one
+    /// before has ended; until then this fails. Returns false if the process is a member already: re-registering
+    /// without reporting leases does not renew the lease.
     pub fn register(
         &mut self,
         now: Instant,
@@ -103,8 +110,11 @@ impl Membership {
             && member.incarnation != incarnation
             && self.is_fresh(member, now)
         {
+            let left = self.ttl.saturating_sub(now.duration_since(member.last_heartbeat));
             return Err(ServiceError::Unavailable {
-                what: format!("the name {worker}, which another process holds until its lease has ended,"),
+                what: format!(
+                    "the name {worker} (in use by another process, whose lease ends in {left:.1?})"
+                ),
             });
         }
         self.awaited.remove(worker);
@@ -112,8 +122,8 @@ impl Membership {
         let rate = 0.0;
         if let Some(member) = self.members.get(worker).filter(|member| member.incarnation == incarnation) {
             if self.is_fresh(member, now) {
-                let goes_on = Member { endpoint, local, place, rate, is_leaving: false, ..member.clone() };
-                self.members.insert(worker.clone(), goes_on);
+                let renewed = Member { endpoint, local, place, rate, is_leaving: false, ..member.clone() };
+                self.members.insert(worker.clone(), renewed);
                 return Ok(false);
             }
             self.note_if_unreported(worker.clone());
@@ -122,7 +132,7 @@ impl Membership {
             endpoint,
             local,
             incarnation,
-            last_heard: now,
+            last_heartbeat: now,
             has_reported: false,
             place,
             is_draining: false,
@@ -134,55 +144,64 @@ impl Membership {
         Ok(true)
     }
 
-    /// Its lease has ended: did it ever say what it holds?
+    /// Notes a worker whose lease has ended without its ever reporting its leases.
     fn note_if_unreported(&mut self, worker: WorkerId) {
         if let Some(member) = self.members.get(&worker).filter(|member| !member.has_reported) {
             self.unreported.insert(worker, member.incarnation);
         }
     }
 
+    /// Returns a member, whether or not its lease has ended.
     pub fn member(&self, worker: &WorkerId) -> Option<&Member> {
         self.members.get(worker)
     }
 
+    /// Returns a member to be changed, whether or not its lease has ended.
     pub fn member_mut(&mut self, worker: &WorkerId) -> Option<&mut Member> {
         self.members.get_mut(worker)
     }
 
-    /// The worker says that it lives, and which leases it holds.
-    pub fn heard(&mut self, now: Instant, worker: &WorkerId, incarnation: Incarnation) -> Result<()> {
-        let refused =
+    /// Records a heartbeat, which renews the lease. Fails if the process must register again.
+    pub fn record_heartbeat(
+        &mut self,
+        now: Instant,
+        worker: &WorkerId,
+        incarnation: Incarnation,
+    ) -> Result<()> {
+        let refuse =
             |reason: &str| ServiceError::MustRegister { worker: worker.to_string(), reason: reason.into() };
         let ttl = self.ttl;
         let member =
-            self.members.get_mut(worker).ok_or_else(|| refused("this coordinator doesn't know it"))?;
+            self.members.get_mut(worker).ok_or_else(|| refuse("this coordinator doesn't know it"))?;
         if member.incarnation != incarnation {
-            return Err(refused("another process has registered under its name"));
+            return Err(refuse("another process has registered under its name"));
         }
-        if now.duration_since(member.last_heard) >= ttl {
-            return Err(refused("its lease has ended"));
+        if now.duration_since(member.last_heartbeat) >= ttl {
+            return Err(refuse("its lease has ended"));
         }
-        member.last_heard = now;
-        (member.has_reported, member.is_unreported) = (true, false);
+        member.last_heartbeat = now;
+        member.has_reported = true;
+        member.is_unreported = false;
         self.unreported.remove(worker);
         Ok(())
     }
 
-    /// False where the name is another process's by now.
+    /// Removes a worker that leaves. Returns false if its name belongs to another process by now.
     pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
         let is_its_own = self.members.get(worker).is_some_and(|member| member.incarnation == incarnation);
         if is_its_own {
             self.members.remove(worker);
             self.unreported.remove(worker);
-            self.telling.remove(worker);
+            self.reporting.remove(worker);
         }
         is_its_own
     }
 
-    /// Removes those whose lease has ended, and gives up on owners that have not come back.
+    /// Removes and returns the workers whose lease has ended, and stops waiting for owners that have not come back in
+    /// time.
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let ttl = self.ttl;
-        let ended = |member: &Member| now.duration_since(member.last_heard) >= ttl;
+        let ended = |member: &Member| now.duration_since(member.last_heartbeat) >= ttl;
         let gone: Vec<_> = self
             .members
             .iter()
@@ -190,36 +209,40 @@ impl Membership {
             .map(|(worker, _)| worker.clone())
             .collect();
         gone.iter().for_each(|worker| self.note_if_unreported(worker.clone()));
-        self.telling.retain(|worker| !gone.contains(worker));
+        self.reporting.retain(|worker| !gone.contains(worker));
         self.members.retain(|_, member| !ended(member));
         self.awaited.retain(|_, until| now < *until);
         gone
     }
 
-    /// This process itself stood still for `gap`: no worker is to blame.
-    pub fn forgive(&mut self, gap: Duration) {
-        self.members.values_mut().for_each(|member| member.last_heard += gap);
+    /// Extends every lease and wait by `gap`, for which this process itself was not running.
+    pub fn extend_leases(&mut self, gap: Duration) {
+        self.members.values_mut().for_each(|member| member.last_heartbeat += gap);
         self.awaited.values_mut().chain(&mut self.grace_until).for_each(|until| *until += gap);
     }
 
+    /// Returns a member whose lease has not ended.
     pub fn live(&self, worker: &WorkerId, now: Instant) -> Option<&Member> {
         self.members.get(worker).filter(|member| self.is_fresh(member, now))
     }
 
+    /// Returns all members whose lease has not ended, by name.
     pub fn all_live(&self, now: Instant) -> impl Iterator<Item = (&WorkerId, &Member)> {
         self.members.iter().filter(move |(_, member)| self.is_fresh(member, now))
     }
 
+    /// Returns the owners that are waited for.
     pub fn awaited(&self) -> impl Iterator<Item = &WorkerId> {
         self.awaited.keys()
     }
 
+    /// Returns how long an owner is waited for.
     pub fn awaited_until(&self, worker: &WorkerId) -> Option<Instant> {
         self.awaited.get(worker).copied()
     }
 
     fn is_fresh(&self, member: &Member, now: Instant) -> bool {
-        now.duration_since(member.last_heard) < self.ttl
+        now.duration_since(member.last_heartbeat) < self.ttl
     }
 }
 
@@ -245,11 +268,11 @@ mod tests {
     fn a_worker_lives_by_its_heartbeats() {
         let start = Instant::now();
         let mut membership = with_old(start);
-        membership.heard(start + TTL / 2, &worker(), OLD).unwrap();
+        membership.record_heartbeat(start + TTL / 2, &worker(), OLD).unwrap();
         assert!(membership.live(&worker(), start + TTL).is_some());
         assert!(membership.expire(start + TTL).is_empty());
         assert!(membership.live(&worker(), start + TTL * 3 / 2).is_none());
-        let late = membership.heard(start + TTL * 3 / 2, &worker(), OLD).unwrap_err();
+        let late = membership.record_heartbeat(start + TTL * 3 / 2, &worker(), OLD).unwrap_err();
         assert!(matches!(late, ServiceError::MustRegister { .. }));
         assert_eq!(membership.expire(start + TTL * 3 / 2), [worker()]);
     }
@@ -260,9 +283,10 @@ mod tests {
         let mut membership = with_old(start);
         let early =
             membership.register(start + TTL / 2, &worker(), "http://b:1".into(), None, NEW).unwrap_err();
-        assert!(early.retry_safe() && early.to_string().contains("the name w"), "{early}");
+        assert!(early.retry_safe() && early.to_string().contains("the name w (in use"), "{early}");
+        assert!(early.to_string().contains("ends in 1.0s"), "{early}");
         membership.register(start + TTL, &worker(), "http://b:1".into(), None, NEW).unwrap();
-        let old = membership.heard(start + TTL, &worker(), OLD).unwrap_err();
+        let old = membership.record_heartbeat(start + TTL, &worker(), OLD).unwrap_err();
         assert!(matches!(old, ServiceError::MustRegister { .. }));
         assert!(!membership.deregister(&worker(), OLD));
         assert!(membership.deregister(&worker(), NEW));
@@ -282,20 +306,20 @@ mod tests {
             membership.register(at, &worker(), "http://a:1".into(), None, OLD).unwrap()
         };
         assert!(!again(&mut membership, start + TTL / 2));
-        assert!(membership.live(&worker(), start + TTL).is_none(), "its first word is what it lives by");
+        assert!(membership.live(&worker(), start + TTL).is_none(), "registering again renews nothing");
         assert!(again(&mut membership, start + TTL) && !membership.members[&worker()].takes_shards());
         assert_eq!(membership.expire(start + TTL * 2), [worker()]);
         assert!(again(&mut membership, start + TTL * 3) && !membership.members[&worker()].takes_shards());
-        membership.heard(start + TTL * 3, &worker(), OLD).unwrap();
-        assert!(membership.members[&worker()].takes_shards(), "now it has said what it holds");
+        membership.record_heartbeat(start + TTL * 3, &worker(), OLD).unwrap();
+        assert!(membership.members[&worker()].takes_shards(), "now it has reported its leases");
         assert_eq!(membership.expire(start + TTL * 4), [worker()]);
         assert!(again(&mut membership, start + TTL * 5) && membership.members[&worker()].takes_shards());
     }
 
     #[test]
-    fn strangers_must_register() {
+    fn unknown_workers_must_register() {
         let mut membership = Membership::new(TTL);
-        let error = membership.heard(Instant::now(), &worker(), OLD).unwrap_err();
+        let error = membership.record_heartbeat(Instant::now(), &worker(), OLD).unwrap_err();
         assert!(matches!(error, ServiceError::MustRegister { .. }));
     }
 
@@ -314,7 +338,7 @@ mod tests {
     fn a_frozen_coordinator_blames_nobody() {
         let start = Instant::now();
         let mut membership = with_old(start);
-        membership.forgive(TTL * 5);
+        membership.extend_leases(TTL * 5);
         assert!(membership.live(&worker(), start + TTL * 11 / 2).is_some());
     }
 }

@@ -1,19 +1,21 @@
-//! What the coordinator knows in memory: members, jobs, and who holds what. The ledger is the truth for all that must
-//! outlive the process; this is changed only after the ledger was.
+//! The coordinator's state in memory: members, jobs, and which worker holds which shard.
+//!
+//! The ledger is the truth for everything that must outlive the process. This state changes only after the ledger has.
 
+mod apply;
 mod candidates;
-mod exclusions;
+mod cooldowns;
+mod desired;
 mod handover;
-mod holdings;
-mod intended;
 mod job_view;
+mod layout;
 mod leases;
-mod marks;
 mod membership;
+mod ownership;
 mod reports;
-mod retiring;
-mod speeds;
-mod switched;
+mod stragglers;
+mod superseded;
+mod watermarks;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,58 +24,67 @@ use ledger::{JobRecord, ShardRecord};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tokio::time::Instant;
 
-pub use exclusions::{Exclusions, Reason};
-pub use handover::{Coming, ComingShard, Preparation, Standby};
-use holdings::Holdings;
-pub use intended::{LayoutChange, OwnerChanges};
-pub use job_view::{JobView, ShardView};
-use marks::Marks;
-pub use marks::Taken;
+use cooldowns::Cooldowns;
+pub use desired::{LayoutChange, OwnerChanges};
+pub use job_view::{CheckpointMark, JobView, ShardView};
+pub use layout::{PendingLayout, PendingShard};
 pub use membership::{Member, Membership};
+use ownership::OwnershipIndex;
 pub use reports::{LeaseReport, ReportedState};
-pub use retiring::{Retiring, RetiringLeases};
-pub use speeds::Speeds;
+pub use stragglers::Stragglers;
+pub use superseded::SupersededLease;
+pub use watermarks::WatermarkVerdict;
+use watermarks::Watermarks;
 
+/// Preparations that one coordinator can number before it reaches the numbers of the next epoch: 2³², far more than a
+/// process makes at one a shard and pass, while 32 bits remain for the epoch.
+const PREPARATIONS_PER_EPOCH: u64 = 1 << 32;
+
+/// Members, jobs, and the indexes and rules over them.
 #[derive(Debug)]
 pub struct Cluster {
     pub members: Membership,
-    exclusions: Exclusions,
+    pub stragglers: Stragglers,
+    cooldowns: Cooldowns,
     jobs: BTreeMap<JobId, JobView>,
-    holdings: Holdings,
-    marks: Marks,
-    /// Number of the next preparation. No two have the same, also those of coordinators one after another: a worker may
-    /// still report what the one before had it prepare.
+    ownership: OwnershipIndex,
+    watermarks: Watermarks,
+    /// The number of the next preparation. Numbers are unique across successive coordinators too: a worker may still
+    /// report a preparation that an earlier coordinator requested.
     next_preparation: u64,
-    pub speeds: Speeds,
 }
 
 impl Cluster {
+    /// Creates an empty cluster.
     pub fn new(lease_ttl: Duration, coordinator_epoch: u64) -> Self {
         Self {
             members: Membership::new(lease_ttl),
-            exclusions: Exclusions::default(),
+            stragglers: Stragglers::default(),
+            cooldowns: Cooldowns::default(),
             jobs: BTreeMap::new(),
-            holdings: Holdings::default(),
-            marks: Marks::default(),
-            next_preparation: coordinator_epoch.saturating_mul(1 << 32),
-            speeds: Speeds::default(),
+            ownership: OwnershipIndex::default(),
+            watermarks: Watermarks::default(),
+            next_preparation: coordinator_epoch.saturating_mul(PREPARATIONS_PER_EPOCH),
         }
     }
 
+    /// Returns a job. Fails if there is none of that name.
     pub fn job(&self, job: &JobId) -> Result<&JobView> {
         self.jobs.get(job).ok_or_else(|| no_job(job))
     }
 
+    /// Returns a job to be changed. Fails if there is none of that name.
     pub fn job_mut(&mut self, job: &JobId) -> Result<&mut JobView> {
-        self.holdings.may_have_changed(job);
+        self.ownership.may_have_changed(job);
         self.jobs.get_mut(job).ok_or_else(|| no_job(job))
     }
 
+    /// Returns all jobs, by name.
     pub fn jobs(&self) -> impl Iterator<Item = &JobView> {
         self.jobs.values()
     }
 
-    /// A job from before this coordinator started: its owners get time to come back.
+    /// Adds a job from before this coordinator started. Its owners get time to come back.
     pub fn restore_job(&mut self, view: JobView, now: Instant) {
         for owner in view.shards.iter().filter_map(|shard| shard.record.owner.clone()) {
             self.members.await_owner(owner, now);
@@ -83,7 +94,7 @@ impl Cluster {
     }
 
     fn insert(&mut self, view: JobView) {
-        self.holdings.may_have_changed(&view.record.job);
+        self.ownership.may_have_changed(&view.record.job);
         self.jobs.insert(view.record.job.clone(), view);
     }
 
@@ -95,34 +106,36 @@ impl Cluster {
         }
     }
 
-    /// The shard's piece of a checkpoint is there; `None`: of all of them, or none will be.
-    pub fn written(&mut self, job: &JobId, shard: Option<u32>) {
+    /// Notes that a shard's piece of the checkpoint is written. `None` ends the checkpoint for all shards.
+    pub fn piece_written(&mut self, job: &JobId, shard: Option<u32>) {
         let Some(view) = self.jobs.get_mut(job) else { return };
-        view.unwritten.retain(|it| shard.is_some_and(|shard| shard != *it));
+        view.unwritten_pieces.retain(|it| shard.is_some_and(|shard| shard != *it));
     }
 
+    /// Adds a job that has just been created.
     pub fn add_job(&mut self, view: JobView) {
-        self.exclusions.forget_job(&view.record.job);
+        self.cooldowns.forget_job(&view.record.job);
         self.insert(view);
     }
 
+    /// Removes the workers whose lease has ended, and returns them.
     pub fn expire(&mut self, now: Instant) -> Vec<WorkerId> {
         let gone = self.members.expire(now);
-        gone.iter().for_each(|worker| self.exclusions.forget_worker(worker));
-        self.drop_retired(now);
+        gone.iter().for_each(|worker| self.cooldowns.forget_worker(worker));
+        self.drop_superseded(now);
         gone
     }
 
-    /// True where the worker was a member.
+    /// Removes a worker that leaves. Returns whether it was a member.
     pub fn deregister(&mut self, worker: &WorkerId, incarnation: Incarnation) -> bool {
         let was_member = self.members.deregister(worker, incarnation);
         if was_member {
-            self.exclusions.forget_worker(worker);
+            self.cooldowns.forget_worker(worker);
         }
         was_member
     }
 
-    /// After a change of the job's state or of its shards that the ledger has recorded.
+    /// Replaces a job's record and shards after the ledger has recorded the change.
     pub fn replace(&mut self, record: JobRecord, shards: Vec<ShardRecord>) -> Result<()> {
         let view = self.job_mut(&record.job)?;
         view.record = record;
@@ -132,6 +145,7 @@ impl Cluster {
     }
 }
 
+/// Returns the error for a job that does not exist.
 pub fn no_job(job: &JobId) -> ServiceError {
     ServiceError::NotFound { what: "job".into(), name: job.to_string() }
 }

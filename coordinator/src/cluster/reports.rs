@@ -1,9 +1,10 @@
-//! What workers say of their leases, checked.
+//! Workers' reports on their leases, checked.
 
 use std::time::Duration;
 
 use proto::{JobId, Result, ServiceError, pb};
 
+/// The state of a shard on the worker that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedState {
     Restoring,
@@ -11,6 +12,7 @@ pub enum ReportedState {
     Failed,
 }
 
+/// A worker's report on one shard.
 #[derive(Clone, Debug)]
 pub struct LeaseReport {
     pub job: JobId,
@@ -23,13 +25,13 @@ pub struct LeaseReport {
     pub released: u64,
     pub key_commitment: Vec<u8>,
     pub message: String,
-    /// Time to make one row; zero before the first.
+    /// The time that one row takes; zero before the first.
     pub row_time: Duration,
-    /// For how long requests have waited for a row with none made.
+    /// How long requests have waited with no row made.
     pub stalled: Duration,
 }
 
-/// What a worker says may be anything.
+/// Returns the duration, or zero: a worker may send any number.
 fn time(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

@@ -9,12 +9,12 @@ use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
 use tonic::{Request, Response, Status};
 
-use super::admitted::{own, parts};
-use super::{answer, refused, to_its_end, worded};
+use super::authorize::{authorize, caller_and_message};
+use super::{answer, error_to_status, refusal_to_status, run_detached};
 use crate::coordinator::Coordinator;
 
-/// Of an entry in memory, beside its event.
-const ENTRY_HEAD: u64 = 256;
+/// Bytes that an entry takes in memory besides its event.
+const ENTRY_OVERHEAD: u64 = 256;
 
 pub struct JobsService(pub Arc<Coordinator>);
 
@@ -26,27 +26,27 @@ fn named(job: String) -> Result<JobId> {
 impl Jobs for JobsService {
     async fn create_job(&self, request: Request<pb::CreateJobRequest>) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
-        let request = own(request)?;
-        to_its_end(async move { coordinator.create_job(request.try_into()?).await }).await
+        let request = authorize(request)?;
+        run_detached(async move { coordinator.create_job(request.try_into()?).await }).await
     }
 
     async fn get_job(&self, request: Request<pb::GetJobRequest>) -> Result<Response<pb::Job>, Status> {
-        answer(named(own(request)?.job).and_then(|job| self.0.job_message(&job)))
+        answer(named(authorize(request)?.job).and_then(|job| self.0.job_message(&job)))
     }
 
     async fn list_jobs(
         &self,
         request: Request<pb::ListJobsRequest>,
     ) -> Result<Response<pb::ListJobsResponse>, Status> {
-        let (admitted, _) = parts(request)?;
+        let (admitted, _) = caller_and_message(request)?;
         let jobs = self.0.list_jobs().into_iter().filter(|job| admitted.can_see(&job.job));
         answer(Ok(pb::ListJobsResponse { jobs: jobs.collect() }))
     }
 
     async fn finish_job(&self, request: Request<pb::FinishJobRequest>) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
-        let job = own(request)?.job;
-        to_its_end(async move { coordinator.finish_job(named(job)?).await }).await
+        let job = authorize(request)?.job;
+        run_detached(async move { coordinator.finish_job(named(job)?).await }).await
     }
 
     async fn destroy_job(
@@ -54,8 +54,8 @@ impl Jobs for JobsService {
         request: Request<pb::DestroyJobRequest>,
     ) -> Result<Response<pb::DestroyJobResponse>, Status> {
         let coordinator = self.0.clone();
-        let job = own(request)?.job;
-        to_its_end(async move { coordinator.destroy_job(named(job)?).await }).await
+        let job = authorize(request)?.job;
+        run_detached(async move { coordinator.destroy_job(named(job)?).await }).await
     }
 
     async fn reshard_job(
@@ -63,16 +63,16 @@ impl Jobs for JobsService {
         request: Request<pb::ReshardJobRequest>,
     ) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
-        let request = own(request)?;
+        let request = authorize(request)?;
         let pb::ReshardJobRequest { job, shards } = request;
-        to_its_end(async move { coordinator.reshard_job(named(job)?, shards).await }).await
+        run_detached(async move { coordinator.reshard_job(named(job)?, shards).await }).await
     }
 
     async fn set_placement_hints(
         &self,
         request: Request<pb::SetPlacementHintsRequest>,
     ) -> Result<Response<pb::Job>, Status> {
-        let pb::SetPlacementHintsRequest { job, hints } = own(request)?;
+        let pb::SetPlacementHintsRequest { job, hints } = authorize(request)?;
         let hints: Result<Vec<_>> = hints.into_iter().map(PlacementHint::try_from).collect();
         answer(named(job).and_then(|job| self.0.set_placement_hints(&job, hints?)))
     }
@@ -82,11 +82,11 @@ impl Jobs for JobsService {
         request: Request<pb::CheckpointJobRequest>,
     ) -> Result<Response<pb::Checkpoint>, Status> {
         let coordinator = self.0.clone();
-        let job = own(request)?.job;
-        let job = named(job).map_err(refused)?;
-        // Who leaves while another checkpoint is written has asked for none.
-        let turn = coordinator.turn_to_checkpoint(&job).await.map_err(refused)?;
-        to_its_end(async move { coordinator.checkpoint_in(turn, &job).await }).await
+        let job = authorize(request)?.job;
+        let job = named(job).map_err(error_to_status)?;
+        // A caller that leaves while another checkpoint is written has requested none.
+        let turn = coordinator.turn_to_checkpoint(&job).await.map_err(error_to_status)?;
+        run_detached(async move { coordinator.write_in_turn(turn, &job).await }).await
     }
 
     async fn open_branch(
@@ -94,8 +94,8 @@ impl Jobs for JobsService {
         request: Request<pb::OpenBranchRequest>,
     ) -> Result<Response<pb::Job>, Status> {
         let coordinator = self.0.clone();
-        let request = own(request)?;
-        to_its_end(async move { coordinator.open_branch(request.try_into()?).await }).await
+        let request = authorize(request)?;
+        run_detached(async move { coordinator.open_branch(request.try_into()?).await }).await
     }
 
     async fn list_entries(
@@ -103,10 +103,13 @@ impl Jobs for JobsService {
         request: Request<pb::ListEntriesRequest>,
     ) -> Result<Response<pb::ListEntriesResponse>, Status> {
         let client = request.extensions().get::<ClientKey>().cloned();
-        let entries = self.0.entries(own(request)?).await.map_err(refused)?;
-        // Who asks and does not read is not to fill this process's memory.
-        let bytes = entries.entries.iter().map(|entry| entry.event.len() as u64 + ENTRY_HEAD).sum();
-        let hold = client.map(|client| self.0.answers.take(&client, bytes)).transpose().map_err(worded)?;
+        let entries = self.0.entries(authorize(request)?).await.map_err(error_to_status)?;
+        // A caller that does not read its answers must not fill this process's memory.
+        let bytes = entries.entries.iter().map(|entry| entry.event.len() as u64 + ENTRY_OVERHEAD).sum();
+        let hold = client
+            .map(|client| self.0.answer_limits().bytes.take(&client, bytes))
+            .transpose()
+            .map_err(refusal_to_status)?;
         let mut response = Response::new(entries);
         if let Some(hold) = hold {
             response.extensions_mut().insert(ResponseReservation(Arc::new(hold)));
@@ -115,7 +118,7 @@ impl Jobs for JobsService {
     }
 
     async fn get_head(&self, request: Request<pb::GetHeadRequest>) -> Result<Response<pb::Head>, Status> {
-        let job = own(request)?.job;
+        let job = authorize(request)?.job;
         answer(async { self.0.head(named(job)?).await }.await)
     }
 
@@ -123,7 +126,7 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::GetCursorRequest>,
     ) -> Result<Response<pb::Cursor>, Status> {
-        let pb::GetCursorRequest { job, next_row } = own(request)?;
+        let pb::GetCursorRequest { job, next_row } = authorize(request)?;
         answer(async { self.0.job_cursor(named(job)?, next_row).await }.await)
     }
 
@@ -131,7 +134,7 @@ impl Jobs for JobsService {
         &self,
         request: Request<pb::CheckCursorRequest>,
     ) -> Result<Response<pb::CursorCheck>, Status> {
-        let pb::CheckCursorRequest { job, cursor } = own(request)?;
+        let pb::CheckCursorRequest { job, cursor } = authorize(request)?;
         answer(async { self.0.check_cursor(named(job)?, &cursor).await }.await)
     }
 
@@ -140,9 +143,9 @@ impl Jobs for JobsService {
         request: Request<pb::ResumeJobRequest>,
     ) -> Result<Response<pb::Resumed>, Status> {
         let coordinator = self.0.clone();
-        let request = own(request)?;
+        let request = authorize(request)?;
         let pb::ResumeJobRequest { job, cursor, replay } = request;
-        to_its_end(async move { coordinator.resume(named(job)?, &cursor, replay).await }).await
+        run_detached(async move { coordinator.resume(named(job)?, &cursor, replay).await }).await
     }
 
     async fn get_report(
@@ -150,9 +153,12 @@ impl Jobs for JobsService {
         request: Request<pb::GetReportRequest>,
     ) -> Result<Response<pb::Report>, Status> {
         let client = request.extensions().get::<ClientKey>().cloned();
-        let pb::GetReportRequest { job, delta } = own(request)?;
-        let place = client.map(|client| self.0.reports.take(&client, 1)).transpose().map_err(worded)?;
-        let report = async { self.0.report(named(job)?, delta, place).await }.await;
+        let pb::GetReportRequest { job, delta } = authorize(request)?;
+        let permit = client
+            .map(|client| self.0.answer_limits().reports.take(&client, 1))
+            .transpose()
+            .map_err(refusal_to_status)?;
+        let report = async { self.0.report(named(job)?, delta, permit).await }.await;
         answer(report.map(|report| pb::Report { json: report.to_string() }))
     }
 }

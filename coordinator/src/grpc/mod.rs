@@ -1,6 +1,6 @@
-//! gRPC adapters: they check what comes in, call the service, and count what is refused.
+//! gRPC adapters: they authorise and check requests, call the service, and count errors.
 
-mod admitted;
+mod authorize;
 mod jobs;
 mod noise;
 mod server;
@@ -21,17 +21,17 @@ use crate::metric_definitions::ERRORS;
 
 pub use server::{serve, serve_over};
 #[cfg(feature = "etcd")]
-pub use standby::{Door, Leader, serve_standby};
+pub use standby::{Leader, ListenerHandoff, serve_standby};
 #[cfg(test)]
 pub use {jobs::JobsService, noise::NoiseService};
 
 fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
-    outcome.map(Response::new).map_err(refused)
+    outcome.map(Response::new).map_err(error_to_status)
 }
 
-/// A change is made in the ledger and then in memory, which must not part, and what is prepared for one is given up by
-/// whoever waits for it: it goes on to its end where its caller has left, or has been cut off.
-async fn to_its_end<T: Send + 'static>(
+/// Runs a change in its own task, to completion even if the caller disconnects. The ledger and memory must change
+/// together.
+async fn run_detached<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
     let held = in_flight();
@@ -43,9 +43,9 @@ async fn to_its_end<T: Send + 'static>(
     answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 
-/// What callers are told of a refusal.
-fn worded(refusal: Refusal) -> Status {
-    refused(match refusal {
+/// Converts a refusal by the guard to the status that callers get.
+fn refusal_to_status(refusal: Refusal) -> Status {
+    error_to_status(match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
         Refusal::Forbidden => ServiceError::PermissionDenied,
         Refusal::OutsideRange { requested, allowed } => ServiceError::RangeNotAllowed {
@@ -68,7 +68,7 @@ struct Errors;
 
 impl ErrorMapping for Errors {
     fn status(&self, refusal: Refusal) -> Status {
-        worded(refusal)
+        refusal_to_status(refusal)
     }
 
     fn notable(&self, status: &Status) -> Option<String> {
@@ -76,14 +76,15 @@ impl ErrorMapping for Errors {
     }
 }
 
-fn refused(error: ServiceError) -> Status {
+/// Counts an error and converts it to the status that callers get.
+fn error_to_status(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);
     let leader = match &error {
         ServiceError::NotLeader { leader } => Some(leader.parse().unwrap_or(MetadataValue::from_static(""))),
         _ => None,
     };
     let mut status = Status::from(error);
-    // For clients that follow, who need not know our errors.
+    // For clients that look for the leader and need not know our errors.
     leader.map(|leader| status.metadata_mut().insert(LEADER_HEADER, leader));
     status
 }

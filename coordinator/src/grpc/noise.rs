@@ -9,8 +9,8 @@ use proto::{JobId, ReleaseToken, Result};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
-use super::admitted::{binding, own};
-use super::{answer, refused};
+use super::authorize::{authorize, authorize_bind};
+use super::{answer, error_to_status};
 use crate::coordinator::Coordinator;
 
 pub struct NoiseService(pub Arc<Coordinator>);
@@ -21,13 +21,13 @@ impl Noise for NoiseService {
         &self,
         request: Request<pb::GetRoutingRequest>,
     ) -> Result<Response<pb::Routing>, Status> {
-        let routing = JobId::new(own(request)?.job).map_err(Into::into);
+        let routing = JobId::new(authorize(request)?.job).map_err(Into::into);
         answer(routing.and_then(|job| self.0.routing(&job)).map(Into::into))
     }
 
     async fn bind(&self, request: Request<pb::BindRequest>) -> Result<Response<pb::BindResponse>, Status> {
-        let (request, extent) = binding(request)?;
-        let tokens = async { self.0.bind_to_its_end(Bind { extent, ..request.try_into()? }).await }.await;
+        let (request, extent) = authorize_bind(request)?;
+        let tokens = async { self.0.bind_detached(Bind { extent, ..request.try_into()? }).await }.await;
         answer(
             tokens.map(|tokens| pb::BindResponse {
                 tokens: tokens.iter().map(ReleaseToken::to_bytes).collect(),
@@ -38,8 +38,12 @@ impl Noise for NoiseService {
     type FetchStream = Pin<Box<dyn Stream<Item = Result<pb::Chunk, Status>> + Send>>;
 
     async fn fetch(&self, request: Request<pb::FetchRequest>) -> Result<Response<Self::FetchStream>, Status> {
-        let request = own(request)?;
+        let request = authorize(request)?;
         let chunks = async { self.0.fetch(request.try_into()?).await }.await;
-        answer(chunks.map(|chunks| Box::pin(chunks.map(|chunk| chunk.map_err(refused))) as Self::FetchStream))
+        answer(
+            chunks.map(|chunks| {
+                Box::pin(chunks.map(|chunk| chunk.map_err(error_to_status))) as Self::FetchStream
+            }),
+        )
     }
 }

@@ -26,9 +26,11 @@ use super::noise::NoiseService;
 use super::workers::WorkersService;
 use crate::coordinator::Coordinator;
 
-/// Calls under way may end within this time; health watches, which never do, are cut, and so is whoever is still there.
-const CLOSING_TIME: Duration = Duration::from_secs(5);
+/// How long calls under way may take to end at shutdown. Health watches, which never end, and remaining calls are then
+/// cut.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Serves on a listener until shutdown.
 pub async fn serve(
     coordinator: Arc<Coordinator>,
     listener: Listener,
@@ -38,7 +40,7 @@ pub async fn serve(
     serve_over(coordinator, security.incoming(listener), security, shutdown).await
 }
 
-/// Serves until shutdown. The ledger is open by now, so every service is SERVING from the first call.
+/// Serves on these connections until shutdown. The ledger is open, so every service is SERVING from the first call.
 pub async fn serve_over<C>(
     coordinator: Arc<Coordinator>,
     connections: impl Stream<Item = std::io::Result<C>>,
@@ -70,7 +72,7 @@ where
     let closing = shutdown.clone();
     let until_closing = async move {
         closing.cancelled().await;
-        // Whoever watches learns it before the connection goes.
+        // Watches are answered before their connection is closed.
         health.set_not_serving::<JobsServer<JobsService>>().await;
         health.set_not_serving::<NoiseServer<NoiseService>>().await;
         health.set_not_serving::<WorkersServer<WorkersService>>().await;
@@ -85,15 +87,15 @@ where
         .add_service(jobs)
         .add_service(noise)
         .add_service(workers);
-    // Whoever leads no more must not keep the ledger that it had for as long as somebody watches.
+    // A former leader must release its ledger even while health watches are still open.
     let ended = CancellationToken::new();
-    let _cut_all = ended.clone().drop_guard();
+    let _close_all = ended.clone().drop_guard();
     let connections =
-        connections.map(move |taken| taken.map(|taken| AbortOnClose::new(taken, ended.clone())));
+        connections.map(move |accepted| accepted.map(|accepted| AbortOnClose::new(accepted, ended.clone())));
     let server = router.serve_with_incoming_shutdown(connections, until_closing);
     let too_late = async {
         shutdown.cancelled().await;
-        tokio::time::sleep(CLOSING_TIME).await;
+        tokio::time::sleep(SHUTDOWN_DEADLINE).await;
     };
     tokio::select! {
         biased;

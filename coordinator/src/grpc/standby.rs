@@ -1,4 +1,4 @@
-//! The gRPC server of a coordinator that stands by: whatever is asked, it says who leads.
+//! The gRPC server of a coordinator that stands by: it answers every call with the leader's address.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -21,25 +21,27 @@ use tonic_health::ServingStatus;
 use tower::{Layer, Service};
 
 use super::server::methods;
-use super::{Errors, refused};
+use super::{Errors, error_to_status};
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// URL of the coordinator that leads; empty while none is known.
+/// The URL of the leading coordinator; empty while none is known.
 #[derive(Clone, Debug, Default)]
 pub struct Leader(Arc<Mutex<String>>);
 
 impl Leader {
+    /// Sets the URL.
     pub fn set(&self, url: &str) {
         url.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Returns the URL.
     pub fn get(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Serves until shutdown. Callers are asked who they are as by a leader.
+/// Serves until shutdown. Callers are authenticated as they are by a leader.
 pub async fn serve_standby<C>(
     leader: Leader,
     connections: impl Stream<Item = std::io::Result<C>>,
@@ -79,7 +81,7 @@ struct Standby<S> {
     leader: Leader,
 }
 
-type Answered<S> = Ready<Result<Response<Body>, <S as Service<Request<Body>>>::Error>>;
+type ReadyAnswer<S> = Ready<Result<Response<Body>, <S as Service<Request<Body>>>::Error>>;
 
 impl<S> Service<Request<Body>> for Standby<S>
 where
@@ -88,7 +90,7 @@ where
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = Either<Answered<S>, S::Future>;
+    type Future = Either<ReadyAnswer<S>, S::Future>;
 
     fn poll_ready(&mut self, task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(task)
@@ -98,27 +100,28 @@ where
         if request.uri().path().starts_with(HEALTH) {
             return Either::Right(self.inner.call(request));
         }
-        let status = refused(ServiceError::NotLeader { leader: self.leader.get() });
+        let status = error_to_status(ServiceError::NotLeader { leader: self.leader.get() });
         Either::Left(ready(Ok(status.into_http())))
     }
 }
 
-/// One listener's connections, for one server after another.
-pub struct Door<S>(Arc<Mutex<S>>);
+/// One listener's connections, handed from one server to the next.
+pub struct ListenerHandoff<S>(Arc<Mutex<S>>);
 
-impl<S> Door<S> {
+impl<S> ListenerHandoff<S> {
+    /// Wraps the connections. Clones share them.
     pub fn new(connections: S) -> Self {
         Self(Arc::new(Mutex::new(connections)))
     }
 }
 
-impl<S> Clone for Door<S> {
+impl<S> Clone for ListenerHandoff<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<S: Stream + Unpin> Stream for Door<S> {
+impl<S: Stream + Unpin> Stream for ListenerHandoff<S> {
     type Item = S::Item;
 
     fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<S::Item>> {

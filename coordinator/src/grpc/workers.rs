@@ -7,11 +7,11 @@ use proto::pb::{self, workers_server::Workers};
 use proto::{Incarnation, JobId, Result, ServiceError, WorkerId};
 use tonic::{Request, Response, Status};
 
-use super::admitted::{own, parts};
 use super::answer;
+use super::authorize::{authorize, caller_and_message};
 use crate::cluster::LeaseReport;
 use crate::coordinator::Coordinator;
-use crate::service::Said;
+use crate::service::Heartbeat;
 
 pub struct WorkersService(pub Arc<Coordinator>);
 
@@ -20,29 +20,29 @@ fn process(worker: String, incarnation: &[u8]) -> Result<(WorkerId, Incarnation)
 }
 
 impl WorkersService {
-    fn beat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
+    fn handle_heartbeat(&self, request: pb::HeartbeatRequest) -> Result<pb::HeartbeatResponse> {
         let (worker, incarnation) = process(request.worker, &request.incarnation)?;
         let reports = |leases: Vec<pb::LeaseStatus>| -> Result<Vec<_>> {
             leases.into_iter().map(LeaseReport::try_from).collect()
         };
         let marks: Result<Vec<_>> = request.marks.into_iter().map(JobMark::try_from).collect();
-        let said = Said {
+        let heartbeat = Heartbeat {
             leases: reports(request.leases)?,
             standbys: reports(request.standbys)?,
             is_leaving: request.leaving,
             rate: request.bytes_per_second,
         };
         let marks = marks?;
-        let told = self.0.heartbeat(&worker, incarnation, &said)?;
-        self.0.take_marks(&worker, &marks);
+        let reply = self.0.heartbeat(&worker, incarnation, &heartbeat)?;
+        self.0.accept_watermarks(&worker, &marks);
         Ok(pb::HeartbeatResponse {
-            coordinator_epoch: self.0.epoch,
-            grants: told.leases.into_iter().map(Into::into).collect(),
-            standbys: told.standbys.into_iter().map(Into::into).collect(),
-            draining: told.is_draining,
-            may_leave: told.may_leave,
-            release_key: self.0.releaser.key_for_workers(),
-            coordinator_ms: self.0.releaser.now_ms(),
+            coordinator_epoch: self.0.epoch(),
+            grants: reply.leases.into_iter().map(Into::into).collect(),
+            standbys: reply.standbys.into_iter().map(Into::into).collect(),
+            draining: reply.is_draining,
+            may_leave: reply.may_leave,
+            release_key: self.0.release_authority().key_for_workers(),
+            coordinator_ms: self.0.release_authority().now_ms(),
         })
     }
 
@@ -64,35 +64,35 @@ impl Workers for WorkersService {
         &self,
         request: Request<pb::RegisterRequest>,
     ) -> Result<Response<pb::RegisterResponse>, Status> {
-        answer(own(request)?.try_into().and_then(|request| self.0.register(request)))
+        answer(authorize(request)?.try_into().and_then(|request| self.0.register(request)))
     }
 
     async fn heartbeat(
         &self,
         request: Request<pb::HeartbeatRequest>,
     ) -> Result<Response<pb::HeartbeatResponse>, Status> {
-        answer(self.beat(own(request)?))
+        answer(self.handle_heartbeat(authorize(request)?))
     }
 
     async fn deregister(
         &self,
         request: Request<pb::DeregisterRequest>,
     ) -> Result<Response<pb::DeregisterResponse>, Status> {
-        answer(self.leave(own(request)?))
+        answer(self.leave(authorize(request)?))
     }
 
     async fn drain_worker(
         &self,
         request: Request<pb::DrainWorkerRequest>,
     ) -> Result<Response<pb::DrainWorkerResponse>, Status> {
-        answer(self.drain(parts(request)?.1))
+        answer(self.drain(caller_and_message(request)?.1))
     }
 
     async fn get_job_plan(
         &self,
         request: Request<pb::GetJobPlanRequest>,
     ) -> Result<Response<pb::JobPlan>, Status> {
-        let job = JobId::new(parts(request)?.1.job).map_err(ServiceError::from);
+        let job = JobId::new(caller_and_message(request)?.1.job).map_err(ServiceError::from);
         answer(job.and_then(|job| self.0.plan_of(&job)))
     }
 }

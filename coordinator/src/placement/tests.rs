@@ -1,4 +1,4 @@
-//! What every placement must hold, over drawn workers and shards.
+//! Properties that every placement must have, over random workers and shards.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ proptest! {
         prop_assert_eq!(again, owners);
     }
 
-    /// With equal shards, the shards of a worker that leaves are all that move, and a worker that comes is the
+    /// With equal shards, only the shards of a worker that leaves move, and a worker that joins is the
     /// only one that gets any.
     #[test]
     fn workers_that_come_and_go_move_little(shards in 1usize..60, workers in 2usize..10, gone in 0usize..10) {
@@ -96,8 +96,8 @@ proptest! {
         }
     }
 
-    /// Whatever single move or new place is left would not be worth it, reckoned in plain numbers; memory holds
-    /// what is placed, and what is not placed has no room anywhere.
+    /// No single move that is left would be worth it, computed in plain numbers; memory holds what is placed, and an
+    /// unplaced shard has no room anywhere.
     #[test]
     fn fast_workers_carry_more_and_memory_is_a_limit(
         bytes in prop::collection::vec(1u64..1_000_000, 1..24),
@@ -106,7 +106,7 @@ proptest! {
     ) {
         let workers: Vec<_> = speeds.iter().map(|&(speed, memory)| Worker { speed, memory }).collect();
         let mut shards = placed(&bytes, &holders);
-        // Held within memory, or not at all.
+        // Shards are held within memory, or not held.
         let mut used = vec![0; workers.len()];
         for shard in &mut shards {
             shard.holder = shard.holder.filter(|&holder| {
@@ -146,7 +146,7 @@ proptest! {
         prop_assert_eq!(assign(&workers, &kept, &rules), owners);
     }
 
-    /// A wish is kept where every worker has as many shards that are wished to it, wherever they were before.
+    /// Hints are met if every worker has as many shards as are hinted to it, wherever the shards were before.
     #[test]
     fn shards_come_near_where_it_makes_nobody_late(
         each in 1usize..5,
@@ -204,15 +204,15 @@ fn a_worker_four_times_slower_is_relieved() {
 /// Thousands of shards of a job that has no worker with its key are there at every pass.
 #[test]
 fn nobody_is_asked_about_shards_that_nobody_may_take() {
-    let asked = std::cell::Cell::new(0);
+    let calls = std::cell::Cell::new(0);
     let rules = Rules {
         may_take: |_, _| {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             false
         },
         is_far: |_, _| false,
     };
     let shard = Shard { bytes: 1, memory: 1, holder: None, is_pinned: false, has_taker: false };
     let owners = assign(&[Worker::default(); 100], &[shard; 400], &rules);
-    assert!(owners.iter().all(Option::is_none) && asked.get() == 0);
+    assert!(owners.iter().all(Option::is_none) && calls.get() == 0);
 }

@@ -1,4 +1,4 @@
-//! Going back: branches, and cursors that say where a training job stood.
+//! Rewinds: branches, and cursors that record where a training job stood.
 
 use ledger::{CursorState, JobCursor};
 use proto::model::OpenBranch;
@@ -6,50 +6,52 @@ use proto::{JobId, Result, pb};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
-use crate::plan_facts::PlanFacts;
-use crate::release::not_behind;
+use crate::plan_summary::PlanSummary;
+use crate::release::check_not_stale;
 
-/// Entries in one answer, and bytes of their events: each may bind many rows.
-const MOST_ENTRIES: usize = 256;
-const MOST_ENTRY_BYTES: usize = 1 << 20;
+/// Entries in one answer.
+const MAX_ENTRIES: usize = 256;
+/// Bytes of their events together: one event may bind many rows.
+const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 impl Coordinator {
-    /// From the moment the ledger has it, nothing is bound on the branch before, and no worker serves it once it has
-    /// heard.
+    /// Opens a branch. Once the ledger has recorded it, nothing more is bound on the branch before, and no worker
+    /// serves that after its next heartbeat.
     pub async fn open_branch(&self, request: OpenBranch) -> Result<pb::Job> {
         let job = request.job.clone();
-        // A branch of an old ledger would hide for good what that does not know of the branch before.
-        self.outwait_grace_period(&job).await;
-        let _change = self.changes.lock().await;
-        let marks = self.cluster().marks_to_check(&job);
-        let asked = job.clone();
-        let told = marks.clone();
+        // A branch opened on an outdated ledger would hide rows of the branch before that this ledger does not know.
+        self.wait_out_grace_period(&job).await;
+        let _change = self.lock_changes().await;
+        let marks = self.cluster().watermarks_to_check(&job);
+        let name = job.clone();
+        let to_check = marks.clone();
         let (opened, bound) = self
             .with_ledger(move |ledger| {
-                not_behind(ledger, &told)?;
+                check_not_stale(ledger, &to_check)?;
                 let opened = ledger.open_branch(&request)?;
-                let bound = ledger.binding_summary(&asked, opened.job.branch)?;
+                let bound = ledger.binding_summary(&name, opened.job.branch)?;
                 Ok((opened, bound))
             })
             .await?;
-        self.cluster().marks_agree(&marks);
+        self.cluster().confirm_watermarks(&marks);
         if opened.newly {
             let lineage = &opened.job.lineage;
             info!(%job, branch = opened.job.branch, from_row = lineage.from_row(), "branch opened");
             self.cluster().branch_opened(opened, bound)?;
-            self.nudge.notify_one();
+            self.trigger_reconcile();
         }
         self.job_message(&job)
     }
 
+    /// Returns entries of a job's chain of events, as many as fit in one answer.
     pub async fn entries(&self, request: pb::ListEntriesRequest) -> Result<pb::ListEntriesResponse> {
         let job = JobId::new(request.job)?;
         let most = match request.most {
-            0 => MOST_ENTRIES,
-            most => MOST_ENTRIES.min(most as usize),
+            0 => MAX_ENTRIES,
+            most => MAX_ENTRIES.min(most as usize),
         };
         let entries = self
-            .with_ledger(move |ledger| ledger.entries(&job, request.first, most, MOST_ENTRY_BYTES))
+            .with_ledger(move |ledger| ledger.entries(&job, request.first, most, MAX_ENTRY_BYTES))
             .await?;
         let entry = |entry: ledger::Entry| pb::Entry {
             index: entry.index,
@@ -60,18 +62,21 @@ impl Coordinator {
         Ok(pb::ListEntriesResponse { entries: entries.into_iter().map(entry).collect() })
     }
 
+    /// Returns the newest hash of a job's chain of events.
     pub async fn head(&self, job: JobId) -> Result<pb::Head> {
         let name = job.to_string();
         let head = self.with_ledger(move |ledger| ledger.head(&job)).await?;
         Ok(pb::Head { job: name, entries: head.entries, hash: head.hash.to_vec() })
     }
 
+    /// Returns a cursor at `next_row`, or where the job stands.
     pub async fn job_cursor(&self, job: JobId, next_row: Option<u64>) -> Result<pb::Cursor> {
         let layout = self.layout_digest(&job).await?;
         let cursor = self.with_ledger(move |ledger| ledger.cursor(&job, layout, next_row)).await?;
         Ok(pb::Cursor { cursor: cursor.to_bytes() })
     }
 
+    /// Compares a cursor with the ledger.
     pub async fn check_cursor(&self, job: JobId, cursor: &[u8]) -> Result<pb::CursorCheck> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.cursor_state(&job, &cursor).await?;
@@ -85,8 +90,9 @@ impl Coordinator {
         })
     }
 
-    /// `replay`: the rows beyond the cursor come again, under the same exact commitments. The answer says whether the job is
-    /// on another branch than the cursor, also where an earlier request of the same kind has opened it: it costs the same.
+    /// Resumes a job at a cursor. `replay` says that the rows beyond the cursor are bound again to the same
+    /// commitments. The answer says whether the job is on another branch than the cursor, even if an earlier request
+    /// opened it, because that costs the same privacy.
     pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.cursor_state(&job, &cursor).await?;
@@ -113,13 +119,13 @@ impl Coordinator {
         let (known, plan_toml, dimension) = {
             let cluster = self.cluster();
             let view = cluster.job(job)?;
-            let known = view.facts.as_ref().map(|facts| facts.layout_digest);
+            let known = view.summary.as_ref().map(|summary| summary.layout_digest);
             let plan_toml = if known.is_none() { view.record.plan_toml.clone() } else { String::new() };
             (known, plan_toml, view.record.dimension)
         };
         match known {
             Some(digest) => Ok(digest),
-            None => Ok(PlanFacts::read(plan_toml, dimension).await?.layout_digest),
+            None => Ok(PlanSummary::read(plan_toml, dimension).await?.layout_digest),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The life of jobs.
+//! Creating, listing, finishing and destroying jobs.
 
 use ledger::{Created, JobRecord, JobState, ShardRecord};
 use plan::Plan;
@@ -9,14 +9,18 @@ use tracing::info;
 
 use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
-use crate::plan_facts::PlanFacts;
+use crate::plan_summary::PlanSummary;
 use crate::split;
 
+/// Placement hints of one job: as many as a job can have shards.
+const MAX_HINTS: usize = 4096;
+
 impl Coordinator {
+    /// Creates a job, or returns it if it exists with the same definition.
     pub async fn create_job(&self, request: CreateJob) -> Result<pb::Job> {
         let (request, plan) = checked_plan(request).await?;
         let dimension = dimension_of(&request, &plan)?;
-        let _change = self.changes.lock().await;
+        let _change = self.lock_changes().await;
         let shards = match request.shards {
             Some(shards) => shards,
             None => self.shards_to_choose(&request.job, dimension),
@@ -37,19 +41,20 @@ impl Coordinator {
         };
         let job = record.job.clone();
         let shards = first_shards(&record)?;
-        let view = JobView::new(record.clone(), shards.clone(), PlanFacts::of(&plan, dimension)?);
+        let view = JobView::new(record.clone(), shards.clone(), PlanSummary::new(&plan, dimension)?);
         match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
             Created::Same => info!(%job, "job exists with this definition"),
             Created::New => {
                 info!(%job, dimension, shards = view.shards.len(), "job created");
                 self.cluster().add_job(view);
-                self.nudge.notify_one();
+                self.trigger_reconcile();
             }
         }
         self.job_message(&job)
     }
 
-    /// One for each live worker; where the job exists, as many as it has.
+    /// Returns the number of shards for a request that names none: one for each live worker, or as many as the job has
+    /// if it exists.
     fn shards_to_choose(&self, job: &JobId, dimension: u64) -> u32 {
         let cluster = self.cluster();
         if let Ok(view) = cluster.job(job)
@@ -61,12 +66,14 @@ impl Coordinator {
         live.min(split::most_shards(dimension)) as u32
     }
 
+    /// Returns all jobs, by name.
     pub fn list_jobs(&self) -> Vec<pb::Job> {
         self.cluster().jobs().map(JobView::to_message).collect()
     }
 
+    /// Finishes a job: no more rows are bound, and those bound are still served.
     pub async fn finish_job(&self, job: JobId) -> Result<pb::Job> {
-        let _change = self.changes.lock().await;
+        let _change = self.lock_changes().await;
         let record = self.set_state(&job, JobState::Finished).await?;
         info!(%job, "job finished");
         let mut cluster = self.cluster();
@@ -75,17 +82,17 @@ impl Coordinator {
         Ok(view.to_message())
     }
 
-    /// From the moment the ledger has it, nothing of the job is released; the rest is tidying up.
+    /// Destroys a job. Once the ledger has recorded it nothing of the job is released; the rest is tidying up.
     pub async fn destroy_job(&self, job: JobId) -> Result<pb::DestroyJobResponse> {
         {
-            let _change = self.changes.lock().await;
+            let _change = self.lock_changes().await;
             let record = self.set_state(&job, JobState::Destroyed).await?;
             let mut cluster = self.cluster();
             cluster.replace(record, Vec::new())?;
             let view = cluster.job_mut(&job)?;
             view.checkpoints.clear();
         }
-        self.nudge.notify_one();
+        self.trigger_reconcile();
         let name = job.clone();
         let released = self.with_ledger(move |ledger| ledger.released(&name)).await?;
         let rows_released =
@@ -94,8 +101,8 @@ impl Coordinator {
         info!(%job, rows_released, deleted, left, "job destroyed");
         let mut message = format!(
             "job {job} is destroyed: none of its {} released rows can be fetched or recomputed by this cluster any \
-             more. Delete the job's key to make that final; as long as it exists, whoever holds it can recompute all \
-             of them.",
+             more. Delete the job's key to make that final; as long as it exists, its holder can recompute all of \
+             them.",
             rows_released
         );
         if left > 0 {
@@ -106,18 +113,18 @@ impl Coordinator {
         Ok(pb::DestroyJobResponse { rows_released, checkpoints_deleted: deleted, message })
     }
 
-    /// Call with `changes` held, until memory says the same.
+    /// Records a job's state. Call with the changes locked until memory agrees.
     async fn set_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
         let name = job.clone();
         self.with_ledger(move |ledger| ledger.set_job_state(&name, state)).await
     }
 
+    /// Replaces a job's placement hints.
     pub fn set_placement_hints(&self, job: &JobId, hints: Vec<PlacementHint>) -> Result<pb::Job> {
-        const MOST: usize = 4096;
         let mut cluster = self.cluster();
         let view = cluster.job_mut(job)?;
-        if hints.len() > MOST {
-            return Err(ServiceError::invalid("hints", hints.len(), format!("at most {MOST}")));
+        if hints.len() > MAX_HINTS {
+            return Err(ServiceError::invalid("hints", hints.len(), format!("at most {MAX_HINTS}")));
         }
         if let Some(beyond) = hints.iter().find(|hint| hint.range.end > view.record.dimension) {
             let CoordinateRange { start, end } = beyond.range;
@@ -127,10 +134,11 @@ impl Coordinator {
         view.hints = hints;
         let message = view.to_message();
         drop(cluster);
-        self.nudge.notify_one();
+        self.trigger_reconcile();
         Ok(message)
     }
 
+    /// Returns a job's plan.
     pub fn plan_of(&self, job: &JobId) -> Result<pb::JobPlan> {
         let cluster = self.cluster();
         let record = &cluster.job(job)?.record;
@@ -138,7 +146,7 @@ impl Coordinator {
     }
 }
 
-/// Reading a plan computes all of its coefficients: not on the asynchronous threads.
+/// Reads the request's plan, on a blocking thread: that computes all of its coefficients.
 async fn checked_plan(request: CreateJob) -> Result<(CreateJob, Plan)> {
     let read = node::process::blocking::run(move || read_plan(&request).map(|plan| (request, plan)));
     read.await.map_err(ServiceError::internal)?
@@ -165,13 +173,13 @@ fn dimension_of(request: &CreateJob, plan: &Plan) -> Result<u64> {
     let in_plan = plan.layout().map(plan::Layout::dimension);
     let allowed = format!("1 to {}", plan::Layout::MAX_DIMENSION);
     match (request.dimension, in_plan) {
-        (Some(asked), Some(in_plan)) if asked != in_plan => Err(ServiceError::invalid(
+        (Some(requested), Some(in_plan)) if requested != in_plan => Err(ServiceError::invalid(
             "dimension",
-            asked,
+            requested,
             format!("{in_plan}, as in the plan's layout, or 0"),
         )),
-        (Some(asked), None) if asked > plan::Layout::MAX_DIMENSION => {
-            Err(ServiceError::invalid("dimension", asked, allowed))
+        (Some(requested), None) if requested > plan::Layout::MAX_DIMENSION => {
+            Err(ServiceError::invalid("dimension", requested, allowed))
         }
         (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
         (None, None) => {

@@ -1,4 +1,4 @@
-//! What the services do, on domain types. The gRPC adapters are in `grpc`.
+//! The services on domain types. The gRPC adapters are in `grpc`.
 
 mod branches;
 mod jobs;
@@ -7,6 +7,6 @@ mod reshard;
 mod shards;
 mod workers;
 
-pub use workers::Said;
+pub use workers::Heartbeat;
 #[cfg(test)]
-pub use workers::Told;
+pub use workers::HeartbeatReply;

@@ -11,12 +11,13 @@ use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::cluster::{Cluster, JobView, Retiring, ShardView};
+use crate::cluster::{Cluster, JobView, ShardView, SupersededLease};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{BIND_SECONDS, BINDINGS_REFUSED, ROWS_BOUND};
-use crate::release::Releaser;
+use crate::release::ReleaseAuthority;
 
 impl Coordinator {
+    /// Returns where each shard of the job is served. Fails for a destroyed job.
     pub fn routing(&self, job: &JobId) -> Result<Routing> {
         let cluster = self.cluster();
         let view = cluster.job(job)?;
@@ -26,7 +27,7 @@ impl Coordinator {
         Ok(routing_of(&cluster, view, Instant::now()))
     }
 
-    /// Durable when it returns; one token a row.
+    /// Binds rows to commitments and returns one token for each row. The binding is durable when this returns.
     pub async fn bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
         let began = Instant::now();
         let bound = self.try_to_bind(bind).await;
@@ -37,31 +38,32 @@ impl Coordinator {
         bound
     }
 
-    /// The same for a caller that may leave: what the ledger then has is counted here too.
-    pub async fn bind_to_its_end(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
-        self.outwait_grace_period(&bind.job).await;
+    /// Binds in a task of its own, so that a binding is counted even if its caller disconnects.
+    pub async fn bind_detached(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
+        self.wait_out_grace_period(&bind.job).await;
         let coordinator = self.clone();
-        let held = in_flight();
+        let call = in_flight();
         let bound = async move {
-            let _held = held;
+            let _call = call;
             coordinator.bind(bind).await
         };
         spawn(bound.in_current_span()).await.map_err(ServiceError::internal)?
     }
 
     async fn try_to_bind(&self, bind: Bind) -> Result<Vec<ReleaseToken>> {
-        Releaser::check(&bind)?;
+        ReleaseAuthority::check(&bind)?;
         let job = bind.job.clone();
         let branch = bind.branch;
         let rows = bind.rows;
-        let releaser = self.releaser.clone();
-        self.outwait_grace_period(&job).await;
-        let marks = self.cluster().marks_to_check(&job);
-        let told = marks.clone();
-        let released = self.with_ledger(move |ledger| releaser.release(ledger, &bind, &told)).await?;
+        let release_authority = self.release_authority().clone();
+        self.wait_out_grace_period(&job).await;
+        let marks = self.cluster().watermarks_to_check(&job);
+        let to_check = marks.clone();
+        let released =
+            self.with_ledger(move |ledger| release_authority.release(ledger, &bind, &to_check)).await?;
         counter!(ROWS_BOUND).increment(released.newly);
         let mut cluster = self.cluster();
-        cluster.marks_agree(&marks);
+        cluster.confirm_watermarks(&marks);
         cluster.rows_were_bound(&job, branch, rows.end, released.newly);
         Ok(released.tokens)
     }
@@ -78,22 +80,23 @@ fn routing_of(cluster: &Cluster, view: &JobView, now: Instant) -> Routing {
     }
 }
 
-/// To the owner, once it has said that the shard is ready; until then to whom served its coordinates before.
+/// Returns the routes of one shard: to its owner once that has reported it ready, until then to the workers that served
+/// its coordinates before.
 fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant) -> Vec<Route> {
     let record = &shard.record;
-    let lease = |worker, process| Retiring {
+    let lease = |worker, process| SupersededLease {
         worker,
         process,
         shard: record.shard,
         range: record.range,
         epoch: record.epoch,
     };
-    let own = record.owner.clone().zip(shard.holder).map(|(worker, process)| lease(worker, process));
-    if let Some(route) = own.filter(|_| shard.is_ready).and_then(|lease| route(cluster, &lease, now)) {
+    let owner = record.owner.clone().zip(shard.holder).map(|(worker, process)| lease(worker, process));
+    if let Some(route) = owner.filter(|_| shard.is_ready).and_then(|lease| route(cluster, &lease, now)) {
         return vec![route];
     }
     let mut before: Vec<Route> = view
-        .retiring
+        .superseded
         .over(record.range)
         .filter_map(|lease| {
             let range = lease.range.intersection(&record.range)?;
@@ -101,7 +104,7 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
         })
         .collect();
     before.sort_by_key(|route| route.range);
-    let nobody = |start, end| Route {
+    let unserved = |start, end| Route {
         shard: record.shard,
         range: CoordinateRange { start, end },
         lease_epoch: record.epoch,
@@ -111,25 +114,25 @@ fn routes_of(cluster: &Cluster, view: &JobView, shard: &ShardView, now: Instant)
     };
     let mut routes = Vec::new();
     let mut next = record.range.start;
-    // Two leases before may lie over each other, where a shard changed hands twice: the first of them will do.
+    // Earlier leases overlap if a shard changed hands twice: the first of them serves.
     for route in before {
         if route.range.start < next {
             continue;
         }
         if next < route.range.start {
-            routes.push(nobody(next, route.range.start));
+            routes.push(unserved(next, route.range.start));
         }
         next = route.range.end;
         routes.push(route);
     }
     if next < record.range.end {
-        routes.push(nobody(next, record.range.end));
+        routes.push(unserved(next, record.range.end));
     }
     routes
 }
 
-/// `None` unless the process that holds the lease lives.
-fn route(cluster: &Cluster, lease: &Retiring, now: Instant) -> Option<Route> {
+/// Returns the route to a lease; `None` unless the process that holds it lives.
+fn route(cluster: &Cluster, lease: &SupersededLease, now: Instant) -> Option<Route> {
     let member = cluster.members.live(&lease.worker, now)?;
     (member.incarnation == lease.process).then(|| Route {
         shard: lease.shard,

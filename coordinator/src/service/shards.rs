@@ -1,4 +1,4 @@
-//! Where each shard of a job is served: what a checkpoint needs.
+//! The workers that serve each shard of a job, for checkpoints.
 
 use client::Route;
 use proto::{JobId, Result, ServiceError, WorkerId};
@@ -7,12 +7,12 @@ use tokio::time::{Instant, sleep};
 use crate::coordinator::Coordinator;
 
 impl Coordinator {
-    /// All routes of the job, each of a whole shard, with its worker and where that is reached. Shards that change hands
-    /// are waited for, for the time of a lease.
+    /// Returns all routes of the job, each to a whole shard, with the endpoint and name of its worker. Waits up to the
+    /// time of a lease for shards that change hands. Fails if a shard is not served.
     pub async fn ready_routes(&self, job: &JobId) -> Result<Vec<(Route, (String, WorkerId))>> {
         let began = Instant::now();
-        while !self.cluster().job(job)?.retiring.is_empty() && began.elapsed() < self.lease_ttl() {
-            sleep(self.settings.heartbeat / 2).await;
+        while !self.cluster().job(job)?.superseded.is_empty() && began.elapsed() < self.lease_ttl() {
+            sleep(self.settings().heartbeat / 2).await;
         }
         let is_whole = |route: &Route| {
             let cluster = self.cluster();

@@ -1,4 +1,4 @@
-//! Checkpoints of many jobs, and a store that others write to as well.
+//! Checkpoints of many jobs, and a store that other coordinators write to as well.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use ledger::CheckpointStore;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::pace::Schedule;
+use crate::checkpointing::interval::Schedule;
 
 fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
     let settings = Settings { checkpoint_schedule: schedule, ..Settings::in_folder(folder.path()).unwrap() };
     let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
-    Coordinator::open(ledger, settings, Connections::new(), Stop::new(CancellationToken::new())).unwrap()
+    Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
 }
 
-/// One whose worker never answers, or whose store hangs, is here one whose turn does not come.
+/// A checkpoint that never gets its turn stands for one whose worker never answers or whose store hangs.
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
     let folder = TempDir::new().unwrap();
@@ -25,11 +25,11 @@ async fn a_job_whose_checkpoint_hangs_holds_up_no_other() {
         coordinator.create_job(CreateJob { job: name.clone(), ..create(4096, 1) }).await.unwrap();
         coordinator.bind(Bind { job: name.clone(), ..bind(0..1, "x") }).await.unwrap();
     }
-    let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().attempted;
+    let attempted = |name: &JobId| coordinator.cluster().job(name).unwrap().last_attempt;
     let before = attempted(&goes_on);
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(coordinator.clone().keep_checkpointing(stop.clone()));
-    // What is swept at a start is swept by now.
+    // By now the deletion at the start has ended.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let _turn = coordinator.turn_to_checkpoint(&hangs).await.unwrap();
     for _ in 0..1000 {
@@ -48,13 +48,13 @@ async fn what_a_successor_writes_is_not_swept() {
     let store = CheckpointStore::open(coordinator.store_url()).unwrap();
     let root = coordinator.store_url().strip_prefix("file://").unwrap().to_owned();
     let object = |epoch: u64| format!("{root}/job/{}/0-512.shard", (epoch << 24) + 1);
-    for epoch in [coordinator.epoch, coordinator.epoch + 1] {
+    for epoch in [coordinator.epoch(), coordinator.epoch() + 1] {
         let path = std::path::PathBuf::from(object(epoch));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, b"a piece").unwrap();
     }
-    coordinator.sweep(&store, &job()).await;
+    coordinator.delete_unlisted(&store, &job()).await;
     let is_there = |epoch: u64| std::path::Path::new(&object(epoch)).exists();
-    assert!(!is_there(coordinator.epoch), "its own, which no entry names");
-    assert!(is_there(coordinator.epoch + 1));
+    assert!(!is_there(coordinator.epoch()), "its own, which no entry names");
+    assert!(is_there(coordinator.epoch() + 1));
 }

@@ -1,4 +1,4 @@
-//! What is left of a coordinator that serves no more, in a process that goes on.
+//! A coordinator that has ended leaves nothing behind in its process.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use super::*;
 use crate::grpc::serve;
 
-/// With several coordinators a process that leads no more stands by and may lead again, with its ledger in memory: one
-/// that somebody still watches would lie there beside the next.
+/// With several coordinators a former leader stands by and may lead again, with its ledger in memory: one that a health
+/// watch kept alive would stay there beside the next.
 #[tokio::test]
 async fn a_watcher_does_not_keep_the_ledger_of_who_leads_no_more() {
     let folder = TempDir::new().unwrap();

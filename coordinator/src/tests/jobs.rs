@@ -80,10 +80,10 @@ async fn resharding_replaces_every_lease() {
     let switch = async {
         tokio::task::yield_now().await;
         coordinator.reconcile().await.unwrap();
-        let prepared = coordinator.say("a", 1, &[], &[]).standbys;
+        let prepared = coordinator.send_heartbeat("a", 1, &[], &[]).standbys;
         let ready = |grant: &LeaseGrant| LeaseReport { next_row: 8, ..report(grant, ReportedState::Ready) };
         let serving = before.iter().map(ready).collect::<Vec<_>>();
-        coordinator.say("a", 1, &serving, &prepared.iter().map(ready).collect::<Vec<_>>());
+        coordinator.send_heartbeat("a", 1, &serving, &prepared.iter().map(ready).collect::<Vec<_>>());
         coordinator.reconcile().await.unwrap();
     };
     let (resharded, ()) = tokio::join!(reshard, switch);
@@ -121,7 +121,7 @@ async fn a_checkpoint_without_a_store_or_without_workers_is_a_clear_error() {
     let error = coordinator.checkpoint(&job()).await.unwrap_err();
     assert!(error.to_string().contains("--checkpoint-url"), "{error}");
     let url = format!("file://{}", folder.path().join("c").display());
-    coordinator.store = Some(ledger::CheckpointStore::open(&url).unwrap());
+    coordinator.set_checkpoint_store(ledger::CheckpointStore::open(&url).unwrap());
     let error = coordinator.checkpoint(&job()).await.unwrap_err();
     assert!(
         matches!(error, ServiceError::RangeUnavailable { ref missing, .. } if *missing == [(0..4096).into()]),
@@ -139,6 +139,6 @@ async fn the_status_shows_jobs_and_workers_and_no_secret() {
     let status = coordinator.status();
     assert_eq!(status["workers"][0]["shards"], 1);
     assert_eq!(status["jobs"][0]["shards"][0]["owner"], "a");
-    let key = coordinator.releaser.key_for_workers();
+    let key = coordinator.release_authority().key_for_workers();
     assert!(!status.to_string().contains(&key.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
 }

@@ -31,7 +31,7 @@ async fn tokens_are_good_under_the_key_that_workers_get() {
     let coordinator = open(&folder);
     coordinator.create_job(create(4096, 1)).await.unwrap();
     let tokens = coordinator.bind(bind(2..4, "x")).await.unwrap();
-    let key = ReleaseKey::try_from_bytes(&coordinator.releaser.key_for_workers()).unwrap();
+    let key = ReleaseKey::try_from_bytes(&coordinator.release_authority().key_for_workers()).unwrap();
     key.verify(&job(), 0, 2, &tokens[0]).unwrap();
     key.verify(&job(), 0, 3, &tokens[1]).unwrap();
     assert!(key.verify(&job(), 0, 3, &tokens[0]).is_err());
@@ -43,13 +43,13 @@ async fn bindings_outlive_the_coordinator_and_tokens_do_not() {
     let first = open(&folder);
     first.create_job(create(4096, 1)).await.unwrap();
     let old = first.bind(bind(0..2, "x")).await.unwrap();
-    let epoch = first.epoch;
+    let epoch = first.epoch();
     drop(first);
     let second = open(&folder);
-    assert!(second.epoch > epoch);
+    assert!(second.epoch() > epoch);
     assert_eq!(second.job_message(&job()).unwrap().rows_bound, 2);
     assert!(matches!(second.bind(bind(1..2, "y")).await, Err(ServiceError::AlreadyBound { .. })));
-    let key = ReleaseKey::try_from_bytes(&second.releaser.key_for_workers()).unwrap();
+    let key = ReleaseKey::try_from_bytes(&second.release_authority().key_for_workers()).unwrap();
     assert!(key.verify(&job(), 0, 0, &old[0]).is_err());
     let new = second.bind(bind(0..2, "x")).await.unwrap();
     key.verify(&job(), 0, 0, &new[0]).unwrap();
@@ -106,13 +106,13 @@ async fn a_ledger_that_fails_ends_the_coordinator_also_when_the_caller_has_left(
         Err::<(), _>(ledger::LedgerError::Stopped { path, reason })
     });
     assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "it waits for the disk");
-    assert_eq!(coordinator.stop.reason(), None);
+    assert_eq!(coordinator.fatal_stop().reason(), None);
     fail.send(()).unwrap();
     let stopped = async {
-        while coordinator.stop.reason().is_none() {
+        while coordinator.fatal_stop().reason().is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), stopped).await.unwrap();
-    assert!(coordinator.stop.reason().unwrap().contains("a commit failed"));
+    assert!(coordinator.fatal_stop().reason().unwrap().contains("a commit failed"));
 }

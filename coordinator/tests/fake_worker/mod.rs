@@ -49,7 +49,7 @@ pub struct FakeWorker {
     endpoint: String,
     leases: Arc<Mutex<Leases>>,
     pub fails_snapshots: Arc<AtomicBool>,
-    /// Cancelled: dies without a word.
+    /// Cancelling it ends the worker without its deregistering.
     pub dead: CancellationToken,
 }
 
@@ -186,7 +186,7 @@ impl Shards for FakeWorker {
         request: Request<pb::FetchSliceRequest>,
     ) -> Result<Response<Self::FetchSliceStream>, Status> {
         if self.dead.is_cancelled() {
-            // tonic keeps connections that are open: this one answers no more.
+            // tonic keeps open connections: this one no longer answers.
             std::future::pending::<()>().await;
         }
         let chunks = self.chunks(&FetchSlice::try_from(request.into_inner())?)?;

@@ -63,7 +63,7 @@ impl EtcdConfig {
         }
         if lease < SHORTEST_LEASE {
             let allowed = format!("{SHORTEST_LEASE:?} or longer");
-            return Err(LedgerError::invalid("store_lease", format!("{lease:?}"), allowed));
+            return Err(LedgerError::invalid("leader_lease_ttl", format!("{lease:?}"), allowed));
         }
         Ok(Self { members, prefix: prefix.to_owned(), tls, user: None, lease })
     }
@@ -127,6 +127,6 @@ mod tests {
             assert!(error.contains("store") && error.contains("etcd://host:port"), "{url}: {error}");
         }
         let short = EtcdConfig::parse("etcd://a:1", None, Duration::from_secs(1)).unwrap_err();
-        assert!(short.to_string().contains("store_lease"), "{short}");
+        assert!(short.to_string().contains("leader_lease_ttl"), "{short}");
     }
 }

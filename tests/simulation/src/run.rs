@@ -184,7 +184,11 @@ fn catch_panics() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if node::process::simulation::is_on() { PANIC.set(Some(panic.to_string())) } else { before(panic) }
+            if node::process::simulation::is_on() {
+                PANIC.set(Some(panic.to_string()))
+            } else {
+                before(panic)
+            }
         }));
     });
 }

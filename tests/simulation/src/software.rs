@@ -39,10 +39,10 @@ async fn try_coordinator(world: &World) -> anyhow::Result<()> {
     world.history().check_ledger(&ledger);
     *world.ledger() = Some(ledger.clone());
     let accepting = net::accepting().await?;
-    let looked_at = |onlooker| *world.onlooker() = Some(onlooker);
+    let with_probe = |probe| *world.probe() = Some(probe);
     let settings = world.settings();
     let stop = world.new_stop();
-    coordinator::run_over(settings, ledger, net::connections(), accepting, stop, looked_at).await
+    coordinator::run_over(settings, ledger, net::connections(), accepting, stop, with_probe).await
 }
 
 #[derive(Parser)]

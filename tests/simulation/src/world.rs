@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use coordinator::pace::{Expectations, Schedule};
-use coordinator::{Onlooker, Settings};
+use coordinator::checkpointing::interval::{Expectations, Schedule};
+use coordinator::{Settings, TestProbe};
 use dice::Dice;
 use ledger::{Ledger, PlainHttp};
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ pub struct World {
     pub cases: [&'static Case; 2],
     /// As the running coordinator has it open.
     pub ledger: Mutex<Option<Ledger>>,
-    onlooker: Mutex<Option<Onlooker>>,
+    probe: Mutex<Option<TestProbe>>,
     /// The coordinator has ended by itself.
     pub is_stopped: AtomicBool,
     /// The last worker may join.
@@ -64,7 +64,7 @@ impl World {
             disk: Disk::with_sectors_of(*Dice::named(seed, "sector").pick(&SECTORS)),
             cases,
             ledger: Mutex::default(),
-            onlooker: Mutex::default(),
+            probe: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_grown: AtomicBool::new(false),
             history: Mutex::new(History::new(is_printed, &cases)),
@@ -84,14 +84,14 @@ impl World {
     }
 
     /// Of the running coordinator.
-    pub fn onlooker(&self) -> MutexGuard<'_, Option<Onlooker>> {
-        lock(&self.onlooker)
+    pub fn probe(&self) -> MutexGuard<'_, Option<TestProbe>> {
+        lock(&self.probe)
     }
 
     /// Looks at who may serve what just now.
     pub fn sample(&self) {
         let Some(ledger) = self.ledger().clone() else { return };
-        let retiring = self.onlooker().as_ref().map(Onlooker::retiring).unwrap_or_default();
+        let retiring = self.probe().as_ref().map(TestProbe::superseded_leases).unwrap_or_default();
         self.history().sample(&ledger, retiring, &self.cases);
     }
 
@@ -110,12 +110,12 @@ impl World {
             data_dir: Path::new("/simulated").to_owned(),
             checkpoint_url: self.store.as_ref().map(url),
             checkpoint_schedule: Schedule::Never,
-            expectations: Expectations { between_failures: Duration::ZERO, longest_replay: Duration::ZERO },
+            expectations: Expectations { mtbf: Duration::ZERO, max_replay: Duration::ZERO },
             s3_plain_http: PlainHttp::Refused,
             keep_checkpoints: 2,
             heartbeat: HEARTBEAT,
             lease_ttl: LEASE_TTL,
-            relieve_after: Duration::ZERO,
+            straggler_timeout: Duration::ZERO,
             token_ttl: Duration::from_secs(3600),
             report_delta: 1e-6,
             fetch_deadline: Duration::from_secs(5),

@@ -53,7 +53,7 @@ fn the_page_shows_the_job_and_fits_a_phone() {
         load.work();
         std::thread::sleep(Duration::from_millis(40));
     }
-    while shown().matches("<svg").count() < 2 {
+    while !(shown().contains("<progress") && shown().contains("<meter")) {
         load.work();
     }
     let dir = TempDir::new().unwrap();
@@ -66,7 +66,8 @@ fn the_page_shows_the_job_and_fits_a_phone() {
         "ε spent",
         "worker-0",
         "worker-1",
-        "<svg",
+        "<progress",
+        "<meter",
         "blt",
     ] {
         assert!(dom.contains(words), "no {words:?} on the page:\n{dom}");

@@ -20,7 +20,7 @@ use super::{read, run};
 
 const MANIFEST: &str = "deploy/kubernetes/examples/etcd.yaml";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Of the lead, as it is unless `--store-lease` says otherwise.
+/// Of the lead, as it is unless `--leader-lease-ttl` says otherwise.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// The container's words, the program's name first.

@@ -1,0 +1,82 @@
+//! The data folder: private, and bound to one ledger.
+
+#[cfg(feature = "etcd")]
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+#[cfg(feature = "etcd")]
+use anyhow::ensure;
+
+/// The file that names the ledger in etcd that this data folder belongs to.
+#[cfg(feature = "etcd")]
+const LEDGER_ID: &str = "etcd-ledger";
+
+/// Creates the data folder, which only this user may read: it says which row was bound to what.
+pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
+    let folder_error = || format!("data folder {}", folder.display());
+    ledger::create_private_folder(folder).with_context(folder_error)
+}
+
+/// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known
+/// here.
+#[cfg(feature = "etcd")]
+pub fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
+    create_data_dir(folder)?;
+    let file = folder.join("ledger.redb");
+    ensure!(
+        !file.exists(),
+        "{} is the ledger of jobs that the store does not know; move it away, or leave out --store",
+        file.display()
+    );
+    let path = folder.join(LEDGER_ID);
+    match std::fs::read_to_string(&path) {
+        Ok(known) => ensure!(
+            known.trim() == ledger,
+            "the store holds ledger {ledger}, and {} says {}: this is another cluster's store, or etcd was set up \
+             anew; check --store, or remove the file once you know that no job of the old ledger continues",
+            path.display(),
+            known.trim()
+        ),
+        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
+            write_whole(&path, ledger).with_context(|| path.display().to_string())?;
+        }
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    }
+    Ok(())
+}
+
+/// Writes a file so that it has its name only once it is complete and on disk: an empty one would name another ledger.
+#[cfg(feature = "etcd")]
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let draft = path.with_extension("new");
+    ledger::end_where_asked("etcd_ledger::create::begin");
+    let mut file = std::fs::File::create(&draft)?;
+    file.write_all(text.as_bytes())?;
+    ledger::end_where_asked("etcd_ledger::create::written");
+    file.sync_all()?;
+    ledger::end_where_asked("etcd_ledger::create::before_rename");
+    std::fs::rename(&draft, path)?;
+    ledger::end_where_asked("etcd_ledger::create::after_rename");
+    std::fs::File::open(folder)?.sync_all()?;
+    ledger::end_where_asked("etcd_ledger::create::end");
+    Ok(())
+}
+
+#[cfg(all(test, feature = "etcd"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_belongs_to_one_ledger() {
+        let folder = tempfile::tempdir().unwrap();
+        check_data_dir(folder.path(), "aa").unwrap();
+        check_data_dir(folder.path(), "aa").unwrap();
+        let other = check_data_dir(folder.path(), "bb").unwrap_err().to_string();
+        assert!(other.contains("aa") && other.contains("bb"), "{other}");
+        std::fs::write(folder.path().join("ledger.redb"), "").unwrap();
+        let file = check_data_dir(folder.path(), "aa").unwrap_err().to_string();
+        assert!(file.contains("ledger.redb"), "{file}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Metrics of single jobs for Prometheus, written at each scrape, so that a job that is gone leaves none behind.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use proto::JobId;
+
+use crate::coordinator::Coordinator;
+use crate::metric_definitions as metric;
+use crate::privacy_meter::{JobHistory, PrivacyCost};
+
+/// Reads a metric's value off a job's history; `None` if it is not known.
+type ReadValue = fn(&JobHistory) -> Option<f64>;
+
+const SERIES: [(&str, ReadValue); 4] = [
+    (metric::JOB_ROWS_BOUND, |history| Some(history.rows_bound as f64)),
+    (metric::JOB_ROWS_PLANNED, |history| Some(history.iterations as f64)),
+    (metric::JOB_RHO_SPENT, |history| spent(history).map(|cost| cost.rho)),
+    (metric::JOB_RHO_PLANNED, |history| planned(history).map(|cost| cost.rho)),
+];
+
+const EPSILONS: [(&str, ReadValue); 2] = [
+    (metric::JOB_EPSILON_SPENT, |history| spent(history).map(|cost| cost.epsilon)),
+    (metric::JOB_EPSILON_PLANNED, |history| planned(history).map(|cost| cost.epsilon)),
+];
+
+fn spent(history: &JobHistory) -> Option<PrivacyCost> {
+    history.spent_and_planned().map(|(spent, _)| spent)
+}
+
+fn planned(history: &JobHistory) -> Option<PrivacyCost> {
+    history.spent_and_planned().map(|(_, planned)| planned)
+}
+
+impl Coordinator {
+    /// Returns the metrics of all metered jobs, in Prometheus' text format.
+    pub fn job_metrics(&self) -> String {
+        let jobs = self.privacy_meter().histories();
+        let mut text = String::new();
+        SERIES.iter().for_each(|(name, read)| write_metric(&mut text, name, "", &jobs, *read));
+        let delta = format!(",delta=\"{:e}\"", self.settings().report_delta);
+        EPSILONS.iter().for_each(|(name, read)| write_metric(&mut text, name, &delta, &jobs, *read));
+        text
+    }
+}
+
+/// Names of jobs need no escaping: letters, digits, dots, dashes and underscores. Writing to a String can't fail.
+fn write_metric(
+    text: &mut String,
+    name: &str,
+    labels: &str,
+    jobs: &BTreeMap<JobId, JobHistory>,
+    read: ReadValue,
+) {
+    let defined = metric::JOB_DEFINITIONS.iter().find(|definition| definition.name == name);
+    let meaning = defined.map_or("", |definition| definition.description);
+    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
+    for (job, value) in jobs.iter().filter_map(|(job, history)| Some((job, read(history)?))) {
+        let _ = writeln!(text, "{name}{{training_job=\"{job}\"{labels}}} {value}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Leadership among several coordinators over one ledger in etcd. A coordinator stands by until it is elected, leads
+//! until it can't be sure of its lease any more, and stands by again.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use client::Connections;
+use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
+use ledger::{Ledger, LedgerError};
+use metrics::gauge;
+use node::net::acceptor::Incoming;
+use node::process::readiness::Readiness;
+use node::process::ready_file::ReadyFile;
+use node::process::runtime::spawn;
+use node::process::shutdown::drain;
+use node::security::ServerSecurity;
+use node::telemetry::build_info::record_build_info;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::recorder::install_recorder;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use crate::background::{DRAIN_DEADLINE, spawn_background, spawn_metering};
+use crate::blocking::FatalStop;
+use crate::config::{CoordinatorConfig, Settings};
+use crate::coordinator::Coordinator;
+use crate::data_dir::check_data_dir;
+use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
+use crate::metric_definitions::{EPOCH, describe_metrics};
+
+/// How long the standby server may take to end its connections before this coordinator leads.
+const STANDBY_DRAIN_DEADLINE: Duration = Duration::from_secs(1);
+
+/// The loop of standing by and leading, and the resources that outlast every change of leader.
+struct LeaderLoop {
+    settings: Settings,
+    connections: Connections,
+    security: ServerSecurity,
+    handoff: ListenerHandoff<Incoming>,
+    election: Arc<Election>,
+    /// The URL at which others reach this coordinator.
+    address: String,
+    leader: Leader,
+    readiness: Readiness,
+    current: Current,
+    shutdown: CancellationToken,
+}
+
+/// The coordinator of this process while it leads.
+#[derive(Clone, Default)]
+struct Current(Arc<Mutex<Option<Leading>>>);
+
+#[derive(Clone)]
+struct Leading {
+    coordinator: Weak<Coordinator>,
+    seat: Arc<Seat>,
+}
+
+impl Current {
+    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<Seat>) {
+        let leading = Leading { coordinator: Arc::downgrade(coordinator), seat: seat.clone() };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leading);
+    }
+
+    fn get(&self) -> Option<Arc<Coordinator>> {
+        let leading = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        leading.filter(|leading| leading.seat.left().is_some())?.coordinator.upgrade()
+    }
+
+    /// Returns a source of text from the coordinator while it leads, and of another text otherwise.
+    fn text(&self, otherwise: &'static str, text: fn(&Coordinator) -> String) -> Text {
+        let current = self.clone();
+        Arc::new(move || current.get().map_or_else(|| otherwise.to_owned(), |coordinator| text(&coordinator)))
+    }
+}
+
+/// How a term as leader ended.
+enum TermEnd {
+    /// The lease was lost: another coordinator may lead by now.
+    Lost,
+    ShutDown,
+}
+
+/// Runs one of several coordinators until `shutdown` is cancelled. Fails if the ledger can't be trusted any more.
+pub async fn run(
+    config: CoordinatorConfig,
+    etcd: EtcdConfig,
+    connections: Connections,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let CoordinatorConfig { settings, listener, metrics_listener, security, ready_file, advertise, .. } =
+        config;
+    let recorder = install_recorder()?;
+    describe_metrics();
+    record_build_info(env!("CARGO_PKG_VERSION"));
+    if let Some(path) = &ready_file {
+        ReadyFile::clear(path)?;
+    }
+    let election = Arc::new(node::process::blocking::run(move || Election::connect(&etcd)).await??);
+    check_data_dir(&settings.data_dir, election.ledger())?;
+    let own = listener.endpoint(security.credentials.is_some())?;
+    let metrics_address = metrics_listener.local_addr()?;
+    let leader_loop = LeaderLoop {
+        handoff: ListenerHandoff::new(security.incoming(listener)),
+        settings,
+        connections,
+        security,
+        election,
+        address: advertise.unwrap_or_else(|| own.clone()),
+        leader: Leader::default(),
+        readiness: Readiness::not_ready("starting"),
+        current: Current::default(),
+        shutdown: shutdown.child_token(),
+    };
+    let metrics_shutdown = CancellationToken::new();
+    let (status, extras) = leader_loop.status_sources();
+    let endpoint = MetricsEndpoint { recorder, readiness: leader_loop.readiness.clone(), status, extras };
+    let endpoint = spawn(endpoint.serve(metrics_listener, metrics_shutdown.clone()));
+    if let Some(path) = &ready_file {
+        // A connection made from now on is answered, if only with the leader's address.
+        ReadyFile::new(own, metrics_address).write(path)?;
+    }
+    let outcome = leader_loop.run().await;
+    leader_loop.readiness.set_not_ready("shutting down");
+    metrics_shutdown.cancel();
+    let _ = endpoint.await;
+    if let Some(path) = &ready_file {
+        ReadyFile::clear(path)?;
+    }
+    outcome
+}
+
+impl LeaderLoop {
+    /// Returns the sources of `/status`, the page and the jobs' metrics, for whichever coordinator leads.
+    fn status_sources(&self) -> (StatusReport, Extras) {
+        let current = self.current.clone();
+        let leader = self.leader.clone();
+        let status = move || match current.get() {
+            Some(coordinator) => coordinator.status(),
+            None => json!({ "standing_by": true, "leader": leader.get() }),
+        };
+        let extras = Extras {
+            page: Some(self.current.text("<!doctype html><p>This coordinator stands by.", Coordinator::page)),
+            series: Some(self.current.text("", Coordinator::job_metrics)),
+        };
+        (Arc::new(status), extras)
+    }
+
+    async fn run(&self) -> anyhow::Result<()> {
+        loop {
+            self.leader.set("");
+            let answering = CancellationToken::new();
+            let leader = self.leader.clone();
+            let handoff = self.handoff.clone();
+            let security = self.security.clone();
+            let until = answering.clone();
+            let standby = spawn(async move { serve_standby(leader, handoff, &security, until).await });
+            let opened = match self.run_as_standby().await? {
+                Some(term) => self.open(term).await?,
+                None => None,
+            };
+            answering.cancel();
+            if let Ok(Ok(Err(error))) = tokio::time::timeout(STANDBY_DRAIN_DEADLINE, standby).await {
+                return Err(error);
+            }
+            let Some(opened) = opened else {
+                if self.shutdown.is_cancelled() { return Ok(()) } else { continue }
+            };
+            if let TermEnd::ShutDown = self.run_as_leader(opened).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Stands by until this coordinator is elected. Returns `None` at shutdown.
+    async fn run_as_standby(&self) -> anyhow::Result<Option<Term>> {
+        let mut logged = String::new();
+        loop {
+            let election = self.election.clone();
+            let address = self.address.clone();
+            let state = match node::process::blocking::run(move || election.stand(&address)).await? {
+                Ok(Standing::Elected(term)) => return Ok(Some(term)),
+                // This process's own earlier lease, under which it no longer leads.
+                Ok(Standing::Behind(leader)) if leader == self.address => self.behind(""),
+                Ok(Standing::Behind(leader)) => self.behind(&leader),
+                Err(LedgerError::Unreachable { path, reason }) => {
+                    format!("{} can't be reached: {reason}", path.display())
+                }
+                Err(error) => return Err(error.into()),
+            };
+            self.readiness.set_not_ready(state.clone());
+            if state != logged {
+                info!(state, "standing by");
+                logged = state;
+            }
+            tokio::select! {
+                () = self.shutdown.cancelled() => return Ok(None),
+                () = tokio::time::sleep(self.election.pause()) => {}
+            }
+        }
+    }
+
+    /// Notes the leader, and returns the state to report.
+    fn behind(&self, leader: &str) -> String {
+        self.leader.set(leader);
+        match leader {
+            "" => "standing by; there is no leader".to_owned(),
+            leader => format!("standing by; {leader} leads"),
+        }
+    }
+
+    /// Reads the ledger. Returns `None` if the lease was lost meanwhile.
+    async fn open(&self, term: Term) -> anyhow::Result<Option<LeaderTerm>> {
+        let seat = term.seat().clone();
+        let session = self.shutdown.child_token();
+        let stop = FatalStop::new(session.clone());
+        let settings = self.settings.clone();
+        let connections = self.connections.clone();
+        let opening = stop.clone();
+        let opened = node::process::blocking::run(move || {
+            Coordinator::open(Ledger::lead(term)?, settings, connections, opening)
+        });
+        match opened.await? {
+            Ok(coordinator) => {
+                Ok(Some(LeaderTerm { coordinator: Arc::new(coordinator), seat, session, stop }))
+            }
+            Err(error) if seat.left().is_none() => {
+                warn!(%error, "the leader lease was lost while the ledger was read");
+                Ok(None)
+            }
+            Err(error) => Err(error).context("opening"),
+        }
+    }
+
+    /// Leads until the lease is lost or the process shuts down. Fails if the ledger can't be trusted any more.
+    async fn run_as_leader(&self, opened: LeaderTerm) -> anyhow::Result<TermEnd> {
+        let LeaderTerm { coordinator, seat, session, stop } = opened;
+        gauge!(EPOCH).set(coordinator.epoch() as f64);
+        self.current.set(&coordinator, &seat);
+        self.readiness.set_ready();
+        info!(address = self.address, epoch = coordinator.epoch(), "this coordinator leads");
+        let tasks = TaskTracker::new();
+        spawn_background(&coordinator, &tasks, &session);
+        spawn_metering(&coordinator, &tasks, &session);
+        let lease = seat.clone();
+        let until = session.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                () = lease.lost() => until.cancel(),
+                () = until.cancelled() => {}
+            }
+        });
+        let served = serve_over(coordinator, self.handoff.clone(), &self.security, session.clone()).await;
+        self.readiness.set_not_ready("no longer leading");
+        session.cancel();
+        if let Err(late) = drain(&session, &tasks, DRAIN_DEADLINE).await {
+            warn!(%late, "standing by before these tasks have ended");
+        }
+        served?;
+        if seat.left().is_none() && !self.shutdown.is_cancelled() {
+            warn!("this coordinator no longer leads");
+            return Ok(TermEnd::Lost);
+        }
+        let election = self.election.clone();
+        let reason = stop.reason();
+        node::process::blocking::run(move || election.give_up(&seat)).await?;
+        match reason {
+            Some(reason) => {
+                error!(reason, "giving up the leader lease");
+                bail!("the coordinator stopped: {reason}")
+            }
+            None => Ok(TermEnd::ShutDown),
+        }
+    }
+}
+
+/// A term as leader, ready to begin.
+struct LeaderTerm {
+    coordinator: Arc<Coordinator>,
+    seat: Arc<Seat>,
+    /// Ends with the term.
+    session: CancellationToken,
+    stop: FatalStop,
+}

@@ -1,0 +1,87 @@
+//! The task that feeds the privacy meter.
+
+use std::sync::Arc;
+
+use accounting::rewind::{Released, ReleasedBranch};
+use ledger::{BranchReleases, JobState};
+use metrics::gauge;
+use proto::{JobId, Result};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::coordinator::Coordinator;
+use crate::metric_definitions::JOBS_UNWATCHED;
+use crate::privacy_meter::{JobSnapshot, MAX_WATCHED_JOBS, SAMPLE_INTERVAL, compute_cost};
+
+impl Coordinator {
+    /// Samples all jobs and computes their cost until shutdown.
+    pub async fn keep_metering(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut ticks = interval(SAMPLE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.meter_jobs() => {}
+            }
+        }
+    }
+
+    /// Samples all jobs once and computes the costs that are due.
+    pub async fn meter_jobs(&self) {
+        for job in self.privacy_meter().sample(Instant::now(), self.job_snapshots()) {
+            if let Err(error) = self.meter_job(&job).await {
+                warn!(%job, %error, "the privacy spent so far could not be computed; trying again");
+            }
+        }
+    }
+
+    /// Returns snapshots of the jobs to meter, running ones first.
+    fn job_snapshots(&self) -> Vec<JobSnapshot> {
+        let cluster = self.cluster();
+        let in_state = |state| cluster.jobs().filter(move |view| view.record.state == state);
+        let running_first: Vec<_> = in_state(JobState::Running).chain(in_state(JobState::Finished)).collect();
+        gauge!(JOBS_UNWATCHED).set(running_first.len().saturating_sub(MAX_WATCHED_JOBS) as f64);
+        let snapshots = running_first.into_iter().take(MAX_WATCHED_JOBS).map(|view| JobSnapshot {
+            job: view.record.job.clone(),
+            rows_bound: view.bound.rows_bound,
+            next_row: view.bound.next_row,
+            iterations: view.record.iterations,
+            branch: view.record.branch,
+        });
+        snapshots.collect()
+    }
+
+    async fn meter_job(&self, job: &JobId) -> Result<()> {
+        let Some((meter, next_row)) = self.privacy_meter().meter(job) else { return Ok(()) };
+        let plan_toml = self.plan_of(job)?.plan_toml;
+        let delta = self.settings().report_delta;
+        // Only a new meter needs what was released: reading that goes through all rows.
+        let released = match &meter {
+            Some(_) => Released::straight(0),
+            None => {
+                let name = job.clone();
+                released_rows(self.with_ledger(move |ledger| ledger.released(&name)).await?)
+            }
+        };
+        let metered =
+            node::process::blocking::run(move || compute_cost(meter, &plan_toml, delta, &released, next_row))
+                .await;
+        self.privacy_meter().record(job, metered.map_err(proto::ServiceError::internal)??);
+        Ok(())
+    }
+}
+
+fn released_rows(branches: Vec<BranchReleases>) -> Released {
+    let branch = |releases: BranchReleases| ReleasedBranch {
+        branch: releases.branch,
+        parent: releases.parent,
+        from_row: releases.from_row,
+        released: releases.released.iter().map(|rows| (rows.start, rows.end)).collect(),
+    };
+    Released { branches: branches.into_iter().map(branch).collect() }
+}

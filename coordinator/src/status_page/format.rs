@@ -1,0 +1,98 @@
+//! Values in the form that people read, safe to stand in HTML.
+
+use serde_json::Value;
+
+/// Escapes text for HTML, inside elements and quoted attributes.
+pub fn escape_html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// Returns a value of the status, escaped; a dash for null.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => escape_html(text),
+        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), count),
+        other => escape_html(&other.to_string()),
+    }
+}
+
+/// Returns a number with thin spaces between thousands.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a number of bytes of the status, readable; a dash for null.
+pub fn bytes_cell(value: &Value) -> String {
+    value.as_u64().map_or_else(|| "–".to_owned(), human_bytes)
+}
+
+/// Returns a number of bytes to about three digits, in powers of 1024.
+pub fn human_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let step = ((bytes.max(1).ilog2() / 10) as usize).min(UNITS.len() - 1);
+    let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
+    let digits = if step == 0 || value >= 100.0 { 0 } else { 1 };
+    format!("{value:.digits$} {}", UNITS[step])
+}
+
+/// Returns three significant digits, rounded up: a privacy figure must not look smaller than it is.
+pub fn rounded_up(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let scale = 10f64.powf(2.0 - value.abs().log10().floor());
+    let digits = scale.log10().max(0.0) as usize;
+    format!("{:.digits$}", (value * scale).ceil() / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_escapes_its_element() {
+        assert_eq!(cell(&json!("<b a=\"'&'\">")), "&lt;b a=&quot;&#39;&amp;&#39;&quot;&gt;");
+        assert_eq!(cell(&Value::Null), "–");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(cell(&json!(1234567)), "1\u{2009}234\u{2009}567");
+        assert_eq!([0, 7, 1000].map(count).join(" "), "0 7 1\u{2009}000");
+        assert_eq!(
+            [0_u64, 1023, 1536, 10 << 30].map(|n| bytes_cell(&json!(n))).join(", "),
+            "0 B, 1023 B, 1.5 KiB, 10.0 GiB"
+        );
+    }
+
+    #[test]
+    fn privacy_is_rounded_up() {
+        for (value, text) in
+            [(1.2341, "1.24"), (0.01231, "0.0124"), (12.31, "12.4"), (1234.2, "1240"), (0.0, "0")]
+        {
+            assert_eq!(rounded_up(value), text);
+        }
+    }
+}
