@@ -1,8 +1,8 @@
 """Builds the documentation as a site: build.py TARGET, with the program `rustle` named by RUSTLE_BIN.
 
-TARGET/pages gets the repository's own Markdown, in the folders where it lies, so that every link holds as it is written,
-and beside it the reference that is made from the code: `rustle --help`, the .proto files, the package's docstrings.
-TARGET/site is the result. Broken links and missing anchors are errors.
+TARGET/pages receives the repository's Markdown in its own folders, so that every link works as it is written. The references
+generated from the code lie beside it: `rustle --help`, the .proto files, the package's docstrings. TARGET/site is the
+result. Broken links and missing anchors are errors.
 """
 
 import os
@@ -19,18 +19,28 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md"]
 
-# Pages of docs/ by what they are read for; what is in no list comes last, under "More".
+# The pages by purpose, as the README lists them. Pages in no list come last, under "More".
 ORDER = {
-    "Begin": ["README.md", "docs/tutorial.md", "docs/plans-in-pictures.md"],
-    "From Python": ["docs/python.md", "docs/howto/*.md", "docs/federated.md", "python/examples/*.md"],
-    "Theory": [
+    "Learn": [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/plans-in-pictures.md",
+        "docs/notation.md",
+        "docs/howto/*.md",
+        "docs/federated.md",
+        "python/examples/*.md",
+    ],
+    "Use": [
+        "docs/cli.md",
+        "docs/python.md",
         "docs/planner.md",
         "docs/accounting.md",
         "docs/batches.md",
-        "docs/noise-stream.md",
-        "docs/papers.md",
+        "docs/serving.md",
+        "docs/mpi.md",
+        "docs/slurm.md",
     ],
-    "Running it": [
+    "Operate": [
         "docs/operations.md",
         "deploy/README.md",
         "docs/security.md",
@@ -38,20 +48,26 @@ ORDER = {
         "docs/metrics.md",
         "docs/checkpoints.md",
         "docs/elasticity.md",
-        "docs/reliability.md",
         "docs/scaling.md",
-        "docs/serving.md",
+    ],
+    "Understand": [
+        "ARCHITECTURE.md",
+        "docs/guarantees.md",
+        "docs/testing.md",
+        "docs/results/*.md",
+        "docs/noise-stream.md",
         "docs/shared-memory.md",
-        "docs/mpi.md",
-        "docs/slurm.md",
+        "docs/papers.md",
+        "docs/benchmarks.md",
+        "docs/reproductions/README.md",
+        "docs/reproductions/*.md",
     ],
     "Reference": {
         "Python": ["reference/python/rustle.md", "reference/python/*.md"],
         "Command line": ["reference/cli/rustle.md", "reference/cli/*.md"],
         "gRPC": ["reference/grpc/*.md"],
     },
-    "Measured": ["docs/benchmarks.md", "docs/reproductions/README.md", "docs/reproductions/*.md"],
-    "More": ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md"],
+    "More": ["CONTRIBUTING.md", "CHANGELOG.md", "docs/renames.md", "docs/**/*.md"],
 }
 NAMES = {"README.md": "Rustle", "docs/reproductions/README.md": "Reproductions", "deploy/README.md": "Deployment"}
 
@@ -78,7 +94,7 @@ def main(target: Path) -> None:
     }
     file = target / "mkdocs.yml"
     file.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False))
-    # Not `--quiet`, under which warnings are no errors.
+    # Without `--quiet`, which would stop warnings from being errors.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "--config-file", file]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -87,7 +103,7 @@ def main(target: Path) -> None:
 
 
 def own(pages: Path) -> None:
-    """What lies in the repository, without what makes the site."""
+    """Copies the repository's pages, without the folder that builds the site."""
     shutil.copytree(ROOT / "docs", pages / "docs", ignore=shutil.ignore_patterns("site"))
     for name in PAGES:
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +111,7 @@ def own(pages: Path) -> None:
 
 
 def nav(pages: Path) -> list:
-    """Every page once, in the order of `ORDER`."""
+    """Returns every page once, in the order of `ORDER`."""
     seen: set[str] = set()
 
     def entries(patterns: list | dict) -> list:

@@ -1,4 +1,4 @@
-"""The command line's reference: what `rustle … --help` prints, a page for each command."""
+"""Writes the command line's reference: the output of `rustle … --help`, a page for each command."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ NAME = re.compile(r"^  ([a-z][a-z-]*)( |$)")
 
 def write(program: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
-    text, commands = ask(program)
+    text, commands = help_of(program)
     index = ["# `rustle`", "", *block(text), ""]
     (folder / "rustle.md").write_text("\n".join(index))
     for command in commands:
@@ -18,17 +18,17 @@ def write(program: Path, folder: Path) -> None:
 
 
 def pages(program: Path, words: list[str], level: int) -> list[str]:
-    """A command and all below it."""
-    text, commands = ask(program, *words)
+    """Returns the lines of a command's page, with all commands below it."""
+    text, commands = help_of(program, *words)
     page = [f"{'#' * min(level, 3)} `rustle {' '.join(words)}`", "", *block(text), ""]
     for command in commands:
         page += pages(program, [*words, command], level + 1)
     return page
 
 
-def ask(program: Path, *words: str) -> tuple[str, list[str]]:
-    """The help, and the names of the commands in it."""
-    # Without the environment: help shows the values of variables.
+def help_of(program: Path, *words: str) -> tuple[str, list[str]]:
+    """Returns the help text, and the names of the commands in it."""
+    # Help shows the values of variables, so the environment is empty.
     done = subprocess.run([program, *words, "--help"], env={}, capture_output=True, text=True, check=True)
     text = done.stdout.rstrip()
     listed = text.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()

@@ -1,11 +1,11 @@
-"""Docstrings as Markdown: they are written for Python's own help, with roles and literals of reStructuredText."""
+"""Turns docstrings into Markdown: their source has the roles and literals of reStructuredText, for Python's own help."""
 
 import re
 from typing import Any
 
 import griffe
 
-# With its module's name a role is a link, without it a name of the same page.
+# A role with its module's name becomes a link; without it, a name on the same page.
 FAR = re.compile(r":(?:mod|func|class|meth|attr):`(rustle[^`]*)`")
 NEAR = re.compile(r":(?:mod|func|class|meth|attr):`([^`]+)`")
 TERM = re.compile(r"^(\S.*)\n((?: {4}.*\n?)+)", re.MULTILINE)
@@ -25,7 +25,7 @@ def markdown(text: str) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Changes every docstring once it is read."""
+    """Converts every docstring as soon as griffe has read it."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:

@@ -1,4 +1,4 @@
-"""Pages of the examples that are notebooks too."""
+"""Writes the pages of the examples that are notebooks too."""
 
 import importlib.util
 import shutil

@@ -1,4 +1,4 @@
-"""The reference of the services, from the .proto files: their comments, calls and messages."""
+"""Writes the reference of the services from the .proto files: their comments, calls and messages."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ def write(protos: Path, folder: Path) -> None:
     for stem, found in files.items():
         lines = [f"# `rustle/v1/{stem}.proto`", ""]
         for comment, source, kind, name in sorted(found, key=lambda block: block[2] != "service"):
-            lines += [f"## {kind} {name}", "", words(comment), ""]
+            lines += [f"## {kind} {name}", "", text_of(comment), ""]
             if kind == "service":
                 lines += calls(source, stem, homes)
             lines += ["```proto", source, "```", ""]
@@ -22,23 +22,23 @@ def write(protos: Path, folder: Path) -> None:
 
 
 def blocks(text: str) -> list[tuple[str, str, str, str]]:
-    """Comment, source, kind and name of everything at the top level."""
+    """Returns comment, source, kind and name of every block at the top level."""
     return BLOCK.findall(text)
 
 
 def calls(source: str, stem: str, homes: dict[str, str]) -> list[str]:
-    """A list of the calls, with links to what they take and give."""
+    """Returns a list of the calls, with links to their requests and answers."""
 
     def link(name: str) -> str:
         home = homes[name]
         return f"[{name}]({'' if home == stem else home + '.md'}#message-{name.lower()})"
 
     lines = []
-    for comment, name, streams_in, takes, streams_out, gives in CALL.findall(source):
+    for comment, name, streams_in, request, streams_out, answer in CALL.findall(source):
         into, out = ("stream of " if streams_in else ""), ("stream of " if streams_out else "")
-        lines.append(f"* **{name}**: {into}{link(takes)} → {out}{link(gives)}. {words(comment)}")
+        lines.append(f"* **{name}**: {into}{link(request)} → {out}{link(answer)}. {text_of(comment)}")
     return [*lines, ""]
 
 
-def words(comment: str) -> str:
+def text_of(comment: str) -> str:
     return " ".join(line.strip().removeprefix("//").strip() for line in comment.splitlines())
