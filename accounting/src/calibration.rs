@@ -27,7 +27,7 @@ impl Target {
     }
 
     fn account(&self, event: Result<Event>) -> Result<Account> {
-        Account::of(&event?, self.neighbouring)
+        Account::new(&event?, self.neighbouring)
     }
 
     fn exact(&self, event: Result<Event>) -> Result<f64> {

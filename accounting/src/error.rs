@@ -17,7 +17,7 @@ pub enum AccountingError {
     Unsupported { event: &'static str, why: String },
     /// Branches and rows that no job can have released.
     #[error("released rows: {why}")]
-    Released { why: String },
+    InvalidRelease { why: String },
     /// The strategy itself could not be evaluated.
     #[error(transparent)]
     Strategy(#[from] strategy::StrategyError),
@@ -25,6 +25,11 @@ pub enum AccountingError {
 
 /// The crate's result type.
 pub type Result<T, E = AccountingError> = std::result::Result<T, E>;
+
+/// The error of a number outside its range.
+pub(crate) fn invalid(what: &'static str, value: f64, allowed: &'static str) -> AccountingError {
+    AccountingError::Invalid { what, value, allowed }
+}
 
 /// Accepts a finite number above zero.
 pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64> {

@@ -18,7 +18,7 @@
 //! [`Verdict`](monte_carlo::Verdict)'s to say.
 
 mod account;
-pub mod amplified;
+pub mod amplification;
 pub mod calibration;
 pub mod clipping;
 mod error;

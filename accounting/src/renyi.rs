@@ -8,7 +8,7 @@ use crate::pld::{Composition, Pair};
 const ORDERS: i32 = 400;
 
 /// Most nodes of one quadrature.
-const MOST_NODES: f64 = 4e6;
+const MAX_NODES: f64 = 4e6;
 
 /// D_α(P‖Q) of a composition at order α > 1; +∞ where the quadrature would need more than four million nodes.
 ///
@@ -43,7 +43,7 @@ fn ln_moment(classes: &[(f64, Pair)], order: f64) -> f64 {
             // Where q is a mixture its logarithm bends by up to s²/4, and α−1 of it narrow the peak.
             let step = 0.125 / (1.0 + (order - 1.0) * fall * fall / 4.0).sqrt();
             let count = ((to - from) / step).ceil();
-            if count > MOST_NODES {
+            if count > MAX_NODES {
                 return f64::INFINITY;
             }
             let exponents: Vec<f64> = (0..=count as u64)

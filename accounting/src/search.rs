@@ -6,7 +6,7 @@ use crate::error::{AccountingError, Result, positive};
 pub(crate) const SLACK: f64 = 2e-4;
 
 /// Most doublings of a bracket.
-const DOUBLINGS: u32 = 60;
+const MAX_DOUBLINGS: u32 = 60;
 
 /// Where a parameter is searched for.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ fn search(range: Range, target: f64, sign: f64, mut epsilon: impl FnMut(f64) -> 
     let mut broken: Option<(f64, f64)> = None;
     let mut x = clamp(range.start);
     let mut factor = 1.25f64;
-    for _ in 0..DOUBLINGS {
+    for _ in 0..MAX_DOUBLINGS {
         let reached = epsilon(x)?;
         let miss = (reached / target).ln();
         let safe = reached <= target;

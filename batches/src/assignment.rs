@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::batches::Source;
+use crate::source::Source;
 
 /// The most ids kept of batches to come, 2²² (32 MiB), beside those of one batch.
-pub const HELD: u64 = 1 << 22;
+pub const MAX_BUFFERED_IDS: u64 = 1 << 22;
 
 /// Which slots of an epoch each record has; slot s is round s of the epoch.
 pub(crate) trait Assignment {
@@ -36,7 +36,8 @@ impl<A: Assignment> Window<A> {
     /// `rounds`: how many will be asked for.
     pub fn new(assignment: A, rounds: u64) -> Self {
         // An empty list costs about as much as three ids.
-        let width = (HELD / (assignment.size() + 3)).clamp(1, assignment.slots().min(rounds).max(1));
+        let width =
+            (MAX_BUFFERED_IDS / (assignment.size() + 3)).clamp(1, assignment.slots().min(rounds).max(1));
         Self { assignment, width, epoch: 0, slots: 0..0, members: Vec::new() }
     }
 
@@ -95,7 +96,9 @@ mod tests {
 
     #[test]
     fn windows_of_any_width_have_the_same_members() {
-        for (size, rounds, passes) in [(1, 100, 4), (1, 2, 12), (HELD / 2, 100, 20), (HELD, 100, 20)] {
+        for (size, rounds, passes) in
+            [(1, 100, 4), (1, 2, 12), (MAX_BUFFERED_IDS / 2, 100, 20), (MAX_BUFFERED_IDS, 100, 20)]
+        {
             let count = Cell::new(0);
             let mut window = Window::new(Modulo(size, &count), rounds);
             for round in 0..20 {

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::assignment::Window;
-use crate::bins::{Allocation, Uniform, Urn};
+use crate::bins::{Allocation, Uniform, WithoutReplacement};
 use crate::cyclic::{EqualSplit, Independent};
 use crate::encode;
 use crate::error::{BatchError, Result, invalid, within};
-use crate::event::Event;
+use crate::event::SamplingEvent;
 use crate::min_sep::MinSep;
 use crate::poisson::Poisson;
-use crate::population::{MOST_RECORDS, Population, Users};
+use crate::population::{MAX_RECORDS, Population, Users};
 use crate::scheme::{Partition, Scheme, group_probability};
 use crate::seed::{Key, Keys, Seed};
-use crate::users::{Bring, Els};
+use crate::source::Source;
+use crate::users::{ExampleLevel, UserRecords};
 
 /// Who takes part in one round. As secret as the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,14 +44,6 @@ pub struct Batches {
     keys: Keys,
 }
 
-/// Where batches, not yet cut, come from. Rounds are asked for in order, after one `seek`.
-pub(crate) trait Source {
-    fn batch(&mut self, round: u64) -> Vec<u64>;
-
-    /// Makes `round` the next one. Most sources need nothing for that.
-    fn seek(&mut self, _round: u64) {}
-}
-
 impl Batches {
     /// Errors: a number outside its range; a scheme that doesn't suit the population.
     pub fn new(
@@ -60,8 +53,8 @@ impl Batches {
         seed: impl Into<Seed>,
     ) -> Result<Self> {
         scheme.validate()?;
-        population.suits(&scheme)?;
-        within("iterations", iterations, (1, MOST_RECORDS), "1 to 2^53")?;
+        scheme.check_population(&population)?;
+        within("iterations", iterations, (1, MAX_RECORDS), "1 to 2^53")?;
         let keys = Keys::new(seed.into(), encode::digest(&scheme, &population));
         let count = population.count();
         let users = match population {
@@ -78,8 +71,8 @@ impl Batches {
 
     /// What an accountant has to be told.
     #[must_use]
-    pub fn event(&self) -> Event {
-        Event::of(&self.scheme, self.count, self.iterations)
+    pub fn event(&self) -> SamplingEvent {
+        SamplingEvent::of(&self.scheme, self.count, self.iterations)
     }
 
     /// The batch of one round.
@@ -101,14 +94,14 @@ impl Batches {
         if start < end {
             source.seek(start);
         }
-        let bring = match (&self.scheme, &self.users) {
+        let user_records = match (&self.scheme, &self.users) {
             (Scheme::Uls { group_size, .. }, Some(users)) => {
-                Some(Bring::new(&self.keys, *group_size, users.clone()))
+                Some(UserRecords::new(&self.keys, *group_size, users.clone()))
             }
             _ => None,
         };
-        let cap = self.scheme.cap().map(|cap| (cap, self.keys.of("cut")));
-        Ok(Rounds { source, cap, bring, users: self.users.clone(), rounds })
+        let cap = self.scheme.cap().map(|cap| (cap, self.keys.derive("cut")));
+        Ok(Rounds { source, cap, user_records, users: self.users.clone(), rounds })
     }
 
     fn source(&self, scheme: &Scheme, rounds: u64) -> Result<Box<dyn Source + Send>> {
@@ -123,7 +116,7 @@ impl Batches {
                 match partition {
                     Partition::Independent => Box::new(Independent::new(keys, *bands, q, count)),
                     Partition::EqualSplit => {
-                        let groups = Window::new(Urn::new(keys, *bands, count), rounds);
+                        let groups = Window::new(WithoutReplacement::new(keys, *bands, count), rounds);
                         Box::new(EqualSplit::new(keys, q, count, groups))
                     }
                 }
@@ -138,12 +131,14 @@ impl Batches {
                 let slots = Allocation::new(keys, *batches_per_epoch, *participations, count);
                 Box::new(Window::new(slots, rounds))
             }
-            Scheme::FixedOrder { min_sep } => Box::new(Window::new(Urn::new(keys, *min_sep, count), rounds)),
+            Scheme::FixedOrder { min_sep } => {
+                Box::new(Window::new(WithoutReplacement::new(keys, *min_sep, count), rounds))
+            }
             Scheme::Uls { users, .. } => self.source(users, rounds)?,
             Scheme::Els { group_size, sampling_probability } => {
                 // `new` has seen to it that there are users.
                 let users = self.users.clone().unwrap_or_default();
-                Box::new(Els::new(keys, *sampling_probability, *group_size, users))
+                Box::new(ExampleLevel::new(keys, *sampling_probability, *group_size, users))
             }
         })
     }
@@ -153,7 +148,7 @@ impl Batches {
 pub struct Rounds {
     source: Box<dyn Source + Send>,
     cap: Option<(u64, Key)>,
-    bring: Option<Bring>,
+    user_records: Option<UserRecords>,
     users: Option<Arc<Users>>,
     rounds: Range<u64>,
 }
@@ -167,8 +162,8 @@ impl Rounds {
             }
             *cap - ids.len() as u64
         });
-        if let Some(bring) = &self.bring {
-            ids = bring.records(round, &ids);
+        if let Some(user_records) = &self.user_records {
+            ids = user_records.records(round, &ids);
         }
         let users = self.users.as_ref().map(|users| ids.iter().map(|&id| users.owner(id)).collect());
         Batch { round, ids, users, padding }

@@ -1,7 +1,7 @@
 //! Slots: each record on its own, of one size, or several an epoch.
 
 use crate::assignment::Assignment;
-use crate::draws::Fates;
+use crate::draws::RecordDraws;
 use crate::seed::{Key, Keys};
 
 /// One slot for each record, drawn on its own, the same in every epoch.
@@ -31,27 +31,27 @@ impl Assignment for Uniform {
     }
 
     fn visit(&self, _epoch: u64, visit: &mut dyn FnMut(u64, u64)) {
-        let mut fates = Fates::new(&self.keys.of("slot"), self.keys.of("slot again"));
-        (0..self.count).for_each(|record| visit(record, fates.below(record, self.slots)));
+        let mut draws = RecordDraws::new(&self.keys.derive("slot"), self.keys.derive("slot again"));
+        (0..self.count).for_each(|record| visit(record, draws.below(record, self.slots)));
     }
 }
 
 /// Slots of one size, the first ones larger by one where the records don't divide; every such split equally
 /// likely. Drawn as from an urn: a record gets a slot with probability as places are left in it. Memory: one
 /// number a slot.
-pub(crate) struct Urn {
+pub(crate) struct WithoutReplacement {
     key: Key,
     slots: u64,
     count: u64,
 }
 
-impl Urn {
+impl WithoutReplacement {
     pub fn new(keys: &Keys, slots: u64, count: u64) -> Self {
-        Self { key: keys.of("split"), slots, count }
+        Self { key: keys.derive("split"), slots, count }
     }
 }
 
-impl Assignment for Urn {
+impl Assignment for WithoutReplacement {
     fn slots(&self) -> u64 {
         self.slots
     }
@@ -121,7 +121,7 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     pub fn new(keys: &Keys, slots: u64, participations: u64, count: u64) -> Self {
-        Self { key: keys.of("allocation"), slots, participations, count }
+        Self { key: keys.derive("allocation"), slots, participations, count }
     }
 }
 

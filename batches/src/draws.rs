@@ -12,6 +12,13 @@ pub(crate) struct Draws {
     bytes_left: u32,
 }
 
+impl Key {
+    /// Stream `number` from its first word on.
+    pub fn draws(&self, number: u64) -> Draws {
+        Draws::new(self.bytes(), number)
+    }
+}
+
 impl Draws {
     pub fn new(key: &[u8; 32], stream: u64) -> Self {
         let mut rng = ChaCha20Rng::from_seed(*key);
@@ -110,7 +117,7 @@ fn scaled(word: u64, n: u64) -> Option<u64> {
 }
 
 /// A uniform integer for every record, each at its own place of a stream: to be asked in any order.
-pub(crate) struct Fates {
+pub(crate) struct RecordDraws {
     rng: ChaCha20Rng,
     again: Key,
     chunk: Option<u64>,
@@ -120,7 +127,7 @@ pub(crate) struct Fates {
 /// Words drawn at once: four ChaCha blocks, which is what the generator makes at a time.
 const CHUNK: u64 = 32;
 
-impl Fates {
+impl RecordDraws {
     /// `again`: for the records whose word is refused.
     pub fn new(key: &Key, again: Key) -> Self {
         Self { rng: key.draws(0).rng, again, chunk: None, words: zeroize::Zeroizing::new([0; 32]) }
@@ -144,7 +151,7 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> Key {
-        crate::seed::Keys::new([byte; 32].into(), [0; 32]).of("test")
+        crate::seed::Keys::new([byte; 32].into(), [0; 32]).derive("test")
     }
 
     #[test]
@@ -163,7 +170,7 @@ mod tests {
     fn fates_are_the_same_in_any_order_also_where_a_word_is_refused() {
         // About half of all words are refused.
         let n = (1_u64 << 63) + 1;
-        let make = || Fates::new(&key(1), key(2));
+        let make = || RecordDraws::new(&key(1), key(2));
         let mut one = make();
         let mut other = make();
         let forward: Vec<u64> = (0..200).map(|record| one.below(record, n)).collect();

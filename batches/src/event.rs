@@ -5,13 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::neighbouring::Neighbouring;
 use crate::scheme::{Partition, Scheme};
 
 /// How batches were formed, whom that protects, and against which neighbours it may be accounted for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Event {
+pub struct SamplingEvent {
     #[serde(flatten)]
-    pub sampling: Sampling,
+    pub sampling: SamplingLaw,
     /// Whose participation is meant: one record's, or one user's.
     pub unit: Unit,
     pub neighbouring: Vec<Neighbouring>,
@@ -27,19 +28,10 @@ pub enum Unit {
     User,
 }
 
-/// Which data sets are neighbours: as `accounting` names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Neighbouring {
-    ZeroOut,
-    AddRemove,
-    Replace,
-}
-
 /// The law of one unit's participations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Sampling {
+pub enum SamplingLaw {
     /// `count` rounds.
     PoissonSampledGaussian {
         sampling_probability: f64,
@@ -98,7 +90,7 @@ pub enum Sampling {
     },
 }
 
-impl Event {
+impl SamplingEvent {
     /// `count`: records, or users.
     pub(crate) fn of(scheme: &Scheme, count: u64, iterations: u64) -> Self {
         let unit = if scheme.user_level() { Unit::User } else { Unit::Record };
@@ -111,35 +103,35 @@ impl Event {
     }
 }
 
-fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> Sampling {
+fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> SamplingLaw {
     let count = iterations;
     let batch_cap = scheme.cap();
     match *scheme {
         Scheme::Poisson { sampling_probability, cap: None } => {
-            Sampling::PoissonSampledGaussian { sampling_probability, count }
+            SamplingLaw::PoissonSampledGaussian { sampling_probability, count }
         }
         Scheme::Poisson { sampling_probability, cap: Some(batch_cap) } => {
-            Sampling::TruncatedPoissonGaussian { sampling_probability, dataset_size, batch_cap, count }
+            SamplingLaw::TruncatedPoissonGaussian { sampling_probability, dataset_size, batch_cap, count }
         }
         Scheme::CyclicPoisson { bands, sampling_probability, partition, .. } => {
-            Sampling::CyclicPoisson { bands, sampling_probability, partition, iterations, batch_cap }
+            SamplingLaw::CyclicPoisson { bands, sampling_probability, partition, iterations, batch_cap }
         }
         Scheme::BallsInBins { batches_per_epoch, .. } => {
             let epochs = iterations.div_ceil(batches_per_epoch);
-            Sampling::BallsInBins { batches_per_epoch, epochs, iterations, batch_cap }
+            SamplingLaw::BallsInBins { batches_per_epoch, epochs, iterations, batch_cap }
         }
         Scheme::BMinSep { min_sep, sampling_probability, warm_start, .. } => {
-            Sampling::BMinSep { min_sep, sampling_probability, warm_start, iterations, batch_cap }
+            SamplingLaw::BMinSep { min_sep, sampling_probability, warm_start, iterations, batch_cap }
         }
         Scheme::RandomAllocation { batches_per_epoch, participations, .. } => {
             let epochs = iterations.div_ceil(batches_per_epoch);
-            Sampling::RandomAllocation { participations, batches_per_epoch, epochs, iterations, batch_cap }
+            SamplingLaw::RandomAllocation { participations, batches_per_epoch, epochs, iterations, batch_cap }
         }
         Scheme::FixedOrder { min_sep } => {
-            Sampling::AnyOrder { min_sep, max_participations: iterations.div_ceil(min_sep), iterations }
+            SamplingLaw::AnyOrder { min_sep, max_participations: iterations.div_ceil(min_sep), iterations }
         }
         Scheme::Els { group_size, sampling_probability } => {
-            Sampling::UserLevel { sampling_probability, group_size, count }
+            SamplingLaw::UserLevel { sampling_probability, group_size, count }
         }
         Scheme::Uls { ref users, .. } => sampling(users, dataset_size, iterations),
     }

@@ -15,7 +15,7 @@
 //!
 //! **Cost.** Poisson and independent cyclic Poisson form a batch in time and memory of its size (p times that
 //! for p bands). Where records get slots (balls-in-bins, random allocation, fixed order, equal split) one
-//! pass over the population forms as many consecutive batches as fit in [`HELD`] ids, so nothing of the
+//! pass over the population forms as many consecutive batches as fit in [`MAX_BUFFERED_IDS`] ids, so nothing of the
 //! population's size is kept. b-min-sep keeps the last b − 1 batches, and a start at round t replays the
 //! rounds before it.
 //!
@@ -32,17 +32,20 @@ mod encode;
 mod error;
 mod event;
 mod min_sep;
+mod neighbouring;
 mod poisson;
 mod population;
 mod scheme;
 mod seed;
 mod skips;
+mod source;
 mod users;
 
-pub use assignment::HELD;
+pub use assignment::MAX_BUFFERED_IDS;
 pub use batches::{Batch, Batches, Rounds};
 pub use error::{BatchError, Result};
-pub use event::{Event, Neighbouring, Sampling, Unit};
-pub use population::{MOST_RECORDS, Population, Users};
+pub use event::{SamplingEvent, SamplingLaw, Unit};
+pub use neighbouring::Neighbouring;
+pub use population::{MAX_RECORDS, Population, Users};
 pub use scheme::{Partition, Scheme};
 pub use seed::Seed;

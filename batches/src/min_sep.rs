@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::batches::Source;
 use crate::poisson::Poisson;
 use crate::seed::{Key, Keys};
 use crate::skips;
+use crate::source::Source;
 
 /// Everybody is sampled every round, and those still resting left out. Memory: the last b − 1 batches.
 pub(crate) struct MinSep {
     poisson: Poisson,
     min_sep: u64,
-    warm: Option<Warm>,
+    warm: Option<WarmStart>,
     /// Who joined in which round, of the last b − 1 at most.
     joined: HashMap<u64, u64>,
     order: VecDeque<(u64, u64)>,
@@ -19,7 +19,7 @@ pub(crate) struct MinSep {
 
 impl MinSep {
     pub fn new(keys: &Keys, min_sep: u64, q: f64, warm_start: bool, count: u64) -> Self {
-        let warm = warm_start.then(|| Warm { key: keys.of("warm start"), q, min_sep });
+        let warm = warm_start.then(|| WarmStart { key: keys.derive("warm start"), q, min_sep });
         let poisson = Poisson::new(keys, q, count);
         Self { poisson, min_sep, warm, joined: HashMap::new(), order: VecDeque::new() }
     }
@@ -54,13 +54,13 @@ impl Source for MinSep {
 }
 
 /// How long records still rest when a run begins, so that it is stationary from round 0 on.
-struct Warm {
+struct WarmStart {
     key: Key,
     q: f64,
     min_sep: u64,
 }
 
-impl Warm {
+impl WarmStart {
     /// Rounds 0..this are not for the record: c of 1 to b − 1 with probability q/(1 + q(b − 1)) each, else 0.
     fn rest(&self, record: u64) -> u64 {
         // With q = m·2⁻⁹², bits that every allowed q has, the probabilities are m/(2⁹² + m(b − 1)): exact.
@@ -86,7 +86,7 @@ mod tests {
         let b = 4;
         let total = 40_000;
         for q in [1.0, 0.5, 0.1] {
-            let warm = Warm { key: keys.of("test"), q, min_sep: b };
+            let warm = WarmStart { key: keys.derive("test"), q, min_sep: b };
             let mut counts = [0_f64; 4];
             (0..total).for_each(|record| counts[warm.rest(record) as usize] += 1.0);
             let rate = q / (1.0 + q * (b - 1) as f64);

@@ -1,10 +1,9 @@
 //! Who may take part.
 
-use crate::error::{BatchError, Result, invalid, within};
-use crate::scheme::Scheme;
+use crate::error::{Result, within};
 
 /// The most records or users, 2⁵³: every id is exact wherever numbers are f64, as in much JSON.
-pub const MOST_RECORDS: u64 = 1 << 53;
+pub const MAX_RECORDS: u64 = 1 << 53;
 
 /// Records 0, 1, …, or users who own them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +27,7 @@ impl Users {
         let mut total = 0_u64;
         for size in sizes {
             total = total.saturating_add(size);
-            within("records of all users", total, (0, MOST_RECORDS), "at most 2^53")?;
+            within("records of all users", total, (0, MAX_RECORDS), "at most 2^53")?;
             starts.push(total);
         }
         Ok(Self { starts })
@@ -74,18 +73,5 @@ impl Population {
             Self::Records(records) => *records,
             Self::Users(users) => users.count(),
         }
-    }
-
-    /// Ok where the scheme is of this kind of population.
-    pub(crate) fn suits(&self, scheme: &Scheme) -> Result<()> {
-        let why = match (self, scheme.user_level()) {
-            (Self::Records(records), false) if *records > MOST_RECORDS => {
-                return Err(invalid("population", records, "at most 2^53"));
-            }
-            (Self::Records(_), false) | (Self::Users(_), true) => return Ok(()),
-            (Self::Records(_), true) => "needs to know how many records each user owns",
-            (Self::Users(_), false) => "samples records, not users; put it within user-level sampling",
-        };
-        Err(BatchError::Mismatch { scheme: scheme.name(), why })
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BatchError, Result, invalid, within};
-use crate::population::MOST_RECORDS;
+use crate::population::{MAX_RECORDS, Population};
 use crate::skips;
 
 /// A way of forming batches. Rounds count from 0, epoch e being rounds e·b to e·b + b − 1 of b batches an
@@ -115,10 +115,23 @@ impl Scheme {
         matches!(self, Self::Els { .. } | Self::Uls { .. })
     }
 
+    /// Refuses a population of the wrong kind, or one that is too large.
+    pub(crate) fn check_population(&self, population: &Population) -> Result<()> {
+        let why = match (population, self.user_level()) {
+            (Population::Records(records), false) if *records > MAX_RECORDS => {
+                return Err(invalid("population", records, "at most 2^53"));
+            }
+            (Population::Records(_), false) | (Population::Users(_), true) => return Ok(()),
+            (Population::Records(_), true) => "needs to know how many records each user owns",
+            (Population::Users(_), false) => "samples records, not users; put it within user-level sampling",
+        };
+        Err(BatchError::Mismatch { scheme: self.name(), why })
+    }
+
     /// Ok where every number is in its range.
     pub fn validate(&self) -> Result<()> {
         if let Some(cap) = self.cap() {
-            within("cap", cap, (1, MOST_RECORDS), "1 to 2^53")?;
+            within("cap", cap, (1, MAX_RECORDS), "1 to 2^53")?;
         }
         match self {
             Self::Poisson { sampling_probability, .. } => sampling(*sampling_probability),

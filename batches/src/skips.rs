@@ -28,7 +28,7 @@ impl Skips {
             if power == 0 {
                 break;
             }
-            digits.push(of_odds(power));
+            digits.push(from_odds(power));
             power = product(power, power);
         }
         Self { beyond: power, digits }
@@ -47,20 +47,20 @@ impl Skips {
     }
 
     /// Indices below `count`, ascending, each chosen with probability q on its own.
-    pub fn chosen(&self, draws: Draws, count: u64) -> Chosen<'_> {
-        Chosen { skips: self, draws, next: 0, count }
+    pub fn chosen(&self, draws: Draws, count: u64) -> SampledIndices<'_> {
+        SampledIndices { skips: self, draws, next: 0, count }
     }
 }
 
 /// The sampled of 0..count.
-pub(crate) struct Chosen<'a> {
+pub(crate) struct SampledIndices<'a> {
     skips: &'a Skips,
     draws: Draws,
     next: u64,
     count: u64,
 }
 
-impl Iterator for Chosen<'_> {
+impl Iterator for SampledIndices<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -102,7 +102,7 @@ fn product(a: u128, b: u128) -> u128 {
 }
 
 /// a/(1 + a) for a in units of 2⁻¹²⁸: long division, all in halves so that nothing overflows.
-fn of_odds(a: u128) -> u128 {
+fn from_odds(a: u128) -> u128 {
     let mut rest = a >> 1;
     let divisor = (1 << 127) + (a >> 1);
     let mut quotient = 0;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_certain_sample_is_everybody() {
-        let key = crate::seed::Keys::new([1; 32].into(), [0; 32]).of("test");
+        let key = crate::seed::Keys::new([1; 32].into(), [0; 32]).derive("test");
         let chosen = |q, count| Skips::new(q, count).chosen(key.draws(0), count).collect::<Vec<_>>();
         assert_eq!(chosen(1.0, 100), (0..100).collect::<Vec<_>>());
         assert_eq!(chosen(1.0, 0), []);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn every_set_is_as_likely_as_it_should_be() {
         // All 32 subsets of five records at q = 0.3: χ² of 31 degrees, 5σ is 31 + 5·√62 = 70.
-        let key = crate::seed::Keys::new([2; 32].into(), [0; 32]).of("test");
+        let key = crate::seed::Keys::new([2; 32].into(), [0; 32]).derive("test");
         let q = 0.3_f64;
         let total = 40_000;
         let skips = Skips::new(q, 5);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::batches::Source;
 use crate::poisson::Poisson;
 use crate::population::Users;
 use crate::seed::{Key, Keys};
+use crate::source::Source;
 
 /// G records of each user, chosen once, Poisson-sampled one by one. Memory: one number a user.
-pub(crate) struct Els {
+pub(crate) struct ExampleLevel {
     poisson: Poisson,
     users: Arc<Users>,
     /// Where each user's chosen records begin, all users' put in a row.
@@ -17,7 +17,7 @@ pub(crate) struct Els {
     members: Key,
 }
 
-impl Els {
+impl ExampleLevel {
     pub fn new(keys: &Keys, q: f64, group_size: u64, users: Arc<Users>) -> Self {
         let mut total = 0;
         let mut chosen_starts = Vec::with_capacity(users.starts().len());
@@ -26,11 +26,11 @@ impl Els {
             total += users.of(user).1.min(group_size);
         }
         let poisson = Poisson::new(keys, q, total);
-        Self { poisson, users, chosen_starts, group_size, members: keys.of("members") }
+        Self { poisson, users, chosen_starts, group_size, members: keys.derive("members") }
     }
 }
 
-impl Source for Els {
+impl Source for ExampleLevel {
     fn batch(&mut self, round: u64) -> Vec<u64> {
         let mut last = None;
         let mut subset = Vec::new();
@@ -48,16 +48,16 @@ impl Source for Els {
     }
 }
 
-/// What users of user-level sampling bring: G records each, or all they have, drawn anew every round.
-pub(crate) struct Bring {
+/// What users of user-level sampling user_records: G records each, or all they have, drawn anew every round.
+pub(crate) struct UserRecords {
     users: Arc<Users>,
     group_size: u64,
     key: Key,
 }
 
-impl Bring {
+impl UserRecords {
     pub fn new(keys: &Keys, group_size: u64, users: Arc<Users>) -> Self {
-        Self { users, group_size, key: keys.of("members") }
+        Self { users, group_size, key: keys.derive("members") }
     }
 
     /// The records of `users`, ascending as they are.

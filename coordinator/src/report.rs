@@ -67,7 +67,7 @@ impl Coordinator {
 }
 
 /// Rows bound count as released, whether or not a byte of them left: what the accountant charges for
-/// (`accounting::rewind::Released`).
+/// (`accounting::rewind::ReleasedRows`).
 fn branch(of: &ledger::BranchReleases) -> Value {
     let released: Vec<_> = of.released.iter().map(|rows| [rows.start, rows.end]).collect();
     json!({ "branch": of.branch, "parent": of.parent, "from_row": of.from_row, "released": released })

@@ -1,46 +1,30 @@
 //! A plan's run as an event of `accounting`, and whether an event is of a plan.
 
 use accounting::{Event, MatrixMechanism, Sampling};
-use plan::{Mechanism, Participation, Plan};
+use plan::{Participation, Plan};
 
 use crate::error::{ReportError, Result};
-use crate::participation::{covering, under};
-use crate::question::Assumed;
+use crate::question::{relaxed_to_cover, with_participation};
+
+pub use crate::bands::bands;
 
 /// Sensitivities this much lower, relatively, are rounding of what was written down.
 const ROUNDING: f64 = 1e-12;
-
-/// The bands of C, where it has any: what cyclic Poisson sampling is amplified by.
-#[must_use]
-pub fn bands(plan: &Plan) -> Option<u64> {
-    match plan.mechanism() {
-        Mechanism::Identity => Some(1),
-        Mechanism::BandToeplitz { coefficients, .. } => Some(coefficients.len() as u64),
-        Mechanism::BandMf { columns } => columns.first().map(|column| column.len() as u64),
-        Mechanism::BandSqrt { bands } => Some(*bands),
-        _ => None,
-    }
-}
 
 /// The whole run of a plan, with all that an account needs and the plan's digest. Its participation is the plan's, or
 /// wider where the sampling is.
 ///
 /// # Errors
 /// What has no sensitivity within memory.
-pub fn of_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
-    let assumed = match sampling {
-        Sampling::AnyOrder => Assumed::AnyOrder,
-        Sampling::CyclicPoisson { sampling_probability, partition } => {
-            Assumed::CyclicPoisson { sampling_probability, partition }
-        }
-    };
-    of_covered(plan, &under(plan, covering(plan, assumed))?, sampling)
+pub fn for_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
+    let relaxed = with_participation(plan, relaxed_to_cover(plan, sampling.into()))?;
+    of_relaxed(plan, &relaxed, sampling)
 }
 
-/// The event of `plan`, `covered` being that plan under a participation that the batches keep.
-pub(crate) fn of_covered(plan: &Plan, covered: &Plan, sampling: Sampling) -> Result<Event> {
+/// The event of `plan`, `relaxed` being that plan under a participation that the batches keep.
+pub(crate) fn of_relaxed(plan: &Plan, relaxed: &Plan, sampling: Sampling) -> Result<Event> {
     let plan_digest = hex::encode(plan.digest());
-    Ok(Event::MatrixMechanism(MatrixMechanism { plan_digest, ..run_of(covered, sampling)? }))
+    Ok(Event::MatrixMechanism(MatrixMechanism { plan_digest, ..run_of(relaxed, sampling)? }))
 }
 
 pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism> {
@@ -73,7 +57,7 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
         same("plan_digest", &run.plan_digest, &digest)?;
     }
     same("iterations", &run.iterations, &plan.iterations())?;
-    let covered = under(plan, rule_of(run, plan)?)?;
+    let relaxed = with_participation(plan, rule_of(run, plan)?)?;
     let noise = plan.accounted_noise_multiplier();
     if run.noise_multiplier.is_nan() || run.noise_multiplier > noise {
         return Err(not_of("noise_multiplier", run.noise_multiplier, format!("at most {noise}")));
@@ -84,7 +68,7 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
         (Some(given), Some(bands)) => return Err(not_of("bands", given, format!("at least {bands}"))),
         (Some(given), None) => return Err(not_of("bands", given, "none: C has no bands")),
     }
-    at_least("sensitivity", run.sensitivity, covered.accounted_sensitivity()?.value)?;
+    at_least("sensitivity", run.sensitivity, relaxed.accounted_sensitivity()?.value)?;
     at_least("largest_column_norm", run.largest_column_norm, plan.accounted_column_norm()?)
 }
 

@@ -6,8 +6,8 @@ use crate::charts;
 use crate::error::Result;
 use crate::markdown::title;
 use crate::question::Question;
+use crate::sections::{Block, Section, sections};
 use crate::statement::Statement;
-use crate::words::{Block, Section, sections};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#222;max-width:60em;margin:2em auto;padding:0 1em}\
 h1{font-size:1.6em}h2{font-size:1.2em;border-bottom:1px solid #ccc;margin-top:2em}\

@@ -1,6 +1,6 @@
 //! A job as its coordinator reports it.
 
-use accounting::rewind::Released;
+use accounting::rewind::ReleasedRows;
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ struct Answer {
     bindings_refused: u64,
     plan_digest: String,
     plan_toml: String,
-    released: Released,
+    released: ReleasedRows,
 }
 
 impl Job {
@@ -37,7 +37,7 @@ impl Job {
     ///
     /// # Errors
     /// [`ReportError::Job`] where a field is missing or the plan is not the one that the job was made with.
-    pub fn read(json: &str) -> Result<(Self, Plan, Released)> {
+    pub fn read(json: &str) -> Result<(Self, Plan, ReleasedRows)> {
         let answer: Answer =
             serde_json::from_str(json).map_err(|error| ReportError::Job(error.to_string()))?;
         let plan = Plan::from_toml_str(&answer.plan_toml)?;

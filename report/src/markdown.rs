@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::sections::{Block, sections};
 use crate::statement::Statement;
-use crate::words::{Block, sections};
 
 /// The page.
 #[must_use]

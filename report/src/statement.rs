@@ -1,7 +1,7 @@
 //! The statement as data: one JSON object.
 
-use accounting::rewind::{Abandoned, Charge, Released, charge_with};
-use accounting::{Event, Neighbouring, Sampling};
+use accounting::rewind::{AbandonedRows, Charge, ReleasedRows, charge_with};
+use accounting::{Event, Neighbouring};
 use plan::{Participation, Plan, STREAM_VERSION};
 use serde::Serialize;
 use strategy::Sensitivity;
@@ -10,8 +10,8 @@ use crate::error::{ReportError, Result};
 use crate::event;
 use crate::figures::Figures;
 use crate::job::Job;
-use crate::law::Law;
-use crate::question::{Assumed, Question, Unit, invalid};
+use crate::privacy_curve::PrivacyCurve;
+use crate::question::{Question, SamplingAssumption, Unit, invalid};
 
 /// The version of the object's fields.
 const REPORT: u32 = 1;
@@ -31,7 +31,7 @@ pub struct Statement {
     pub figures: Figures,
     /// False where ε is that of an upper bound of the sensitivity.
     pub exact: bool,
-    pub sampling: Assumed,
+    pub sampling: SamplingAssumption,
     /// The same without relying on how batches were formed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_sampling: Option<Figures>,
@@ -43,7 +43,7 @@ pub struct Statement {
     pub max_participations: u64,
     /// The plan's own participation, where the batches that are assumed don't keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_participation: Option<Own>,
+    pub plan_participation: Option<PlanParticipation>,
     pub noise_multiplier: f64,
     pub clip_norm: f64,
     /// Per unit clip norm under zeroing out, abandoned rows included; doubled where a unit is replaced.
@@ -51,7 +51,7 @@ pub struct Statement {
     pub sensitivity_exact: bool,
     /// Of the plan's run alone.
     pub sensitivity_planned: f64,
-    pub released: Option<SoFar>,
+    pub released: Option<ReleasedSoFar>,
     pub job: Option<Job>,
     pub plan_digest: String,
     pub layout_digest: Option<String>,
@@ -64,21 +64,21 @@ pub struct Statement {
 
 /// A participation that the figures are not for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Own {
+pub struct PlanParticipation {
     pub min_sep: u64,
     pub max_participations: u64,
 }
 
 /// What has left, and what it costs if nothing more does.
 #[derive(Debug, Clone, Serialize)]
-pub struct SoFar {
+pub struct ReleasedSoFar {
     /// In all, those of abandoned branches among them.
     pub rows: u64,
     /// Rows 0..this of the last branch's lineage.
     pub reached: u64,
     #[serde(flatten)]
-    pub released: Released,
-    pub abandoned: Vec<Abandoned>,
+    pub released: ReleasedRows,
+    pub abandoned: Vec<AbandonedRows>,
     pub sensitivity: f64,
     pub sensitivity_exact: bool,
     #[serde(flatten)]
@@ -89,20 +89,20 @@ impl Statement {
     /// # Errors
     /// [`ReportError`]: no noise, numbers outside their range, released rows that can't be, an account that
     /// isn't known, such as that of sampled batches in a job that went back.
-    pub fn of(question: &Question) -> Result<Self> {
+    pub fn new(question: &Question) -> Result<Self> {
         question.check()?;
-        let covered = question.covered()?;
+        let relaxed = question.relaxed_to_batches()?;
         let plan = &question.plan;
-        let charge = charge(&covered)?;
-        let unsampled = Law::gaussian(plan, charge.total().value, question.neighbouring);
+        let charge = charge(&relaxed)?;
+        let unsampled = PrivacyCurve::gaussian(plan, charge.total().value, question.neighbouring);
         let unsampled = unsampled.figures(&question.deltas)?;
-        let amplified = Law::amplified(&covered, plan.iterations())?;
+        let amplified = PrivacyCurve::amplified(&relaxed, plan.iterations())?;
         let (figures, without_sampling) = match &amplified {
-            Some(law) => (law.figures(&question.deltas)?, Some(unsampled)),
+            Some(curve) => (curve.figures(&question.deltas)?, Some(unsampled)),
             None => (unsampled, None),
         };
         let own = plan.participation();
-        let rule = covered.plan.participation();
+        let rule = relaxed.plan.participation();
         let Participation { min_sep, max_participations } = own;
         let Sensitivity { value: sensitivity, exact: sensitivity_exact } = charge.total();
         Ok(Self {
@@ -121,33 +121,33 @@ impl Statement {
             bands: event::bands(plan),
             min_sep: rule.min_sep,
             max_participations: rule.max_participations,
-            plan_participation: (own != rule).then_some(Own { min_sep, max_participations }),
+            plan_participation: (own != rule).then_some(PlanParticipation { min_sep, max_participations }),
             noise_multiplier: plan.noise_multiplier(),
             clip_norm: plan.clip_norm(),
             sensitivity,
             sensitivity_exact,
             sensitivity_planned: charge.planned.value,
-            released: so_far(&covered, &charge)?,
+            released: so_far(&relaxed, &charge)?,
             job: question.job.clone(),
             plan_digest: hex::encode(plan.digest()),
             layout_digest: plan.layout().map(|layout| hex::encode(layout.digest())),
             stream_version: STREAM_VERSION,
             chacha_rounds: plan.chacha_rounds(),
             rustle_version: question.version.clone(),
-            event: event::of_covered(plan, &covered.plan, sampling(question.assumed))?,
+            event: event::of_relaxed(plan, &relaxed.plan, question.assumed.in_event())?,
         })
     }
 }
 
-/// What all that was released costs; a plan that has not run costs its whole run. Of a question that is covered.
+/// What all that was released costs; a plan that has not run costs its whole run. Of a question that is relaxed.
 pub(crate) fn charge(question: &Question) -> Result<Charge> {
     let plan: &Plan = &question.plan;
-    let straight = Released::straight(0);
+    let straight = ReleasedRows::straight(0);
     let released = question.released.as_ref().unwrap_or(&straight);
     let charge = charge_with(plan.iterations(), released, |rows| {
         plan.accounted_sensitivity_of(rows).map_err(ReportError::from)
     })?;
-    if !charge.abandoned.is_empty() && question.assumed != Assumed::AnyOrder {
+    if !charge.abandoned.is_empty() && question.assumed != SamplingAssumption::AnyOrder {
         let value = format!("sampled batches in a job that abandoned {} stretches", charge.abandoned.len());
         let allowed = "any-order: a branch may repeat the batches of the one that it left, so its rows add \
                        to no amplified account";
@@ -156,19 +156,19 @@ pub(crate) fn charge(question: &Question) -> Result<Charge> {
     Ok(charge)
 }
 
-fn so_far(question: &Question, charge: &Charge) -> Result<Option<SoFar>> {
+fn so_far(question: &Question, charge: &Charge) -> Result<Option<ReleasedSoFar>> {
     let Some(released) = &question.released else { return Ok(None) };
     let Sensitivity { value, exact } = charge.so_far();
-    let unsampled = Law::gaussian(&question.plan, value, question.neighbouring);
-    let law = Law::of_rounds(question, charge.reached)?.unwrap_or(unsampled);
-    Ok(Some(SoFar {
+    let unsampled = PrivacyCurve::gaussian(&question.plan, value, question.neighbouring);
+    let curve = PrivacyCurve::of_rounds(question, charge.reached)?.unwrap_or(unsampled);
+    Ok(Some(ReleasedSoFar {
         rows: released.rows(),
         reached: charge.reached,
         released: released.clone(),
         abandoned: charge.abandoned.clone(),
         sensitivity: value,
         sensitivity_exact: exact,
-        figures: law.figures(&question.deltas)?,
+        figures: curve.figures(&question.deltas)?,
     }))
 }
 
@@ -180,20 +180,10 @@ fn subject(question: &Question) -> &'static str {
     }
 }
 
-fn method(amplified: Option<&Law>) -> &'static str {
+fn method(amplified: Option<&PrivacyCurve>) -> &'static str {
     match amplified {
-        None | Some(Law::Gaussian { .. }) => "gaussian",
-        Some(Law::Rounds(_)) => "privacy-loss-distribution",
-        Some(Law::Sampled { .. }) => "monte-carlo",
-    }
-}
-
-/// What events can say of it; what is accounted for by Monte Carlo has no event of its own.
-fn sampling(assumed: Assumed) -> Sampling {
-    match assumed {
-        Assumed::CyclicPoisson { sampling_probability, partition } => {
-            Sampling::CyclicPoisson { sampling_probability, partition }
-        }
-        Assumed::AnyOrder | Assumed::BallsInBins { .. } | Assumed::BMinSep { .. } => Sampling::AnyOrder,
+        None | Some(PrivacyCurve::Gaussian { .. }) => "gaussian",
+        Some(PrivacyCurve::Rounds(_)) => "privacy-loss-distribution",
+        Some(PrivacyCurve::Sampled { .. }) => "monte-carlo",
     }
 }

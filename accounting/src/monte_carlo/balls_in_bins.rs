@@ -8,10 +8,12 @@
 use ndarray::{Array2, ArrayView2};
 use strategy::Strategy;
 
-use super::block::{Draw, Proposal};
-use super::pair::Drawn;
+use super::block::Proposal;
+use super::figures::Delta;
+use super::pair::LossSampler;
 use super::scaled::Scaled;
-use super::{Delta, estimate, gram};
+use super::stream::Draw;
+use super::{estimate, gram};
 use crate::error::{Result, not_negative, positive};
 use crate::neighbouring::Direction;
 
@@ -58,7 +60,7 @@ impl BallsInBins {
     }
 }
 
-impl Drawn for BallsInBins {
+impl LossSampler for BallsInBins {
     fn longest(&self) -> f64 {
         self.gram.diag().iter().copied().fold(0.0, f64::max).sqrt()
     }

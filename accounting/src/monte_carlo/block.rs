@@ -6,31 +6,22 @@
 
 use ndarray::{Array2, Axis};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::add::Shift;
+use super::centre::Centre;
 use super::lanes::{LANES, Lanes, Scratch, count};
 use super::remove::Mixture;
 use super::scaled::Scaled;
+use super::stream::{Draw, PAIRS, SAMPLES, below, uniform};
 use crate::neighbouring::Direction;
 
-/// Pairs of a block: their products L·w are one small matrix product.
-const PAIRS: usize = 64;
-/// Samples of a block, those of a pair next to each other.
-pub(super) const SAMPLES: usize = 2 * PAIRS;
 /// Stands for −∞, without its 0·∞.
-const FAR_BELOW: f64 = -1e290;
+const PADDING: f64 = -1e290;
 /// Stretches of blocks whose sums are kept.
 const STRETCHES: u64 = 32;
-
-/// Which numbers are drawn: what is searched with must not be what is then verified with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    Search,
-    Verify,
-}
 
 /// Where samples of one direction are drawn for one ε.
 #[derive(Debug)]
@@ -39,20 +30,12 @@ pub(super) enum Proposal<'a> {
     Add(Shift<'a>),
 }
 
-/// The mean s·m_batch + λ·m̄ of a pair.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Centre {
-    pub batch: usize,
-    pub s: f64,
-    pub lambda: f64,
-}
-
 /// Losses and weights of a block, and what they are of.
 #[derive(Debug)]
 pub(super) struct Block {
     pub losses: [f64; SAMPLES],
     pub weights: [f64; SAMPLES],
-    /// v of each sample in turn, [`FAR_BELOW`] after the b numbers up to a whole lane.
+    /// v of each sample in turn, [`PADDING`] after the b numbers up to a whole lane.
     v: Vec<Lanes>,
     /// L·w/σ, pairs × batches.
     noise: Array2<f64>,
@@ -63,7 +46,7 @@ pub(super) struct Block {
 impl Block {
     fn new(batches: usize) -> Self {
         let zeros = || Array2::zeros((PAIRS, batches));
-        let v = vec![[FAR_BELOW; LANES]; SAMPLES * count(batches)];
+        let v = vec![[PADDING; LANES]; SAMPLES * count(batches)];
         let scratch = Scratch::new(batches);
         Self { losses: [0.0; SAMPLES], weights: [0.0; SAMPLES], v, noise: zeros(), w: zeros(), scratch }
     }
@@ -79,28 +62,6 @@ impl Block {
     pub fn v(&self, sample: usize) -> &[Lanes] {
         let lanes = self.v.len() / SAMPLES;
         &self.v[sample * lanes..][..lanes]
-    }
-}
-
-/// How many samples, an even number, from which random numbers.
-#[derive(Debug, Clone, Copy)]
-pub struct Draw {
-    pub samples: u64,
-    pub seed: u64,
-    pub purpose: Purpose,
-}
-
-impl Draw {
-    pub fn blocks(self) -> u64 {
-        self.samples.div_ceil(SAMPLES as u64)
-    }
-
-    /// The stream of a block and its number of samples.
-    pub fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
-        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        random.set_stream(u64::from(self.purpose == Purpose::Verify) << 63 | index);
-        let left = self.samples - index * SAMPLES as u64;
-        (random, left.min(SAMPLES as u64) as usize)
     }
 }
 
@@ -201,14 +162,4 @@ pub(super) fn stretches<T: Send>(
         sum
     };
     (0..STRETCHES).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
-}
-
-/// In [0, 1), 53 bits.
-pub(super) fn uniform(bits: u64) -> f64 {
-    (bits >> 11) as f64 * (-53.0_f64).exp2()
-}
-
-/// In 0…count−1.
-fn below(bits: u64, count: usize) -> usize {
-    ((u128::from(bits) * count as u128) >> 64) as usize
 }

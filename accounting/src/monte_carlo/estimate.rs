@@ -1,7 +1,8 @@
 //! Means of bounded terms: their standard errors, their upper confidence bounds, and where they reach a δ.
 
-use super::block::{Draw, Proposal, SAMPLES, blocks};
+use super::block::{Proposal, blocks};
 use super::scaled::Scaled;
+use super::stream::{Draw, SAMPLES};
 use crate::gaussian::bisect;
 
 /// δ at an ε as the mean of samples.
@@ -140,9 +141,9 @@ pub(super) fn epsilon(mut losses: Vec<(f64, f64)>, draw: Draw, delta: f64, most:
 mod tests {
     use strategy::Strategy;
 
-    use super::super::BallsInBins;
-    use super::super::block::Purpose;
-    use super::super::pair::Drawn;
+    use super::super::balls_in_bins::BallsInBins;
+    use super::super::pair::LossSampler;
+    use super::super::stream::Purpose;
     use super::*;
     use crate::neighbouring::Direction;
 

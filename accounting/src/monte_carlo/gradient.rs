@@ -9,9 +9,10 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, Axis, Slice};
 
-use super::block::{Block, Draw, Proposal, SAMPLES, stretches};
+use super::block::{Block, Proposal, stretches};
 use super::exp::exp;
 use super::scaled::Scaled;
+use super::stream::{Draw, SAMPLES};
 use crate::neighbouring::Direction;
 
 /// How σ changes with G at constant δ, by one order.
@@ -127,8 +128,8 @@ impl Scaled {
 mod tests {
     use strategy::Strategy;
 
-    use super::super::block::Purpose;
-    use super::super::pair::Drawn;
+    use super::super::pair::LossSampler;
+    use super::super::stream::Purpose;
     use super::super::{BallsInBins, estimate};
     use super::*;
 

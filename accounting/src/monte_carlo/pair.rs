@@ -1,19 +1,23 @@
 //! What is asked of every pair, however its loss is drawn: δ, ε, σ, and what may be promised.
 
-use super::block::{Draw, Purpose};
-use super::{Calibrated, Delta, Epsilon, Estimate, SCOUTS, Sampling, Verdict, calibrate, estimate};
+use super::budget::{PILOT_SAMPLES, SampleBudget};
+use super::estimate::Estimate;
+use super::figures::{Delta, Epsilon};
+use super::stream::{Draw, Purpose};
+use super::verdict::{Calibration, Verdict};
+use super::{calibrate, estimate};
 use crate::error::{Result, positive, probability};
 use crate::gaussian;
 use crate::neighbouring::Direction;
 
 /// Most samples that a search for ε keeps in memory.
-const KEPT: u64 = 1 << 20;
+const MAX_SEARCH_SAMPLES: u64 = 1 << 20;
 /// Standard errors by which a search stays below δ, so that other samples verify it but once in a thousand times:
 /// both means stray.
 const MARGIN: f64 = 3.0 * std::f64::consts::SQRT_2;
 
 /// How samples of a pair are drawn.
-pub trait Drawn: Sync {
+pub trait LossSampler: Sync {
     /// The largest |m_S|.
     fn longest(&self) -> f64;
 
@@ -25,7 +29,7 @@ pub trait Drawn: Sync {
 }
 
 /// A dominating pair at any σ. `sigma` is the noise multiplier, per unit clip norm.
-pub trait Pair: Drawn {
+pub trait Pair: LossSampler {
     /// Without amplification, of a record whose rounds are known.
     #[must_use]
     fn sensitivity(&self) -> f64 {
@@ -37,7 +41,7 @@ pub trait Pair: Drawn {
     /// # Errors
     /// [`crate::AccountingError::Invalid`] unless σ > 0, ε ≥ 0 and samples lie in
     /// [`super::MIN_SAMPLES`]…[`super::MAX_SAMPLES`].
-    fn delta(&self, sigma: f64, epsilon: f64, sampling: Sampling) -> Result<Delta> {
+    fn delta(&self, sigma: f64, epsilon: f64, sampling: SampleBudget) -> Result<Delta> {
         self.delta_with(sigma, epsilon, sampling.draw(Purpose::Verify)?)
     }
 
@@ -46,7 +50,7 @@ pub trait Pair: Drawn {
     ///
     /// # Errors
     /// As [`Self::delta`], and [`crate::AccountingError::Invalid`] unless 0 < δ < 1.
-    fn epsilon(&self, sigma: f64, delta: f64, sampling: Sampling) -> Result<Epsilon> {
+    fn epsilon(&self, sigma: f64, delta: f64, sampling: SampleBudget) -> Result<Epsilon> {
         probability("delta", delta)?;
         positive("noise multiplier", sigma)?;
         let draw = sampling.draw(Purpose::Search)?;
@@ -65,7 +69,7 @@ pub trait Pair: Drawn {
     ///
     /// # Errors
     /// As [`Self::delta`], and [`crate::AccountingError::Invalid`] unless 0 < δ < 1.
-    fn verify(&self, sigma: f64, epsilon: f64, delta: f64, sampling: Sampling) -> Result<Verdict> {
+    fn verify(&self, sigma: f64, epsilon: f64, delta: f64, sampling: SampleBudget) -> Result<Verdict> {
         probability("delta", delta)?;
         let found = self.delta(sigma, epsilon, sampling)?;
         let upper = found.upper(delta);
@@ -80,7 +84,7 @@ pub trait Pair: Drawn {
     ///
     /// # Errors
     /// As [`Self::calibrate`].
-    fn noise_multiplier(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<f64> {
+    fn noise_multiplier(&self, epsilon: f64, delta: f64, sampling: SampleBudget) -> Result<f64> {
         let draw = sampling.draw(Purpose::Search)?;
         calibrate::search(self.longest(), (epsilon, delta), draw, None, |sigma, draw| {
             Ok(self.delta_with(sigma, epsilon, draw)?.worse().delta)
@@ -92,7 +96,7 @@ pub trait Pair: Drawn {
     /// # Errors
     /// [`crate::AccountingError::Invalid`] unless ε > 0, 0 < δ < 1 and samples are within their range;
     /// [`crate::AccountingError::OutOfReach`] where so few samples can't bound any such δ.
-    fn calibrate(&self, epsilon: f64, delta: f64, sampling: Sampling) -> Result<Calibrated> {
+    fn calibrate(&self, epsilon: f64, delta: f64, sampling: SampleBudget) -> Result<Calibration> {
         let bound = |sigma: f64, draw: Draw| {
             let of = |e: Estimate| e.upper(delta) + MARGIN * e.standard_error;
             let found = self.delta_with(sigma, epsilon, draw)?;
@@ -101,11 +105,11 @@ pub trait Pair: Drawn {
         let draw = sampling.draw(Purpose::Search)?;
         let noise_multiplier = calibrate::search(self.longest(), (epsilon, delta), draw, None, bound)?;
         let verdict = self.verify(noise_multiplier, epsilon, delta, sampling)?;
-        Ok(Calibrated { noise_multiplier, verdict })
+        Ok(Calibration { noise_multiplier, verdict })
     }
 }
 
-impl<T: Drawn> Pair for T {}
+impl<T: LossSampler> Pair for T {}
 
 /// ε at δ in one order. A proposal is made for an ε; few samples tell which.
 fn search(
@@ -114,16 +118,16 @@ fn search(
     most: f64,
     draw: Draw,
 ) -> Result<f64> {
-    let scouts = Draw { samples: draw.samples.min(SCOUTS), ..draw };
+    let pilot = Draw { samples: draw.samples.min(PILOT_SAMPLES), ..draw };
     let mut about = most;
     for _ in 0..8 {
-        let found = estimate::epsilon(losses(about, scouts)?, scouts, delta, most);
+        let found = estimate::epsilon(losses(about, pilot)?, pilot, delta, most);
         let settled = (found - about).abs() <= 0.02 * about;
         about = found;
         if settled {
             break;
         }
     }
-    let draw = Draw { samples: draw.samples.min(KEPT), ..draw };
+    let draw = Draw { samples: draw.samples.min(MAX_SEARCH_SAMPLES), ..draw };
     Ok(estimate::epsilon(losses(about, draw)?, draw, delta, most))
 }

@@ -15,7 +15,7 @@ const ALL: usize = MIXED + 1;
 /// Share of samples for the component of a single m_i.
 const SIMPLE: f64 = 0.2;
 /// Sums of scaled exponentials below this may have lost terms to underflow.
-const TRUSTED: f64 = 1e-250;
+const MIN_TRUSTED_SUM: f64 = 1e-250;
 
 /// x = s·m_i + λ·m̄ + noise.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +104,7 @@ impl<'a> Mixture<'a> {
         let most = most(v);
         let sums = self.sums(v, most, scratch);
         let column = |k: usize, s: f64, lambda: f64, shift: f64| match sums[k] {
-            sum if sum > TRUSTED => sum.ln() + shift + s * most,
+            sum if sum > MIN_TRUSTED_SUM => sum.ln() + shift + s * most,
             _ => self.log_sum(s, lambda, v.as_flattened()),
         };
         let ln_p = column(ALL, 1.0, 0.0, self.shift);

@@ -3,7 +3,7 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 
-use super::block::Centre;
+use super::centre::Centre;
 use super::lanes::{Lanes, padded};
 
 /// Rows of L that are multiplied at once: what lies right of the diagonal in them is all that is wasted.

@@ -1,6 +1,6 @@
 //! Estimate, verify, release: what Monte Carlo may promise (papers/003, Alg. 1 and Thm 2.1).
 
-use super::Delta;
+use super::figures::Delta;
 
 /// Whether a mechanism may run under a promise of (ε, δ).
 ///
@@ -41,7 +41,7 @@ impl Verdict {
 
 /// A noise multiplier and what its verification said.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Calibrated {
+pub struct Calibration {
     /// σ, in units of the clip norm.
     pub noise_multiplier: f64,
     /// Of samples that the search for σ has not seen.

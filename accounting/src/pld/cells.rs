@@ -13,11 +13,11 @@ use super::pair::{Pair, Point};
 use crate::gaussian::bisect;
 
 /// How near to a multiple of h a cut has to come, in units of h: what spreads by as much is nothing beside the cells.
-const NEAR: f64 = 1e-3;
+const CUT_TOLERANCE: f64 = 1e-3;
 
 /// How far down the line mass below the floor is told apart, and in how many stretches at most.
-const FAR: f64 = 50.0;
-const MOST_STRETCHES: usize = 200;
+const DROPPED_REACH: f64 = 50.0;
+const MAX_STRETCHES: usize = 200;
 
 /// Mass on multiples of h: `masses[i]` is P's mass at loss (first+i)·h times e^{θ·loss − `ln_scale`}.
 #[derive(Debug, Clone)]
@@ -117,12 +117,12 @@ impl Cutter<'_> {
         };
         let mut sum = 0.0_f64;
         let mut change = 1.0;
-        for _ in 0..MOST_STRETCHES {
+        for _ in 0..MAX_STRETCHES {
             let rest = tilted(f64::NEG_INFINITY, x, here.loss);
             if rest <= 0.01 * sum {
                 return sum + rest;
             }
-            let mut step = (change / (theta * here.slope)).min(FAR);
+            let mut step = (change / (theta * here.slope)).min(DROPPED_REACH);
             let mut next = self.pair.at(x - step);
             while theta * (here.loss - next.loss) > 2.0 * change && step > 1e-12 {
                 step /= 2.0;
@@ -172,7 +172,7 @@ impl Cutter<'_> {
             }
             let there = self.pair.at(x);
             let missing = level - there.loss;
-            if missing.abs() <= NEAR * self.cut.spacing {
+            if missing.abs() <= CUT_TOLERANCE * self.cut.spacing {
                 return (x, there);
             }
             if missing > 0.0 {

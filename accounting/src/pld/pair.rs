@@ -8,8 +8,8 @@ pub const MAX_COMPONENTS: usize = 4096;
 
 /// Where e^x is near f64's end, or so much of the mass is moved that 1 + Σ w_k(e^… − 1) would cancel, the largest
 /// term goes in front.
-const MOST_EXPONENT: f64 = 600.0;
-const LEAST_EXCESS: f64 = -0.5;
+const MAX_EXPONENT: f64 = 600.0;
+const MIN_EXCESS: f64 = -0.5;
 
 /// ln Σ_k w_k N(x; s_k, 1) relative to N(x; 0, 1), which is ln Σ_k w_k exp(s_k x − s_k²/2).
 #[derive(Debug, Clone, PartialEq)]
@@ -49,14 +49,14 @@ impl Side {
         let mut moment = 0.0;
         for term in self.terms.iter().filter(|term| term.shift != 0.0) {
             let exponent = term.level + term.shift * x;
-            if exponent > MOST_EXPONENT {
+            if exponent > MAX_EXPONENT {
                 return self.at_from_the_largest(x);
             }
             let now = exponent.exp();
             excess += now - term.weight;
             moment += now * term.shift;
         }
-        if excess < LEAST_EXCESS {
+        if excess < MIN_EXCESS {
             return self.at_from_the_largest(x);
         }
         (excess.ln_1p(), moment / (1.0 + excess))

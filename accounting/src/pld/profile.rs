@@ -1,6 +1,7 @@
 //! A mechanism in both directions: a record removed, a record added.
 
-use super::{ACCURACY, Composition, Figure};
+use super::composition::Composition;
+use super::figure::{ACCURACY, Figure};
 use crate::error::Result;
 
 /// Both directions of a mechanism; every figure is the worse of the two.

@@ -1,9 +1,9 @@
-//! Where a question's answer lies: tilt, spread, window and spacing, from the cumulants of the rounds.
+//! Where a query's answer lies: tilt, spread, window and spacing, from the cumulants of the rounds.
 
 use super::cumulant::{Cumulant, Moments};
 
 /// Most places of one window and most cells of one round: 8 MiB of f64 each.
-pub(super) const MOST_PLACES: f64 = (1u64 << 20) as f64;
+pub(super) const MAX_PLACES: f64 = (1u64 << 20) as f64;
 
 /// Tilted mass that may lie outside a window is e^−this.
 const LN_OUTSIDE: f64 = 26.0;
@@ -14,26 +14,26 @@ const LN_DROPPED: f64 = 44.0;
 
 /// How far, as ln of its likelihood, an answer may lie in the tilted loss's tail, and how much more than that and ln of
 /// the rounds f64 and what is asked of it allow.
-const LN_AWAY: f64 = 8.0;
-const LN_SPARE: f64 = 20.0;
+const MAX_LN_AWAY: f64 = 8.0;
+const LN_SPARE_PRECISION: f64 = 20.0;
 
 /// What a transform rounds may be at most e^−this of δ, and what it is a round, as ln of a share of the tilted mass.
 const LN_ROUNDED: f64 = 9.0;
 const LN_ROUNDING: f64 = -34.0;
 
 /// Largest tilt: losses that need more are below what f64 can tell apart.
-const MOST_TILT: f64 = 1e12;
+const MAX_TILT: f64 = 1e12;
 
 /// Most times that a search for a tilt goes to a quarter of where it began.
-const MOST_DESCENT: usize = 40;
+const MAX_DESCENTS: usize = 40;
 
 /// The rounds' cumulants with their counts.
 #[derive(Debug, Clone)]
-pub(super) struct Sum<'a> {
+pub(super) struct CumulantSum<'a> {
     pub parts: &'a [(Cumulant, u64)],
 }
 
-/// The tilt for a question, and the composed loss under it.
+/// The tilt for a query, and the composed loss under it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Saddle {
     pub theta: f64,
@@ -50,7 +50,7 @@ pub(super) struct Span {
     pub reach: f64,
 }
 
-impl Sum<'_> {
+impl CumulantSum<'_> {
     pub(super) fn at(&self, theta: f64) -> Moments {
         self.parts
             .iter()
@@ -90,13 +90,13 @@ impl Sum<'_> {
 
     /// The smallest tilt, to a percent, at which a condition that stays true turns true.
     fn search(&self, reached: impl Fn(f64, Moments) -> bool) -> Saddle {
-        let spread = self.at(0.0).variance.sqrt().max(1.0 / MOST_TILT);
+        let spread = self.at(0.0).variance.sqrt().max(1.0 / MAX_TILT);
         let mut high = 1e-3 / spread;
-        while high < MOST_TILT && !reached(high, self.at(high)) {
+        while high < MAX_TILT && !reached(high, self.at(high)) {
             high *= 4.0;
         }
         // What seems to be reached at once may be so far below: the loss of rare records spreads very far.
-        for _ in 0..MOST_DESCENT {
+        for _ in 0..MAX_DESCENTS {
             if !reached(high / 4.0, self.at(high / 4.0)) {
                 break;
             }
@@ -117,7 +117,7 @@ impl Sum<'_> {
         let Saddle { theta, moments } = saddle;
         let best = moments.value - theta * moments.mean;
         let away = |tilt: f64| self.at(tilt).value - tilt * moments.mean - best;
-        let most = (LN_SPARE - self.rounds().ln()).clamp(0.5, LN_AWAY);
+        let most = (LN_SPARE_PRECISION - self.rounds().ln()).clamp(0.5, MAX_LN_AWAY);
         let most_rounded = ln_delta - LN_ROUNDED - LN_ROUNDING - self.rounds().ln() - best;
         let will_do = |tilt: f64| {
             let away = away(tilt);
@@ -176,14 +176,14 @@ impl Sum<'_> {
         // Losses of f64 that are all but equal still need cells that differ.
         let top =
             self.parts.iter().map(|(cumulant, _)| cumulant.top_loss().abs()).fold(span.high.abs(), f64::max);
-        let least = (widest / MOST_PLACES).max(1e-12 * top).max(1e-100);
+        let least = (widest / MAX_PLACES).max(1e-12 * top).max(1e-100);
         (wanted.max(least), wanted < least)
     }
 
     /// Widens a window by what going up or down to multiples of h spreads all rounds together.
     pub(super) fn widened(&self, span: Span, spacing: f64) -> Span {
         let wander = spacing * self.rounds().sqrt();
-        let more = (4.0 * wander).min(spacing * MOST_PLACES / 4.0);
+        let more = (4.0 * wander).min(spacing * MAX_PLACES / 4.0);
         Span { low: span.low - more, high: span.high + more, reach: span.reach.min(16.0 / wander) }
     }
 

@@ -16,11 +16,11 @@ thread_local! {
 /// Rounding of a transform, in units of ε. It isn't independent from place to place: in the stages of a transform of one
 /// large mass it comes again at regular distances, so a root of a sum of squares is too little. With 2 for the first,
 /// 7,184 compositions beside 80-bit floats came to 0.84 of the bound at most.
-const FORWARD: f64 = 3.0;
-const EVERYWHERE: f64 = 4.0;
-const SHARED: f64 = 4.0;
+const FORWARD_ROUNDING: f64 = 3.0;
+const INVERSE_ROUNDING: f64 = 4.0;
+const STAGE_ROUNDING: f64 = 4.0;
 
-pub(super) struct Convolved {
+pub(super) struct Convolution {
     /// Place i holds loss first+i modulo the length.
     pub masses: Vec<f64>,
     /// By how much the masses of any place and of those above it, each a factor e^{−θh} less than the one below, may
@@ -29,14 +29,14 @@ pub(super) struct Convolved {
 }
 
 /// The parts' normalised masses convolved, each count times. `fall` is 1 − e^{−θh}.
-pub(super) fn convolve(parts: &[(Cells, u64)], first: i64, length: usize, fall: f64) -> Convolved {
+pub(super) fn convolve(parts: &[(Cells, u64)], first: i64, length: usize, fall: f64) -> Convolution {
     let turn = first.rem_euclid(length as i64) as usize;
     // One round needs no transform, which has none of the digits of masses far below the largest.
     if let [(cells, 1)] = parts {
         let mut masses = vec![0.0; length];
         onto(cells, &mut masses);
         masses.rotate_left(turn);
-        return Convolved { masses, error: 0.0 };
+        return Convolution { masses, error: 0.0 };
     }
     let (forward, inverse) = PLANNER
         .with_borrow_mut(|planner| (planner.plan_fft_forward(length), planner.plan_fft_inverse(length)));
@@ -56,7 +56,7 @@ pub(super) fn convolve(parts: &[(Cells, u64)], first: i64, length: usize, fall: 
     masses.rotate_left(turn);
     masses.iter_mut().for_each(|mass| *mass /= length as f64);
     let error = product.error(length, fall, masses.iter().copied().fold(0.0, f64::max));
-    Convolved { masses, error }
+    Convolution { masses, error }
 }
 
 /// Of what is composed so far, and the size of each place's rounding, in units of ε.
@@ -89,7 +89,7 @@ impl Spectrum {
         }
     }
 
-    /// [`Convolved::error`] of masses of which none is above `largest`.
+    /// [`Convolution::error`] of masses of which none is above `largest`.
     fn error(&self, length: usize, fall: f64, largest: f64) -> f64 {
         // What weighs the places above, transformed: 1 ∕ |1 − e^{−θh − iω}|, and no more than there are places.
         let least = fall.max(1.0 / length as f64).powi(2);
@@ -108,7 +108,8 @@ impl Spectrum {
         let length = length as f64;
         // The inverse's: as large at every place, and some at a few that stages of the transform share with the largest.
         let everywhere = (energy * weights / length).sqrt() / length;
-        f64::EPSILON * (FORWARD * before / length + EVERYWHERE * everywhere + SHARED * largest)
+        f64::EPSILON
+            * (FORWARD_ROUNDING * before / length + INVERSE_ROUNDING * everywhere + STAGE_ROUNDING * largest)
     }
 }
 
@@ -204,7 +205,7 @@ mod tests {
 
     fn assert_bounded(cells: &Cells, count: u64, length: usize, fall: f64) -> f64 {
         let plain = composed_plainly(cells, count, length);
-        let Convolved { masses, error } = convolve(&[(cells.clone(), count)], 0, length, fall);
+        let Convolution { masses, error } = convolve(&[(cells.clone(), count)], 0, length, fall);
         let missing = most_missing(&masses, &plain, fall, count);
         assert!(missing <= error, "{count} in {length}, {fall}: {missing:e} above {error:e}");
         missing / error

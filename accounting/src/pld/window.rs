@@ -1,7 +1,7 @@
-//! The loss of a whole composition, in a window around the losses that a question is about.
+//! The loss of a whole composition, in a window around the losses that a query is about.
 
 use super::cells::Cells;
-use super::transform::{Convolved, convolve, fast_length};
+use super::transform::{Convolution, convolve, fast_length};
 
 /// Relative rounding of δ that is charged for, with a share for each composed round.
 const ROUNDING: f64 = 1e-10;
@@ -50,7 +50,7 @@ impl Window {
             ln_dropped += count * (cells.dropped / sum).ln_1p();
             rounds += count;
         }
-        let Convolved { masses, error } = convolve(parts, first, length, -(-theta * spacing).exp_m1());
+        let Convolution { masses, error } = convolve(parts, first, length, -(-theta * spacing).exp_m1());
         let top = (first + length as i64) as f64 * spacing;
         // P(L ≥ top) ≤ E[e^{(θ+u)(L − top)}].
         let above = (ln_total - theta * top + (ln_reach - reach * top).min(0.0)).exp();
@@ -92,10 +92,10 @@ impl Window {
 
     /// The smallest ε ≥ `floor` in the window with δ(ε) ≤ `delta`, by going down from its top; None where
     /// already the lowest loss will do, or where the mass beyond alone is more than `delta`.
-    pub(super) fn epsilon(&self, delta: f64, floor: f64) -> Found {
+    pub(super) fn epsilon(&self, delta: f64, floor: f64) -> WindowAnswer {
         let whole = delta * (1.0 - self.rounding) - self.beyond;
         if whole < 0.0 {
-            return Found::Never;
+            return WindowAnswer::Never;
         }
         // q: Q's mass from here on, in units of e^{−loss here}. δ at this loss and at the place below, which are sums of
         // what each place adds: P's mass less Q's would lose all digits where the two are nearly the same.
@@ -113,15 +113,15 @@ impl Window {
             let here = next;
             next = here + unit * q;
             if loss <= floor {
-                return Found::Below;
+                return WindowAnswer::Below;
             }
             if next > goal {
                 // Where what is hidden is too much, so it is already at the place above.
                 let root = (loss + ((here - goal) / q).ln_1p()).min(loss);
-                return if root <= floor { Found::Below } else { Found::At(root) };
+                return if root <= floor { WindowAnswer::Below } else { WindowAnswer::At(root) };
             }
         }
-        Found::Below
+        WindowAnswer::Below
     }
 
     /// δ(ε). Of P's mass between ε and a window above it nothing is known but that it is at most 1.
@@ -155,7 +155,7 @@ impl Window {
 
 /// Where a search in a window ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum WindowAnswer {
     At(f64),
     /// At or below what was asked for, or below the window.
     Below,

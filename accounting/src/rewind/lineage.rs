@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::{Released, ReleasedBranch};
+use super::{ReleasedBranch, ReleasedRows};
 
 /// How many rows of the last branch's lineage are behind something released, on it or on a branch that left it: a row
 /// that was skipped enters those after it, wherever they are.
-pub fn reached(released: &Released) -> u64 {
+pub fn reached(released: &ReleasedRows) -> u64 {
     let mut most = 0;
     let needed = needed(released);
     along_last(released, |branch, end| {
@@ -18,7 +18,7 @@ pub fn reached(released: &Released) -> u64 {
 }
 
 /// The stretches that only abandoned branches have, in the order of the branches.
-pub fn abandoned(released: &Released) -> Vec<(u64, Range<u64>)> {
+pub fn abandoned(released: &ReleasedRows) -> Vec<(u64, Range<u64>)> {
     let mut kept = HashMap::new();
     along_last(released, |branch, end| {
         kept.insert(branch.branch, end);
@@ -33,7 +33,7 @@ pub fn abandoned(released: &Released) -> Vec<(u64, Range<u64>)> {
 }
 
 /// Visits the last branch and its ancestors, each with the end of the rows that the lineage has of it.
-fn along_last(released: &Released, mut visit: impl FnMut(&ReleasedBranch, u64)) {
+fn along_last(released: &ReleasedRows, mut visit: impl FnMut(&ReleasedBranch, u64)) {
     let by_number: HashMap<u64, &ReleasedBranch> =
         released.branches.iter().map(|branch| (branch.branch, branch)).collect();
     let mut next = released.branches.last();
@@ -46,7 +46,7 @@ fn along_last(released: &Released, mut visit: impl FnMut(&ReleasedBranch, u64)) 
 }
 
 /// How many rows of each branch's lineage are behind something released, by the branch or by one that left it.
-fn needed(released: &Released) -> HashMap<u64, u64> {
+fn needed(released: &ReleasedRows) -> HashMap<u64, u64> {
     let mut needed = HashMap::new();
     // Parents have smaller numbers, so from the last on every child comes before its parent.
     for branch in released.branches.iter().rev() {

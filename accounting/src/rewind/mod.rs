@@ -32,11 +32,11 @@ use strategy::{Participation, Sensitivity, Strategy};
 
 use crate::error::{AccountingError, Result};
 
-pub use released::{Released, ReleasedBranch};
+pub use released::{ReleasedBranch, ReleasedRows};
 
 /// An abandoned stretch of rows and its sensitivity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Abandoned {
+pub struct AbandonedRows {
     pub branch: u64,
     /// The rows \[start, end) that are charged for.
     pub rows: (u64, u64),
@@ -55,7 +55,7 @@ pub struct Charge {
     pub reached: u64,
     /// sens of these rows alone; 0 where there are none.
     pub leading: Sensitivity,
-    pub abandoned: Vec<Abandoned>,
+    pub abandoned: Vec<AbandonedRows>,
 }
 
 impl Charge {
@@ -83,7 +83,7 @@ impl Charge {
 ///
 /// # Errors
 /// [`AccountingError`] for branches and rows that can't be, and what the strategy refuses.
-pub fn charge(strategy: &Strategy, n: u64, rule: Participation, released: &Released) -> Result<Charge> {
+pub fn charge(strategy: &Strategy, n: u64, rule: Participation, released: &ReleasedRows) -> Result<Charge> {
     charge_with(n, released, |rows| {
         strategy.sensitivity_of_rows(n, rows, rule).map_err(AccountingError::from)
     })
@@ -95,7 +95,7 @@ pub fn charge(strategy: &Strategy, n: u64, rule: Participation, released: &Relea
 /// As [`charge`], and those of `sensitivity`.
 pub fn charge_with<E: From<AccountingError>>(
     n: u64,
-    released: &Released,
+    released: &ReleasedRows,
     sensitivity: impl Fn(Range<u64>) -> Result<Sensitivity, E>,
 ) -> Result<Charge, E> {
     released.check(n)?;
@@ -114,7 +114,7 @@ pub fn charge_with<E: From<AccountingError>>(
     };
     let stretches = lineage::abandoned(released).into_iter().map(|(branch, rows)| {
         let Sensitivity { value, exact } = part(rows.clone())?;
-        Ok(Abandoned { branch, rows: (rows.start, rows.end), sensitivity: value, exact })
+        Ok(AbandonedRows { branch, rows: (rows.start, rows.end), sensitivity: value, exact })
     });
     Ok(Charge { planned, reached, leading, abandoned: stretches.collect::<Result<_, E>>()? })
 }

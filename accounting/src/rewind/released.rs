@@ -6,7 +6,7 @@ use crate::error::{AccountingError, Result};
 
 /// All branches of a job, in the order of their numbers; the last is the one that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
+pub struct ReleasedRows {
     pub branches: Vec<ReleasedBranch>,
 }
 
@@ -23,7 +23,7 @@ pub struct ReleasedBranch {
     pub released: Vec<(u64, u64)>,
 }
 
-impl Released {
+impl ReleasedRows {
     /// A job that never went back and has released rows 0..`rows`.
     #[must_use]
     pub fn straight(rows: u64) -> Self {
@@ -40,10 +40,12 @@ impl Released {
     /// Ok where it can be what a job of `n` rows released.
     ///
     /// # Errors
-    /// [`AccountingError::Released`] naming the branch and what is wrong with it.
+    /// [`AccountingError::InvalidRelease`] naming the branch and what is wrong with it.
     pub fn check(&self, n: u64) -> Result<()> {
         let Some(first) = self.branches.first() else {
-            return Err(AccountingError::Released { why: "no branch; allowed: at least one".to_owned() });
+            return Err(AccountingError::InvalidRelease {
+                why: "no branch; allowed: at least one".to_owned(),
+            });
         };
         if let (Some(parent), branch) = (first.parent, first.branch) {
             return Err(refused(branch, format!("parent {parent}; allowed: none, as it is the first")));
@@ -95,5 +97,5 @@ impl ReleasedBranch {
 }
 
 fn refused(branch: u64, why: String) -> AccountingError {
-    AccountingError::Released { why: format!("branch {branch}: {why}") }
+    AccountingError::InvalidRelease { why: format!("branch {branch}: {why}") }
 }

@@ -1,6 +1,6 @@
 //! What the rows released so far cost in privacy.
 
-use accounting::rewind::{Released, charge_with};
+use accounting::rewind::{ReleasedRows, charge_with};
 use accounting::{Report, Sensitivity};
 use plan::Plan;
 use proto::{Result, ServiceError};
@@ -33,7 +33,7 @@ pub struct Meter {
 impl Meter {
     /// `released`: by all branches, the last of which goes on. `None` where the plan has no noise: there is no guarantee
     /// to state. Long plans take seconds.
-    pub fn new(plan_toml: &str, delta: f64, released: &Released) -> Result<Option<Self>> {
+    pub fn new(plan_toml: &str, delta: f64, released: &ReleasedRows) -> Result<Option<Self>> {
         let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
         if plan.accounted_noise_multiplier() == 0.0 {
             return Ok(None);
@@ -94,7 +94,7 @@ mod tests {
              [mechanism]\nname = \"identity\"\n",
             plan::STREAM_VERSION
         );
-        Meter::new(&text, 1e-6, &Released::straight(0)).unwrap()
+        Meter::new(&text, 1e-6, &ReleasedRows::straight(0)).unwrap()
     }
 
     /// Without correlation k participations cost k/(2σ²): so many as fit in the rows released.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounting::rewind::{Released, ReleasedBranch};
+use accounting::rewind::{ReleasedBranch, ReleasedRows};
 use ledger::{BranchReleases, JobState};
 use metrics::gauge;
 use proto::{JobId, Result};
@@ -238,7 +238,7 @@ impl Coordinator {
         let delta = self.settings.report_delta;
         // Only a new meter asks: reading what was released goes through all rows.
         let released = match &meter {
-            Some(_) => Released::straight(0),
+            Some(_) => ReleasedRows::straight(0),
             None => {
                 let name = job.clone();
                 released(self.with_ledger(move |ledger| ledger.released(&name)).await?)
@@ -251,21 +251,21 @@ impl Coordinator {
     }
 }
 
-fn released(branches: Vec<BranchReleases>) -> Released {
+fn released(branches: Vec<BranchReleases>) -> ReleasedRows {
     let branch = |of: BranchReleases| ReleasedBranch {
         branch: of.branch,
         parent: of.parent,
         from_row: of.from_row,
         released: of.released.iter().map(|rows| (rows.start, rows.end)).collect(),
     };
-    Released { branches: branches.into_iter().map(branch).collect() }
+    ReleasedRows { branches: branches.into_iter().map(branch).collect() }
 }
 
 fn metered(
     meter: Option<Arc<Meter>>,
     plan_toml: &str,
     delta: f64,
-    released: &Released,
+    released: &ReleasedRows,
     next_row: u64,
 ) -> Result<Option<(Arc<Meter>, u64, Cost)>> {
     let meter = match meter {

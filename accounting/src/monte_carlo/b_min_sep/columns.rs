@@ -2,8 +2,7 @@
 
 use strategy::{Banded, Strategy, column_normalised};
 
-use super::invalid;
-use crate::error::Result;
+use crate::error::{Result, invalid};
 use crate::monte_carlo::gram::not_negative;
 
 /// Column t holds rows t to t + bands − 1, as far as there are rounds.

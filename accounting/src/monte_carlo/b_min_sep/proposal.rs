@@ -8,7 +8,7 @@
 //! Q against P: noise moved against the mean of the m_S, by as much as Jensen's inequality asks for, and by as much as
 //! makes the loss about ε.
 
-use super::Rule;
+use super::join_rule::JoinRule;
 use super::recursion::Tilt;
 
 /// Components between (q', 1) and (q, s).
@@ -16,9 +16,9 @@ const MIXED: usize = 5;
 /// Share of samples for the component that bounds the weights.
 pub const SIMPLE: f64 = 0.3;
 /// Largest q' of a component.
-const MOST_Q: f64 = 0.98;
+const MAX_Q: f64 = 0.98;
 /// Farthest s that is tried.
-const MOST_S: f64 = 64.0;
+const MAX_S: f64 = 64.0;
 const HALVINGS: u32 = 12;
 
 #[derive(Debug)]
@@ -41,27 +41,27 @@ pub struct Shift {
 }
 
 /// The typical loss where samples come from a component.
-pub trait Scout {
+pub trait Pilot {
     fn of_tilt(&self, q: f64, s: f64) -> f64;
     fn of_shift(&self, lambda: f64) -> f64;
 }
 
 impl Proposal {
     /// `longest`: the largest |m_S|²/σ².
-    pub fn remove(rule: Rule, norms: &[f64], longest: f64, epsilon: f64, scout: &impl Scout) -> Self {
+    pub fn remove(rule: JoinRule, norms: &[f64], longest: f64, epsilon: f64, pilot: &impl Pilot) -> Self {
         let simple = (0.5 + epsilon / longest).max(1.0);
-        let tilt = |q: f64, s: f64| Tilt::new(Rule { q, ..rule }, s, norms);
+        let tilt = |q: f64, s: f64| Tilt::new(JoinRule { q, ..rule }, s, norms);
         let mut components = vec![Component { tilt: tilt(rule.q, simple), share: SIMPLE }];
-        let reaches = |q: f64, s: f64| scout.of_tilt(q, s) >= epsilon;
+        let reaches = |q: f64, s: f64| pilot.of_tilt(q, s) >= epsilon;
         let farthest =
-            if reaches(rule.q, 1.0) { 1.0 } else { bisect_few(1.0, MOST_S, |s| reaches(rule.q, s)) };
+            if reaches(rule.q, 1.0) { 1.0 } else { bisect_few(1.0, MAX_S, |s| reaches(rule.q, s)) };
         for k in 0..MIXED {
             let s = 1.0 + (farthest - 1.0) * k as f64 / (MIXED - 1) as f64;
-            let q = if rule.q >= MOST_Q || reaches(rule.q, s) {
+            let q = if rule.q >= MAX_Q || reaches(rule.q, s) {
                 rule.q
             } else {
                 // Evenly in ln q: rates may be far apart.
-                bisect_few(rule.q.ln(), MOST_Q.ln(), |q| reaches(q.exp(), s)).exp()
+                bisect_few(rule.q.ln(), MAX_Q.ln(), |q| reaches(q.exp(), s)).exp()
             };
             components.push(Component { tilt: tilt(q, s), share: (1.0 - SIMPLE) / MIXED as f64 });
         }
@@ -69,12 +69,12 @@ impl Proposal {
     }
 
     /// `mean_norm`: |m̄|²/σ²; `half`: half the mean of |m_S|²/σ².
-    pub fn add(mean_norm: f64, half: f64, epsilon: f64, scout: &impl Scout) -> Self {
+    pub fn add(mean_norm: f64, half: f64, epsilon: f64, pilot: &impl Pilot) -> Self {
         let fall = (epsilon - half).max(0.0);
         let needed = fall / mean_norm;
         // Farther than this a loss of ε is all but certain, or none such exists.
         let farthest = needed + 40.0 / mean_norm.sqrt();
-        let reaches = |lambda: f64| scout.of_shift(lambda) >= epsilon;
+        let reaches = |lambda: f64| pilot.of_shift(lambda) >= epsilon;
         let typical = if reaches(needed) { needed } else { bisect_few(needed, farthest, reaches) };
         let shifts = [needed, typical].map(|lambda| Shift { lambda, share: 0.5 });
         // On the set where the loss can reach ε, m̄·x is at most −fall where that is above zero.

@@ -1,26 +1,26 @@
 //! The distribution that figures and curves are read off.
 
-use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, Sampling as Samples};
+use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, SampleBudget};
 use accounting::pld::Profile;
-use accounting::{Account, Event, MatrixMechanism, Neighbouring, Sampling, gaussian, summary};
+use accounting::{Account, Event, MatrixMechanism, Neighbouring, gaussian, summary};
 use plan::Plan;
 
 use crate::error::{ReportError, Result};
 use crate::event;
 use crate::figures::{AtDelta, FALSE_POSITIVE_RATE, Figures};
-use crate::question::{Assumed, Question, invalid};
+use crate::question::{Question, SamplingAssumption, invalid};
 
 /// What tells neighbours apart.
-pub enum Law {
+pub enum PrivacyCurve {
     /// N(0, 1) against N(μ, 1), exactly.
     Gaussian { mu: f64 },
     /// Privacy-loss distributions of sampled rounds.
     Rounds(Profile),
     /// By samples, at each δ that is asked for.
-    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: Samples },
+    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: SampleBudget },
 }
 
-impl Law {
+impl PrivacyCurve {
     /// Of a run with this sensitivity per unit clip norm under zeroing out, nothing being amplified.
     pub fn gaussian(plan: &Plan, sensitivity: f64, neighbouring: Neighbouring) -> Self {
         Self::Gaussian { mu: neighbouring.factor() * sensitivity / plan.accounted_noise_multiplier() }
@@ -30,14 +30,14 @@ impl Law {
     pub fn amplified(question: &Question, rounds: u64) -> Result<Option<Self>> {
         let plan = &question.plan;
         match question.assumed {
-            Assumed::AnyOrder => Ok(None),
-            Assumed::CyclicPoisson { sampling_probability, partition } => {
-                let sampling = Sampling::CyclicPoisson { sampling_probability, partition };
+            SamplingAssumption::AnyOrder => Ok(None),
+            SamplingAssumption::CyclicPoisson { .. } => {
+                let sampling = question.assumed.in_event();
                 let run = MatrixMechanism { iterations: rounds, ..event::run_of(plan, sampling)? };
-                let account = Account::of(&Event::MatrixMechanism(run), question.neighbouring)?;
+                let account = Account::new(&Event::MatrixMechanism(run), question.neighbouring)?;
                 Ok(Some(Self::Rounds(account.profile()?)))
             }
-            Assumed::BallsInBins { batches_per_epoch, samples, seed } => {
+            SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => {
                 zero_out_alone(question.neighbouring, "zero-out, for balls-in-bins")?;
                 if !plan.iterations().is_multiple_of(batches_per_epoch) {
                     let allowed = format!("a divisor of {}, the plan's rows", plan.iterations());
@@ -46,18 +46,18 @@ impl Law {
                 // The coefficients as they run, rounded, are the mechanism.
                 let strategy = plan.running_strategy()?;
                 let mechanism = BallsInBins::new(&strategy, rounds, batches_per_epoch)?;
-                Ok(Some(Self::sampled(plan, mechanism, Samples { samples, seed })))
+                Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
             }
-            Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
+            SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
                 zero_out_alone(question.neighbouring, "zero-out, for b-min-sep")?;
                 let strategy = plan.running_strategy()?;
                 let mechanism = BMinSep::new(&strategy, rounds, min_sep, sampling_probability, warm_start)?;
-                Ok(Some(Self::sampled(plan, mechanism, Samples { samples, seed })))
+                Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
             }
         }
     }
 
-    fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: Samples) -> Self {
+    fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: SampleBudget) -> Self {
         let noise_multiplier = plan.accounted_noise_multiplier();
         Self::Sampled { mechanism: Box::new(mechanism), noise_multiplier, samples }
     }
@@ -65,7 +65,7 @@ impl Law {
     /// As [`Self::amplified`] where any number of rounds has an account: Monte Carlo needs whole epochs.
     pub fn of_rounds(question: &Question, rounds: u64) -> Result<Option<Self>> {
         match question.assumed {
-            Assumed::CyclicPoisson { .. } if rounds > 0 => Self::amplified(question, rounds),
+            SamplingAssumption::CyclicPoisson { .. } if rounds > 0 => Self::amplified(question, rounds),
             _ => Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! A statement in words: sections of points and tables, which Markdown and HTML set in their own way.
+//! A statement in sections: sections of points and tables, which Markdown and HTML set in their own way.
 
 mod accounting;
 mod definition;

@@ -3,7 +3,7 @@
 use accounting::Partition;
 
 use super::{Block, number};
-use crate::question::Assumed;
+use crate::question::SamplingAssumption;
 use crate::statement::Statement;
 
 pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
@@ -70,7 +70,7 @@ fn participation(statement: &Statement) -> String {
     let b = statement.min_sep;
     let k = statement.max_participations;
     let only = match (statement.sampling, statement.plan_participation) {
-        (Assumed::AnyOrder, _) => "",
+        (SamplingAssumption::AnyOrder, _) => "",
         (_, None) => "For the figures without sampling, and the noise was designed for it: ",
         (_, Some(_)) => "For the figures without sampling: ",
     };
@@ -90,10 +90,12 @@ fn participation(statement: &Statement) -> String {
 
 fn sampling(statement: &Statement) -> String {
     match statement.sampling {
-        Assumed::AnyOrder => "None is relied upon: batches may be formed in any way, even against the \
+        SamplingAssumption::AnyOrder => {
+            "None is relied upon: batches may be formed in any way, even against the \
                               mechanism, within the participation rule."
-            .to_owned(),
-        Assumed::CyclicPoisson { sampling_probability, partition } => {
+                .to_owned()
+        }
+        SamplingAssumption::CyclicPoisson { sampling_probability, partition } => {
             let bands = statement.bands.unwrap_or(1);
             let groups = match partition {
                 Partition::Independent => "each unit put into its group at random on its own",
@@ -106,13 +108,13 @@ fn sampling(statement: &Statement) -> String {
                 number(sampling_probability * bands as f64)
             )
         }
-        Assumed::BallsInBins { batches_per_epoch, samples, seed } => format!(
+        SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => format!(
             "Balls in bins: each unit is put into one of {batches_per_epoch} batches, at random and once, and \
              takes part in that batch of every epoch. Batches stay secret. {samples} samples, seed {seed}; a \
              seed that was chosen by its answer promises nothing. `rustle batches --scheme balls-in-bins` forms \
              them."
         ),
-        Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
+        SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
             let start = if warm_start { ", as if batches had been formed before round 0" } else { "" };
             format!(
                 "b-min-sep: in every round each unit that took none of the {} rounds before joins with \

@@ -1,16 +1,10 @@
 //! What happened, as data: events that can be kept, composed and accounted for.
 //!
-//! An event says what was run, never what it costs. [`Account::of`](crate::Account::of) works that out for one
+//! An event says what was run, never what it costs. [`Account::new`](crate::Account::new) works that out for one
 //! neighbouring relation, or says why it can't.
 
-pub(crate) mod lower;
-mod truncated;
-
+pub use batches::Partition;
 use serde::{Deserialize, Serialize};
-
-use crate::account::Account;
-use crate::error::Result;
-use crate::neighbouring::Neighbouring;
 
 /// Something that was released about the data. Noise multipliers are σ in units of the clip norm; sensitivities
 /// are per unit clip norm.
@@ -95,16 +89,6 @@ pub enum Sampling {
     },
 }
 
-/// How records were put into groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Partition {
-    /// Groups of one size: for zeroing out and replacing only, as one record more moves others.
-    EqualSplit,
-    /// Each record at random and on its own: for every neighbouring relation.
-    Independent,
-}
-
 impl MatrixMechanism {
     /// A p-banded strategy with columns of norm 1 under cyclic Poisson sampling at average rate q.
     #[must_use]
@@ -151,13 +135,5 @@ impl Event {
             Self::ZCdp { .. } => "z-cdp",
             Self::MatrixMechanism(_) => "matrix-mechanism",
         }
-    }
-
-    /// Ok where the event can be accounted for under this relation.
-    ///
-    /// # Errors
-    /// Why it can't: [`crate::AccountingError::Unsupported`], or `Invalid` naming a number and its range.
-    pub fn supports(&self, neighbouring: Neighbouring) -> Result<()> {
-        Account::of(self, neighbouring).map(|_| ())
     }
 }

@@ -3,7 +3,7 @@
 use accounting::Neighbouring;
 
 use super::Block;
-use crate::question::{Assumed, Unit};
+use crate::question::{SamplingAssumption, Unit};
 use crate::statement::Statement;
 
 pub(super) fn setting(statement: &Statement) -> Vec<Block> {
@@ -34,7 +34,9 @@ pub(super) fn protected(statement: &Statement) -> Vec<Block> {
     let b = statement.min_sep;
     let k = statement.max_participations;
     let rule = match statement.sampling {
-        Assumed::AnyOrder => format!("the participation rule (at most {k} rounds, at least {b} apart)"),
+        SamplingAssumption::AnyOrder => {
+            format!("the participation rule (at most {k} rounds, at least {b} apart)")
+        }
         _ => "what is assumed of sampling below".to_owned(),
     };
     vec![

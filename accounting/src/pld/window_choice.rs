@@ -1,26 +1,27 @@
-//! From a question to the window that it is answered in.
+//! From a query to the window that it is answered in.
 
 use super::cells::{Cut, cells};
+use super::composition::Composition;
 use super::cumulant::Cumulant;
-use super::saddle::{Saddle, Sum};
+use super::figure::Figure;
+use super::saddle::{CumulantSum, Saddle};
 use super::window::Window;
-use super::{Composition, Figure};
 
 /// P's mass that needn't be cut, in units of δ: e^−21.
-pub(super) const LN_SHARE: f64 = -21.0;
+pub(super) const LN_UNCUT_SHARE: f64 = -21.0;
 
 /// Smallest tail of f64 that a cut can leave.
-pub(super) const LN_LEAST: f64 = -735.0;
+pub(super) const LN_SMALLEST_TAIL: f64 = -735.0;
 
 /// Most that −d ln δ/d ln ε is followed, where δ is asked for.
-pub(super) const STEEPEST: f64 = 1e10;
+pub(super) const MAX_STEEPNESS: f64 = 1e10;
 
 /// Step of the trapezoid rule for estimates.
 const STEP: f64 = 0.1;
 
 /// What a window is made for.
 #[derive(Clone, Copy)]
-pub(super) enum Question {
+pub(super) enum Query {
     /// The tilt is chosen for δ alone, the grid for the smaller of a first guess and this one.
     /// At most `steep` is −d ln δ/d ln ε taken to be.
     Epsilon {
@@ -43,23 +44,23 @@ impl Composition {
         self.parts().map(|(classes, count)| (Cumulant::new(classes, ln_tail, STEP), count)).collect()
     }
 
-    /// A window for a question, and the ε that its grid was chosen for.
-    pub(super) fn window(&self, question: Question, accuracy: f64) -> (Window, Figure, f64) {
-        let ln_delta = self.ln_delta(question);
-        let ln_tail = (ln_delta + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+    /// A window for a query, and the ε that its grid was chosen for.
+    pub(super) fn window(&self, query: Query, accuracy: f64) -> (Window, Figure, f64) {
+        let ln_delta = self.ln_delta(query);
+        let ln_tail = (ln_delta + LN_UNCUT_SHARE - self.rounds().ln()).max(LN_SMALLEST_TAIL);
         let parts = self.cumulants(ln_tail);
-        let sum = Sum { parts: &parts };
-        let saddle = match question {
-            Question::Epsilon { delta, steep, .. } => sum.for_delta(delta.ln(), steep),
-            Question::Delta { epsilon, .. } => sum.for_epsilon(epsilon, STEEPEST),
-            Question::FalsePositives { rate } => sum.for_false_positives(rate.ln(), STEEPEST),
+        let sum = CumulantSum { parts: &parts };
+        let saddle = match query {
+            Query::Epsilon { delta, steep, .. } => sum.for_delta(delta.ln(), steep),
+            Query::Delta { epsilon, .. } => sum.for_epsilon(epsilon, MAX_STEEPNESS),
+            Query::FalsePositives { rate } => sum.for_false_positives(rate.ln(), MAX_STEEPNESS),
         };
-        let likely = match question {
-            Question::Epsilon { guess, .. } => sum.likely_epsilon(saddle).min(guess),
+        let likely = match query {
+            Query::Epsilon { guess, .. } => sum.likely_epsilon(saddle).min(guess),
             _ => f64::NAN,
         };
-        let tolerance = match question {
-            Question::Epsilon { .. } => accuracy * likely,
+        let tolerance = match query {
+            Query::Epsilon { .. } => accuracy * likely,
             // δ's relative growth is that of a tilt no smaller than the loss's own scale: where ε is near none, spreading
             // widens the loss itself.
             _ => {
@@ -96,15 +97,15 @@ impl Composition {
     }
 
     /// ln δ, or about that where δ is asked for.
-    fn ln_delta(&self, question: Question) -> f64 {
-        match question {
-            Question::Epsilon { delta, .. } => delta.ln(),
+    fn ln_delta(&self, query: Query) -> f64 {
+        match query {
+            Query::Epsilon { delta, .. } => delta.ln(),
             // A true positive rate is never less than the false one.
-            Question::FalsePositives { rate } => rate.ln(),
-            Question::Delta { epsilon, bound } => {
-                let parts = self.cumulants(LN_LEAST);
-                let sum = Sum { parts: &parts };
-                let Saddle { theta, moments } = sum.for_epsilon(epsilon, STEEPEST);
+            Query::FalsePositives { rate } => rate.ln(),
+            Query::Delta { epsilon, bound } => {
+                let parts = self.cumulants(LN_SMALLEST_TAIL);
+                let sum = CumulantSum { parts: &parts };
+                let Saddle { theta, moments } = sum.for_epsilon(epsilon, MAX_STEEPNESS);
                 let likely = (moments.value - theta * epsilon).min(0.0) - sum.prefactor(theta, moments);
                 likely.min(bound.ln())
             }

@@ -11,7 +11,7 @@ use crate::neighbouring::{Direction, Neighbouring};
 use crate::pld::{Pair, Round, sampling};
 
 /// Largest public number of records.
-const MOST_RECORDS: u64 = 1 << 53;
+const MAX_RECORDS: u64 = 1 << 53;
 
 /// P(K ≥ B) and E[B/(K+1) | K ≥ B] for K ~ Bin(n, q).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ pub(super) fn round(
 ) -> Result<Round> {
     let q = sampling("sampling probability", sampling_probability)?;
     for (what, count) in [("data set size", dataset_size), ("batch cap", batch_cap)] {
-        if count == 0 || count > MOST_RECORDS {
+        if count == 0 || count > MAX_RECORDS {
             return Err(AccountingError::Invalid { what, value: count as f64, allowed: "1 to 2^53" });
         }
     }

@@ -4,16 +4,16 @@
 //! knows the larger one alone makes the other larger with its next step, and then goes back and forth. So both are known,
 //! by how much one is behind the other, and a smooth maximum stands for the larger.
 
-use super::super::BallsInBins;
-use super::super::block::Draw;
+use super::super::balls_in_bins::BallsInBins;
 use super::super::gradient::{Slope, noise_by_gram};
-use super::super::pair::Drawn;
+use super::super::pair::LossSampler;
+use super::super::stream::Draw;
 use super::quadratic::Quadratic;
 use crate::error::Result;
 use crate::neighbouring::Direction;
 
 /// An order whose δ is a smaller share of the other's does not come to bind within a search.
-const FAR: f64 = 1e-3;
+const MIN_DELTA_SHARE: f64 = 1e-3;
 /// The smooth maximum lies above the larger one by at most ln 2 over this.
 const SHARPNESS: f64 = 300.0;
 
@@ -37,7 +37,7 @@ impl Surrogate {
         let worse = found.worse().delta;
         let order = |direction| {
             let delta = found.of(direction).delta;
-            (delta > 0.0 && delta >= FAR * worse).then(|| {
+            (delta > 0.0 && delta >= MIN_DELTA_SHARE * worse).then(|| {
                 let Slope { h, fall } = noise_by_gram(&scaled, direction, epsilon, draw);
                 Order { h: Quadratic::new(&h, n), behind: (worse / delta).ln() * delta / fall }
             })
@@ -74,8 +74,8 @@ impl Surrogate {
 mod tests {
     use strategy::Strategy;
 
-    use super::super::super::block::Purpose;
     use super::super::super::calibrate::search;
+    use super::super::super::stream::Purpose;
     use super::*;
 
     const N: u64 = 32;

@@ -1,7 +1,7 @@
 //! Numbers and names that the guarantee is about.
 
 use super::{Block, number, rows};
-use crate::statement::{SoFar, Statement};
+use crate::statement::{ReleasedSoFar, Statement};
 
 fn table(head: [&'static str; 2], rows: Vec<(&str, String)>) -> Block {
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
@@ -30,7 +30,7 @@ pub(super) fn parameters(statement: &Statement) -> Vec<Block> {
     vec![table(["parameter", "value"], rows)]
 }
 
-pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
+pub(super) fn released(statement: &Statement, so_far: &ReleasedSoFar) -> Vec<Block> {
     let mut facts = Vec::new();
     if let Some(job) = &statement.job {
         facts.push(("job", job.job.clone()));
@@ -57,7 +57,7 @@ pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
     blocks
 }
 
-fn branches(so_far: &SoFar) -> Block {
+fn branches(so_far: &ReleasedSoFar) -> Block {
     let row = |branch: &accounting::rewind::ReleasedBranch| {
         let own: Vec<String> = branch.released.iter().copied().map(rows).collect();
         vec![
@@ -73,8 +73,8 @@ fn branches(so_far: &SoFar) -> Block {
     }
 }
 
-fn abandoned(so_far: &SoFar) -> Block {
-    let row = |stretch: &accounting::rewind::Abandoned| {
+fn abandoned(so_far: &ReleasedSoFar) -> Block {
+    let row = |stretch: &accounting::rewind::AbandonedRows| {
         let kind = if stretch.exact { "exact" } else { "upper bound" };
         vec![
             stretch.branch.to_string(),

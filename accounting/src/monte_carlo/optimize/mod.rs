@@ -16,29 +16,31 @@ use strategy::Strategy;
 use strategy::optimize::{Descent, Target, descend};
 
 use self::surrogate::Surrogate;
-use super::block::{Draw, Purpose};
+use super::balls_in_bins::BallsInBins;
+use super::budget::{PILOT_SAMPLES, SampleBudget};
 use super::calibrate::search;
 use super::gradient::noise_by_gram;
-use super::pair::{Drawn, Pair};
-use super::{BallsInBins, Calibrated, SCOUTS, Sampling};
+use super::pair::{LossSampler, Pair};
+use super::stream::{Draw, Purpose};
+use super::verdict::Calibration;
 use crate::error::{AccountingError, Result};
 use crate::neighbouring::Direction;
 
 /// Most batches per epoch of an optimisation: each stretch of samples has a b×b sum of its own.
-pub const MAX_OPTIMISED_BATCHES: u64 = 1024;
+pub const MAX_OPTIMIZED_BATCHES: u64 = 1024;
 /// Steps of one search without samples.
-const STEPS: usize = 60;
+const SEARCH_STEPS: usize = 60;
 /// Gain of ln(loss) below which a search has settled.
 const TOLERANCE: f64 = 2e-4;
 /// Damping of searches at first: ratios of coefficients that came to zero or one would stay there. What each search
 /// that went too far multiplies it by, and what ends it.
-const LEAST: f64 = 3e-4;
-const HARDER: f64 = 10.0;
-const HELD: f64 = 2.0;
+const MIN_DAMPING: f64 = 3e-4;
+const DAMPING_FACTOR: f64 = 10.0;
+const MAX_DAMPING: f64 = 2.0;
 
 /// What C is made for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Question {
+pub struct Goal {
     /// Batches per epoch.
     pub batches: u64,
     pub epsilon: f64,
@@ -55,12 +57,12 @@ pub struct Effort {
     /// Most searches without samples in each.
     pub searches: usize,
     /// For the noise multipliers of start and end.
-    pub sampling: Sampling,
+    pub sampling: SampleBudget,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { samples: 1 << 17, restarts: 2, searches: 30, sampling: Sampling::default() }
+        Self { samples: 1 << 17, restarts: 2, searches: 30, sampling: SampleBudget::default() }
     }
 }
 
@@ -74,17 +76,17 @@ pub struct Progress {
 
 /// A strategy with its noise.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Noised {
+pub struct CalibratedStrategy {
     pub strategy: Strategy,
     /// By an upper bound of δ, verified.
-    pub calibrated: Calibrated,
+    pub calibrated: Calibration,
     /// σ as the mean of the samples has it.
     pub estimate: f64,
     /// Of the objective, in units of σζ.
     pub error: f64,
 }
 
-impl Noised {
+impl CalibratedStrategy {
     /// σ·error, in units of ζ.
     #[must_use]
     pub fn loss(&self) -> f64 {
@@ -100,21 +102,21 @@ impl Noised {
 
 /// What came of an optimisation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Optimised {
-    pub start: Noised,
+pub struct Optimization {
+    pub start: CalibratedStrategy,
     /// Where the search ended.
-    pub end: Noised,
+    pub end: CalibratedStrategy,
     /// Searches without samples that were tried.
     pub searches: usize,
     pub converged: bool,
     pub stopped: bool,
 }
 
-impl Optimised {
+impl Optimization {
     /// The one of less verified loss. That may be the start although the end's estimate is less: where amplification is
     /// strong an upper bound of δ comes near to the estimate only with many samples.
     #[must_use]
-    pub fn best(&self) -> &Noised {
+    pub fn best(&self) -> &CalibratedStrategy {
         if self.end.loss() < self.start.loss() { &self.end } else { &self.start }
     }
 }
@@ -131,22 +133,22 @@ struct Point {
 ///
 /// # Errors
 /// As [`BallsInBins::new`], [`BallsInBins::calibrate`] and [`descend`]; [`AccountingError::Invalid`] for more than
-/// [`MAX_OPTIMISED_BATCHES`].
-pub fn optimise(
+/// [`MAX_OPTIMIZED_BATCHES`].
+pub fn optimize_balls_in_bins(
     start: &Strategy,
     target: &Target,
-    question: Question,
+    goal: Goal,
     effort: Effort,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Optimised> {
-    if question.batches > MAX_OPTIMISED_BATCHES {
+) -> Result<Optimization> {
+    if goal.batches > MAX_OPTIMIZED_BATCHES {
         let what = "batches per epoch";
-        let allowed = "1 to 1024 to optimise for";
-        return Err(AccountingError::Invalid { what, value: question.batches as f64, allowed });
+        let allowed = "1 to 1024 to optimize for";
+        return Err(AccountingError::Invalid { what, value: goal.batches as f64, allowed });
     }
     // Refuses what can't be searched from before any sample is drawn.
     descend(start, target, Descent { steps: 0, damping: 0.0 }, &mut |_, _| 0.0)?;
-    let mut search = Search { target, question, effort, progress, searches: 0, stopped: false };
+    let mut search = Search { target, goal, effort, progress, searches: 0, stopped: false };
     let mut at = start.clone();
     let mut converged = false;
     for restart in 0..effort.restarts.max(1) {
@@ -155,9 +157,9 @@ pub fn optimise(
             break;
         }
     }
-    let start = search.noised(start)?;
-    let end = search.noised(&at)?;
-    Ok(Optimised { start, end, searches: search.searches, converged, stopped: search.stopped })
+    let start = search.calibrated(start)?;
+    let end = search.calibrated(&at)?;
+    Ok(Optimization { start, end, searches: search.searches, converged, stopped: search.stopped })
 }
 
 impl BallsInBins {
@@ -171,11 +173,11 @@ impl BallsInBins {
         near: f64,
         epsilon: f64,
         delta: f64,
-        sampling: Sampling,
+        sampling: SampleBudget,
     ) -> Result<(f64, Array2<f64>)> {
         let draw = sampling.draw(Purpose::Search)?;
         // Where both orders are so near that few samples mistake one for the other, so are their σ.
-        let few = Draw { samples: draw.samples.min(SCOUTS), ..draw };
+        let few = Draw { samples: draw.samples.min(PILOT_SAMPLES), ..draw };
         let found = self.delta_with(near, epsilon, few)?;
         let worse = if found.add.delta > found.remove.delta { Direction::Add } else { Direction::Remove };
         let sigma = search(self.longest(), (epsilon, delta), draw, Some(near), |sigma, draw| {
@@ -187,7 +189,7 @@ impl BallsInBins {
 
 struct Search<'a> {
     target: &'a Target,
-    question: Question,
+    goal: Goal,
     effort: Effort,
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     searches: usize,
@@ -198,10 +200,10 @@ impl Search<'_> {
     /// Where searches on one set of samples end, and whether they settled.
     fn run(&mut self, start: &Strategy, restart: u64) -> Result<(Strategy, bool)> {
         let seed = self.effort.sampling.seed.wrapping_add(restart + 1);
-        let draw = Sampling { samples: self.effort.samples, seed }.draw(Purpose::Search)?;
+        let draw = SampleBudget { samples: self.effort.samples, seed }.draw(Purpose::Search)?;
         let mut at = self.point(start.clone(), None, draw)?;
         let mut surrogate = self.surrogate(&at, draw)?;
-        let mut damping = LEAST;
+        let mut damping = MIN_DAMPING;
         for _ in 0..self.effort.searches {
             self.searches += 1;
             let next = self.next(&at, &mut surrogate, damping, draw);
@@ -212,10 +214,10 @@ impl Search<'_> {
                     return Ok((at.strategy, true));
                 }
                 surrogate = self.surrogate(&at, draw)?;
-                damping = (damping / HARDER).max(LEAST);
+                damping = (damping / DAMPING_FACTOR).max(MIN_DAMPING);
             } else {
-                damping *= HARDER;
-                if damping > HELD {
+                damping *= DAMPING_FACTOR;
+                if damping > MAX_DAMPING {
                     return Ok((at.strategy, true));
                 }
             }
@@ -230,12 +232,12 @@ impl Search<'_> {
 
     fn next(&self, at: &Point, surrogate: &mut Surrogate, damping: f64, draw: Draw) -> Result<Point> {
         let cost = &mut |c: &[f64], by: &mut [f64]| surrogate.ln(c, by);
-        let strategy = descend(&at.strategy, self.target, Descent { steps: STEPS, damping }, cost)?;
+        let strategy = descend(&at.strategy, self.target, Descent { steps: SEARCH_STEPS, damping }, cost)?;
         self.point(strategy, Some(at.sigma), draw)
     }
 
     fn point(&self, strategy: Strategy, near: Option<f64>, draw: Draw) -> Result<Point> {
-        let Question { batches, epsilon, delta } = self.question;
+        let Goal { batches, epsilon, delta } = self.goal;
         let mechanism = BallsInBins::new(&strategy, self.target.iterations, batches)?;
         let sigma = search(mechanism.longest(), (epsilon, delta), draw, near, |sigma, draw| {
             Ok(mechanism.delta_with(sigma, epsilon, draw)?.worse().delta)
@@ -245,15 +247,15 @@ impl Search<'_> {
     }
 
     fn surrogate(&self, at: &Point, draw: Draw) -> Result<Surrogate> {
-        Surrogate::new(&at.mechanism, at.sigma, self.question.epsilon, self.target.iterations, draw)
+        Surrogate::new(&at.mechanism, at.sigma, self.goal.epsilon, self.target.iterations, draw)
     }
 
-    fn noised(&self, strategy: &Strategy) -> Result<Noised> {
-        let Question { batches, epsilon, delta } = self.question;
+    fn calibrated(&self, strategy: &Strategy) -> Result<CalibratedStrategy> {
+        let Goal { batches, epsilon, delta } = self.goal;
         let mechanism = BallsInBins::new(strategy, self.target.iterations, batches)?;
         let calibrated = mechanism.calibrate(epsilon, delta, self.effort.sampling)?;
         let estimate = mechanism.noise_multiplier(epsilon, delta, self.effort.sampling)?;
         let error = self.target.error(strategy)?;
-        Ok(Noised { strategy: strategy.clone(), calibrated, estimate, error })
+        Ok(CalibratedStrategy { strategy: strategy.clone(), calibrated, estimate, error })
     }
 }

@@ -3,23 +3,24 @@
 //! The test says P where any round's loss is above a level. Its rates are products of normal tails, so they hold
 //! whatever the grids do, and for one round the best level's are exact.
 
-use super::{Composition, Pair};
+use super::composition::Composition;
+use super::pair::Pair;
 use crate::gaussian::bisect;
 use crate::pld::dots::ln_mass;
 
 /// What is left to rounding: relative, and in units of the tails that a bound is the difference of.
-const RELATIVE: f64 = 1e-6;
-const OF_TAILS: f64 = 1e-12;
+const RELATIVE_ROUNDING: f64 = 1e-6;
+const TAIL_ROUNDING: f64 = 1e-12;
 
 /// Q's rates below this may have lost their digits, and count as this much.
-const LEAST: f64 = 1e-290;
+const MIN_Q_RATE: f64 = 1e-290;
 
 /// Levels that are tried, from ε to what the largest shift sees of itself.
 const LEVELS: u32 = 12;
-const NEAR: f64 = 6.0;
+const LEVEL_REACH: f64 = 6.0;
 
 /// Where along the line no pair's mass matters any more.
-const FAR: f64 = 40.0;
+const LINE_REACH: f64 = 40.0;
 
 /// P's and Q's probability that a test says P.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +37,13 @@ impl Composition {
             return 0.0;
         };
         let (_, first) = bisect(-end(pair), end(pair), |x| pair.at(x).loss > epsilon);
-        let step = (pair.steepest() + NEAR - first).max(0.0) / f64::from(LEVELS);
+        let step = (pair.steepest() + LEVEL_REACH - first).max(0.0) / f64::from(LEVELS);
         let levels =
             (0..LEVELS).map(|i| if i == 0 { epsilon } else { pair.at(first + step * f64::from(i)).loss });
         let delta = |level: f64| {
             let Rates { p, q } = self.rates(level);
-            let under_q = (q.max(LEAST).ln() + epsilon).exp();
-            (p - under_q) * (1.0 - RELATIVE) - OF_TAILS * p
+            let under_q = (q.max(MIN_Q_RATE).ln() + epsilon).exp();
+            (p - under_q) * (1.0 - RELATIVE_ROUNDING) - TAIL_ROUNDING * p
         };
         levels.map(delta).fold(0.0, f64::max)
     }
@@ -55,7 +56,7 @@ impl Composition {
             .fold((0.0, 0.0), |all: (f64, f64), one| (all.0.min(one.0), all.1.max(one.1)));
         let (_, level) = bisect(low, top, |level| self.rates(level).q <= rate);
         let Rates { p, q } = self.rates(level);
-        if q <= rate { p * (1.0 - RELATIVE) } else { 0.0 }
+        if q <= rate { p * (1.0 - RELATIVE_ROUNDING) } else { 0.0 }
     }
 
     fn pairs(&self) -> impl Iterator<Item = (f64, &Pair, u64)> {
@@ -84,5 +85,5 @@ impl Composition {
 }
 
 fn end(pair: &Pair) -> f64 {
-    pair.steepest() + FAR
+    pair.steepest() + LINE_REACH
 }

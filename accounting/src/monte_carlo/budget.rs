@@ -1,0 +1,36 @@
+//! How many samples an estimate draws, and from which seed.
+
+use super::stream::{Draw, Purpose};
+use crate::error::{AccountingError, Result};
+
+/// Most samples of one estimate.
+pub const MAX_SAMPLES: u64 = 1 << 30;
+/// Least samples of one estimate: variances of fewer say little.
+pub const MIN_SAMPLES: u64 = 256;
+/// Samples with which a search finds out where to look.
+pub(super) const PILOT_SAMPLES: u64 = 1 << 14;
+
+/// How many samples, in antithetic pairs (an odd number gets one more), and the seed of their streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleBudget {
+    /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`].
+    pub samples: u64,
+    /// Samples are a function of it. A seed that was tried until its verdict pleased makes that verdict worthless.
+    pub seed: u64,
+}
+
+impl Default for SampleBudget {
+    fn default() -> Self {
+        Self { samples: 1 << 20, seed: 0 }
+    }
+}
+
+impl SampleBudget {
+    pub(super) fn draw(self, purpose: Purpose) -> Result<Draw> {
+        if !(MIN_SAMPLES..=MAX_SAMPLES).contains(&self.samples) {
+            let allowed = "256 to 1073741824";
+            return Err(AccountingError::Invalid { what: "samples", value: self.samples as f64, allowed });
+        }
+        Ok(Draw { samples: self.samples.next_multiple_of(2), seed: self.seed, purpose })
+    }
+}
