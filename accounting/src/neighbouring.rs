@@ -1,8 +1,8 @@
-//! Which data sets are neighbours, and in which order a pair is told apart.
+//! Neighbouring data sets, and the order in which a pair is compared.
 
 pub use batches::Neighbouring;
 
-/// The two orders in which neighbours are compared; an account is the worse of both.
+/// The order in which two neighbours are compared; an account is the worse of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The data set with the record against the one without.
@@ -12,5 +12,6 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Both directions; every account is the worse of the two.
     pub const BOTH: [Self; 2] = [Self::Remove, Self::Add];
 }

@@ -21,8 +21,8 @@ fn unamplified(family: Family, target: &Target) -> Strategy {
 }
 
 fn effort(samples: u64) -> Effort {
-    let sampling = SampleBudget { samples: samples << 5, seed: 7 };
-    Effort { samples, restarts: 1, searches: 12, sampling }
+    let budget = SampleBudget { samples: samples << 5, seed: 7 };
+    Effort { samples, restarts: 1, searches: 12, budget }
 }
 
 fn run(family: Family, target: &Target, epsilon: f64, samples: u64) -> Optimization {

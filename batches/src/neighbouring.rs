@@ -1,22 +1,22 @@
-//! Which two data sets must be hard to tell apart.
+//! The neighbouring relation, shared by batches and accounts.
 
 use serde::{Deserialize, Serialize};
 
-/// Which two data sets must be hard to tell apart.
+/// A relation between data sets: two that are related must be hard to tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbouring {
-    /// One record (or all of one user's) counts as zero in one of them; the size is the same and public.
+    /// One record, or all of one user's records, counts as zero in one of them. Both have the same public size.
     #[default]
     ZeroOut,
     /// One of them lacks the record.
     AddRemove,
-    /// The record is another one: what it moves a sum by is twice as large.
+    /// One record is replaced by another, which moves a sum by up to twice as much.
     Replace,
 }
 
 impl Neighbouring {
-    /// What the sensitivity under zeroing out is multiplied by where nothing is sampled.
+    /// Returns the factor by which the sensitivity under zeroing out grows where nothing is sampled.
     #[must_use]
     pub fn factor(self) -> f64 {
         match self {

@@ -1,4 +1,4 @@
-//! From an event to what is composed.
+//! Interprets an event: finds what it is composed of.
 
 use strategy::{Participation, Tree};
 
@@ -10,7 +10,7 @@ use crate::event::{Event, MatrixMechanism, Partition, Sampling};
 use crate::neighbouring::{Direction, Neighbouring};
 use crate::pld::{Pair, Round, sampling};
 
-/// Deepest nesting of compositions.
+/// Deepest nesting of compositions: bounds the recursion on events that come from outside.
 const MAX_DEPTH: usize = 64;
 
 /// Works out what an event is composed of under one neighbouring relation.

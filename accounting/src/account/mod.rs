@@ -1,4 +1,6 @@
-//! The account of an event: what was composed, and by which mathematics its figures come.
+//! The account of an event, and the mathematics that each of its figures comes from.
+//!
+//! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
 
 mod interpret;
 mod totals;
@@ -19,7 +21,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Works out what an event is composed of.
+    /// Builds the account of an event under one neighbouring relation.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] naming a number and its range; [`AccountingError::Unsupported`] where no
@@ -28,22 +30,22 @@ impl Account {
         Ok(Self { totals: interpret::interpret(event, neighbouring)? })
     }
 
-    /// The relation that every figure holds under.
+    /// Returns the relation that every figure holds under.
     #[must_use]
     pub fn neighbouring(&self) -> Neighbouring {
         self.totals.neighbouring
     }
 
-    /// ρ where all of it is zCDP without anything sampled.
+    /// Returns ρ of zero-concentrated DP; `None` where any round is sampled.
     #[must_use]
     pub fn rho(&self) -> Option<f64> {
         (!self.totals.sampled).then_some(self.totals.rho + self.totals.mu_squared / 2.0)
     }
 
-    /// Both directions as privacy-loss distributions.
+    /// Returns the privacy-loss distributions of both directions.
     ///
     /// # Errors
-    /// [`AccountingError::Unsupported`] where part of it is only known to be zCDP.
+    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP.
     pub fn profile(&self) -> Result<Profile> {
         if self.totals.rho > 0.0 {
             let why = "ρ bounds a loss without giving its distribution".to_owned();
@@ -58,9 +60,9 @@ impl Account {
         Ok(profile)
     }
 
-    /// ε at `delta`: exact for Gaussian mechanisms, by privacy-loss distributions where rounds are sampled (aimed
-    /// at 0.002 % above the exact one), by Rényi divergences where part of it is only known to be zCDP. Never
-    /// below the exact one.
+    /// Returns ε at `delta`, never below the exact one. It is exact for Gaussian mechanisms; sampled rounds go through
+    /// privacy-loss distributions, which aim at 0.002 % above the exact ε; parts that are only known to be zCDP go
+    /// through Rényi divergences.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless 0 < δ < 1; [`AccountingError::OutOfReach`] where f64 can't hold ε.
@@ -68,10 +70,11 @@ impl Account {
         Ok(self.epsilon_figure(delta, ACCURACY)?.value)
     }
 
-    /// As [`Self::epsilon`], with an accuracy and the grid that was used (none: spacing 0).
+    /// Returns ε at `delta` to a given relative accuracy, with the grid that was used. Where no grid was needed the
+    /// spacing is 0.
     ///
     /// # Errors
-    /// As [`Self::epsilon`].
+    /// Those of [`Self::epsilon`].
     pub fn epsilon_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
         probability("delta", delta)?;
         if self.totals.sampled && self.totals.rho == 0.0 {
@@ -97,7 +100,7 @@ impl Account {
         self.totals.rho + self.totals.mu_squared / 2.0
     }
 
-    /// δ at ε, as [`Self::epsilon`].
+    /// Returns δ at `epsilon`, by the same mathematics as [`Self::epsilon`].
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless ε ≥ 0 is finite.
@@ -129,10 +132,10 @@ impl Account {
 }
 
 impl Event {
-    /// Ok where the event can be accounted for under this relation.
+    /// Checks that the event has an account under this relation.
     ///
     /// # Errors
-    /// Why it can't: [`crate::AccountingError::Unsupported`], or `Invalid` naming a number and its range.
+    /// [`AccountingError::Unsupported`] with the reason, or [`AccountingError::Invalid`] naming a number and its range.
     pub fn supports(&self, neighbouring: Neighbouring) -> Result<()> {
         Account::new(self, neighbouring).map(|_| ())
     }

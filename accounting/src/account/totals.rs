@@ -1,4 +1,4 @@
-//! What an event is composed of: sums that figures are read off.
+//! The sums that figures are read off.
 
 use crate::error::{Result, not_negative, positive};
 use crate::neighbouring::{Direction, Neighbouring};

@@ -1,8 +1,8 @@
-//! Blocks of samples: each has a ChaCha stream of its own, so no number depends on threads.
+//! Blocks of balls-in-bins samples, each from a ChaCha stream of its own.
 //!
 //! Samples come in pairs around one mean, with noise L·w and −L·w. A pair costs one draw and one product, and where
-//! one of its losses is small the other's is large. Pairs are what is independent: their means lie in [0, B] as terms
-//! do, so that standard errors and bounds are theirs.
+//! one of its losses is small the other is large. Only pairs are independent: their means lie in [0, B] as terms do, so
+//! standard errors and bounds are those of pairs.
 
 use ndarray::{Array2, Axis};
 use rand_chacha::ChaCha8Rng;
@@ -18,19 +18,19 @@ use super::scaled::Scaled;
 use super::stream::{Draw, PAIRS, SAMPLES, below, uniform};
 use crate::neighbouring::Direction;
 
-/// Stands for −∞, without its 0·∞.
+/// Stands for −∞ in the padding, where 0·∞ would be NaN.
 const PADDING: f64 = -1e290;
-/// Stretches of blocks whose sums are kept.
+/// Number of stretches of blocks whose sums are kept: fixed, so that no sum depends on threads.
 const STRETCHES: u64 = 32;
 
-/// Where samples of one direction are drawn for one ε.
+/// The distribution that samples of one direction are drawn from for one ε.
 #[derive(Debug)]
 pub(super) enum Proposal<'a> {
     Remove(Box<Mixture<'a>>),
     Add(Shift<'a>),
 }
 
-/// Losses and weights of a block, and what they are of.
+/// The losses and weights of a block, with the samples.
 #[derive(Debug)]
 pub(super) struct Block {
     pub losses: [f64; SAMPLES],
@@ -58,7 +58,7 @@ impl Block {
         scaled.correlate(self.w.view(), self.noise.view_mut());
     }
 
-    /// v of one sample.
+    /// Returns v of one sample.
     pub fn v(&self, sample: usize) -> &[Lanes] {
         let lanes = self.v.len() / SAMPLES;
         &self.v[sample * lanes..][..lanes]
@@ -73,7 +73,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// B: what (1 − e^{ε−loss})₊ times the weight can't exceed, ε being the one that the proposal was made for.
+    /// Returns B, which (1 − e^{ε−loss})₊ times the weight can't exceed at the ε that the proposal was made for.
     pub fn most(&self, epsilon: f64) -> f64 {
         match self {
             Self::Remove(mixture) => mixture.most(epsilon),
@@ -91,7 +91,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Loss and weight of one sample.
+    /// Returns the loss and weight of one sample.
     fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
         match self {
             Self::Remove(mixture) => mixture.weigh(v, mean, scratch),
@@ -99,7 +99,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Puts both samples of every pair around a centre of this proposal's.
+    /// Puts both samples of every pair around a centre drawn from this proposal.
     fn fill(&self, scaled: &Scaled, random: &mut ChaCha8Rng, block: &mut Block) {
         let b = scaled.batches();
         let lanes = count(b);
@@ -121,8 +121,8 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// What `reduce` makes of every block and its number of samples, for each proposal, in order. Proposals share the
-/// noise: the products L·w are much of the cost, and no figure compares one proposal with another.
+/// Applies `reduce` to every block and its number of samples, for each proposal; returns the results in order. Proposals
+/// share the noise: the products L·w are much of the cost, and no figure compares one proposal with another.
 pub(super) fn blocks<T: Send, const K: usize>(
     scaled: &Scaled,
     proposals: [&Proposal<'_>; K],
@@ -140,8 +140,8 @@ pub(super) fn blocks<T: Send, const K: usize>(
     (0..draw.blocks()).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
 }
 
-/// Sums over stretches of blocks, in order, for what is too large to be kept for each. Stretches depend on the number
-/// of samples alone.
+/// Sums over stretches of blocks, in order, for sums that are too large to be kept for each block. Stretches depend on the
+/// number of samples alone.
 pub(super) fn stretches<T: Send>(
     scaled: &Scaled,
     proposal: &Proposal<'_>,

@@ -3,19 +3,19 @@
 use super::stream::{Draw, Purpose};
 use crate::error::{AccountingError, Result};
 
-/// Most samples of one estimate.
+/// Most samples of one estimate, 2³⁰; every block has one stream, and their indices stay far from the end of u64.
 pub const MAX_SAMPLES: u64 = 1 << 30;
-/// Least samples of one estimate: variances of fewer say little.
+/// Fewest samples of one estimate: the variance of fewer is too uncertain.
 pub const MIN_SAMPLES: u64 = 256;
-/// Samples with which a search finds out where to look.
+/// Samples of the pilot run in which a search finds out where to look.
 pub(super) const PILOT_SAMPLES: u64 = 1 << 14;
 
-/// How many samples, in antithetic pairs (an odd number gets one more), and the seed of their streams.
+/// The number of samples of an estimate, in antithetic pairs (an odd number is rounded up), and the seed of their streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleBudget {
     /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`].
     pub samples: u64,
-    /// Samples are a function of it. A seed that was tried until its verdict pleased makes that verdict worthless.
+    /// The seed that all samples are a function of. A verdict is worthless if seeds were tried until one released.
     pub seed: u64,
 }
 

@@ -5,21 +5,23 @@ use super::stream::Draw;
 use crate::error::{AccountingError, Result, positive, probability};
 use crate::gaussian;
 
-/// How near ln δ must come to its goal.
+/// How near ln δ must come to its goal: far below the error of the samples.
 const LN_DELTA_TOLERANCE: f64 = 1e-4;
-/// What stands for ln δ where no sample counts: chords need a number.
+/// The value of ln δ where no sample counts: chords need a number.
 const MIN_LN_DELTA: f64 = -50.0;
-/// Most evaluations of one search, and how many of them may all be secants.
+/// Most evaluations of one search: enough to halve any bracket to 1e−9.
 const MAX_EVALUATIONS: usize = 60;
+/// Evaluations after which a search halves instead of following secants.
 const SECANT_EVALUATIONS: usize = 8;
-/// Half the distance in ln σ at which few samples tell the slope of ln δ, and what stands for it where they don't.
+/// Half the distance in ln σ over which the pilot measures the slope of ln δ.
 const SLOPE_HALF_WIDTH: f64 = 0.01;
+/// The slope that is assumed where the pilot finds none below zero.
 const DEFAULT_SLOPE: f64 = -10.0;
-/// A longer step in ln σ leads nowhere.
+/// Longest step in ln σ: e^200 is beyond any noise.
 const MAX_STEP: f64 = 200.0;
 
-/// The σ at which `figure`, which falls in σ, is δ, looked for near a σ where one is given; just above it where it
-/// can't be met exactly. `longest`: the largest |m_S|.
+/// Finds the σ at which `figure`, which falls in σ, is δ; or a σ just above it where it can't be met exactly. The search
+/// starts near `near` where it is given. `longest` is the largest |m_S|.
 pub(super) fn search(
     longest: f64,
     (epsilon, delta): (f64, f64),
@@ -29,14 +31,14 @@ pub(super) fn search(
 ) -> Result<f64> {
     positive("epsilon", epsilon)?;
     probability("delta", delta)?;
-    // No σ need be larger than where a record's batch is known, but for what samples leave open.
+    // Up to the error of the samples, no σ need be larger than for a record whose batch is known.
     let known = gaussian::calibrate_gaussian(longest, epsilon, delta)?;
     let pilot = Draw { samples: draw.samples.min(PILOT_SAMPLES), ..draw };
     let of = |draw: Draw| {
         let figure = &figure;
         move |x: f64| -> Result<f64> { Ok((figure(x.exp(), draw)? / delta).ln().max(MIN_LN_DELTA)) }
     };
-    // Few samples leave more open, so what they say about a bound is too high: it is where to start alone.
+    // Bounds from few samples are too high, so the pilot only finds where to start.
     let start = match near {
         Some(near) => near.ln(),
         None => root(known.ln(), DEFAULT_SLOPE, 0.5, of(pilot), epsilon, delta).unwrap_or(known.ln()),
@@ -46,8 +48,9 @@ pub(super) fn search(
     Ok(root(start, slope, 0.1, of(draw), epsilon, delta)?.exp())
 }
 
-/// The root of a falling f by secants, from where `f(x) ≤ 0` within [`LN_DELTA_TOLERANCE`]: first by a guess of the slope, and by
-/// halving once both sides are known and secants lead astray. `width`: the longest first step, until then doubled.
+/// Finds the root of a falling f by secants, from the side where −[`LN_DELTA_TOLERANCE`] ≤ f(x) ≤ 0. It begins with a guess
+/// of the slope, and halves once both sides are known and secants lead astray. `width` is the longest first step; it
+/// doubles until both sides are known.
 fn root(
     start: f64,
     slope: f64,

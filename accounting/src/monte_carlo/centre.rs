@@ -1,4 +1,4 @@
-//! Where a pair of samples is centred.
+//! The mean of an antithetic pair of samples.
 
 /// The mean s·m_batch + λ·m̄ of a pair.
 #[derive(Debug, Clone, Copy)]

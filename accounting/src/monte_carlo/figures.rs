@@ -1,18 +1,19 @@
-//! What estimates say of δ and ε.
+//! Estimates of δ and ε in both orders of the neighbours.
 
 use super::estimate::Estimate;
 use crate::neighbouring::Direction;
 
-/// δ at one ε, in both orders.
+/// Estimates of δ at one ε, in both orders of the neighbours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delta {
-    /// In the order [`Direction::Remove`].
+    /// The estimate in the order [`Direction::Remove`].
     pub remove: Estimate,
-    /// In the order [`Direction::Add`].
+    /// The estimate in the order [`Direction::Add`].
     pub add: Estimate,
 }
 
 impl Delta {
+    /// Returns the estimate in one order.
     pub(super) fn of(&self, direction: Direction) -> Estimate {
         match direction {
             Direction::Remove => self.remove,
@@ -20,25 +21,25 @@ impl Delta {
         }
     }
 
-    /// The larger one.
+    /// Returns the larger of the two estimates.
     #[must_use]
     pub fn worse(&self) -> Estimate {
         if self.add.delta > self.remove.delta { self.add } else { self.remove }
     }
 
-    /// An upper bound of both that holds but with probability `failure`, where only one of them need be above it:
-    /// see [`Verdict`].
+    /// Returns an upper bound of both δ. If either true δ is above a value, the bound is below that value with probability
+    /// at most `failure`; see [`Verdict`](super::Verdict).
     #[must_use]
     pub fn upper(&self, failure: f64) -> f64 {
         self.remove.upper(failure).max(self.add.upper(failure))
     }
 }
 
-/// ε at a δ.
+/// An estimate of ε at a δ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Epsilon {
-    /// In nats; an estimate, and no bound.
+    /// ε in nats: an estimate, and no bound.
     pub epsilon: f64,
-    /// δ at this ε, from samples that weren't used to find it.
+    /// The estimates of δ at this ε, from samples that were not used to find it.
     pub delta: Delta,
 }

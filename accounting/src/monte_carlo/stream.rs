@@ -8,27 +8,33 @@ pub(super) const PAIRS: usize = 64;
 /// Samples of a block, those of a pair next to each other.
 pub(super) const SAMPLES: usize = 2 * PAIRS;
 
-/// Which numbers are drawn: what is searched with must not be what is then verified with.
+/// The purpose of samples: those that verify must not be those that searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// Samples to search with.
     Search,
+    /// Samples to verify with.
     Verify,
 }
 
-/// How many samples, an even number, from which random numbers.
+/// The samples of one estimate: an even number of them, their seed and their purpose.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw {
+    /// The number of samples.
     pub samples: u64,
+    /// The seed of their streams.
     pub seed: u64,
+    /// Which half of the streams they come from.
     pub purpose: Purpose,
 }
 
 impl Draw {
+    /// Returns the number of blocks.
     pub fn blocks(self) -> u64 {
         self.samples.div_ceil(SAMPLES as u64)
     }
 
-    /// The stream of a block and its number of samples.
+    /// Returns the stream of a block and its number of samples.
     pub fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(u64::from(self.purpose == Purpose::Verify) << 63 | index);
@@ -37,12 +43,12 @@ impl Draw {
     }
 }
 
-/// In [0, 1), 53 bits.
+/// Returns a uniform number in [0, 1) from 53 bits.
 pub(super) fn uniform(bits: u64) -> f64 {
     (bits >> 11) as f64 * (-53.0_f64).exp2()
 }
 
-/// In 0…count−1.
+/// Returns a uniform integer in 0…count−1.
 pub(super) fn below(bits: u64, count: usize) -> usize {
     ((u128::from(bits) * count as u128) >> 64) as usize
 }

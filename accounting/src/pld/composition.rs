@@ -3,10 +3,10 @@
 use super::pair::Pair;
 use crate::error::{AccountingError, Result};
 
-/// Most rounds of one composition.
+/// Most rounds of one composition, 2⁴⁰: beyond it the rounding that is charged for each round would dominate.
 pub const MAX_ROUNDS: u64 = 1 << 40;
 
-/// One round: with public probabilities one of some pairs. Most rounds are one pair.
+/// One round: one of some pairs, each with a public probability. Most rounds are a single pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     classes: Vec<(f64, Pair)>,
@@ -19,8 +19,8 @@ impl From<Pair> for Round {
 }
 
 impl Round {
-    /// A round whose pair depends on something public and independent of the record, such as whether a batch
-    /// was full. Classes of probability zero are left out.
+    /// Builds a round whose pair depends on something public and independent of the record, such as whether a batch was
+    /// full. Classes of probability zero are left out.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless probabilities are in [0, 1] and sum to 1.
@@ -35,14 +35,14 @@ impl Round {
     }
 }
 
-/// Rounds composed, in one direction.
+/// Composed rounds, in one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Composition {
     pub(super) parts: Vec<(Round, u64)>,
 }
 
 impl Composition {
-    /// Adds a round `count` times; zero times is nothing.
+    /// Adds a round `count` times; adding it zero times changes nothing.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] where the rounds are more than 2⁴⁰.
@@ -62,17 +62,17 @@ impl Composition {
         Ok(())
     }
 
-    /// A round composed with itself.
+    /// Builds the composition of one round with itself, `count` times.
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// Those of [`Self::add`].
     pub fn repeated(round: impl Into<Round>, count: u64) -> Result<Self> {
         let mut composition = Self::default();
         composition.add(round.into(), count)?;
         Ok(composition)
     }
 
-    /// The rounds and how often each is composed.
+    /// Iterates over the rounds and how often each is composed.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&[(f64, Pair)], u64)> {
         self.parts.iter().map(|(round, count)| (round.classes.as_slice(), *count))
     }

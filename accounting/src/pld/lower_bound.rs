@@ -1,28 +1,30 @@
-//! What one test shows, without any grid: bounds of δ and of power from below.
+//! Lower bounds of δ and of power from one test, without any grid: a check of every answer.
 //!
-//! The test says P where any round's loss is above a level. Its rates are products of normal tails, so they hold
-//! whatever the grids do, and for one round the best level's are exact.
+//! The test decides for P where the loss of any round is above a level. Its rates are products of normal tails, so they
+//! hold whatever the grids do; for one round, those of the best level are exact.
 
 use super::composition::Composition;
 use super::pair::Pair;
 use crate::gaussian::bisect;
 use crate::pld::dots::ln_mass;
 
-/// What is left to rounding: relative, and in units of the tails that a bound is the difference of.
+/// The relative rounding that a bound allows for.
 const RELATIVE_ROUNDING: f64 = 1e-6;
+/// The rounding that a bound allows for in units of the tails that it is the difference of.
 const TAIL_ROUNDING: f64 = 1e-12;
 
-/// Q's rates below this may have lost their digits, and count as this much.
+/// Rates of Q below this may have lost their digits, and count as this much.
 const MIN_Q_RATE: f64 = 1e-290;
 
-/// Levels that are tried, from ε to what the largest shift sees of itself.
+/// Number of levels that are tried, from ε upwards.
 const LEVELS: u32 = 12;
+/// How far beyond the largest shift the highest level lies, in standard deviations.
 const LEVEL_REACH: f64 = 6.0;
 
-/// Where along the line no pair's mass matters any more.
+/// Distance from the largest shift beyond which no mass of a pair matters, in standard deviations.
 const LINE_REACH: f64 = 40.0;
 
-/// P's and Q's probability that a test says P.
+/// The probabilities, under P and under Q, that a test decides for P.
 #[derive(Debug, Clone, Copy)]
 struct Rates {
     p: f64,
@@ -30,7 +32,7 @@ struct Rates {
 }
 
 impl Composition {
-    /// A bound of δ(ε) from below.
+    /// Returns a lower bound of δ(ε).
     pub(super) fn delta_of_one_test(&self, epsilon: f64) -> f64 {
         let top = |pair: &Pair| pair.at(end(pair)).loss;
         let Some((_, pair, _)) = self.pairs().max_by(|a, b| top(a.1).total_cmp(&top(b.1))) else {
@@ -48,7 +50,7 @@ impl Composition {
         levels.map(delta).fold(0.0, f64::max)
     }
 
-    /// A bound of the best test's power from below.
+    /// Returns a lower bound of the power of the best test.
     pub(super) fn power_of_one_test(&self, rate: f64) -> f64 {
         let (low, top) = self
             .pairs()
@@ -64,7 +66,7 @@ impl Composition {
             .flat_map(|(classes, count)| classes.iter().map(move |(weight, pair)| (*weight, pair, count)))
     }
 
-    /// Of the test whether any round's loss is above a level.
+    /// Returns the rates of the test whether the loss of any round is above a level.
     fn rates(&self, level: f64) -> Rates {
         let mut none_p = 0.0;
         let mut none_q = 0.0;

@@ -1,4 +1,4 @@
-//! From a query to the window that it is answered in.
+//! The choice of the window that a query is answered in: tilt, range and spacing.
 
 use super::cells::{Cut, cells};
 use super::composition::Composition;
@@ -7,36 +7,28 @@ use super::figure::Figure;
 use super::saddle::{CumulantSum, Saddle};
 use super::window::Window;
 
-/// P's mass that needn't be cut, in units of δ: e^−21.
+/// The mass of P that needn't be cut into cells, in units of δ: e^−21, below one part in 10⁹.
 pub(super) const LN_UNCUT_SHARE: f64 = -21.0;
 
-/// Smallest tail of f64 that a cut can leave.
+/// Smallest tail that a cut can leave in f64, as ln.
 pub(super) const LN_SMALLEST_TAIL: f64 = -735.0;
 
-/// Most that −d ln δ/d ln ε is followed, where δ is asked for.
+/// Largest −d ln δ/d ln ε that a tilt for δ follows: beyond it f64 cannot tell the losses apart.
 pub(super) const MAX_STEEPNESS: f64 = 1e10;
 
-/// Step of the trapezoid rule for estimates.
+/// Step of the trapezoid rule for estimates; on unit Gaussians a step of 0.25 is exact to f64 already.
 const STEP: f64 = 0.1;
 
-/// What a window is made for.
+/// The figure that a window is made for.
 #[derive(Clone, Copy)]
 pub(super) enum Query {
-    /// The tilt is chosen for δ alone, the grid for the smaller of a first guess and this one.
-    /// At most `steep` is −d ln δ/d ln ε taken to be.
-    Epsilon {
-        delta: f64,
-        guess: f64,
-        steep: f64,
-    },
-    /// `bound`: of δ, from a window before; 1 where there was none.
-    Delta {
-        epsilon: f64,
-        bound: f64,
-    },
-    FalsePositives {
-        rate: f64,
-    },
+    /// ε at `delta`. The tilt is chosen for δ alone, the grid for the smaller of a first estimate and `guess`.
+    /// −d ln δ/d ln ε is taken to be at most `steep`.
+    Epsilon { delta: f64, guess: f64, steep: f64 },
+    /// δ at `epsilon`. `bound` is an upper bound of δ from an earlier window; 1 where there was none.
+    Delta { epsilon: f64, bound: f64 },
+    /// The power of the best test at a false positive rate.
+    FalsePositives { rate: f64 },
 }
 
 impl Composition {
@@ -44,7 +36,7 @@ impl Composition {
         self.parts().map(|(classes, count)| (Cumulant::new(classes, ln_tail, STEP), count)).collect()
     }
 
-    /// A window for a query, and the ε that its grid was chosen for.
+    /// Composes the window for a query. Returns it with its grid and the ε that the grid was chosen for.
     pub(super) fn window(&self, query: Query, accuracy: f64) -> (Window, Figure, f64) {
         let ln_delta = self.ln_delta(query);
         let ln_tail = (ln_delta + LN_UNCUT_SHARE - self.rounds().ln()).max(LN_SMALLEST_TAIL);
@@ -61,8 +53,8 @@ impl Composition {
         };
         let tolerance = match query {
             Query::Epsilon { .. } => accuracy * likely,
-            // δ's relative growth is that of a tilt no smaller than the loss's own scale: where ε is near none, spreading
-            // widens the loss itself.
+            // Spreading a loss makes δ grow, relatively, as a tilt does that is no smaller than the loss's own scale: where ε
+            // is near 0, spreading widens the loss itself.
             _ => {
                 let steep = saddle.theta + 1.0 / saddle.moments.variance.sqrt();
                 100.0 * accuracy / steep * (saddle.theta + 1.0) / (steep + 1.0)
@@ -96,7 +88,7 @@ impl Composition {
         (window, figure, likely)
     }
 
-    /// ln δ, or about that where δ is asked for.
+    /// Returns ln δ of the query, or an estimate of it where δ is what is queried.
     fn ln_delta(&self, query: Query) -> f64 {
         match query {
             Query::Epsilon { delta, .. } => delta.ln(),

@@ -1,46 +1,48 @@
-//! What a job has released, branch by branch, as the coordinator's report lists it.
+//! The rows that a job has released, branch by branch, as the coordinator's report lists them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{AccountingError, Result};
 
-/// All branches of a job, in the order of their numbers; the last is the one that goes on.
+/// The released rows of all branches of a job. The last branch is the one that continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleasedRows {
+    /// The branches, in the order of their numbers.
     pub branches: Vec<ReleasedBranch>,
 }
 
-/// One branch.
+/// The released rows of one branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleasedBranch {
+    /// The number of the branch.
     pub branch: u64,
-    /// The branch that it left; the first has none.
+    /// The branch that this one left; the first has none.
     #[serde(default)]
     pub parent: Option<u64>,
-    /// Its rows from here on are its own; those before are its parent's.
+    /// The first row that is its own; rows before it are its parent's.
     pub from_row: u64,
-    /// Its own rows that may have left, as \[start, end), ascending.
+    /// The stretches of its own rows that may have been released, as \[start, end), ascending.
     pub released: Vec<(u64, u64)>,
 }
 
 impl ReleasedRows {
-    /// A job that never went back and has released rows 0..`rows`.
+    /// Describes a job that never went back and has released rows 0..`rows`.
     #[must_use]
     pub fn straight(rows: u64) -> Self {
         let released = if rows == 0 { Vec::new() } else { vec![(0, rows)] };
         Self { branches: vec![ReleasedBranch { branch: 0, parent: None, from_row: 0, released }] }
     }
 
-    /// Rows released in all, those of abandoned branches among them.
+    /// Returns the number of released rows, those of abandoned branches included.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.branches.iter().flat_map(|branch| &branch.released).map(|(start, end)| end - start).sum()
     }
 
-    /// Ok where it can be what a job of `n` rows released.
+    /// Checks that a job of `n` rows can have released this.
     ///
     /// # Errors
-    /// [`AccountingError::InvalidRelease`] naming the branch and what is wrong with it.
+    /// [`AccountingError::InvalidRelease`] naming the branch and the fault.
     pub fn check(&self, n: u64) -> Result<()> {
         let Some(first) = self.branches.first() else {
             return Err(AccountingError::InvalidRelease {
@@ -90,7 +92,7 @@ impl ReleasedBranch {
         Ok(())
     }
 
-    /// One more than its last released row; 0 without any.
+    /// Returns one more than the last released row; 0 without any.
     pub(super) fn end(&self) -> u64 {
         self.released.last().map_or(0, |rows| rows.1)
     }

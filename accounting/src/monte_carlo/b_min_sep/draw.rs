@@ -1,4 +1,18 @@
-//! Samples of losses and weights, in antithetic pairs around one mean, and blocks of them with a ChaCha stream each.
+//! Draws losses and weights, in antithetic pairs around one mean; each block of them has a ChaCha stream of its own.
+//!
+//! ```text
+//! pair, record against none (weights P/R):
+//!   pick a component (q', s) of the proposal R
+//!   draw a set S: t = 0 (warm start: a random first free round);
+//!     repeat t += Geometric(q'), take t, t += min_sep, until t ≥ n
+//!   draw noise z; for x = s·m_S ± z:
+//!     d_t = c_t·x/σ² for all t
+//!     loss = ln r_0(d), weight = 1/Σ share·exp(ln ratio of the component − loss)
+//! pair, none against record (weights Q/R):
+//!   pick a shift λ; for x = −λ·m̄ ± z: loss = −ln r_0(d), weight = 1/Σ share·exp(−λ·m̄·x − λ²|m̄|²/2)
+//! ```
+//!
+//! The products with the columns are linear, so those of the mean and of the noise are computed once for both samples.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,8 +28,9 @@ use crate::monte_carlo::estimate::Moments;
 use crate::monte_carlo::stream::{Draw, SAMPLES, uniform};
 use crate::neighbouring::Direction;
 
-/// Pairs by which proposals find out where losses lie, and their stream, which no block has.
+/// Pairs of noise by which proposals find out where losses lie; the mean over them need only be right to a percent.
 const PILOT_PAIRS: usize = 8;
+/// The stream of the pilot noise: no block has an index as large.
 const PILOT_STREAM: u64 = 1 << 62;
 
 /// One problem at one σ, in units in which the noise has variance 1.
@@ -43,9 +58,9 @@ struct Mean {
     half: f64,
 }
 
-/// What drawing a pair writes.
+/// Scratch memory for drawing one pair.
 struct Workspace {
-    /// Noise, or a mean; and its products with all columns.
+    /// Noise or a mean, before it is multiplied with the columns.
     y: Vec<f64>,
     noise: Vec<f64>,
     centre: Vec<f64>,
@@ -101,7 +116,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// δ(ε) of a proposal made for this ε.
+    /// Estimates δ(ε) from a proposal made for this ε.
     pub fn delta(&self, proposal: &Proposal, epsilon: f64, draw: Draw) -> Estimate {
         let moments = self.blocks(proposal, draw, |block, count| {
             Moments::of_pairs(&block.losses[..count], &block.weights[..count], epsilon)
@@ -109,7 +124,7 @@ impl<'a> Sampler<'a> {
         moments.into_iter().fold(Moments::default(), Moments::join).estimate(proposal.most(), draw)
     }
 
-    /// Losses above zero with their weights.
+    /// Returns losses above zero with their weights.
     pub fn losses(&self, proposal: &Proposal, draw: Draw) -> Vec<(f64, f64)> {
         let kept = self.blocks(proposal, draw, |block, count| {
             let pairs = block.losses.iter().zip(&block.weights).take(count);
@@ -139,7 +154,7 @@ impl<'a> Sampler<'a> {
         (0..draw.blocks()).into_par_iter().map_init(|| Workspace::new(self.norms.len()), one).collect()
     }
 
-    /// Noise and its products.
+    /// Draws noise and its products with the columns.
     fn draw_noise(&self, random: &mut ChaCha8Rng, workspace: &mut Workspace) {
         for y in &mut workspace.y {
             *y = StandardNormal.sample(random);
@@ -148,7 +163,7 @@ impl<'a> Sampler<'a> {
         workspace.noise.iter_mut().for_each(|noise| *noise /= self.sigma);
     }
 
-    /// Products of the mean of a set drawn with probability q.
+    /// Draws a set of rounds by a rule, and computes the products of its mean with the columns.
     fn draw_centre(&self, rule: JoinRule, random: &mut ChaCha8Rng, workspace: &mut Workspace) {
         draw_set(rule, self.norms.len(), random, &mut workspace.set);
         self.columns.sum(workspace.set.iter().map(|t| (*t, 1.0 / self.sigma)), &mut workspace.y);
@@ -156,7 +171,7 @@ impl<'a> Sampler<'a> {
         workspace.centre.iter_mut().for_each(|centre| *centre /= self.sigma);
     }
 
-    /// Loss and weight of both samples of a pair.
+    /// Draws one pair; returns the loss and weight of both samples.
     fn pair(
         &self,
         proposal: &Proposal,
@@ -200,7 +215,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Loss ln P/Q and weight P/proposal.
+    /// Returns the loss ln P/Q and the weight P/proposal.
     fn remove(&self, components: &[Component], d: &[f64], buffers: &mut Buffers) -> (f64, f64) {
         let loss = self.own.ln_ratio(d, buffers);
         let is_own = |tilt: &Tilt| tilt.s == 1.0 && tilt.rule.q == self.rule.q;
@@ -212,7 +227,7 @@ impl<'a> Sampler<'a> {
         (loss, 1.0 / sum)
     }
 
-    /// Loss ln Q/P where x = −λ·m̄ ± noise.
+    /// Returns the loss ln Q/P at x = −λ·m̄ ± noise.
     fn loss_of_shift(
         &self,
         lambda: f64,
@@ -226,7 +241,7 @@ impl<'a> Sampler<'a> {
         -self.own.ln_ratio(d, buffers)
     }
 
-    /// Weight Q/proposal where m̄·x/σ² is `along`.
+    /// Returns the weight Q/proposal where m̄·x/σ² is `along`.
     fn shifted(&self, shifts: &[Shift; 2], along: f64) -> f64 {
         let density = |shift: &Shift| {
             shift.share * (-shift.lambda * along - 0.5 * shift.lambda * shift.lambda * self.mean.norm).exp()
@@ -235,7 +250,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// The rounds that one record takes.
+/// Draws the rounds that one record takes.
 fn draw_set(rule: JoinRule, n: usize, random: &mut ChaCha8Rng, set: &mut Vec<usize>) {
     set.clear();
     let mut t = 0;
@@ -247,7 +262,7 @@ fn draw_set(rule: JoinRule, n: usize, random: &mut ChaCha8Rng, set: &mut Vec<usi
         }
     }
     while t < n {
-        // Rounds left out before the next: geometric. 1 − u is above zero.
+        // The number of rounds skipped before the next is geometric. 1 − u is above zero.
         let left = (1.0 - uniform(random.next_u64())).ln() / (-rule.q).ln_1p();
         t = t.saturating_add(left as usize);
         if t < n {
@@ -257,7 +272,7 @@ fn draw_set(rule: JoinRule, n: usize, random: &mut ChaCha8Rng, set: &mut Vec<usi
     }
 }
 
-/// The same few pairs of noise for all that a proposal tries.
+/// The pilot run: the same few pairs of noise for every parameter that a proposal tries.
 struct PilotNoise<'a> {
     sampler: &'a Sampler<'a>,
     seed: u64,

@@ -1,22 +1,24 @@
-//! When a record may join a batch.
+//! The rule by which records join rounds.
 
-/// How a record takes rounds.
+/// The rule by which one record joins rounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JoinRule {
+    /// The least distance of two rounds of a record.
     pub min_sep: usize,
-    /// Probability of a free record to join.
+    /// The probability that a free record joins a round.
     pub q: f64,
-    /// Stationary from round 0 on, instead of everybody being free there.
+    /// Whether the process is stationary from round 0 on; otherwise every record is free at first.
     pub warm: bool,
 }
 
 impl JoinRule {
-    /// Probability to rest for c more rounds when the run begins, for each c of 1 to min_sep − 1.
+    /// Returns the probability that a record rests for c more rounds when the run begins; the same for each c of 1 to
+    /// min_sep − 1.
     pub fn resting(&self) -> f64 {
         if self.warm { self.q / (1.0 + self.q * (self.min_sep - 1) as f64) } else { 0.0 }
     }
 
-    /// Probability to be free when the run begins.
+    /// Returns the probability that a record is free when the run begins.
     pub fn free(&self) -> f64 {
         1.0 - self.resting() * (self.min_sep - 1) as f64
     }

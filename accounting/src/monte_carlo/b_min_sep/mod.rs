@@ -1,13 +1,20 @@
-//! b-min-sep sampler with banded noise.
+//! b-min-sep batches with banded noise.
 //!
-//! In each round every record that took part in none of the min_sep − 1 rounds before joins with probability q: two
-//! rounds i < j of a record satisfy j − i ≥ min_sep. Sets of rounds are too many to sum over; but where C has at most
-//! min_sep bands, columns that a record can take together don't overlap, so that the exponent of a set is the sum of
-//! its rounds' own, and the likelihood ratio is a recursion over the rounds ([`recursion`]). A sample costs O(n·bands).
+//! In each round every record that took part in none of the min_sep − 1 rounds before joins with probability q, so two
+//! rounds i < j of a record satisfy j − i ≥ min_sep. The sets of rounds are too many to sum over. But where C has at most
+//! min_sep bands, the columns that a record can take together don't overlap, so the exponent of a set is the sum of the
+//! exponents of its rounds, and the likelihood ratio is a recursion over the rounds (`recursion`):
 //!
-//! Proposals are mixtures of the pair's own kind, with another q and longer means, whose ratios come from the same
-//! recursion: see [`proposal`]. papers/003 treats balls-in-bins alone; the pair here is that of Lemma 3.2's proof for
-//! other sets.
+//! ```text
+//! d_t = c_t·x/σ²                                    the products of the columns with the output x
+//! w_t = q·exp(d_t − |c_t|²/(2σ²))                   the weight of taking round t
+//! r_t = (1 − q)·r_{t+1} + w_t·r_{t+min_sep}         r_t = 1 for t ≥ n; t from the last round back
+//! P(x)/Q(x) = r_0                                   or, after a warm start, a mean over the first free round
+//! ```
+//!
+//! A sample costs O(n·bands). Proposals are mixtures of the pair's own kind, with another q and longer means, whose ratios
+//! come from the same recursion (`proposal`). Choquette-Choo et al. (2024) treat balls-in-bins alone; the pair here is that
+//! of the proof of their Lemma 3.2 for other sets.
 
 mod columns;
 mod draw;
@@ -26,10 +33,24 @@ use super::stream::Draw;
 use crate::error::{Result, invalid, not_negative, positive};
 use crate::neighbouring::Direction;
 
-/// Most rounds: a sample holds a few numbers for each.
+/// Most rounds, 2²⁰: a sample holds a few numbers for each.
 pub const MAX_ROUNDS: u64 = 1 << 20;
 
-/// One mechanism under b-min-sep sampler, for any σ.
+/// A mechanism with banded noise under b-min-sep batches, for any σ.
+///
+/// ```
+/// use accounting::monte_carlo::{BMinSep, Pair, SampleBudget};
+/// use strategy::Strategy;
+///
+/// # fn main() -> accounting::Result<()> {
+/// // Two bands; a record rests for 3 rounds after each that it takes.
+/// let mechanism = BMinSep::new(&Strategy::BandSqrt { bands: 2 }, 16, 4, 0.1, true)?;
+/// let budget = SampleBudget { samples: 1 << 12, seed: 1 };
+/// let delta = mechanism.delta(1.0, 2.0, budget)?.worse();
+/// assert!(delta.delta < accounting::gaussian::delta(2.0, mechanism.sensitivity())?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct BMinSep {
     columns: Columns,
@@ -37,9 +58,9 @@ pub struct BMinSep {
 }
 
 impl BMinSep {
-    /// A strategy of at most `min_sep` bands over `n` rounds, in each of which a free record joins with
-    /// `sampling_probability`. `warm_start`: records may rest still from rounds before the first, as if sampler had
-    /// been formed for ever.
+    /// Builds the mechanism of a strategy of at most `min_sep` bands over `n` rounds, in each of which a free record joins
+    /// with `sampling_probability`. With `warm_start` records may still rest from rounds before the first, as if batches
+    /// had always been formed.
     ///
     /// # Errors
     /// [`crate::AccountingError::Invalid`] unless 1 ≤ n ≤ [`MAX_ROUNDS`], min_sep ≥ 1, 0 < q ≤ 1, C has no negative entry and

@@ -1,9 +1,9 @@
-//! Where samples are drawn for one order and one ε, so that losses near ε are not rare.
+//! The distributions that samples are drawn from for one order and one ε, so that losses near ε are not rare.
 //!
 //! P against Q: a mixture of the pair's own kind. A component (q', s) lets records join with probability q', and makes
-//! their columns s times as long; its ratio to the noise is the pair's own recursion, so that weights are exact. Where
-//! rounds say little each, larger q' is, to first order, the very tilt that large losses ask for; where a single set
-//! says much, longer columns are. The components lie between these two on the set where the loss is about ε.
+//! their columns s times as long. Its ratio to the noise is the pair's own recursion, so weights are exact. Where single
+//! rounds reveal little, a larger q' is, to first order, the tilt that leads to large losses; where a single set reveals
+//! much, longer columns do. The components lie between these two on the set where the loss is about ε.
 //!
 //! Q against P: noise moved against the mean of the m_S, by as much as Jensen's inequality asks for, and by as much as
 //! makes the loss about ε.
@@ -17,7 +17,7 @@ const MIXED: usize = 5;
 pub const SIMPLE: f64 = 0.3;
 /// Largest q' of a component.
 const MAX_Q: f64 = 0.98;
-/// Farthest s that is tried.
+/// Largest s that is tried.
 const MAX_S: f64 = 64.0;
 const HALVINGS: u32 = 12;
 
@@ -33,21 +33,21 @@ pub struct Component {
     pub share: f64,
 }
 
-/// x = −λ·m̄ + noise.
+/// The proposal x = −λ·m̄ + noise.
 #[derive(Debug, Clone, Copy)]
 pub struct Shift {
     pub lambda: f64,
     pub share: f64,
 }
 
-/// The typical loss where samples come from a component.
+/// A source of the typical loss of samples from a component.
 pub trait Pilot {
     fn of_tilt(&self, q: f64, s: f64) -> f64;
     fn of_shift(&self, lambda: f64) -> f64;
 }
 
 impl Proposal {
-    /// `longest`: the largest |m_S|²/σ².
+    /// Builds the proposal for P against Q; `longest` is the largest |m_S|²/σ².
     pub fn remove(rule: JoinRule, norms: &[f64], longest: f64, epsilon: f64, pilot: &impl Pilot) -> Self {
         let simple = (0.5 + epsilon / longest).max(1.0);
         let tilt = |q: f64, s: f64| Tilt::new(JoinRule { q, ..rule }, s, norms);
@@ -68,11 +68,11 @@ impl Proposal {
         Self::Remove { components, most: most(simple, longest, epsilon) / SIMPLE }
     }
 
-    /// `mean_norm`: |m̄|²/σ²; `half`: half the mean of |m_S|²/σ².
+    /// Builds the proposal for Q against P; `mean_norm` is |m̄|²/σ², `half` is half the mean of |m_S|²/σ².
     pub fn add(mean_norm: f64, half: f64, epsilon: f64, pilot: &impl Pilot) -> Self {
         let fall = (epsilon - half).max(0.0);
         let needed = fall / mean_norm;
-        // Farther than this a loss of ε is all but certain, or none such exists.
+        // Farther than this a loss of ε is nearly certain, or does not exist.
         let farthest = needed + 40.0 / mean_norm.sqrt();
         let reaches = |lambda: f64| pilot.of_shift(lambda) >= epsilon;
         let typical = if reaches(needed) { needed } else { bisect_few(needed, farthest, reaches) };
@@ -82,14 +82,14 @@ impl Proposal {
         Self::Add { shifts, most: bound(needed).min(if fall > 0.0 { bound(typical) } else { f64::INFINITY }) }
     }
 
-    /// B: what (1 − e^{ε−loss})₊ times the weight can't exceed.
+    /// Returns B, which (1 − e^{ε−loss})₊ times the weight can't exceed.
     pub fn most(&self) -> f64 {
         match self {
             Self::Remove { most, .. } | Self::Add { most, .. } => *most,
         }
     }
 
-    /// Which component a sample is of, given a uniform number.
+    /// Picks the component of a sample by a uniform number.
     pub fn pick(&self, uniform: f64) -> usize {
         match self {
             Self::Remove { components, .. } => pick(components.iter().map(|one| one.share), uniform),
@@ -98,7 +98,7 @@ impl Proposal {
     }
 }
 
-/// The first share that a number in [0, 1) does not lie beyond.
+/// Returns the index of the share that a number in [0, 1) falls into.
 fn pick(shares: impl ExactSizeIterator<Item = f64>, uniform: f64) -> usize {
     let last = shares.len() - 1;
     let mut left = uniform;
@@ -109,7 +109,7 @@ fn pick(shares: impl ExactSizeIterator<Item = f64>, uniform: f64) -> usize {
     beyond.count()
 }
 
-/// sup (1 − e^ε/L)·L/L_s over L ≥ e^ε, as L_s ≥ L^s·e^{−s(s−1)·longest/2} by the power-mean inequality.
+/// Returns sup (1 − e^ε/L)·L/L_s over L ≥ e^ε, as L_s ≥ L^s·e^{−s(s−1)·longest/2} by the power-mean inequality.
 fn most(s: f64, longest: f64, epsilon: f64) -> f64 {
     if s == 1.0 {
         return 1.0;
@@ -118,7 +118,7 @@ fn most(s: f64, longest: f64, epsilon: f64) -> f64 {
     ((s - 1.0) * (0.5 * s * longest - epsilon) + power).exp()
 }
 
-/// About where a predicate turns true: where proposals lie needs no more than a percent.
+/// Finds roughly where a monotone predicate turns true: proposals need no more than a percent.
 fn bisect_few(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);

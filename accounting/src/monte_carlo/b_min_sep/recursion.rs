@@ -1,19 +1,19 @@
-//! Over all sets of rounds at least min_sep apart, from the last round back: a record that is free in round t either
-//! leaves it, or takes it and is free again min_sep rounds later.
+//! Sums over all sets of rounds at least min_sep apart, by a recursion from the last round back: a record that is free in
+//! round t either skips it, or takes it and is free again min_sep rounds later.
 
 use super::join_rule::JoinRule;
 use crate::monte_carlo::exp::exp;
 
-/// Values above this are scaled down, with all that they are yet added to.
+/// Values above this are scaled down, with all values that they are still to be added to.
 const RESCALE_ABOVE: f64 = 1e150;
-/// Below this much may have been lost to underflow on the way.
+/// A result below this may have lost terms to underflow on the way.
 const UNDERFLOW_BELOW: f64 = 1e-250;
-/// What [`exp`] may be asked for.
+/// Largest argument that is passed to [`exp`].
 const MAX_EXPONENT: f64 = 300.0;
-/// How much a free record's leaving all of min_sep rounds may weigh against, in ln: beyond it small values are lost.
+/// Largest −ln of the probability to skip min_sep rounds: beyond it small values would be lost.
 const MAX_LN_LEFT: f64 = 300.0;
 
-/// The largest Σ_{t∈S} norm_t.
+/// Returns the largest Σ_{t∈S} norm_t.
 pub fn longest(norms: &[f64], min_sep: usize) -> f64 {
     let n = norms.len();
     let mut best = vec![0.0_f64; n + 1];
@@ -23,13 +23,13 @@ pub fn longest(norms: &[f64], min_sep: usize) -> f64 {
     best[0]
 }
 
-/// Probability of each round to be taken.
+/// Returns the probability of each round to be taken.
 pub fn marginals(rule: JoinRule, n: usize) -> Vec<f64> {
     let mut taken = vec![0.0; n];
     let mut free = rule.free();
     for t in 0..n {
         taken[t] = rule.q * free;
-        // Who took the round min_sep − 1 before, or rested until now, is free in the next.
+        // A record that took the round min_sep − 1 before, or rested until now, is free in the next.
         let back = match (t + 1).checked_sub(rule.min_sep) {
             Some(round) => taken[round],
             None => rule.resting(),
@@ -39,7 +39,7 @@ pub fn marginals(rule: JoinRule, n: usize) -> Vec<f64> {
     taken
 }
 
-/// Records that join with probability q, and whose columns are s times as long.
+/// A mixture in which records join with probability q, and columns are s times as long.
 #[derive(Debug, Clone)]
 pub struct Tilt {
     pub rule: JoinRule,
@@ -55,7 +55,7 @@ impl Tilt {
         Self { rule, s, base }
     }
 
-    /// ln of this mixture's density over that of the noise at y, given all d_t = c_t·y in units of σ.
+    /// Returns ln of the density of this mixture over that of the noise at y, given all d_t = c_t·y in units of σ.
     pub fn ln_ratio(&self, d: &[f64], buffers: &mut Buffers) -> f64 {
         let n = d.len();
         let most = self.exponents(d, &mut buffers.weights);
@@ -73,7 +73,7 @@ impl Tilt {
             let value = leave * values[t + 1] + buffers.weights[t] * values[end];
             values[t] = value;
             if value > RESCALE_ABOVE {
-                // Those above `end` are not asked for again.
+                // Values above `end` are not read again.
                 values[t..=end].iter_mut().for_each(|each| *each /= RESCALE_ABOVE);
                 ln_scale += RESCALE_ABOVE.ln();
             }
@@ -82,7 +82,7 @@ impl Tilt {
         if start < UNDERFLOW_BELOW { self.ln_ratio_of_logs(d, buffers) } else { ln_scale + start.ln() }
     }
 
-    /// ln of what each round weighs, and the largest.
+    /// Computes ln of the weight of each round; returns the largest.
     fn exponents(&self, d: &[f64], to: &mut [f64]) -> f64 {
         let mut most = f64::NEG_INFINITY;
         for (exponent, (base, d)) in to.iter_mut().zip(self.base.iter().zip(d)) {
@@ -92,7 +92,7 @@ impl Tilt {
         most
     }
 
-    /// Mean over where the record first is free, in a run of as many rounds as there are weights.
+    /// Returns the mean of `value` over the first round in which the record is free.
     fn start(&self, value: impl Fn(usize) -> f64) -> f64 {
         let n = self.base.len();
         let free = self.rule.free() * value(0);
@@ -105,7 +105,7 @@ impl Tilt {
         free + resting * (within.map(&value).sum::<f64>() + beyond * value(n))
     }
 
-    /// The same where numbers are too far apart for f64.
+    /// Computes [`Self::ln_ratio`] by logarithms, where values are too far apart for f64.
     #[cold]
     fn ln_ratio_of_logs(&self, d: &[f64], buffers: &mut Buffers) -> f64 {
         self.exponents(d, &mut buffers.weights);
@@ -124,13 +124,13 @@ impl Tilt {
     }
 }
 
-/// ln(eˣ + eʸ).
+/// Returns ln(eˣ + eʸ).
 fn ln_add(x: f64, y: f64) -> f64 {
     let (low, high) = if x < y { (x, y) } else { (y, x) };
     if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
-/// What one recursion writes.
+/// Scratch memory of one recursion.
 #[derive(Debug)]
 pub struct Buffers {
     weights: Vec<f64>,
@@ -196,7 +196,7 @@ mod tests {
                 let found = tilt.ln_ratio(&d, &mut buffers);
                 let expected = most + sum.ln();
                 assert!((found - expected).abs() < 1e-8 * (1.0 + expected.abs()), "{found} {expected}");
-                // The slow way, whatever the fast one thought of itself.
+                // The slow way, whether or not the fast one fell back to it.
                 let slow = tilt.ln_ratio_of_logs(&d, &mut buffers);
                 assert!((slow - expected).abs() < 1e-10 * (1.0 + expected.abs()), "{slow} {expected}");
             }

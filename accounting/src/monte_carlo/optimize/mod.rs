@@ -1,10 +1,21 @@
-//! C made for balls-in-bins batches: the least σ(C)·error(C) at an (ε, δ) (papers/003 §4.2).
+//! Strategies optimized for balls-in-bins batches: the least σ(C)·error(C) at an (ε, δ) (Choquette-Choo et al. 2024,
+//! §4.2).
 //!
 //! ln σ is a function of G alone, and H = ∂ ln σ/∂G comes from samples by implicit differentiation
 //! (∂σ = −∂δ/(∂δ/∂σ)). σ is homogeneous, of degree ½ in G, so √(2ΣH∘G) has σ's value and slope at C up to a factor:
-//! it stands for the sensitivity ([`surrogate`]) in a search without samples, whose end is the next C. Where samples find that it
-//! went too far, it is held back and tried again. What takes one set of samples here is a whole search, where gradient
-//! descent takes a step; without amplification ΣH∘G is the sensitivity itself and the first search the last.
+//! it replaces the sensitivity (`surrogate`) in a search without samples, whose end is the next C. Where samples show that
+//! the search went too far, it is damped and repeated. So one set of samples serves a whole search, where gradient descent
+//! would take one step. Without amplification ΣH∘G is the sensitivity itself, and the first search is the last:
+//!
+//! ```text
+//! at = start
+//! repeat:
+//!   surrogate = √(2ΣH∘G) with H = ∂ ln σ/∂G at `at`, from samples
+//!   next = argmin surrogate(C)·error(C), damped around `at`           L-BFGS, no samples
+//!   σ(next) from samples
+//!   if σ·error fell:  at = next, less damping;  stop where it fell by less than TOLERANCE
+//!   else:             more damping;             stop where it is above MAX_DAMPING
+//! ```
 
 mod quadratic;
 mod surrogate;
@@ -28,72 +39,77 @@ use crate::neighbouring::Direction;
 
 /// Most batches per epoch of an optimisation: each stretch of samples has a b×b sum of its own.
 pub const MAX_OPTIMIZED_BATCHES: u64 = 1024;
-/// Steps of one search without samples.
+/// Steps of one search without samples: more of them leave the range in which the surrogate is right.
 const SEARCH_STEPS: usize = 60;
 /// Gain of ln(loss) below which a search has settled.
 const TOLERANCE: f64 = 2e-4;
-/// Damping of searches at first: ratios of coefficients that came to zero or one would stay there. What each search
-/// that went too far multiplies it by, and what ends it.
+/// Damping of the first search: without any, ratios of coefficients that came to zero or one would stay there.
 const MIN_DAMPING: f64 = 3e-4;
+/// Factor by which damping grows after a search that went too far, and falls after one that gained.
 const DAMPING_FACTOR: f64 = 10.0;
+/// Damping beyond which no search gains any more.
 const MAX_DAMPING: f64 = 2.0;
 
-/// What C is made for.
+/// The batches and the guarantee that a strategy is optimized for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     /// Batches per epoch.
     pub batches: u64,
+    /// ε to meet, in nats.
     pub epsilon: f64,
+    /// δ at which ε is met.
     pub delta: f64,
 }
 
-/// How much to spend.
+/// The effort of an optimization.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Samples of every σ and slope within the search.
+    /// Samples of every σ and slope within a search.
     pub samples: u64,
-    /// Searches from fresh samples, each from where the last ended.
+    /// Runs on fresh samples, each from where the one before ended.
     pub restarts: u64,
-    /// Most searches without samples in each.
+    /// Most searches without samples in each run.
     pub searches: usize,
-    /// For the noise multipliers of start and end.
-    pub sampling: SampleBudget,
+    /// Samples for the noise multipliers of start and end.
+    pub budget: SampleBudget,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { samples: 1 << 17, restarts: 2, searches: 30, sampling: SampleBudget::default() }
+        Self { samples: 1 << 17, restarts: 2, searches: 30, budget: SampleBudget::default() }
     }
 }
 
-/// One search done, for the caller's eyes; `Break` ends the optimisation with the best so far.
+/// The progress of an optimization after each search. A callback that returns `Break` ends it with the best so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
+    /// The number of searches so far.
     pub search: usize,
-    /// σ·error as few samples have it.
+    /// σ·error, estimated on few samples.
     pub loss: f64,
 }
 
-/// A strategy with its noise.
+/// A strategy with the noise multiplier that meets the goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibratedStrategy {
+    /// The strategy C.
     pub strategy: Strategy,
-    /// By an upper bound of δ, verified.
+    /// σ by an upper bound of δ, and its verdict.
     pub calibrated: Calibration,
-    /// σ as the mean of the samples has it.
+    /// σ by the mean of the samples, an estimate.
     pub estimate: f64,
-    /// Of the objective, in units of σζ.
+    /// The error of the objective, in units of σζ.
     pub error: f64,
 }
 
 impl CalibratedStrategy {
-    /// σ·error, in units of ζ.
+    /// Returns σ·error by the verified σ, in units of ζ.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.calibrated.noise_multiplier * self.error
     }
 
-    /// The same by the estimate.
+    /// Returns σ·error by the estimated σ, in units of ζ.
     #[must_use]
     pub fn estimated_loss(&self) -> f64 {
         self.estimate * self.error
@@ -103,25 +119,28 @@ impl CalibratedStrategy {
 /// What came of an optimisation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimization {
+    /// The strategy that the optimization started from.
     pub start: CalibratedStrategy,
-    /// Where the search ended.
+    /// The strategy that it ended at.
     pub end: CalibratedStrategy,
-    /// Searches without samples that were tried.
+    /// The number of searches without samples.
     pub searches: usize,
+    /// Whether the last run settled.
     pub converged: bool,
+    /// Whether the callback stopped the optimization.
     pub stopped: bool,
 }
 
 impl Optimization {
-    /// The one of less verified loss. That may be the start although the end's estimate is less: where amplification is
-    /// strong an upper bound of δ comes near to the estimate only with many samples.
+    /// Returns the strategy of smaller verified loss. That may be the start although the estimate of the end is smaller:
+    /// where amplification is strong, an upper bound of δ comes near to the estimate only with many samples.
     #[must_use]
     pub fn best(&self) -> &CalibratedStrategy {
         if self.end.loss() < self.start.loss() { &self.end } else { &self.start }
     }
 }
 
-/// A C with what samples say of it.
+/// A strategy with its σ and loss on the samples of one run.
 struct Point {
     strategy: Strategy,
     mechanism: BallsInBins,
@@ -129,10 +148,10 @@ struct Point {
     ln_loss: f64,
 }
 
-/// Searches from `start`, as [`descend`] takes it, for the least σ·error of `target`'s objective.
+/// Searches from `start`, a strategy that [`descend`] accepts, for the least σ·error of the objective of `target`.
 ///
 /// # Errors
-/// As [`BallsInBins::new`], [`BallsInBins::calibrate`] and [`descend`]; [`AccountingError::Invalid`] for more than
+/// Those of [`BallsInBins::new`], [`Pair::calibrate`] and [`descend`]; [`AccountingError::Invalid`] for more than
 /// [`MAX_OPTIMIZED_BATCHES`].
 pub fn optimize_balls_in_bins(
     start: &Strategy,
@@ -146,7 +165,7 @@ pub fn optimize_balls_in_bins(
         let allowed = "1 to 1024 to optimize for";
         return Err(AccountingError::Invalid { what, value: goal.batches as f64, allowed });
     }
-    // Refuses what can't be searched from before any sample is drawn.
+    // Refuses a strategy that can't be searched from before any sample is drawn.
     descend(start, target, Descent { steps: 0, damping: 0.0 }, &mut |_, _| 0.0)?;
     let mut search = Search { target, goal, effort, progress, searches: 0, stopped: false };
     let mut at = start.clone();
@@ -163,19 +182,19 @@ pub fn optimize_balls_in_bins(
 }
 
 impl BallsInBins {
-    /// The estimate of σ, looked for near a σ, and its slope ∂ ln σ/∂G, batches × batches: all that a step of
-    /// gradient descent asks of samples.
+    /// Estimates σ, searched near a given σ, and its slope ∂ ln σ/∂G, batches × batches: all that a step of gradient
+    /// descent needs from samples.
     ///
     /// # Errors
-    /// As [`Pair::noise_multiplier`].
+    /// Those of [`Pair::noise_multiplier`].
     pub fn noise_and_slope(
         &self,
         near: f64,
         epsilon: f64,
         delta: f64,
-        sampling: SampleBudget,
+        budget: SampleBudget,
     ) -> Result<(f64, Array2<f64>)> {
-        let draw = sampling.draw(Purpose::Search)?;
+        let draw = budget.draw(Purpose::Search)?;
         // Where both orders are so near that few samples mistake one for the other, so are their σ.
         let few = Draw { samples: draw.samples.min(PILOT_SAMPLES), ..draw };
         let found = self.delta_with(near, epsilon, few)?;
@@ -197,9 +216,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Where searches on one set of samples end, and whether they settled.
+    /// Runs searches on one set of samples; returns the strategy that they end at, and whether they settled.
     fn run(&mut self, start: &Strategy, restart: u64) -> Result<(Strategy, bool)> {
-        let seed = self.effort.sampling.seed.wrapping_add(restart + 1);
+        let seed = self.effort.budget.seed.wrapping_add(restart + 1);
         let draw = SampleBudget { samples: self.effort.samples, seed }.draw(Purpose::Search)?;
         let mut at = self.point(start.clone(), None, draw)?;
         let mut surrogate = self.surrogate(&at, draw)?;
@@ -253,8 +272,8 @@ impl Search<'_> {
     fn calibrated(&self, strategy: &Strategy) -> Result<CalibratedStrategy> {
         let Goal { batches, epsilon, delta } = self.goal;
         let mechanism = BallsInBins::new(strategy, self.target.iterations, batches)?;
-        let calibrated = mechanism.calibrate(epsilon, delta, self.effort.sampling)?;
-        let estimate = mechanism.noise_multiplier(epsilon, delta, self.effort.sampling)?;
+        let calibrated = mechanism.calibrate(epsilon, delta, self.effort.budget)?;
+        let estimate = mechanism.noise_multiplier(epsilon, delta, self.effort.budget)?;
         let error = self.target.error(strategy)?;
         Ok(CalibratedStrategy { strategy: strategy.clone(), calibrated, estimate, error })
     }
