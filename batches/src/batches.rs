@@ -19,25 +19,26 @@ use crate::seed::{Key, Keys, Seed};
 use crate::source::Source;
 use crate::users::{ExampleLevel, UserRecords};
 
-/// Who takes part in one round. As secret as the seed.
+/// The records that take part in one round. A batch is as secret as the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Batch {
+    /// The round, from 0.
     pub round: u64,
-    /// Records, ascending.
+    /// The records, ascending.
     pub ids: Vec<u64>,
-    /// Whose record each id is; of user populations alone.
+    /// The owner of each record; only for populations of users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<u64>>,
-    /// How many empty records (or users) are missing to the cap; where there is a cap.
+    /// The number of empty records (or users) to add up to the cap; only where there is a cap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub padding: Option<u64>,
 }
 
-/// The batches of a run, drawn when they are asked for. Cheap to clone.
+/// The batches of a run, drawn on demand. Cheap to clone.
 #[derive(Clone)]
 pub struct Batches {
     scheme: Scheme,
-    /// Records, or users: what is drawn from.
+    /// The number of records, or of users, to draw from.
     count: u64,
     users: Option<Arc<Users>>,
     iterations: u64,
@@ -45,7 +46,11 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Errors: a number outside its range; a scheme that doesn't suit the population.
+    /// Prepares the batches of a run of `iterations` rounds.
+    ///
+    /// # Errors
+    /// [`BatchError::Invalid`] for a number outside its range; [`BatchError::Mismatch`] for a scheme that doesn't suit the
+    /// population.
     pub fn new(
         scheme: Scheme,
         population: Population,
@@ -64,27 +69,32 @@ impl Batches {
         Ok(Self { scheme, count, users, iterations, keys })
     }
 
+    /// Returns the number of rounds of the run.
     #[must_use]
     pub fn iterations(&self) -> u64 {
         self.iterations
     }
 
-    /// What an accountant has to be told.
+    /// Returns everything an accountant needs to know of how the batches are formed.
     #[must_use]
     pub fn event(&self) -> SamplingEvent {
-        SamplingEvent::of(&self.scheme, self.count, self.iterations)
+        SamplingEvent::new(&self.scheme, self.count, self.iterations)
     }
 
-    /// The batch of one round.
-    /// Error: a round that the run doesn't have.
+    /// Returns the batch of one round.
+    ///
+    /// # Errors
+    /// [`BatchError::Rounds`] for a round that the run doesn't have.
     pub fn batch(&self, round: u64) -> Result<Batch> {
         let after = round.checked_add(1).ok_or_else(|| invalid("round", round, "below the iterations"))?;
         let mut rounds = self.rounds(round..after)?;
         Ok(rounds.make(round))
     }
 
-    /// The batches of some rounds, the same wherever the range begins.
-    /// Error: rounds that the run doesn't have.
+    /// Iterates over the batches of a range of rounds. They are the same wherever the range begins.
+    ///
+    /// # Errors
+    /// [`BatchError::Rounds`] for rounds that the run doesn't have.
     pub fn rounds(&self, rounds: Range<u64>) -> Result<Rounds> {
         let Range { start, end } = rounds;
         if start > end || end > self.iterations {
@@ -136,7 +146,7 @@ impl Batches {
             }
             Scheme::Uls { users, .. } => self.source(users, rounds)?,
             Scheme::Els { group_size, sampling_probability } => {
-                // `new` has seen to it that there are users.
+                // `new` refuses this scheme without users.
                 let users = self.users.clone().unwrap_or_default();
                 Box::new(ExampleLevel::new(keys, *sampling_probability, *group_size, users))
             }
@@ -144,7 +154,7 @@ impl Batches {
     }
 }
 
-/// Batches one after the other.
+/// An iterator over the batches of consecutive rounds.
 pub struct Rounds {
     source: Box<dyn Source + Send>,
     cap: Option<(u64, Key)>,

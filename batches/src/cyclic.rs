@@ -6,8 +6,8 @@ use crate::poisson::Poisson;
 use crate::seed::Keys;
 use crate::source::Source;
 
-/// Groups drawn record by record: all are sampled, and those of the round's group kept. A record's group is
-/// looked up, never stored; looking costs p times the batch.
+/// Groups drawn for each record independently: all records are sampled, and those of the round's group are kept. The group
+/// of a record is drawn again when needed, never stored; a round costs p times its batch.
 pub(crate) struct Independent {
     poisson: Poisson,
     groups: RecordDraws,

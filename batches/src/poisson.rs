@@ -4,7 +4,7 @@ use crate::seed::{Key, Keys};
 use crate::skips::{SampledIndices, Skips};
 use crate::source::Source;
 
-/// Each of 0..count with one probability, anew every round: round t from stream t.
+/// Poisson sampling: each of 0..count with one probability, anew in every round. Round t comes from stream t.
 pub(crate) struct Poisson {
     skips: Skips,
     key: Key,
@@ -16,12 +16,12 @@ impl Poisson {
         Self { skips: Skips::new(q, count), key: keys.derive("sample"), count }
     }
 
-    /// The chosen of round `round`.
+    /// Samples the records of a round.
     pub fn chosen(&self, round: u64) -> SampledIndices<'_> {
         self.chosen_of(round, self.count)
     }
 
-    /// The same of the first `count` only.
+    /// Samples among the first `count` records of a round.
     pub fn chosen_of(&self, round: u64, count: u64) -> SampledIndices<'_> {
         self.skips.chosen(self.key.draws(round), count.min(self.count))
     }

@@ -1,4 +1,4 @@
-//! The secret that batches come from, and one key a purpose from it.
+//! The secret that batches come from, and one key derived from it for each purpose.
 
 use std::fmt;
 
@@ -10,12 +10,16 @@ use crate::error::{BatchError, Result};
 
 const SALT: &[u8] = b"rustle batches v1";
 
-/// 32 secret bytes. Draw them from the operating system, and use them for no other run and no noise.
+/// The seed of a run's batches: 32 secret bytes. Draw them from the operating system, and use them for no other run and no
+/// noise.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// Error: anything but 32 bytes.
+    /// Reads a seed.
+    ///
+    /// # Errors
+    /// [`BatchError::SeedLength`] for anything but 32 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         match bytes.try_into() {
             Ok(seed) => Ok(Self(seed)),
@@ -49,6 +53,7 @@ pub(crate) struct Keys {
 pub(crate) struct Key([u8; 32]);
 
 impl Key {
+    /// Returns the key itself.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -59,6 +64,7 @@ impl Keys {
         Self { seed, bound_to }
     }
 
+    /// Derives the key of a purpose.
     pub fn derive(&self, purpose: &'static str) -> Key {
         let mut key = Key([0; 32]);
         let hkdf = Hkdf::<Sha256>::new(Some(SALT), &self.seed.0);
