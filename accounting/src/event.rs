@@ -83,7 +83,7 @@ pub enum Event {
         /// The rounds at which a new tree begins.
         #[serde(default)]
         restarts: Vec<u64>,
-        /// Whether a tree that ends early is completed to a power of two.
+        /// True where a tree that ends early is completed to a power of two.
         #[serde(default)]
         completion: bool,
     },

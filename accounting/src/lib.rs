@@ -27,9 +27,12 @@
 //! use accounting::{calibrate_gaussian, gaussian};
 //!
 //! # fn main() -> accounting::Result<()> {
-//! let (sensitivity, noise_multiplier, delta) = (1.0, 4.0, 1e-6);
+//! let sensitivity = 1.0;
+//! let noise_multiplier = 4.0;
+//! let delta = 1e-6;
 //! let epsilon = gaussian::epsilon(delta, sensitivity / noise_multiplier)?;
-//! assert!((epsilon - 1.0799).abs() < 1e-4);
+//! assert!((epsilon - 1.0607).abs() < 1e-4);
+//! assert!(gaussian::delta(epsilon, sensitivity / noise_multiplier)? <= delta);
 //!
 //! let sigma = calibrate_gaussian(sensitivity, epsilon, delta)?;
 //! assert!((sigma / noise_multiplier - 1.0).abs() < 1e-9);

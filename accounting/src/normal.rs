@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Where the power series of erf hands over to the continued fraction of erfc.
+/// The argument at which the power series of erf hands over to the continued fraction of erfc.
 const HANDOVER: f64 = 1.5;
 
 /// Returns erf(z) for |z| ≤ 1.5 or so: (2/√π)·e^{−z²}·Σ 2^n z^{2n+1}/(2n+1)!!, all terms of one sign.

@@ -2,7 +2,7 @@
 
 use crate::error::{AccountingError, Result, positive};
 
-/// How far below its target ε may stay, relatively, when a search ends.
+/// The relative distance by which ε may stay below its target when a search ends.
 pub(crate) const SLACK: f64 = 2e-4;
 
 /// Most steps of a bracket: each squares the factor of the one before up to 16, so that 60 of them cross f64.

@@ -158,7 +158,7 @@ fn memory_is_bounded_at_any_noise() {
             assert!(figure.places <= 1 << 22, "{figure:?}");
         }
     }
-    // The accuracy that was given up is told.
+    // The loss of accuracy is reported.
     assert!(poisson(0.1, 0.1, 100).add.epsilon(1e-6, ACCURACY).unwrap().coarsened);
 }
 

@@ -140,7 +140,7 @@ fn a_round_of_any_noise_and_any_sampling_is_exact() {
                 let delta = profile.delta(got).unwrap();
                 let exact = rounds.shown(got).max(Rounds::added(sigma, q, 1).shown(got));
                 assert!(delta >= exact * (1.0 - ROUNDING), "{what}: δ({got}) = {delta}, exactly {exact}");
-                // Of an ε that is all but nothing nobody needs the fourth digit.
+                // The fourth digit of an ε near zero does not matter.
                 if got > 1e-3 {
                     let below = rounds.shown(got * (1.0 - 2e-4));
                     assert!(below > share * q, "{what}: {got} is more than 0.02 % too large");

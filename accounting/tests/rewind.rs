@@ -134,7 +134,7 @@ fn product(row: &[f64], x: &[f64]) -> f64 {
     row.iter().zip(x).map(|(a, b)| a * b).sum()
 }
 
-/// xᵀ(N Nᵀ)⁻¹x by Cholesky: how far released rows can be told apart, in units of σζ.
+/// xᵀ(N Nᵀ)⁻¹x by Cholesky: how far released rows can be distance apart, in units of σζ.
 fn distance_squared(noise: &[Vec<f64>], x: &[f64]) -> f64 {
     let size = noise.len();
     let mut lower = vec![vec![0.0; size]; size];
@@ -176,8 +176,8 @@ proptest! {
             let stacked: f64 = rows.iter().map(|row| product(row, &x).powi(2)).sum();
             prop_assert!(stacked.sqrt() <= charge.total().value * (1.0 + 1e-9), "{stacked} {charge:?} {released:?}");
             let moved: Vec<f64> = out.iter().map(|node| x[*node]).collect();
-            let told = distance_squared(&noise, &moved).sqrt();
-            prop_assert!(told <= charge.so_far().value * (1.0 + 1e-9), "{told} {charge:?} {released:?}");
+            let distance = distance_squared(&noise, &moved).sqrt();
+            prop_assert!(distance <= charge.so_far().value * (1.0 + 1e-9), "{distance} {charge:?} {released:?}");
         }
     }
 }
@@ -239,16 +239,19 @@ fn skipped_rows_are_charged_for() {
     assert_eq!(charge.abandoned[0].rows, (0, 3));
     let stack = Stack::new(&released, 3);
     let noise: Vec<_> = stack.out().iter().map(|node| stack.row(&dense.inverse(), *node)).collect();
-    let told = distance_squared(&noise, &[1.0, 1.0]).sqrt();
+    let distance = distance_squared(&noise, &[1.0, 1.0]).sqrt();
     let released_rows_alone = f64::from(2).sqrt();
-    assert!(told > 5.0 * released_rows_alone && told <= charge.so_far().value, "{told} {charge:?}");
+    assert!(
+        distance > 5.0 * released_rows_alone && distance <= charge.so_far().value,
+        "{distance} {charge:?}"
+    );
 }
 
 #[test]
 fn what_no_job_can_have_released_is_named() {
     let rule = Participation::single();
     let fine = || branch(0, None, 0, &[(0, 5)]);
-    for (branches, told) in [
+    for (branches, said) in [
         (vec![], "no branch"),
         (vec![branch(0, Some(1), 0, &[])], "branch 0: parent 1"),
         (vec![branch(0, None, 2, &[])], "branch 0: from_row 2"),
@@ -263,7 +266,7 @@ fn what_no_job_can_have_released_is_named() {
     ] {
         let error =
             charge(&Strategy::Identity, 10, rule, &ReleasedRows { branches }).unwrap_err().to_string();
-        assert!(error.contains(told), "{error} should say {told}");
+        assert!(error.contains(said), "{error} should say {said}");
     }
 }
 

@@ -18,7 +18,7 @@ pub struct SamplingEvent {
     pub unit: Unit,
     /// The relations under which the account holds.
     pub neighbouring: Vec<Neighbouring>,
-    /// Whether the account requires that the number of records (or users) is public.
+    /// True where the account requires that the number of records (or users) is public.
     pub public_population: bool,
 }
 
@@ -95,7 +95,7 @@ pub enum SamplingLaw {
         min_sep: u64,
         /// q of a unit that may join.
         sampling_probability: f64,
-        /// Whether the process is stationary from round 0 on.
+        /// True where the process is stationary from round 0 on.
         warm_start: bool,
         /// The number of rounds.
         iterations: u64,

@@ -1,4 +1,4 @@
-//! Batches that match their account, formed from a seed, one round at a time.
+//! Batches that match their account, formed from a seed, round by round.
 //!
 //! Amplification holds for batches that are drawn as the account assumes and kept secret, and for no others. A
 //! [`Scheme`] describes how records join rounds, and states its formal guarantee; [`Batches`] draws them for a

@@ -76,7 +76,7 @@ pub enum Scheme {
         min_sep: u64,
         /// q of a record that may join; on average a record joins q/(1 + q(b − 1)) of all rounds.
         sampling_probability: f64,
-        /// Whether the run begins as if batches had always been formed, so that all rounds are alike. Otherwise all records
+        /// True where the run begins as if batches had always been formed, so that all rounds are alike. Otherwise all records
         /// are free to join at first.
         warm_start: bool,
         /// B, the most records of a batch.

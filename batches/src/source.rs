@@ -1,4 +1,4 @@
-//! Where batches come from, before they are cut to a cap.
+//! The sources of batches, before these are cut to a cap.
 
 /// A source of batches that are not yet cut. Rounds are read in order, after one `seek`.
 pub(crate) trait Source {

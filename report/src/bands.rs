@@ -1,8 +1,9 @@
-//! How many bands a plan's C has.
+//! The number of bands of a plan's C.
 
 use plan::{Mechanism, Plan};
 
-/// The bands of C, where it has any: what cyclic Poisson sampling is amplified by.
+/// Returns the number of bands of C; `None` where it has none. Cyclic Poisson sampling amplifies only strategies with
+/// bands.
 #[must_use]
 pub fn bands(plan: &Plan) -> Option<u64> {
     match plan.mechanism() {

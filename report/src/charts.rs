@@ -9,11 +9,14 @@ use crate::privacy_curve::PrivacyCurve;
 use crate::question::Question;
 use crate::statement::charge;
 
-/// Most points along the rounds; fewer where one sensitivity takes seconds.
+/// Most points along the rounds.
 const ROUNDS: u64 = 24;
+/// Most points for a large dense C, whose sensitivity takes seconds.
 const ROUNDS_OF_LARGE: u64 = 6;
+/// Rounds above which a dense C is large.
 const LARGE: u64 = 1024;
 
+/// Returns the charts of a question.
 pub fn all(question: &Question) -> Result<Vec<Chart>> {
     let question = &question.relaxed_to_batches()?;
     let charge = charge(question)?;
@@ -30,7 +33,7 @@ pub fn all(question: &Question) -> Result<Vec<Chart>> {
     Ok(charts)
 }
 
-/// ε of the first r rounds, at the first δ.
+/// Charts ε of the first r rounds, at the first δ.
 fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
     let plan = &question.plan;
     let n = plan.iterations();
@@ -58,7 +61,7 @@ fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
             sampled.push(at(curve.epsilon(delta)?.epsilon));
         }
     }
-    let named = [("plan", straight), ("abandoned rows too", rewound), ("with sampling", sampled)];
+    let named = [("plan", straight), ("with abandoned rows", rewound), ("with sampling", sampled)];
     let series = named.into_iter().filter(|(_, points)| !points.is_empty());
     Ok(Chart::Lines(Lines {
         title: format!("ε at δ = {delta:e} of the first rounds"),
@@ -68,7 +71,7 @@ fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
     }))
 }
 
-/// The true positive rate against the false positive rate; none where no curve says them.
+/// Charts the true positive rate against the false positive rate; `None` where no curve has them.
 fn rates(curves: &[(&str, &PrivacyCurve)]) -> Result<Option<Chart>> {
     let rates: Vec<f64> = (0..=40).map(|step| 10f64.powf(-5.0 + f64::from(step) * 4.99 / 40.0)).collect();
     let mut series = Vec::new();
@@ -89,17 +92,18 @@ fn rates(curves: &[(&str, &PrivacyCurve)]) -> Result<Option<Chart>> {
     let chance = rates.iter().map(|rate| (*rate, Value::from(*rate))).collect();
     series.push(Series { dashed: true, ..Series::new("by chance", chance) });
     Ok(Some(Chart::Lines(Lines {
-        title: "The best test of whether one took part".to_owned(),
+        title: "The best test for whether someone took part".to_owned(),
         x: Axis::log("false positive rate"),
         y: Axis::linear("true positive rate"),
         series,
     })))
 }
 
+/// Charts ε against δ.
 fn deltas(question: &Question, curves: &[(&str, &PrivacyCurve)]) -> Result<Chart> {
     let mut series = Vec::new();
     for (name, curve) in curves {
-        // Each Monte Carlo figure takes seconds: those that were asked for alone.
+        // Each Monte Carlo figure takes seconds: only at the δ of the question.
         let deltas: Vec<f64> = match curve {
             PrivacyCurve::Sampled { .. } => question.deltas.clone(),
             _ => (2..=12).rev().map(|power| 10f64.powi(-power)).collect(),

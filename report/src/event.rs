@@ -1,4 +1,4 @@
-//! A plan's run as an event of `accounting`, and whether an event is of a plan.
+//! A plan's run as an event of `accounting`, and the check that an event describes a plan.
 
 use accounting::{Event, MatrixMechanism, Sampling};
 use plan::{Participation, Plan};
@@ -8,25 +8,26 @@ use crate::question::{relaxed_to_cover, with_participation};
 
 pub use crate::bands::bands;
 
-/// Sensitivities this much lower, relatively, are rounding of what was written down.
+/// A sensitivity this much lower, relatively, counts as rounding of a written number.
 const ROUNDING: f64 = 1e-12;
 
-/// The whole run of a plan, with all that an account needs and the plan's digest. Its participation is the plan's, or
-/// wider where the sampling is.
+/// Describes the whole run of a plan, with everything an account needs and the plan's digest. The participation is that of
+/// the plan, or wider where the sampling is.
 ///
 /// # Errors
-/// What has no sensitivity within memory.
+/// [`ReportError::Plan`] for a plan whose sensitivity does not fit in memory.
 pub fn for_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
     let relaxed = with_participation(plan, relaxed_to_cover(plan, sampling.into()))?;
     of_relaxed(plan, &relaxed, sampling)
 }
 
-/// The event of `plan`, `relaxed` being that plan under a participation that the batches keep.
+/// Describes the run of `plan`, where `relaxed` is that plan under a participation that the batches keep.
 pub(crate) fn of_relaxed(plan: &Plan, relaxed: &Plan, sampling: Sampling) -> Result<Event> {
     let plan_digest = hex::encode(plan.digest());
     Ok(Event::MatrixMechanism(MatrixMechanism { plan_digest, ..run_of(relaxed, sampling)? }))
 }
 
+/// Describes the whole run of a plan under its own participation.
 pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism> {
     let rule = plan.participation();
     Ok(MatrixMechanism {
@@ -42,12 +43,12 @@ pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism>
     })
 }
 
-/// Ok where an account of `event` holds for a run of `plan`: the digest is the plan's (where it has one), and no
-/// number makes the event cheaper than the plan. A participation may be wider than the plan's, for batches that are
-/// sampled so; the sensitivity has to be that under it.
+/// Checks that an account of `event` holds for a run of `plan`: the digest, if there is one, is that of the plan, and no
+/// number makes the event cheaper than the plan. The participation may be wider than that of the plan, for batches that are
+/// sampled so; the sensitivity must then be the one under it.
 ///
 /// # Errors
-/// [`ReportError::NotOfPlan`] naming the number; what has no sensitivity within memory.
+/// [`ReportError::NotOfPlan`] naming the number; [`ReportError::Plan`] for a plan whose sensitivity does not fit in memory.
 pub fn check(event: &Event, plan: &Plan) -> Result<()> {
     let Event::MatrixMechanism(run) = event else {
         return Err(not_of("kind", event.name(), "matrix-mechanism"));
@@ -72,7 +73,7 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
     at_least("largest_column_norm", run.largest_column_norm, plan.accounted_column_norm()?)
 }
 
-/// The event's participation, which has to allow whatever the plan's does.
+/// Returns the event's participation, which must allow everything that the plan's does.
 fn rule_of(run: &MatrixMechanism, plan: &Plan) -> Result<Participation> {
     let own = plan.participation();
     let min_sep = run.min_sep;

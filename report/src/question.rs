@@ -1,4 +1,8 @@
-//! What a statement is asked for.
+//! The question that a statement answers, and the participation rule that covers its batches.
+//!
+//! A plan's participation is the rule that its noise was made for, and says nothing about how batches are drawn. The
+//! figures beside an amplified one, which are the account without sampling and the event, must hold for the drawn batches
+//! all the same. They are for the plan's rule, relaxed where the sampling goes beyond it.
 
 use accounting::rewind::ReleasedRows;
 use accounting::{Neighbouring, Partition, Sampling};
@@ -9,29 +13,56 @@ use crate::bands::bands;
 use crate::error::{ReportError, Result};
 use crate::job::Job;
 
-/// Whose contributions the sensitivity bounds: what is clipped to the clip norm in every round.
+/// The unit of privacy: the holder of the contribution that is clipped to the clip norm in every round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     #[default]
+    /// All data of one user.
     User,
+    /// One record.
     Example,
+    /// All data on one device.
     Device,
 }
 
-/// What is assumed of how batches were formed.
+/// The assumption about how batches are formed that a statement relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SamplingAssumption {
-    /// Anyhow, within the plan's participation: nothing is amplified.
+    /// In any order, within the plan's participation: nothing is amplified.
     #[default]
     AnyOrder,
-    /// As many groups as C has bands, independent of the data, sampled in turn at average rate q.
-    CyclicPoisson { sampling_probability: f64, partition: Partition },
-    /// Each unit in one batch of every epoch, drawn once; accounted for by Monte Carlo.
-    BallsInBins { batches_per_epoch: u64, samples: u64, seed: u64 },
-    /// Each unit joins at random and then rests: rounds i < j of it satisfy j − i ≥ min_sep. By Monte Carlo.
-    BMinSep { min_sep: u64, sampling_probability: f64, warm_start: bool, samples: u64, seed: u64 },
+    /// Cyclic Poisson sampling: as many groups as C has bands, independent of the data, sampled in turn.
+    CyclicPoisson {
+        /// q, the average over all rounds.
+        sampling_probability: f64,
+        /// The way in which units were put into groups.
+        partition: Partition,
+    },
+    /// Balls-in-bins: each unit is in one batch of every epoch, drawn once. The account is by Monte Carlo.
+    BallsInBins {
+        /// b, the batches of an epoch.
+        batches_per_epoch: u64,
+        /// The samples of the account.
+        samples: u64,
+        /// The seed of the account's samples.
+        seed: u64,
+    },
+    /// b-min-sep: each unit joins at random and then rests, so its rounds i < j satisfy j − i ≥ min_sep. The account is by
+    /// Monte Carlo.
+    BMinSep {
+        /// The least distance of two rounds of a unit.
+        min_sep: u64,
+        /// q of a unit that may join.
+        sampling_probability: f64,
+        /// True where the process is stationary from round 0 on.
+        warm_start: bool,
+        /// The samples of the account.
+        samples: u64,
+        /// The seed of the account's samples.
+        seed: u64,
+    },
 }
 
 impl SamplingAssumption {
@@ -57,24 +88,29 @@ impl From<Sampling> for SamplingAssumption {
     }
 }
 
-/// What to state.
+/// The question that a [`Statement`](crate::Statement) answers.
 #[derive(Debug, Clone)]
 pub struct Question {
+    /// The plan of the run.
     pub plan: Plan,
-    /// At least one; the first is the one that headlines use.
+    /// The δ to state ε at: at least one. Headlines and charts use the first.
     pub deltas: Vec<f64>,
+    /// The relation under which the figures hold.
     pub neighbouring: Neighbouring,
+    /// The unit of privacy.
     pub unit: Unit,
+    /// The assumption about batches.
     pub assumed: SamplingAssumption,
-    /// What has been released; `None` for a plan that has not run.
+    /// The released rows; `None` for a plan that has not run.
     pub released: Option<ReleasedRows>,
+    /// The job that ran the plan, if any.
     pub job: Option<Job>,
-    /// Of the program that states it.
+    /// The version of the program that makes the statement.
     pub version: String,
 }
 
 impl Question {
-    /// Of a plan that has not run, for users zeroed out, batches being formed anyhow.
+    /// Asks about a plan that has not run, for users under zeroing out, with batches in any order.
     #[must_use]
     pub fn for_plan(plan: Plan, deltas: Vec<f64>, version: impl Into<String>) -> Self {
         Self {
@@ -89,12 +125,14 @@ impl Question {
         }
     }
 
-    /// The same of the plan under a participation that the assumed batches keep; only its digest is another's.
+    /// Returns the question about the plan under a participation that the assumed batches keep. Only the digest of that
+    /// plan differs otherwise.
     pub(crate) fn relaxed_to_batches(&self) -> Result<Self> {
         let plan = with_participation(&self.plan, relaxed_to_cover(&self.plan, self.assumed))?;
         Ok(Self { plan, ..self.clone() })
     }
 
+    /// Checks that there is noise, and that every δ is in range.
     pub(crate) fn check(&self) -> Result<()> {
         if self.plan.accounted_noise_multiplier() <= 0.0 {
             return Err(ReportError::NoNoise);
@@ -117,33 +155,32 @@ pub(crate) fn invalid(
     ReportError::Invalid { what, value: value.to_string(), allowed: allowed.into() }
 }
 
-/// The least rule that allows what the plan's does and what any draw of the batches can be. The plan's own where that
-/// is wide enough.
+/// Returns the strictest rule that allows everything that the plan's rule allows and every draw of the batches: the plan's
+/// own where that is wide enough.
 pub(crate) fn relaxed_to_cover(plan: &Plan, assumed: SamplingAssumption) -> Participation {
     let own = plan.participation();
     let Some(distance) = least_distance(plan, assumed) else { return own };
     let often = plan.iterations().div_ceil(distance);
-    // Who takes part once keeps any distance.
+    // A unit that takes part once keeps any distance.
     let min_sep = if often > 1 { own.min_sep.min(distance) } else { own.min_sep };
     Participation { min_sep, max_participations: own.max_participations.max(often) }
 }
 
-/// The least distance of two rounds that one unit takes. However the draw falls out, it may take the next such round
-/// too: ⌈n/distance⌉ in all.
+/// Returns the least distance of two rounds that one unit takes. Some draw takes every such round: ⌈n/distance⌉ in all.
 fn least_distance(plan: &Plan, assumed: SamplingAssumption) -> Option<u64> {
     match assumed {
         SamplingAssumption::AnyOrder => None,
-        // A unit's group is sampled in every p-th round alone; it has no account where C has no bands.
+        // A unit's group is sampled in every p-th round only. There is no account where C has no bands.
         SamplingAssumption::CyclicPoisson { .. } => bands(plan),
         // A unit's batch is drawn once and is the same in every epoch: its rounds are a whole epoch apart.
         SamplingAssumption::BallsInBins { batches_per_epoch, .. } => Some(batches_per_epoch),
         SamplingAssumption::BMinSep { min_sep, .. } => Some(min_sep),
     }
-    // What is refused elsewhere must not divide by zero here.
+    // A distance of 0 is refused elsewhere, and must not divide by zero here.
     .map(|distance| distance.max(1))
 }
 
-/// The plan as it were under another participation, for its sensitivities alone: its digest is another's.
+/// Returns the plan under another participation, for its sensitivities only: its digest differs.
 pub(crate) fn with_participation(plan: &Plan, rule: Participation) -> Result<Plan> {
     if rule == plan.participation() {
         return Ok(plan.clone());

@@ -13,82 +13,113 @@ use crate::job::Job;
 use crate::privacy_curve::PrivacyCurve;
 use crate::question::{Question, SamplingAssumption, Unit, invalid};
 
-/// The version of the object's fields.
+/// The version of the fields of the JSON object.
 const REPORT: u32 = 1;
 
-/// What a run promises, and everything that the promise rests on.
+/// The guarantee of a run, and everything that it rests on.
 #[derive(Debug, Clone, Serialize)]
 pub struct Statement {
+    /// The version of these fields.
     pub report: u32,
-    /// `plan` before a run, `job` or `released` for what has left.
+    /// The subject: `plan` before a run, `job` or `released` where rows have been released.
     pub of: &'static str,
+    /// The trust model, `central`.
     pub setting: &'static str,
+    /// The unit of privacy.
     pub unit: Unit,
+    /// The relation under which the figures hold.
     pub adjacency: Neighbouring,
-    /// `gaussian`, `privacy-loss-distribution` or `monte-carlo`.
+    /// The method: `gaussian`, `privacy-loss-distribution` or `monte-carlo`.
     pub accounting: &'static str,
+    /// The figures of all rows of the plan.
     #[serde(flatten)]
     pub figures: Figures,
     /// False where ε is that of an upper bound of the sensitivity.
     pub exact: bool,
+    /// The assumption about batches.
     pub sampling: SamplingAssumption,
-    /// The same without relying on how batches were formed.
+    /// The figures without that assumption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_sampling: Option<Figures>,
+    /// The name of the mechanism.
     pub mechanism: String,
+    /// n, the rounds of the plan.
     pub iterations: u64,
+    /// The bands of C, where it has any.
     pub bands: Option<u64>,
-    /// What the figures without sampling are for: the plan's participation, wider where the sampling is.
+    /// The least distance of two participations that the figures without sampling are for: that of the plan, or a smaller
+    /// one where the sampling goes below it.
     pub min_sep: u64,
+    /// The most participations that the figures without sampling are for: those of the plan, or more where the sampling
+    /// goes beyond them.
     pub max_participations: u64,
-    /// The plan's own participation, where the batches that are assumed don't keep it.
+    /// The plan's own participation, where the assumed batches don't keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_participation: Option<PlanParticipation>,
+    /// σ, in units of the clip norm.
     pub noise_multiplier: f64,
+    /// ζ, the norm that contributions are clipped to.
     pub clip_norm: f64,
-    /// Per unit clip norm under zeroing out, abandoned rows included; doubled where a unit is replaced.
+    /// The sensitivity per unit clip norm under zeroing out, abandoned rows included. Replacing a unit doubles it.
     pub sensitivity: f64,
+    /// False where the sensitivity is an upper bound.
     pub sensitivity_exact: bool,
-    /// Of the plan's run alone.
+    /// The sensitivity of the plan's run without abandoned rows.
     pub sensitivity_planned: f64,
+    /// The rows released so far; `None` for a plan that has not run.
     pub released: Option<ReleasedSoFar>,
+    /// The job that ran the plan, if any.
     pub job: Option<Job>,
+    /// The digest of the plan, hexadecimal.
     pub plan_digest: String,
+    /// The digest of the layout of the parameters, hexadecimal, where the plan has one.
     pub layout_digest: Option<String>,
+    /// The version of the noise stream.
     pub stream_version: u32,
+    /// The rounds of ChaCha that the noise is drawn with.
     pub chacha_rounds: u32,
+    /// The version of the program that made the statement.
     pub rustle_version: String,
-    /// The run as an event of the accountant, which `rustle account event` takes.
+    /// The run as an event of the accountant, for `rustle account event`.
     pub event: Event,
 }
 
-/// A participation that the figures are not for.
+/// The plan's own participation, where the figures are for a wider one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PlanParticipation {
+    /// The least distance of two participations.
     pub min_sep: u64,
+    /// The most participations.
     pub max_participations: u64,
 }
 
-/// What has left, and what it costs if nothing more does.
+/// The rows released so far, and their cost if no further row is released.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReleasedSoFar {
-    /// In all, those of abandoned branches among them.
+    /// The number of released rows, those of abandoned branches included.
     pub rows: u64,
-    /// Rows 0..this of the last branch's lineage.
+    /// The number of leading rows of the last branch's lineage that are charged for.
     pub reached: u64,
+    /// The released rows, branch by branch.
     #[serde(flatten)]
     pub released: ReleasedRows,
+    /// The stretches of rows that only abandoned branches have.
     pub abandoned: Vec<AbandonedRows>,
+    /// The sensitivity of all of them per unit clip norm.
     pub sensitivity: f64,
+    /// False where the sensitivity is an upper bound.
     pub sensitivity_exact: bool,
+    /// The figures of these rows.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
 impl Statement {
+    /// Answers a question.
+    ///
     /// # Errors
-    /// [`ReportError`]: no noise, numbers outside their range, released rows that can't be, an account that
-    /// isn't known, such as that of sampled batches in a job that went back.
+    /// [`ReportError`] for a plan without noise, numbers outside their range, released rows that no job can have, and where no
+    /// account is known, such as for sampled batches in a job that went back.
     pub fn new(question: &Question) -> Result<Self> {
         question.check()?;
         let relaxed = question.relaxed_to_batches()?;
@@ -139,7 +170,8 @@ impl Statement {
     }
 }
 
-/// What all that was released costs; a plan that has not run costs its whole run. Of a question that is relaxed.
+/// Computes the charge of all released rows; a plan that has not run is charged for its whole run. The question must be
+/// relaxed to its batches before.
 pub(crate) fn charge(question: &Question) -> Result<Charge> {
     let plan: &Plan = &question.plan;
     let straight = ReleasedRows::straight(0);

@@ -137,9 +137,9 @@ fn no_rounds_that_sampling_allows_move_more_than_is_stated() {
                 for first in 0..period {
                     let rounds: Vec<u64> = (first..n).step_by(period as usize).collect();
                     let moved = norm(&plan, &rounds);
-                    let told = format!("{} {rule:?} {assumed:?}: {moved}", plan.mechanism().name());
-                    assert!(statement.sensitivity >= moved * (1.0 - 1e-12), "{told}");
-                    assert!(run(&statement).sensitivity >= moved * (1.0 - 1e-12), "{told}");
+                    let context = format!("{} {rule:?} {assumed:?}: {moved}", plan.mechanism().name());
+                    assert!(statement.sensitivity >= moved * (1.0 - 1e-12), "{context}");
+                    assert!(run(&statement).sensitivity >= moved * (1.0 - 1e-12), "{context}");
                 }
                 event::check(&statement.event, &plan).unwrap();
             }

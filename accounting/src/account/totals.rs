@@ -17,7 +17,7 @@ pub struct Totals {
     pub remove: Composition,
     /// The sampled rounds, without the record against with it.
     pub add: Composition,
-    /// Whether any round is sampled.
+    /// True where any round is sampled.
     pub sampled: bool,
 }
 

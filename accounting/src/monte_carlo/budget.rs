@@ -1,4 +1,4 @@
-//! How many samples an estimate draws, and from which seed.
+//! The number of samples of an estimate, and their seed.
 
 use super::stream::{Draw, Purpose};
 use crate::error::{AccountingError, Result};

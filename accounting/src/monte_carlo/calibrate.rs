@@ -5,7 +5,7 @@ use super::stream::Draw;
 use crate::error::{AccountingError, Result, positive, probability};
 use crate::gaussian;
 
-/// How near ln δ must come to its goal: far below the error of the samples.
+/// The distance of ln δ below its goal at which a search ends: far below the error of the samples.
 const LN_DELTA_TOLERANCE: f64 = 1e-4;
 /// The value of ln δ where no sample counts: chords need a number.
 const MIN_LN_DELTA: f64 = -50.0;
@@ -104,7 +104,7 @@ mod tests {
 
     const DRAW: Draw = Draw { samples: 1 << 20, seed: 1, purpose: Purpose::Search };
 
-    /// What `ln_delta` of ln σ leads to, and how often all samples are drawn for it.
+    /// Returns the σ found for a curve `ln_delta` of ln σ, and the number of evaluations with all samples.
     fn found(near: Option<f64>, ln_delta: impl Fn(f64) -> f64) -> (Result<f64>, u32) {
         let all = Cell::new(0);
         let sigma = search(1.0, (1.0, 1e-5), DRAW, near, |sigma, draw| {

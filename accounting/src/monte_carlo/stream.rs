@@ -24,7 +24,7 @@ pub struct Draw {
     pub samples: u64,
     /// The seed of their streams.
     pub seed: u64,
-    /// Which half of the streams they come from.
+    /// Their purpose, which selects half of the streams.
     pub purpose: Purpose,
 }
 

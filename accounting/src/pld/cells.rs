@@ -23,7 +23,7 @@ use super::dots::{ln_mass, share_below, shared};
 use super::pair::{Pair, Point};
 use crate::gaussian::bisect;
 
-/// How near to a multiple of h a cut has to come, in units of h: spreading by this much is negligible beside the cells.
+/// The largest distance of a cut from a multiple of h, in units of h: spreading by this much is negligible beside the cells.
 const CUT_TOLERANCE: f64 = 1e-3;
 
 /// Longest stretch of the line below the floor whose mass is bounded on its own, in standard deviations.

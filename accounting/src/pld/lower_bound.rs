@@ -18,7 +18,7 @@ const MIN_Q_RATE: f64 = 1e-290;
 
 /// Number of levels that are tried, from ε upwards.
 const LEVELS: u32 = 12;
-/// How far beyond the largest shift the highest level lies, in standard deviations.
+/// The distance of the highest level beyond the largest shift, in standard deviations.
 const LEVEL_REACH: f64 = 6.0;
 
 /// Distance from the largest shift beyond which no mass of a pair matters, in standard deviations.

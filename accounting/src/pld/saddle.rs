@@ -12,7 +12,7 @@ const LN_OUTSIDE: f64 = 26.0;
 /// is charged for.
 const LN_DROPPED: f64 = 44.0;
 
-/// How far into the tail of the tilted loss an answer may lie, as ln of its likelihood.
+/// The farthest that an answer may lie in the tail of the tilted loss, as −ln of its likelihood.
 const MAX_LN_AWAY: f64 = 8.0;
 /// The precision of f64 that is left for the tail and the rounds together, as ln, beside the accuracy of an answer.
 const LN_SPARE_PRECISION: f64 = 20.0;

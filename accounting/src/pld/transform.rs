@@ -227,7 +227,7 @@ mod tests {
         assert!(largest > 0.05, "a bound {} times as large says nothing", 1.0 / largest);
     }
 
-    /// Of one large mass next to another, stages of a transform leave rounding at a quarter of the circle and the like.
+    /// The stages of a transform of two large neighbouring masses leave rounding at a quarter of the circle, and the like.
     #[test]
     fn rounding_that_comes_again_stays_below_its_bound() {
         let mut largest = 0.0_f64;

@@ -7,7 +7,7 @@ pub(super) struct JoinRule {
     pub min_sep: usize,
     /// The probability that a free record joins a round.
     pub q: f64,
-    /// Whether the process is stationary from round 0 on; otherwise every record is free at first.
+    /// True where the process is stationary from round 0 on; otherwise every record is free at first.
     pub warm: bool,
 }
 

@@ -116,7 +116,7 @@ impl CalibratedStrategy {
     }
 }
 
-/// What came of an optimisation.
+/// The result of an optimization.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimization {
     /// The strategy that the optimization started from.
@@ -125,9 +125,9 @@ pub struct Optimization {
     pub end: CalibratedStrategy,
     /// The number of searches without samples.
     pub searches: usize,
-    /// Whether the last run settled.
+    /// True where the last run settled.
     pub converged: bool,
-    /// Whether the callback stopped the optimization.
+    /// True where the callback stopped the optimization.
     pub stopped: bool,
 }
 
@@ -195,7 +195,7 @@ impl BallsInBins {
         budget: SampleBudget,
     ) -> Result<(f64, Array2<f64>)> {
         let draw = budget.draw(Purpose::Search)?;
-        // Where both orders are so near that few samples mistake one for the other, so are their σ.
+        // If both orders are so near that the pilot mistakes one for the other, their σ are near too.
         let few = Draw { samples: draw.samples.min(PILOT_SAMPLES), ..draw };
         let found = self.delta_with(near, epsilon, few)?;
         let worse = if found.add.delta > found.remove.delta { Direction::Add } else { Direction::Remove };

@@ -25,7 +25,7 @@ pub(super) struct Surrogate {
 
 struct Order {
     h: Quadratic,
-    /// How much smaller its ln σ is than that of the order that binds.
+    /// The distance of its ln σ below that of the order that binds.
     behind: f64,
 }
 
