@@ -23,6 +23,7 @@ use super::columns::Columns;
 use super::join_rule::JoinRule;
 use super::proposal::{Component, Pilot, Proposal, Shift};
 use super::recursion::{Buffers, Tilt, longest, marginals};
+use super::workspace::Workspace;
 use crate::monte_carlo::Estimate;
 use crate::monte_carlo::estimate::Moments;
 use crate::monte_carlo::stream::{Draw, SAMPLES, uniform};
@@ -56,31 +57,6 @@ struct Mean {
     norm: f64,
     /// Half the mean of |m_S|²/σ².
     half: f64,
-}
-
-/// Scratch memory for drawing one pair.
-struct Workspace {
-    /// Noise or a mean, before it is multiplied with the columns.
-    y: Vec<f64>,
-    noise: Vec<f64>,
-    centre: Vec<f64>,
-    d: Vec<f64>,
-    set: Vec<usize>,
-    buffers: Buffers,
-}
-
-impl Workspace {
-    fn new(n: usize) -> Self {
-        let zeros = || vec![0.0; n];
-        Self {
-            y: zeros(),
-            noise: zeros(),
-            centre: zeros(),
-            d: zeros(),
-            set: Vec::new(),
-            buffers: Buffers::new(n),
-        }
-    }
 }
 
 /// Losses and weights of a block.
@@ -165,7 +141,7 @@ impl<'a> Sampler<'a> {
 
     /// Draws a set of rounds by a rule, and computes the products of its mean with the columns.
     fn draw_centre(&self, rule: JoinRule, random: &mut ChaCha8Rng, workspace: &mut Workspace) {
-        draw_set(rule, self.norms.len(), random, &mut workspace.set);
+        rule.draw_set(self.norms.len(), random, &mut workspace.set);
         self.columns.sum(workspace.set.iter().map(|t| (*t, 1.0 / self.sigma)), &mut workspace.y);
         self.columns.products(&workspace.y, &mut workspace.centre);
         workspace.centre.iter_mut().for_each(|centre| *centre /= self.sigma);
@@ -247,28 +223,6 @@ impl<'a> Sampler<'a> {
             shift.share * (-shift.lambda * along - 0.5 * shift.lambda * shift.lambda * self.mean.norm).exp()
         };
         1.0 / shifts.iter().map(density).sum::<f64>()
-    }
-}
-
-/// Draws the rounds that one record takes.
-fn draw_set(rule: JoinRule, n: usize, random: &mut ChaCha8Rng, set: &mut Vec<usize>) {
-    set.clear();
-    let mut t = 0;
-    if rule.warm {
-        let place = uniform(random.next_u64());
-        let resting = rule.resting() * (rule.min_sep - 1) as f64;
-        if place < resting {
-            t = ((place / rule.resting()) as usize + 1).min(rule.min_sep - 1);
-        }
-    }
-    while t < n {
-        // The number of rounds skipped before the next is geometric. 1 − u is above zero.
-        let left = (1.0 - uniform(random.next_u64())).ln() / (-rule.q).ln_1p();
-        t = t.saturating_add(left as usize);
-        if t < n {
-            set.push(t);
-            t = t.saturating_add(rule.min_sep);
-        }
     }
 }
 

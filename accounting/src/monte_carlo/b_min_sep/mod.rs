@@ -21,6 +21,7 @@ mod draw;
 mod join_rule;
 mod proposal;
 mod recursion;
+mod workspace;
 
 use strategy::Strategy;
 
