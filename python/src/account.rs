@@ -38,7 +38,7 @@ pub fn plan_event(py: Python<'_>, plan: &Plan, sampling_probability: Option<f64>
             partition: accounting::Partition::Independent,
         },
     };
-    let event = py.detach(|| report::event::of_plan(&plan.0, sampling))?;
+    let event = py.detach(|| report::event::for_plan(&plan.0, sampling))?;
     Ok(serde_json::to_string(&event)?)
 }
 
