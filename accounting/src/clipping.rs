@@ -1,12 +1,12 @@
-//! What adaptive clipping and secure aggregation do to a noise multiplier and a clip norm.
+//! Adaptive clipping and secure aggregation: their effect on the noise multiplier and the clip norm.
 
 use crate::error::{AccountingError, Result, positive};
 
-/// z_Δ = (z⁻² − (2σ_b)⁻²)^{−1/2}: the noise multiplier that the sum must have so that, together with noise of
-/// standard deviation σ_b on the **sum of clipped bits**, the round costs as much as noise multiplier z.
+/// Returns the noise multiplier z_Δ = (z⁻² − (2σ_b)⁻²)^{−1/2} of the sum with which a round that also releases the
+/// **sum of clipped bits**, under noise of standard deviation σ_b, costs as much as noise multiplier z.
 ///
-/// The bits must be sent as b − ½ ∈ {−½, ½}: as {0, 1} their sensitivity under zeroing out is 1 and twice the
-/// noise is needed.
+/// The bits must be sent as b − ½ ∈ {−½, ½}. Sent as {0, 1} they have sensitivity 1 under zeroing out, and need twice
+/// the noise.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless z > 0 and σ_b > z/2.
@@ -22,11 +22,11 @@ pub fn adaptive_noise_multiplier(noise_multiplier: f64, bit_noise: f64) -> Resul
     Ok(z / ((1.0 - share) * (1.0 + share)).sqrt())
 }
 
-/// The clip norm to account with where clients round to a grid of step 1/s before secure aggregation, by the
+/// Returns the clip norm to account with where clients round to a grid of step 1/s before secure aggregation, by the
 /// conditional rounding of α = e^{−1/2}: √(C² + m/(4s²) + C/s + √m/(2s²)).
 ///
-/// `padded_dimension` m is the dimension after padding to a power of two for the Hadamard rotation. It needs the
-/// rounding's retry loop, and the ℓ∞ clip before it.
+/// `padded_dimension` m is the dimension after padding to a power of two for the Hadamard rotation. The bound needs the
+/// retry loop of the rounding, and the ℓ∞ clip before it.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless C, s > 0 are finite and m is a power of two.

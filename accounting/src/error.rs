@@ -2,29 +2,54 @@
 
 use thiserror::Error;
 
-/// Why an account could not be made.
+/// The reason why there is no account.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum AccountingError {
     /// An argument outside its range.
     #[error("{what} is {value}; allowed: {allowed}")]
-    Invalid { what: &'static str, value: f64, allowed: &'static str },
-    /// No answer in the range that was tried, or none that f64 can hold.
+    Invalid {
+        /// The argument's name.
+        what: &'static str,
+        /// The value given.
+        value: f64,
+        /// The values that are allowed, in words.
+        allowed: &'static str,
+    },
+    /// A search without an answer in the range that was tried, or a figure that f64 cannot hold.
     #[error("{what} is out of reach for {setting}")]
-    OutOfReach { what: &'static str, setting: String },
-    /// Something for which no account is known.
+    OutOfReach {
+        /// The figure that was searched for.
+        what: &'static str,
+        /// The arguments of the search, and the range that was tried.
+        setting: String,
+    },
+    /// An event for which no account is known under the relation asked for.
     #[error("{event} can't be accounted for: {why}")]
-    Unsupported { event: &'static str, why: String },
-    /// Branches and rows that no job can have released.
+    Unsupported {
+        /// The kind of the event, as written in JSON.
+        event: &'static str,
+        /// The reason, and what to do instead where there is something.
+        why: String,
+    },
+    /// A list of branches and rows that no job can have released.
     #[error("released rows: {why}")]
-    Released { why: String },
-    /// The strategy itself could not be evaluated.
+    InvalidRelease {
+        /// The branch, and what is wrong with it.
+        why: String,
+    },
+    /// A strategy that could not be evaluated.
     #[error(transparent)]
     Strategy(#[from] strategy::StrategyError),
 }
 
 /// The crate's result type.
 pub type Result<T, E = AccountingError> = std::result::Result<T, E>;
+
+/// Builds the error of a number outside its range.
+pub(crate) fn invalid(what: &'static str, value: f64, allowed: &'static str) -> AccountingError {
+    AccountingError::Invalid { what, value, allowed }
+}
 
 /// Accepts a finite number above zero.
 pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64> {

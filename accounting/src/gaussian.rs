@@ -24,10 +24,10 @@ const NODES: [(f64, f64); 5] = [
 const NARROW: f64 = 0.2;
 const NARROW_FAR: f64 = 0.1;
 
-/// Relative rounding of Mills' ratio and of what is done with it, charged for.
+/// Relative rounding of Mills' ratio and of the arithmetic on it, added to every bound.
 const ROUNDING: f64 = 128.0 * f64::EPSILON;
 
-/// ln δ(ε) of the Gaussian mechanism with μ = sensitivity/σ, never below it.
+/// Returns ln δ(ε) of the Gaussian mechanism with μ = sensitivity/σ, never below it.
 ///
 /// With Mills' ratio m and t = ε/μ − μ/2 the density of the second term at t+μ times e^ε is the density of the first
 /// at t, so δ = φ(t)·(m(t) − m(t+μ)) without cancelling exponents, and the difference is the integral of −m' from t
@@ -58,32 +58,32 @@ fn ln_delta_unchecked(epsilon: f64, mu: f64) -> f64 {
         let near = mills(t);
         return ln_density + near.ln() + (-(far / near)).ln_1p() + rounding;
     }
-    // Near certainty 1 − δ is what has the digits.
+    // Near δ = 1 the digits are in 1 − δ.
     let first = ln_cdf(-t) * (1.0 - rounding);
     let second = ln_density + far.ln() - rounding;
     first + (-(second - first).exp()).ln_1p()
 }
 
-/// ln φ(t) of t = ε/μ − μ/2, with what t's own rounding left out.
+/// Returns ln φ(t) at t = ε/μ − μ/2, corrected for the rounding of t itself.
 fn ln_density_at(epsilon: f64, mu: f64, t: f64) -> f64 {
     let ratio = epsilon / mu;
     let left = (-ratio).mul_add(mu, epsilon) / mu;
-    // What the subtraction rounded (Knuth).
+    // The rounding error of the subtraction (Knuth).
     let half = t - ratio;
     let lost = (ratio - (t - half)) + (-mu / 2.0 - half);
     let correction = t * (left + lost);
     ln_density(t) - if correction.is_finite() { correction } else { 0.0 }
 }
 
-/// δ(ε) of the Gaussian mechanism with μ = sensitivity/σ; zero where it is below the smallest f64.
+/// Returns δ(ε) of the Gaussian mechanism with μ = sensitivity/σ; zero where it is below the smallest f64.
 ///
 /// # Errors
-/// As [`ln_delta`].
+/// Those of [`ln_delta`].
 pub fn delta(epsilon: f64, mu: f64) -> Result<f64> {
     Ok(ln_delta(epsilon, mu)?.exp())
 }
 
-/// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, to the last digits of f64 and never below it.
+/// Returns the smallest ε ≥ 0 with δ(ε) ≤ `delta`, to the last digits of f64 and never below it.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless μ > 0 is finite and 0 < δ < 1.
@@ -94,7 +94,7 @@ pub fn epsilon(delta: f64, mu: f64) -> Result<f64> {
         return Ok(0.0);
     }
     // zCDP's simple conversion ρ + 2√(ρ ln(1/δ)) is an upper bound, so the root lies below it: no bracket can run
-    // away. Of ρ = μ²/2 nothing is left where μ is very small, so there is no ρ here.
+    // away. ρ = μ²/2 would underflow where μ is very small, so the bound is written in μ.
     let high = mu * (mu / 2.0 + (-2.0 * goal).sqrt());
     if !high.is_finite() {
         return Err(AccountingError::OutOfReach { what: "epsilon", setting: format!("mu = {mu}") });
@@ -102,7 +102,7 @@ pub fn epsilon(delta: f64, mu: f64) -> Result<f64> {
     Ok(bisect(0.0, high * (1.0 + 1e-12), |e| ln_delta_unchecked(e, mu) <= goal).1)
 }
 
-/// The true positive rate of the best test between neighbours at a false positive rate: Φ(Φ⁻¹(fpr) + μ).
+/// Returns the true positive rate of the best test between neighbours at a false positive rate: Φ(Φ⁻¹(fpr) + μ).
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless μ ≥ 0 is finite and 0 < fpr < 1.
@@ -113,7 +113,7 @@ pub fn true_positive_rate(false_positive_rate: f64, mu: f64) -> Result<f64> {
     Ok(ln_cdf(at + mu).exp().max(false_positive_rate))
 }
 
-/// The largest μ = sensitivity/σ whose Gaussian mechanism is (ε, δ), never above it.
+/// Returns the largest μ = sensitivity/σ whose Gaussian mechanism is (ε, δ), never above it.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless ε ≥ 0 is finite and 0 < δ < 1; [`AccountingError::OutOfReach`] where
@@ -138,19 +138,19 @@ pub fn largest_mu(epsilon: f64, delta: f64) -> Result<f64> {
     Ok(bisect(low / 2.0, high, |mu| ln_delta_unchecked(epsilon, mu) > goal).0)
 }
 
-/// The smallest noise multiplier σ with which a mechanism of this sensitivity (per unit clip norm) is
+/// Returns the smallest noise multiplier σ with which a mechanism of this sensitivity (per unit clip norm) is
 /// (ε, δ)-differentially private under zeroing out one user.
 ///
 /// # Errors
-/// As [`largest_mu`], and [`AccountingError::Invalid`] unless the sensitivity is finite and positive.
+/// Those of [`largest_mu`], and [`AccountingError::Invalid`] unless the sensitivity is finite and positive.
 pub fn calibrate_gaussian(sensitivity: f64, epsilon: f64, delta: f64) -> Result<f64> {
     positive("sensitivity", sensitivity)?;
     let sigma = sensitivity / largest_mu(epsilon, delta)?;
-    // The division may round down; one step up keeps the promise.
+    // The division may round down; one step up keeps the guarantee.
     positive("noise multiplier", sigma.next_up())
 }
 
-/// The neighbouring floats (below, at) where a monotone predicate turns true between `low` and `high`.
+/// Returns the neighbouring floats (below, at) where a monotone predicate turns true between `low` and `high`.
 pub(crate) fn bisect(mut low: f64, mut high: f64, mut holds: impl FnMut(f64) -> bool) -> (f64, f64) {
     for _ in 0..HALVINGS {
         let middle = low + (high - low) / 2.0;

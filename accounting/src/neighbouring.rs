@@ -1,32 +1,8 @@
-//! Which data sets are neighbours, and in which order a pair is told apart.
+//! Neighbouring data sets, and the order in which a pair is compared.
 
-use serde::{Deserialize, Serialize};
+pub use batches::Neighbouring;
 
-/// Which two data sets must be hard to tell apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Neighbouring {
-    /// One record (or all of one user's) counts as zero in one of them; the size is the same and public.
-    #[default]
-    ZeroOut,
-    /// One of them lacks the record.
-    AddRemove,
-    /// The record is another one: what it moves a sum by is twice as large.
-    Replace,
-}
-
-impl Neighbouring {
-    /// What the sensitivity under zeroing out is multiplied by where nothing is sampled.
-    #[must_use]
-    pub fn factor(self) -> f64 {
-        match self {
-            Self::ZeroOut | Self::AddRemove => 1.0,
-            Self::Replace => 2.0,
-        }
-    }
-}
-
-/// The two orders in which neighbours are compared; an account is the worse of both.
+/// The order in which two neighbours are compared; an account is the worse of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The data set with the record against the one without.
@@ -36,5 +12,6 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Both directions; every account is the worse of the two.
     pub const BOTH: [Self; 2] = [Self::Remove, Self::Add];
 }

@@ -2,10 +2,10 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Where the power series of erf hands over to the continued fraction of erfc.
+/// The argument at which the power series of erf hands over to the continued fraction of erfc.
 const HANDOVER: f64 = 1.5;
 
-/// erf(z) for |z| ≤ 1.5 or so: (2/√π)·e^{−z²}·Σ 2^n z^{2n+1}/(2n+1)!!, all terms of one sign.
+/// Returns erf(z) for |z| ≤ 1.5 or so: (2/√π)·e^{−z²}·Σ 2^n z^{2n+1}/(2n+1)!!, all terms of one sign.
 fn erf_series(z: f64) -> f64 {
     let mut term = z;
     let mut sum = z;
@@ -18,18 +18,18 @@ fn erf_series(z: f64) -> f64 {
     2.0 / PI.sqrt() * (-z * z).exp() * sum
 }
 
-/// √π·e^{z²}·erfc(z) for z ≥ 1, by the continued fraction 1/(z + ½/(z + 1/(z + (3/2)/(z + …)))).
+/// Returns √π·e^{z²}·erfc(z) for z ≥ 1, by the continued fraction 1/(z + ½/(z + 1/(z + (3/2)/(z + …)))).
 fn scaled_tail(z: f64) -> f64 {
     1.0 / (z + fraction(z))
 }
 
-/// ½/(z + 1/(z + (3/2)/(z + …))), evaluated from the back; 40 + 400/z² levels leave nothing in f64.
+/// Returns ½/(z + 1/(z + (3/2)/(z + …))), evaluated from the back; 40 + 400/z² levels leave nothing in f64.
 fn fraction(z: f64) -> f64 {
     let levels = (40.0 + 400.0 / (z * z)) as u32;
     (1..=levels).rev().fold(0.0, |tail, k| f64::from(k) / 2.0 / (z + tail))
 }
 
-/// ln Φ(x), the logarithm of the standard normal distribution function; −∞ only at −∞.
+/// Returns ln Φ(x), the logarithm of the standard normal distribution function; −∞ only at −∞.
 #[must_use]
 pub fn ln_cdf(x: f64) -> f64 {
     let z = -x * FRAC_1_SQRT_2;
@@ -43,7 +43,7 @@ pub fn ln_cdf(x: f64) -> f64 {
     (0.5 - 0.5 * erf_series(z)).ln()
 }
 
-/// Mills' ratio (1−Φ(x))/φ(x) with φ the normal density; grows like √(2π)·e^{x²/2} for negative x.
+/// Returns Mills' ratio (1−Φ(x))/φ(x) with φ the normal density; grows like √(2π)·e^{x²/2} for negative x.
 #[must_use]
 pub fn mills(x: f64) -> f64 {
     let z = x * FRAC_1_SQRT_2;
@@ -53,7 +53,7 @@ pub fn mills(x: f64) -> f64 {
     (ln_cdf(-x) + 0.5 * x * x).exp() * (2.0 * PI).sqrt()
 }
 
-/// How fast Mills' ratio m falls: −m'(x) = 1 − x·m(x), above zero everywhere and about 1/x² far out.
+/// Returns the rate at which Mills' ratio m falls: −m'(x) = 1 − x·m(x), above zero everywhere and about 1/x² far out.
 #[must_use]
 pub fn mills_fall(x: f64) -> f64 {
     let z = x * FRAC_1_SQRT_2;
@@ -65,7 +65,7 @@ pub fn mills_fall(x: f64) -> f64 {
     fraction / (z + fraction)
 }
 
-/// ln φ(x), the logarithm of the standard normal density.
+/// Returns ln φ(x), the logarithm of the standard normal density.
 #[must_use]
 pub fn ln_density(x: f64) -> f64 {
     -0.5 * x * x - 0.5 * (2.0 * PI).ln()

@@ -1,16 +1,17 @@
-//! Rényi divergences, and what they say of (ε, δ): looser than a privacy-loss distribution, but they compose with
-//! mechanisms of which only ρ is known.
+//! Rényi divergences and their conversion to (ε, δ).
+//!
+//! They are looser than a privacy-loss distribution, but compose with mechanisms of which only ρ is known.
 
 use crate::error::{AccountingError, Result, not_negative, probability};
 use crate::pld::{Composition, Pair};
 
-/// Orders that a conversion tries.
+/// Number of orders that a conversion tries.
 const ORDERS: i32 = 400;
 
-/// Most nodes of one quadrature.
-const MOST_NODES: f64 = 4e6;
+/// Most nodes of one quadrature; beyond it an order is given up, as others give a tighter bound by then.
+const MAX_NODES: f64 = 4e6;
 
-/// D_α(P‖Q) of a composition at order α > 1; +∞ where the quadrature would need more than four million nodes.
+/// Returns D_α(P‖Q) of a composition at order α > 1; +∞ where the quadrature would need more than four million nodes.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless α > 1 is finite.
@@ -23,15 +24,15 @@ pub fn divergence(composition: &Composition, order: f64) -> Result<f64> {
     Ok(rounds.sum::<f64>() / (order - 1.0))
 }
 
-/// The curve (α, D_α).
+/// Returns the curve of (α, D_α) at the given orders.
 ///
 /// # Errors
-/// As [`divergence`].
+/// Those of [`divergence`].
 pub fn curve(composition: &Composition, orders: &[f64]) -> Result<Vec<(f64, f64)>> {
     orders.iter().map(|order| Ok((*order, divergence(composition, *order)?))).collect()
 }
 
-/// ln ∫ p^α q^{1−α}, by the trapezoid rule with steps well below the width of its narrowest peak.
+/// Returns ln ∫ p^α q^{1−α}, by the trapezoid rule with steps well below the width of its narrowest peak.
 fn ln_moment(classes: &[(f64, Pair)], order: f64) -> f64 {
     let logs: Vec<f64> = classes
         .iter()
@@ -43,7 +44,7 @@ fn ln_moment(classes: &[(f64, Pair)], order: f64) -> f64 {
             // Where q is a mixture its logarithm bends by up to s²/4, and α−1 of it narrow the peak.
             let step = 0.125 / (1.0 + (order - 1.0) * fall * fall / 4.0).sqrt();
             let count = ((to - from) / step).ceil();
-            if count > MOST_NODES {
+            if count > MAX_NODES {
                 return f64::INFINITY;
             }
             let exponents: Vec<f64> = (0..=count as u64)
@@ -65,12 +66,12 @@ fn ln_moment(classes: &[(f64, Pair)], order: f64) -> f64 {
     (top + logs.iter().map(|ln| (ln - top).exp()).sum::<f64>().ln()).max(0.0)
 }
 
-/// Orders from 1.005 to some thousands, denser near 1.
+/// Returns orders from 1.005 to some thousands, denser near 1.
 fn orders() -> impl Iterator<Item = f64> {
     (0..ORDERS).map(|i| 1.0 + 0.005 * 1.035f64.powi(i))
 }
 
-/// An ε at `delta` of a composition together with something ρ-zCDP: the least over some hundred orders α of
+/// Returns an ε at `delta` of a composition together with a ρ-zCDP mechanism: the least over some hundred orders α of
 /// D_α + ρα + ln(1−1/α) − (ln δ + ln α)/(α−1) (Canonne, Kamath and Steinke 2020).
 ///
 /// # Errors
@@ -85,10 +86,10 @@ pub fn epsilon(composition: &Composition, rho: f64, delta: f64) -> Result<f64> {
     .map(|epsilon| epsilon.max(0.0))
 }
 
-/// A δ at ε, as [`epsilon`].
+/// Returns a δ at `epsilon` of a composition together with a ρ-zCDP mechanism, by the same bound as [`epsilon`].
 ///
 /// # Errors
-/// As [`epsilon`].
+/// Those of [`epsilon`].
 pub fn delta(composition: &Composition, rho: f64, epsilon: f64) -> Result<f64> {
     not_negative("epsilon", epsilon)?;
     not_negative("rho", rho)?;
@@ -110,7 +111,7 @@ fn least(
         let found = bound(order, divergence(composition, order)? + rho * order);
         worse = if found < best { 0 } else { worse + 1 };
         best = best.min(found);
-        // Bounds fall, then rise: a long rise is the end.
+        // The bound falls in the order, then rises: a long rise ends the search.
         if worse > 12 && best.is_finite() {
             break;
         }

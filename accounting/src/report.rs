@@ -1,4 +1,4 @@
-//! What a run promises, in one struct.
+//! The guarantee of one strategy without sampling, in one struct.
 
 use serde::{Deserialize, Serialize};
 use strategy::{Participation, Sensitivity, Strategy};
@@ -11,7 +11,7 @@ use crate::{gaussian, zcdp};
 pub struct Report {
     /// ε at `delta`, exact for the Gaussian mechanism of this ρ.
     pub epsilon: f64,
-    /// The δ that ε is for.
+    /// The δ at which ε holds.
     pub delta: f64,
     /// ρ = sens²/(2σ²) of zero-concentrated DP.
     pub rho: f64,
@@ -24,7 +24,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of a mechanism of this sensitivity with noise multiplier σ at `delta`.
+    /// Computes the report of a mechanism with this sensitivity and noise multiplier σ, at `delta`.
     ///
     /// # Errors
     /// [`crate::AccountingError`] for unusable numbers.
@@ -42,7 +42,7 @@ impl Report {
     }
 }
 
-/// The report of `strategy` over `n` rounds with noise multiplier σ, for participations j − i ≥ `min_sep`.
+/// Returns the report of `strategy` over `n` rounds with noise multiplier σ, under the participation `rule`.
 ///
 /// # Errors
 /// [`crate::AccountingError`] for unusable numbers.
@@ -56,7 +56,7 @@ pub fn account(
     Report::at_delta(strategy.sensitivity(n, rule)?, noise_multiplier, delta)
 }
 
-/// The report of `strategy` with the smallest noise multiplier that makes it (ε, δ)-private.
+/// Returns the report of `strategy` with the smallest noise multiplier that makes it (ε, δ)-private.
 ///
 /// # Errors
 /// [`crate::AccountingError`] for unusable numbers.

@@ -1,14 +1,14 @@
-//! Searches for calibration, whose brackets can't run away.
+//! Bracketed searches for calibration.
 
 use crate::error::{AccountingError, Result, positive};
 
-/// How far below its target a found ε may stay, relatively.
+/// The relative distance by which ε may stay below its target when a search ends.
 pub(crate) const SLACK: f64 = 2e-4;
 
-/// Most doublings of a bracket.
-const DOUBLINGS: u32 = 60;
+/// Most steps of a bracket: each squares the factor of the one before up to 16, so that 60 of them cross f64.
+const MAX_DOUBLINGS: u32 = 60;
 
-/// Where a parameter is searched for.
+/// The range in which a parameter is searched for, and where the search starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub what: &'static str,
@@ -25,27 +25,28 @@ impl Range {
     }
 }
 
-/// The smallest x of a range whose ε(x), which falls in x, is at most `target`: never below it, and by at most
-/// [`SLACK`] of ε above.
+/// Returns the smallest x of a range with ε(x) ≤ `target`, where ε falls in x. The result is never below that x, and
+/// its ε is at most [`SLACK`] below the target.
 pub(crate) fn smallest(range: Range, target: f64, epsilon: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     search(range, target, 1.0, epsilon)
 }
 
-/// The largest x of a range whose ε(x), which rises in x, is at most `target`; the range's end where all are.
+/// Returns the largest x of a range with ε(x) ≤ `target`, where ε rises in x; the range's end where every x will do.
 pub(crate) fn largest(range: Range, target: f64, epsilon: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     search(range, target, -1.0, epsilon)
 }
 
-/// `sign` 1: ε falls in x, and x grows until the promise is kept; −1: the other way round.
+/// Searches by doubling, then by [`refine`]. With `sign` 1, ε falls in x and x grows until the target is met; with −1,
+/// ε rises in x and x shrinks.
 fn search(range: Range, target: f64, sign: f64, mut epsilon: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     positive("epsilon", target)?;
     let clamp = |x: f64| x.clamp(range.least, range.most);
-    // (x, ln ε(x)/target): one that keeps the promise and one that breaks it.
+    // (x, ln ε(x)/target): one that meets the target and one that misses it.
     let mut kept: Option<(f64, f64)> = None;
     let mut broken: Option<(f64, f64)> = None;
     let mut x = clamp(range.start);
     let mut factor = 1.25f64;
-    for _ in 0..DOUBLINGS {
+    for _ in 0..MAX_DOUBLINGS {
         let reached = epsilon(x)?;
         let miss = (reached / target).ln();
         let safe = reached <= target;
@@ -60,7 +61,7 @@ fn search(range: Range, target: f64, sign: f64, mut epsilon: impl FnMut(f64) -> 
         if kept.is_some() && broken.is_some() {
             break;
         }
-        // Safe: be bolder. Broken: be safer.
+        // Below the target there is room for a bolder x; above it x must become safer.
         let direction = if safe { -sign } else { sign };
         let next = clamp(x * factor.powf(direction));
         if next == x {
@@ -84,7 +85,8 @@ fn search(range: Range, target: f64, sign: f64, mut epsilon: impl FnMut(f64) -> 
     }
 }
 
-/// Illinois' false position in ln x against ln ε, halving where it is slow; returns the side that keeps.
+/// Narrows a bracket by the Illinois method (false position) in ln x against ln ε, halving where that is slow. Returns
+/// the end that meets the target.
 fn refine(
     target: f64,
     (mut good, mut below): (f64, f64),
@@ -118,7 +120,7 @@ fn refine(
     Ok(good)
 }
 
-/// The largest count in 1..=`most` whose ε, which rises in it, is at most `target`.
+/// Returns the largest count in 1..=`most` with ε ≤ `target`, where ε rises in the count.
 pub(crate) fn largest_count(
     what: &'static str,
     most: u64,
@@ -131,7 +133,7 @@ pub(crate) fn largest_count(
         let range = Range { what, start: 1.0, least: 1.0, most: 1.0 };
         return Err(range.out_of_reach(target, (1.0, 1.0), at_one));
     }
-    // What no figure can be found for counts as too much.
+    // A count whose ε is out of reach counts as too large.
     let mut holds = |count: u64| match epsilon(count) {
         Ok(reached) => Ok(reached <= target),
         Err(AccountingError::OutOfReach { .. }) => Ok(false),

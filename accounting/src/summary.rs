@@ -1,13 +1,13 @@
-//! Other words for a profile: power of the best attack, one μ, and groups.
+//! Other figures of a privacy profile: the power of the best attack, a single μ, and groups of records.
 
 use crate::error::{AccountingError, Result, probability};
 use crate::gaussian;
 use crate::pld::{ACCURACY, Profile};
 
-/// Accuracy of ε where a search asks dozens of times.
+/// Accuracy of ε inside a search, which evaluates it dozens of times.
 const SEARCH_ACCURACY: f64 = 1e-3;
 
-/// An upper bound of the true positive rate of any test between neighbours whose false positive rate is `fpr`.
+/// Returns an upper bound of the true positive rate of any test between neighbours whose false positive rate is `fpr`.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless 0 < fpr < 1.
@@ -17,25 +17,26 @@ pub fn true_positive_rate(profile: &Profile, fpr: f64) -> Result<f64> {
     Ok(remove.max(profile.add.true_positive_rate(fpr, ACCURACY)?))
 }
 
-/// μ of the Gaussian mechanism with the same ε at `delta`; at other δ this one may cost more or less.
+/// Returns μ of the Gaussian mechanism that has the same ε at `delta`. At another δ the profile may cost more or less
+/// than that mechanism.
 ///
 /// # Errors
-/// As [`Profile::epsilon`], and [`AccountingError::OutOfReach`] where ε = 0 already.
+/// Those of [`Profile::epsilon`], and [`AccountingError::OutOfReach`] where ε = 0 already.
 pub fn gaussian_mu(profile: &Profile, delta: f64) -> Result<f64> {
     gaussian::largest_mu(profile.epsilon(delta)?, delta)
 }
 
-/// The largest of [`gaussian_mu`] over several δ: at each of them the profile costs no more than the Gaussian
-/// mechanism of this μ. It says nothing about a δ that isn't among them.
+/// Returns the largest [`gaussian_mu`] over several δ: at each of them the profile costs no more than the Gaussian
+/// mechanism of this μ. It bounds nothing at other δ.
 ///
 /// # Errors
-/// As [`gaussian_mu`].
+/// Those of [`gaussian_mu`].
 pub fn gaussian_mu_over(profile: &Profile, deltas: &[f64]) -> Result<f64> {
     deltas.iter().try_fold(0.0, |most: f64, delta| Ok(most.max(gaussian_mu(profile, *delta)?)))
 }
 
-/// What is known of groups of k from one record's profile alone: the least kε with
-/// δ(ε)·(e^{kε} − 1)/(e^ε − 1) ≤ `delta`. For comparison; [`crate::user_level`] is far better.
+/// Returns an ε for groups of k records that follows from one record's profile alone: the least kε with
+/// δ(ε)·(e^{kε} − 1)/(e^ε − 1) ≤ `delta`. It serves for comparison; [`crate::user_level`] is far tighter.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless k ≥ 1 and 0 < δ < 1; [`AccountingError::OutOfReach`] where no ε up to

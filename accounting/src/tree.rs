@@ -1,14 +1,14 @@
-//! The account of tree aggregation: ρ and ε from the sensitivity of [`strategy::tree`].
+//! The account of tree aggregation: ρ and ε from the sensitivity of [`Tree`].
 
 use strategy::{Participation, Tree};
 
 use crate::error::Result;
 use crate::report::Report;
 
-/// ρ = sens²/(2σ²) and the exact Gaussian ε at `delta` of a tree mechanism over `n` rounds.
+/// Returns ρ = sens²/(2σ²) and the exact Gaussian ε at `delta` of a tree mechanism over `n` rounds.
 ///
-/// Participations satisfy j − i ≥ `min_sep` (papers print MinS = min_sep − 1). papers/002 prints the ε of ρ
-/// rounded to two digits; this is the ε of ρ itself.
+/// Participations satisfy j − i ≥ `min_sep`; papers print MinS = min_sep − 1. Xu et al. (2023) print the ε of ρ rounded
+/// to two digits, this function returns the ε of ρ itself.
 ///
 /// # Errors
 /// [`crate::AccountingError`] for unusable numbers.

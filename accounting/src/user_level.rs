@@ -1,13 +1,16 @@
-//! One user with many records, sampled one by one or all at once.
+//! A user with many records, which are sampled one by one or all at once.
 
 use crate::error::{AccountingError, Result};
 use crate::event::Event;
 use crate::pld::{MAX_COMPONENTS, sampling};
 
-/// Example-level sampling (ELS): each of a user's at most G records joins a round with the sampling probability,
-/// independently, so one round's sum moves by Bin(G, q) clip norms: N(0, σ²) against N(Bin(G, q), σ²).
+/// Returns the event of one round of example-level sampling (ELS), as in Charles et al. (2024, arXiv:2407.07737).
 ///
-/// User-level sampling (ULS), where the user joins or not and is clipped as a whole, is G = 1: plain Poisson.
+/// Each of a user's at most G records joins a round with the sampling probability q, independently, so the sum of one
+/// round moves by Bin(G, q) clip norms: N(0, σ²) against N(Bin(G, q), σ²).
+///
+/// User-level sampling (ULS), where a user joins as a whole and is clipped as a whole, is the case G = 1: plain Poisson
+/// sampling.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless 0 < q ≤ 1 and 1 ≤ G < 4096.
@@ -24,7 +27,7 @@ pub fn round(noise_multiplier: f64, sampling_probability: f64, group_size: u64) 
     Ok(Event::MixtureOfGaussians { noise_multiplier, sensitivities, probabilities: binomial(group_size, q) })
 }
 
-/// Bin(G, q)'s probabilities of 0 to G.
+/// Returns the probabilities of 0 to G under Bin(G, q).
 fn binomial(group_size: u64, q: f64) -> Vec<f64> {
     let ln_odds = q.ln() - (-q).ln_1p();
     let ln_none = (-q).ln_1p();

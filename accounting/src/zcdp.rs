@@ -1,12 +1,13 @@
 //! Zero-concentrated DP: ρ of a Gaussian mechanism, and conversions of ρ to (ε, δ).
 //!
-//! Two conversions, not to be confused: [`gaussian_epsilon`] is exact and holds for Gaussian mechanisms only
-//! (what papers/000 and papers/002 print); [`generic_epsilon`] holds for any ρ-zCDP mechanism and is larger.
+//! There are two conversions, not to be confused: [`gaussian_epsilon`] is exact and holds for Gaussian mechanisms only
+//! (McMahan, Xu, Zhang 2024 and Xu et al. 2023 print it); [`generic_epsilon`] holds for any ρ-zCDP mechanism and is
+//! larger.
 
 use crate::error::{Result, not_negative, positive, probability};
 use crate::gaussian::{self, bisect};
 
-/// ρ = sens²/(2σ²), with the sensitivity per unit clip norm.
+/// Returns ρ = sens²/(2σ²), with the sensitivity per unit clip norm.
 ///
 /// # Errors
 /// [`crate::AccountingError::Invalid`] unless both are finite, the sensitivity ≥ 0 and σ > 0.
@@ -17,12 +18,12 @@ pub fn rho(sensitivity: f64, noise_multiplier: f64) -> Result<f64> {
     not_negative("rho", if mu > 0.0 { 0.5 * squared(mu) } else { 0.0 })
 }
 
-/// μ², and no less than f64's smallest normal number, below which it would lose its digits or be nothing.
+/// Returns μ², but at least the smallest normal f64: below it the square would lose its digits or vanish.
 pub(crate) fn squared(mu: f64) -> f64 {
     (mu * mu).max(f64::MIN_POSITIVE)
 }
 
-/// The exact ε at `delta` of the Gaussian mechanism with this ρ, μ = √(2ρ).
+/// Returns the exact ε at `delta` of the Gaussian mechanism with this ρ, μ = √(2ρ).
 ///
 /// # Errors
 /// [`crate::AccountingError::Invalid`] unless ρ ≥ 0 is finite and 0 < δ < 1.
@@ -34,7 +35,7 @@ pub fn gaussian_epsilon(rho: f64, delta: f64) -> Result<f64> {
     gaussian::epsilon(delta, (2.0 * rho).sqrt())
 }
 
-/// The exact δ at `epsilon` of the Gaussian mechanism with this ρ, μ = √(2ρ).
+/// Returns the exact δ at `epsilon` of the Gaussian mechanism with this ρ, μ = √(2ρ).
 ///
 /// # Errors
 /// [`crate::AccountingError::Invalid`] unless both are finite, ε ≥ 0 and ρ ≥ 0.
@@ -46,7 +47,7 @@ pub fn gaussian_delta(rho: f64, epsilon: f64) -> Result<f64> {
     gaussian::delta(epsilon, (2.0 * rho).sqrt())
 }
 
-/// A δ at which any ρ-zCDP mechanism is (ε, δ)-DP, by the tightest order α:
+/// Returns a δ at which any ρ-zCDP mechanism is (ε, δ)-DP, by the tightest order α:
 /// δ = inf_{α>1} e^{(α−1)(αρ−ε)}/(α−1)·(1−1/α)^α (Canonne, Kamath and Steinke 2020, Proposition 12).
 ///
 /// # Errors
@@ -58,14 +59,14 @@ pub fn generic_delta(rho: f64, epsilon: f64) -> Result<f64> {
         return Ok(0.0);
     }
     // The derivative of ln δ in α is (2α−1)ρ − ε + ln(1−1/α). It rises from −∞, and at (ε+1)/(2ρ) + 2 it is at
-    // least 1 + 3ρ − ln 2 > 0: the best α lies between.
+    // least 1 + 3ρ − ln 2 > 0, so the best α lies between.
     let slope = |alpha: f64| (2.0 * alpha - 1.0) * rho - epsilon + (-1.0 / alpha).ln_1p();
     let (_, alpha) = bisect(1.0, (epsilon + 1.0) / (2.0 * rho) + 2.0, |a| slope(a) > 0.0);
     let ln = (alpha - 1.0) * (alpha * rho - epsilon) + alpha * (-1.0 / alpha).ln_1p() - (alpha - 1.0).ln();
     Ok(if ln.is_nan() { 1.0 } else { ln.exp().min(1.0) })
 }
 
-/// An ε at which any ρ-zCDP mechanism is (ε, `delta`)-DP; never below [`gaussian_epsilon`].
+/// Returns an ε at which any ρ-zCDP mechanism is (ε, `delta`)-DP; never below [`gaussian_epsilon`].
 ///
 /// # Errors
 /// [`crate::AccountingError::Invalid`] unless ρ ≥ 0 is finite and 0 < δ < 1.

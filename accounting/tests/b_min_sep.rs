@@ -3,12 +3,12 @@
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used)]
 
-use accounting::monte_carlo::{BMinSep, Estimate, Pair, Sampling, Verdict};
+use accounting::monte_carlo::{BMinSep, Estimate, Pair, SampleBudget, Verdict};
 use accounting::{Account, Event, Neighbouring, gaussian, normal};
 use strategy::Strategy;
 
-fn sampling(samples: u64) -> Sampling {
-    Sampling { samples, seed: 7 }
+fn sampling(samples: u64) -> SampleBudget {
+    SampleBudget { samples, seed: 7 }
 }
 
 fn bands(c: &[f64]) -> Strategy {
@@ -30,7 +30,7 @@ fn without_a_rest_it_is_poisson_sampling() {
     for (n, q, sigma) in [(64, 0.05, 0.8), (200, 0.01, 1.0), (16, 0.5, 3.0), (512, 0.02, 2.0)] {
         let mechanism = BMinSep::new(&Strategy::Identity, n, 1, q, false).unwrap();
         let round = Event::PoissonSampledGaussian { noise_multiplier: sigma, sampling_probability: q };
-        let exact = Account::of(&round.times(n), Neighbouring::AddRemove).unwrap();
+        let exact = Account::new(&round.times(n), Neighbouring::AddRemove).unwrap();
         for (delta, relative) in [(1e-3, 0.03), (1e-6, 0.06), (1e-9, 0.2)] {
             let epsilon = exact.epsilon(delta).unwrap();
             let found = mechanism.delta(sigma, epsilon, sampling(1 << 16)).unwrap();
@@ -136,7 +136,7 @@ fn threads_change_no_bit() {
     });
     assert!(figures[0] == figures[1] && figures[0] == figures[2], "{figures:?}");
     assert_ne!(
-        mechanism.delta(1.5, 1.0, Sampling { samples: 3_000, seed: 8 }),
+        mechanism.delta(1.5, 1.0, SampleBudget { samples: 3_000, seed: 8 }),
         mechanism.delta(1.5, 1.0, sampling(3_000))
     );
 }

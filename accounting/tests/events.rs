@@ -3,8 +3,8 @@
 
 use accounting::calibration::{self, Target};
 use accounting::{
-    Account, AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Sampling, amplified, clipping,
-    gaussian, renyi, user_level, zcdp,
+    Account, AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Sampling, amplification,
+    clipping, gaussian, renyi, user_level, zcdp,
 };
 use strategy::Strategy;
 
@@ -13,7 +13,7 @@ use Neighbouring::{AddRemove, Replace, ZeroOut};
 const RELATIONS: [Neighbouring; 3] = [ZeroOut, AddRemove, Replace];
 
 fn epsilon(event: &Event, neighbouring: Neighbouring, delta: f64) -> f64 {
-    Account::of(event, neighbouring).unwrap().epsilon(delta).unwrap()
+    Account::new(event, neighbouring).unwrap().epsilon(delta).unwrap()
 }
 
 fn poisson(noise_multiplier: f64, sampling_probability: f64) -> Event {
@@ -73,8 +73,8 @@ fn a_count_is_composing_that_often() {
         assert!((epsilon(&nested, ZeroOut, 1e-6) / five - 1.0).abs() < 1e-9, "{name}");
     }
     assert_eq!(epsilon(&poisson(1.0, 0.1).times(0), ZeroOut, 1e-6), 0.0);
-    assert!(Account::of(&poisson(1.0, 0.1).times(u64::MAX).times(3), ZeroOut).is_err());
-    assert!(Account::of(&poisson(1.0, 0.1).times(1 << 41), ZeroOut).is_err());
+    assert!(Account::new(&poisson(1.0, 0.1).times(u64::MAX).times(3), ZeroOut).is_err());
+    assert!(Account::new(&poisson(1.0, 0.1).times(1 << 41), ZeroOut).is_err());
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn replacement_is_twice_the_sensitivity_without_sampling() {
     assert_eq!(epsilon(&poisson(2.0, 1.0), Replace, 1e-6), want);
     let zcdp = Event::ZCdp { rho: 0.05 };
     assert_eq!(epsilon(&zcdp, Replace, 1e-6), zcdp::generic_epsilon(0.2, 1e-6).unwrap());
-    assert_eq!(Account::of(&gaussian, Replace).unwrap().rho(), Some(0.5));
-    assert_eq!(Account::of(&poisson(1.0, 0.5), Replace).unwrap().rho(), None);
+    assert_eq!(Account::new(&gaussian, Replace).unwrap().rho(), Some(0.5));
+    assert_eq!(Account::new(&poisson(1.0, 0.5), Replace).unwrap().rho(), None);
 }
 
 #[test]
@@ -209,7 +209,8 @@ fn what_is_only_zcdp_goes_by_renyi() {
     let more = with(0.05);
     assert!(little > near_exact && little < 1.2 * near_exact, "{little} {near_exact}");
     assert!(more > little && more < little + zcdp::generic_epsilon(0.05, 1e-6).unwrap(), "{more} {little}");
-    let account = Account::of(&Event::Composed { events: vec![sampled, Event::ZCdp { rho: 0.05 }] }, ZeroOut);
+    let account =
+        Account::new(&Event::Composed { events: vec![sampled, Event::ZCdp { rho: 0.05 }] }, ZeroOut);
     let delta = account.as_ref().unwrap().delta(more).unwrap();
     assert!(delta > 0.3e-6 && delta <= 1.0001e-6, "{delta}");
     assert!(matches!(account.unwrap().profile(), Err(AccountingError::Unsupported { .. })));
@@ -224,12 +225,12 @@ fn renyi_divergences_against_quadrature() {
         (8.5, 2.0, 0.05, 0.003_345_656_395_352_751_12),
         (32.0, 4.0, 0.5, 0.444_779_481_971_411_013),
     ] {
-        let remove = Account::of(&poisson(sigma, q), ZeroOut).unwrap().profile().unwrap().remove;
+        let remove = Account::new(&poisson(sigma, q), ZeroOut).unwrap().profile().unwrap().remove;
         let got = renyi::divergence(&remove, order).unwrap();
         assert!((got / want - 1.0).abs() < 1e-11, "{order} {sigma} {q}: {got}");
     }
     assert!(
-        renyi::divergence(&Account::of(&poisson(1.0, 0.1), ZeroOut).unwrap().profile().unwrap().add, 1.0)
+        renyi::divergence(&Account::new(&poisson(1.0, 0.1), ZeroOut).unwrap().profile().unwrap().add, 1.0)
             .is_err()
     );
 }
@@ -243,26 +244,26 @@ fn the_planners_two_questions() {
         (50.0, 1e-6, 1, 0.01, 500),
         (2.0, 1e-10, 100, 0.01, 1000),
     ] {
-        let sigma = amplified::band_mf_noise_multiplier(target, delta, bands, q, n).unwrap();
+        let sigma = amplification::band_mf_noise_multiplier(target, delta, bands, q, n).unwrap();
         let rounds = u64::div_ceil(n, bands);
-        let reached = amplified::epsilon(sigma, (bands as f64 * q).min(1.0), rounds, delta).unwrap();
+        let reached = amplification::epsilon(sigma, (bands as f64 * q).min(1.0), rounds, delta).unwrap();
         assert!(reached <= target * (1.0 + 1e-3) && reached > target * (1.0 - 2e-3), "{target}: {reached}");
         let event = MatrixMechanism::cyclic_poisson(sigma, q, bands, n, Partition::Independent);
         let exact = epsilon(&Event::MatrixMechanism(event), ZeroOut, delta);
         assert!(exact <= target * (1.0 + 1e-9), "{target}: {exact}");
     }
-    let sigma = amplified::band_mf_noise_multiplier(4.826144242, 1e-6, 8, 0.005, 2000).unwrap();
+    let sigma = amplification::band_mf_noise_multiplier(4.826144242, 1e-6, 8, 0.005, 2000).unwrap();
     assert!((sigma - 1.0).abs() < 1e-3, "{sigma}");
     let refused = |result: Result<f64, AccountingError>, part: &str| {
         let message = result.unwrap_err().to_string();
         assert!(message.contains(part), "{message}");
     };
-    refused(amplified::band_mf_noise_multiplier(1.0, 1e-6, 20, 0.1, 100), "is 2; allowed: at most 1");
-    refused(amplified::band_mf_noise_multiplier(1.0, 1e-6, 0, 0.1, 100), "bands is 0");
-    refused(amplified::band_mf_noise_multiplier(0.0, 1e-6, 1, 0.1, 100), "epsilon is 0");
-    refused(amplified::band_mf_noise_multiplier(1.0, 1.0, 1, 0.1, 100), "delta is 1");
-    refused(amplified::band_mf_noise_multiplier(1.0, 1e-6, 1, 0.1, 0), "rounds is 0");
-    refused(amplified::epsilon(-1.0, 0.1, 10, 1e-6), "noise multiplier is -1");
+    refused(amplification::band_mf_noise_multiplier(1.0, 1e-6, 20, 0.1, 100), "is 2; allowed: at most 1");
+    refused(amplification::band_mf_noise_multiplier(1.0, 1e-6, 0, 0.1, 100), "bands is 0");
+    refused(amplification::band_mf_noise_multiplier(0.0, 1e-6, 1, 0.1, 100), "epsilon is 0");
+    refused(amplification::band_mf_noise_multiplier(1.0, 1.0, 1, 0.1, 100), "delta is 1");
+    refused(amplification::band_mf_noise_multiplier(1.0, 1e-6, 1, 0.1, 0), "rounds is 0");
+    refused(amplification::epsilon(-1.0, 0.1, 10, 1e-6), "noise multiplier is -1");
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn what_f64_cannot_hold_is_nothing_rather_than_no_number() {
     assert!(close(delta(0.0, 1e-300).unwrap(), 3.989_422_804_014_327e-301, 1e-12));
     // Neither an event nor a strategy loses a mechanism whose μ² underflows.
     let event = Event::Gaussian { noise_multiplier: 1e170 };
-    let account = Account::of(&event, Neighbouring::ZeroOut).unwrap();
+    let account = Account::new(&event, Neighbouring::ZeroOut).unwrap();
     assert!(account.delta(0.0).unwrap() >= 3.989e-171 && account.epsilon(1e-200).unwrap() > 0.0);
     assert!(zcdp::gaussian_delta(zcdp::rho(1.0, 1e170).unwrap(), 0.0).unwrap() >= 3.989e-171);
 }

@@ -3,12 +3,12 @@
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used)]
 
-use accounting::monte_carlo::{BallsInBins, Estimate, Pair, Sampling, Verdict};
+use accounting::monte_carlo::{BallsInBins, Estimate, Pair, SampleBudget, Verdict};
 use accounting::{gaussian, normal};
 use strategy::Strategy;
 
-fn sampling(samples: u64) -> Sampling {
-    Sampling { samples, seed: 7 }
+fn sampling(samples: u64) -> SampleBudget {
+    SampleBudget { samples, seed: 7 }
 }
 
 fn identity(n: u64, b: u64) -> BallsInBins {
@@ -126,7 +126,7 @@ fn threads_change_no_bit() {
         })
     });
     assert!(figures[0] == figures[1] && figures[0] == figures[2], "{figures:?}");
-    let other = mechanism.delta(3.0, 1.0, Sampling { samples: 10_000, seed: 8 }).unwrap();
+    let other = mechanism.delta(3.0, 1.0, SampleBudget { samples: 10_000, seed: 8 }).unwrap();
     assert_ne!(mechanism.delta(3.0, 1.0, sampling(10_000)).unwrap(), other);
 }
 

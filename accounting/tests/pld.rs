@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use accounting::pld::{ACCURACY, Composition, Pair, Profile, Round};
-use accounting::{AccountingError, Direction, Neighbouring, amplified, gaussian, summary};
+use accounting::{AccountingError, Direction, Neighbouring, amplification, gaussian, summary};
 use proptest::prelude::*;
 
 /// What a figure may lie above the exact one by, relatively: the accuracy is an estimate.
 const ABOVE: f64 = 2.5 * ACCURACY;
 
 fn poisson(sigma: f64, q: f64, rounds: u64) -> Profile {
-    amplified::profile(sigma, q, rounds, Neighbouring::ZeroOut).unwrap()
+    amplification::profile(sigma, q, rounds, Neighbouring::ZeroOut).unwrap()
 }
 
 fn gaussians(mus: &[(f64, u64)]) -> Composition {
@@ -158,7 +158,7 @@ fn memory_is_bounded_at_any_noise() {
             assert!(figure.places <= 1 << 22, "{figure:?}");
         }
     }
-    // The accuracy that was given up is told.
+    // The loss of accuracy is reported.
     assert!(poisson(0.1, 0.1, 100).add.epsilon(1e-6, ACCURACY).unwrap().coarsened);
 }
 
@@ -206,7 +206,7 @@ fn groups_by_black_box_cost_more_than_by_mixture() {
     let one = poisson(2.0, 0.05, 10);
     let black_box = summary::group_epsilon(&one, 4, 1e-6).unwrap();
     let event = accounting::user_level::round(2.0, 0.05, 4).unwrap().times(10);
-    let mixture = accounting::Account::of(&event, Neighbouring::ZeroOut).unwrap().epsilon(1e-6).unwrap();
+    let mixture = accounting::Account::new(&event, Neighbouring::ZeroOut).unwrap().epsilon(1e-6).unwrap();
     assert!(black_box > mixture && mixture > one.epsilon(1e-6).unwrap(), "{black_box} {mixture}");
     assert_eq!(summary::group_epsilon(&one, 1, 1e-6).unwrap(), one.epsilon(1e-6).unwrap());
 }
@@ -243,7 +243,7 @@ proptest! {
         let sigma = ln_sigma.exp();
         let q = ln_q.exp();
         let delta = ln_delta.exp();
-        let cost = |sigma, q, rounds, delta| amplified::epsilon(sigma, q, rounds, delta).unwrap();
+        let cost = |sigma, q, rounds, delta| amplification::epsilon(sigma, q, rounds, delta).unwrap();
         let here = cost(sigma, q, rounds, delta);
         prop_assert!(cost(sigma * 1.1, q, rounds, delta) <= here);
         prop_assert!(cost(sigma, (q * 1.1).min(1.0), rounds, delta) >= here);
@@ -259,7 +259,7 @@ proptest! {
     #[test]
     fn replacing_costs_at_least_as_much(ln_sigma in -0.5..1.5_f64, q in 0.01..0.9_f64, rounds in 1..50_u64) {
         let sigma = ln_sigma.exp();
-        let replace = amplified::profile(sigma, q, rounds, Neighbouring::Replace).unwrap();
+        let replace = amplification::profile(sigma, q, rounds, Neighbouring::Replace).unwrap();
         prop_assert!(replace.epsilon(1e-6).unwrap() >= poisson(sigma, q, rounds).epsilon(1e-6).unwrap() * (1.0 - 1e-4));
         prop_assert_eq!(replace.remove, replace.add);
     }

@@ -4,7 +4,7 @@
 use accounting::calibration::{self, Target};
 use accounting::normal::ln_cdf;
 use accounting::pld::{ACCURACY, Profile};
-use accounting::{Account, AccountingError, Event, Neighbouring, amplified, summary, user_level};
+use accounting::{Account, AccountingError, Event, Neighbouring, amplification, summary, user_level};
 use proptest::prelude::*;
 
 /// Relative rounding of what is compared with.
@@ -95,7 +95,7 @@ impl Rounds {
 }
 
 fn poisson(sigma: f64, q: f64, count: u64) -> Profile {
-    amplified::profile(sigma, q, count, Neighbouring::ZeroOut).unwrap()
+    amplification::profile(sigma, q, count, Neighbouring::ZeroOut).unwrap()
 }
 
 fn assert_kept(rounds: &Rounds, epsilon: f64, delta: f64, what: &str) {
@@ -140,7 +140,7 @@ fn a_round_of_any_noise_and_any_sampling_is_exact() {
                 let delta = profile.delta(got).unwrap();
                 let exact = rounds.shown(got).max(Rounds::added(sigma, q, 1).shown(got));
                 assert!(delta >= exact * (1.0 - ROUNDING), "{what}: δ({got}) = {delta}, exactly {exact}");
-                // Of an ε that is all but nothing nobody needs the fourth digit.
+                // The fourth digit of an ε near zero does not matter.
                 if got > 1e-3 {
                     let below = rounds.shown(got * (1.0 - 2e-4));
                     assert!(below > share * q, "{what}: {got} is more than 0.02 % too large");
@@ -223,7 +223,7 @@ fn delta_of_records_that_are_all_but_never_drawn() {
 fn groups_and_replacement_are_no_less_than_a_round_shows() {
     for sigma in [0.2, 0.25, 0.3, 0.5, 1.0] {
         for q in [1e-8, 1e-6, 1e-4] {
-            let replaced = amplified::profile(sigma, q, 1, Neighbouring::Replace).unwrap();
+            let replaced = amplification::profile(sigma, q, 1, Neighbouring::Replace).unwrap();
             let upper = Rounds::removed(sigma, q, 1).p;
             let lower = Rounds::added(sigma, q, 1).q;
             let rounds = Rounds { p: upper, q: lower, count: 1.0 };
@@ -231,7 +231,7 @@ fn groups_and_replacement_are_no_less_than_a_round_shows() {
             let Event::MixtureOfGaussians { probabilities, .. } = &event else { panic!("{event:?}") };
             let group = probabilities.iter().enumerate().map(|(k, w)| (*w, k as f64 / sigma)).collect();
             let groups = Rounds { p: group, q: vec![(1.0, 0.0)], count: 1.0 };
-            let of_groups = Account::of(&event, Neighbouring::ZeroOut).unwrap();
+            let of_groups = Account::new(&event, Neighbouring::ZeroOut).unwrap();
             for share in [1e-3, 0.1] {
                 let what = format!("σ {sigma}, q {q}, δ {share}·q");
                 assert_kept(&rounds, replaced.epsilon(share * q).unwrap(), share * q, &what);

@@ -26,7 +26,7 @@ fn blt(name: &str) -> Strategy {
 
 #[test]
 fn production_blts() {
-    // papers/000 Table 4; min_sep is the printed MinS + 1. (strategy, σ, n, min_sep, k, ρ, ε).
+    // McMahan, Xu, Zhang (2024), Table 4; min_sep is the printed MinS + 1. (strategy, σ, n, min_sep, k, ρ, ε).
     let rows = [
         ("b400", 7.379, 1280, 301, 4, 0.15337137, 3.45647),
         ("b400", 7.379, 2350, 448, 5, 0.19488609, 3.92921),

@@ -1,7 +1,7 @@
 //! The charge for rewinds against brute force: every branch tree's stacked matrix, built plainly.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
-use accounting::rewind::{Released, ReleasedBranch, charge};
+use accounting::rewind::{ReleasedBranch, ReleasedRows, charge};
 use ndarray::Array2;
 use proptest::prelude::*;
 use strategy::{Dense, Participation, Strategy};
@@ -33,7 +33,7 @@ fn dense(n: usize, draw: &mut Draw) -> Dense {
     Dense::new(Array2::from_shape_fn((n, n), |(i, j)| entry(i, j))).unwrap()
 }
 
-fn branches(n: usize, draw: &mut Draw) -> Released {
+fn branches(n: usize, draw: &mut Draw) -> ReleasedRows {
     let branches = (0..1 + draw.below(3)).map(|index| {
         let parent = (index > 0).then(|| draw.below(index) as u64);
         let from_row = if index == 0 { 0 } else { draw.below(n + 1) };
@@ -48,11 +48,11 @@ fn branches(n: usize, draw: &mut Draw) -> Released {
         // Numbers may leave some out.
         ReleasedBranch { branch: index as u64, parent, from_row: from_row as u64, released }
     });
-    Released { branches: branches.collect() }
+    ReleasedRows { branches: branches.collect() }
 }
 
 /// The branch whose z row `row` of `branch`'s lineage has.
-fn owner(released: &Released, branch: usize, row: usize) -> usize {
+fn owner(released: &ReleasedRows, branch: usize, row: usize) -> usize {
     let own = &released.branches[branch];
     match own.parent {
         Some(parent) if row < own.from_row as usize => owner(released, parent as usize, row),
@@ -63,11 +63,11 @@ fn owner(released: &Released, branch: usize, row: usize) -> usize {
 struct Stack {
     nodes: Vec<Node>,
     n: usize,
-    released: Released,
+    released: ReleasedRows,
 }
 
 impl Stack {
-    fn new(released: &Released, n: usize) -> Self {
+    fn new(released: &ReleasedRows, n: usize) -> Self {
         let own = |(index, branch): (usize, &ReleasedBranch)| {
             (branch.from_row as usize..n).map(move |row| (index, row)).collect::<Vec<_>>()
         };
@@ -134,7 +134,7 @@ fn product(row: &[f64], x: &[f64]) -> f64 {
     row.iter().zip(x).map(|(a, b)| a * b).sum()
 }
 
-/// xᵀ(N Nᵀ)⁻¹x by Cholesky: how far released rows can be told apart, in units of σζ.
+/// xᵀ(N Nᵀ)⁻¹x by Cholesky: how far released rows can be distance apart, in units of σζ.
 fn distance_squared(noise: &[Vec<f64>], x: &[f64]) -> f64 {
     let size = noise.len();
     let mut lower = vec![vec![0.0; size]; size];
@@ -176,8 +176,8 @@ proptest! {
             let stacked: f64 = rows.iter().map(|row| product(row, &x).powi(2)).sum();
             prop_assert!(stacked.sqrt() <= charge.total().value * (1.0 + 1e-9), "{stacked} {charge:?} {released:?}");
             let moved: Vec<f64> = out.iter().map(|node| x[*node]).collect();
-            let told = distance_squared(&noise, &moved).sqrt();
-            prop_assert!(told <= charge.so_far().value * (1.0 + 1e-9), "{told} {charge:?} {released:?}");
+            let distance = distance_squared(&noise, &moved).sqrt();
+            prop_assert!(distance <= charge.so_far().value * (1.0 + 1e-9), "{distance} {charge:?} {released:?}");
         }
     }
 }
@@ -192,7 +192,7 @@ fn a_skipped_row_behind_an_abandoned_branch_is_charged_for() {
     let rule = Participation::new(2, 2).unwrap();
     let branches =
         vec![branch(0, None, 0, &[(0, 1)]), branch(1, Some(0), 2, &[(2, 3)]), branch(2, Some(0), 4, &[])];
-    let charge = charge(&Strategy::Identity, 4, rule, &Released { branches }).unwrap();
+    let charge = charge(&Strategy::Identity, 4, rule, &ReleasedRows { branches }).unwrap();
     let rows: Vec<_> = charge.abandoned.iter().map(|rows| (rows.branch, rows.rows)).collect();
     assert_eq!((charge.reached, rows), (2, vec![(1, (2, 3))]));
 }
@@ -205,7 +205,7 @@ fn independent_noise_pays_for_every_lineage() {
         branch(3, Some(0), 4, &[(4, 9)]),
         branch(4, Some(3), 7, &[(7, 8)]),
     ];
-    let charge = charge(&Strategy::Identity, 20, rule, &Released { branches }).unwrap();
+    let charge = charge(&Strategy::Identity, 20, rule, &ReleasedRows { branches }).unwrap();
     let rows: Vec<_> = charge.abandoned.iter().map(|rows| (rows.branch, rows.rows)).collect();
     assert_eq!(rows, [(0, (4, 10)), (3, (7, 9))]);
     assert_eq!(charge.reached, 8);
@@ -221,7 +221,7 @@ fn a_straight_job_costs_what_its_plan_does() {
     let strategy = Strategy::Blt(blt);
     let all = strategy.sensitivity(100, rule).unwrap();
     for rows in [0, 1, 37, 100] {
-        let charge = charge(&strategy, 100, rule, &Released::straight(rows)).unwrap();
+        let charge = charge(&strategy, 100, rule, &ReleasedRows::straight(rows)).unwrap();
         assert_eq!((charge.total(), charge.reached), (all, rows));
         assert!(charge.so_far().value <= all.value && (rows > 0 || charge.so_far().value == 0.0));
     }
@@ -234,21 +234,24 @@ fn skipped_rows_are_charged_for() {
     let dense = Dense::new(c).unwrap();
     let rule = Participation::new(1, 3).unwrap();
     let branches = vec![branch(0, None, 0, &[(0, 1), (2, 3)]), branch(1, Some(0), 0, &[])];
-    let released = Released { branches };
+    let released = ReleasedRows { branches };
     let charge = charge(&Strategy::Dense(dense.clone()), 3, rule, &released).unwrap();
     assert_eq!(charge.abandoned[0].rows, (0, 3));
     let stack = Stack::new(&released, 3);
     let noise: Vec<_> = stack.out().iter().map(|node| stack.row(&dense.inverse(), *node)).collect();
-    let told = distance_squared(&noise, &[1.0, 1.0]).sqrt();
+    let distance = distance_squared(&noise, &[1.0, 1.0]).sqrt();
     let released_rows_alone = f64::from(2).sqrt();
-    assert!(told > 5.0 * released_rows_alone && told <= charge.so_far().value, "{told} {charge:?}");
+    assert!(
+        distance > 5.0 * released_rows_alone && distance <= charge.so_far().value,
+        "{distance} {charge:?}"
+    );
 }
 
 #[test]
 fn what_no_job_can_have_released_is_named() {
     let rule = Participation::single();
     let fine = || branch(0, None, 0, &[(0, 5)]);
-    for (branches, told) in [
+    for (branches, said) in [
         (vec![], "no branch"),
         (vec![branch(0, Some(1), 0, &[])], "branch 0: parent 1"),
         (vec![branch(0, None, 2, &[])], "branch 0: from_row 2"),
@@ -261,8 +264,9 @@ fn what_no_job_can_have_released_is_named() {
         (vec![branch(0, None, 0, &[(4, 4)])], "4..4"),
         (vec![branch(0, None, 0, &[(4, 11)])], "4..11"),
     ] {
-        let error = charge(&Strategy::Identity, 10, rule, &Released { branches }).unwrap_err().to_string();
-        assert!(error.contains(told), "{error} should say {told}");
+        let error =
+            charge(&Strategy::Identity, 10, rule, &ReleasedRows { branches }).unwrap_err().to_string();
+        assert!(error.contains(said), "{error} should say {said}");
     }
 }
 
@@ -271,7 +275,7 @@ fn the_coordinators_words_are_read() {
     let text = r#"{"branches": [
         {"branch": 0, "parent": null, "from_row": 0, "released": [[0, 7]], "rows_bound": 7},
         {"branch": 1, "parent": 0, "from_row": 5, "released": [[5, 6], [8, 9]]}]}"#;
-    let released: Released = serde_json::from_str(text).unwrap();
+    let released: ReleasedRows = serde_json::from_str(text).unwrap();
     assert_eq!(released.rows(), 9);
     assert_eq!(released.branches[1], branch(1, Some(0), 5, &[(5, 6), (8, 9)]));
 }

@@ -1,21 +1,21 @@
-//! Records that have slots, and as many slots at once as memory is meant for.
+//! Schemes that give records slots: the members of as many slots at once as memory allows.
 
 use std::ops::Range;
 
-use crate::batches::Source;
+use crate::source::Source;
 
-/// The most ids kept of batches to come, 2²² (32 MiB), beside those of one batch.
-pub const HELD: u64 = 1 << 22;
+/// The most ids that are buffered of later batches, 2²² (32 MiB), beside those of one batch.
+pub const MAX_BUFFERED_IDS: u64 = 1 << 22;
 
-/// Which slots of an epoch each record has; slot s is round s of the epoch.
+/// An assignment of records to the slots of an epoch; slot s is round s of the epoch.
 pub(crate) trait Assignment {
-    /// Rounds of an epoch.
+    /// Returns the number of slots, which are the rounds of an epoch.
     fn slots(&self) -> u64;
 
-    /// Records of a slot, about.
+    /// Returns about how many records a slot has.
     fn size(&self) -> u64;
 
-    /// Whether epochs are drawn one by one; else all are alike.
+    /// Returns whether every epoch is drawn anew; otherwise all epochs are alike.
     fn anew_every_epoch(&self) -> bool;
 
     /// Visits every (record, slot) of an epoch, records ascending.
@@ -25,7 +25,7 @@ pub(crate) trait Assignment {
 /// The members of some consecutive slots, from one pass over the records.
 pub(crate) struct Window<A> {
     assignment: A,
-    /// Slots that one pass fills.
+    /// The number of slots that one pass fills.
     width: u64,
     epoch: u64,
     slots: Range<u64>,
@@ -33,14 +33,15 @@ pub(crate) struct Window<A> {
 }
 
 impl<A: Assignment> Window<A> {
-    /// `rounds`: how many will be asked for.
+    /// Prepares for as many consecutive rounds as will be read.
     pub fn new(assignment: A, rounds: u64) -> Self {
         // An empty list costs about as much as three ids.
-        let width = (HELD / (assignment.size() + 3)).clamp(1, assignment.slots().min(rounds).max(1));
+        let width =
+            (MAX_BUFFERED_IDS / (assignment.size() + 3)).clamp(1, assignment.slots().min(rounds).max(1));
         Self { assignment, width, epoch: 0, slots: 0..0, members: Vec::new() }
     }
 
-    /// Who has the slot of round `round`, ascending.
+    /// Returns the records that have the slot of a round, ascending.
     pub fn members(&mut self, round: u64) -> &[u64] {
         let slots = self.assignment.slots();
         let epoch = if self.assignment.anew_every_epoch() { round / slots } else { 0 };
@@ -95,7 +96,9 @@ mod tests {
 
     #[test]
     fn windows_of_any_width_have_the_same_members() {
-        for (size, rounds, passes) in [(1, 100, 4), (1, 2, 12), (HELD / 2, 100, 20), (HELD, 100, 20)] {
+        for (size, rounds, passes) in
+            [(1, 100, 4), (1, 2, 12), (MAX_BUFFERED_IDS / 2, 100, 20), (MAX_BUFFERED_IDS, 100, 20)]
+        {
             let count = Cell::new(0);
             let mut window = Window::new(Modulo(size, &count), rounds);
             for round in 0..20 {

@@ -6,53 +6,51 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::assignment::Window;
-use crate::bins::{Allocation, Uniform, Urn};
+use crate::bins::{Allocation, Uniform, WithoutReplacement};
 use crate::cyclic::{EqualSplit, Independent};
 use crate::encode;
 use crate::error::{BatchError, Result, invalid, within};
-use crate::event::Event;
+use crate::event::SamplingEvent;
 use crate::min_sep::MinSep;
 use crate::poisson::Poisson;
-use crate::population::{MOST_RECORDS, Population, Users};
+use crate::population::{MAX_RECORDS, Population, Users};
 use crate::scheme::{Partition, Scheme, group_probability};
 use crate::seed::{Key, Keys, Seed};
-use crate::users::{Bring, Els};
+use crate::source::Source;
+use crate::users::{ExampleLevel, UserRecords};
 
-/// Who takes part in one round. As secret as the seed.
+/// The records that take part in one round. A batch is as secret as the seed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Batch {
+    /// The round, from 0.
     pub round: u64,
-    /// Records, ascending.
+    /// The records, ascending.
     pub ids: Vec<u64>,
-    /// Whose record each id is; of user populations alone.
+    /// The owner of each record; only for populations of users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<u64>>,
-    /// How many empty records (or users) are missing to the cap; where there is a cap.
+    /// The number of empty records (or users) to add up to the cap; only where there is a cap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub padding: Option<u64>,
 }
 
-/// The batches of a run, drawn when they are asked for. Cheap to clone.
+/// The batches of a run, drawn on demand. Cheap to clone.
 #[derive(Clone)]
 pub struct Batches {
     scheme: Scheme,
-    /// Records, or users: what is drawn from.
+    /// The number of records, or of users, to draw from.
     count: u64,
     users: Option<Arc<Users>>,
     iterations: u64,
     keys: Keys,
 }
 
-/// Where batches, not yet cut, come from. Rounds are asked for in order, after one `seek`.
-pub(crate) trait Source {
-    fn batch(&mut self, round: u64) -> Vec<u64>;
-
-    /// Makes `round` the next one. Most sources need nothing for that.
-    fn seek(&mut self, _round: u64) {}
-}
-
 impl Batches {
-    /// Errors: a number outside its range; a scheme that doesn't suit the population.
+    /// Prepares the batches of a run of `iterations` rounds.
+    ///
+    /// # Errors
+    /// [`BatchError::Invalid`] for a number outside its range; [`BatchError::Mismatch`] for a scheme that doesn't suit the
+    /// population.
     pub fn new(
         scheme: Scheme,
         population: Population,
@@ -60,8 +58,8 @@ impl Batches {
         seed: impl Into<Seed>,
     ) -> Result<Self> {
         scheme.validate()?;
-        population.suits(&scheme)?;
-        within("iterations", iterations, (1, MOST_RECORDS), "1 to 2^53")?;
+        scheme.check_population(&population)?;
+        within("iterations", iterations, (1, MAX_RECORDS), "1 to 2^53")?;
         let keys = Keys::new(seed.into(), encode::digest(&scheme, &population));
         let count = population.count();
         let users = match population {
@@ -71,27 +69,32 @@ impl Batches {
         Ok(Self { scheme, count, users, iterations, keys })
     }
 
+    /// Returns the number of rounds of the run.
     #[must_use]
     pub fn iterations(&self) -> u64 {
         self.iterations
     }
 
-    /// What an accountant has to be told.
+    /// Returns everything an accountant needs to know of how the batches are formed.
     #[must_use]
-    pub fn event(&self) -> Event {
-        Event::of(&self.scheme, self.count, self.iterations)
+    pub fn event(&self) -> SamplingEvent {
+        SamplingEvent::new(&self.scheme, self.count, self.iterations)
     }
 
-    /// The batch of one round.
-    /// Error: a round that the run doesn't have.
+    /// Returns the batch of one round.
+    ///
+    /// # Errors
+    /// [`BatchError::Rounds`] for a round that the run doesn't have.
     pub fn batch(&self, round: u64) -> Result<Batch> {
         let after = round.checked_add(1).ok_or_else(|| invalid("round", round, "below the iterations"))?;
         let mut rounds = self.rounds(round..after)?;
         Ok(rounds.make(round))
     }
 
-    /// The batches of some rounds, the same wherever the range begins.
-    /// Error: rounds that the run doesn't have.
+    /// Iterates over the batches of a range of rounds. They are the same wherever the range begins.
+    ///
+    /// # Errors
+    /// [`BatchError::Rounds`] for rounds that the run doesn't have.
     pub fn rounds(&self, rounds: Range<u64>) -> Result<Rounds> {
         let Range { start, end } = rounds;
         if start > end || end > self.iterations {
@@ -101,14 +104,14 @@ impl Batches {
         if start < end {
             source.seek(start);
         }
-        let bring = match (&self.scheme, &self.users) {
+        let user_records = match (&self.scheme, &self.users) {
             (Scheme::Uls { group_size, .. }, Some(users)) => {
-                Some(Bring::new(&self.keys, *group_size, users.clone()))
+                Some(UserRecords::new(&self.keys, *group_size, users.clone()))
             }
             _ => None,
         };
-        let cap = self.scheme.cap().map(|cap| (cap, self.keys.of("cut")));
-        Ok(Rounds { source, cap, bring, users: self.users.clone(), rounds })
+        let cap = self.scheme.cap().map(|cap| (cap, self.keys.derive("cut")));
+        Ok(Rounds { source, cap, user_records, users: self.users.clone(), rounds })
     }
 
     fn source(&self, scheme: &Scheme, rounds: u64) -> Result<Box<dyn Source + Send>> {
@@ -123,7 +126,7 @@ impl Batches {
                 match partition {
                     Partition::Independent => Box::new(Independent::new(keys, *bands, q, count)),
                     Partition::EqualSplit => {
-                        let groups = Window::new(Urn::new(keys, *bands, count), rounds);
+                        let groups = Window::new(WithoutReplacement::new(keys, *bands, count), rounds);
                         Box::new(EqualSplit::new(keys, q, count, groups))
                     }
                 }
@@ -138,22 +141,24 @@ impl Batches {
                 let slots = Allocation::new(keys, *batches_per_epoch, *participations, count);
                 Box::new(Window::new(slots, rounds))
             }
-            Scheme::FixedOrder { min_sep } => Box::new(Window::new(Urn::new(keys, *min_sep, count), rounds)),
+            Scheme::FixedOrder { min_sep } => {
+                Box::new(Window::new(WithoutReplacement::new(keys, *min_sep, count), rounds))
+            }
             Scheme::Uls { users, .. } => self.source(users, rounds)?,
             Scheme::Els { group_size, sampling_probability } => {
-                // `new` has seen to it that there are users.
+                // `new` refuses this scheme without users.
                 let users = self.users.clone().unwrap_or_default();
-                Box::new(Els::new(keys, *sampling_probability, *group_size, users))
+                Box::new(ExampleLevel::new(keys, *sampling_probability, *group_size, users))
             }
         })
     }
 }
 
-/// Batches one after the other.
+/// An iterator over the batches of consecutive rounds.
 pub struct Rounds {
     source: Box<dyn Source + Send>,
     cap: Option<(u64, Key)>,
-    bring: Option<Bring>,
+    user_records: Option<UserRecords>,
     users: Option<Arc<Users>>,
     rounds: Range<u64>,
 }
@@ -167,8 +172,8 @@ impl Rounds {
             }
             *cap - ids.len() as u64
         });
-        if let Some(bring) = &self.bring {
-            ids = bring.records(round, &ids);
+        if let Some(user_records) = &self.user_records {
+            ids = user_records.records(round, &ids);
         }
         let users = self.users.as_ref().map(|users| ids.iter().map(|&id| users.owner(id)).collect());
         Batch { round, ids, users, padding }

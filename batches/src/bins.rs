@@ -1,10 +1,10 @@
-//! Slots: each record on its own, of one size, or several an epoch.
+//! Assignments of slots: independent for each record, of one size, or several in each epoch.
 
 use crate::assignment::Assignment;
-use crate::draws::Fates;
+use crate::draws::RecordDraws;
 use crate::seed::{Key, Keys};
 
-/// One slot for each record, drawn on its own, the same in every epoch.
+/// One slot for each record, drawn independently, the same in every epoch.
 pub(crate) struct Uniform {
     keys: Keys,
     slots: u64,
@@ -31,27 +31,27 @@ impl Assignment for Uniform {
     }
 
     fn visit(&self, _epoch: u64, visit: &mut dyn FnMut(u64, u64)) {
-        let mut fates = Fates::new(&self.keys.of("slot"), self.keys.of("slot again"));
-        (0..self.count).for_each(|record| visit(record, fates.below(record, self.slots)));
+        let mut draws = RecordDraws::new(&self.keys.derive("slot"), self.keys.derive("slot again"));
+        (0..self.count).for_each(|record| visit(record, draws.below(record, self.slots)));
     }
 }
 
-/// Slots of one size, the first ones larger by one where the records don't divide; every such split equally
-/// likely. Drawn as from an urn: a record gets a slot with probability as places are left in it. Memory: one
-/// number a slot.
-pub(crate) struct Urn {
+/// Slots of one size, the first ones larger by one where the records don't divide; every such split is equally likely. It
+/// draws without replacement: a record gets a slot with probability proportional to the places left in it. It keeps one
+/// number for each slot.
+pub(crate) struct WithoutReplacement {
     key: Key,
     slots: u64,
     count: u64,
 }
 
-impl Urn {
+impl WithoutReplacement {
     pub fn new(keys: &Keys, slots: u64, count: u64) -> Self {
-        Self { key: keys.of("split"), slots, count }
+        Self { key: keys.derive("split"), slots, count }
     }
 }
 
-impl Assignment for Urn {
+impl Assignment for WithoutReplacement {
     fn slots(&self) -> u64 {
         self.slots
     }
@@ -76,7 +76,7 @@ impl Assignment for Urn {
     }
 }
 
-/// Places left in each slot, as sums over stretches of slots (a Fenwick tree).
+/// The places left in each slot, as sums over stretches of slots (a Fenwick tree).
 struct Places(Vec<u64>);
 
 impl Places {
@@ -91,7 +91,7 @@ impl Places {
         Self(sums)
     }
 
-    /// Takes place number `place` of all that are left; says in which slot it was.
+    /// Takes place number `place` of all that are left; returns the slot that it was in.
     fn take(&mut self, mut place: u64) -> u64 {
         let mut at = 0;
         let mut step = self.0.len().next_power_of_two();
@@ -101,7 +101,7 @@ impl Places {
                     place -= *sum;
                     at += step;
                 }
-                // The stretch that the place is in: one fewer from now on.
+                // The place is in this stretch, which now has one fewer.
                 Some(sum) => *sum -= 1,
                 None => {}
             }
@@ -111,7 +111,7 @@ impl Places {
     }
 }
 
-/// k slots of every epoch for each record, all subsets of that size equally likely. Epoch e from stream e.
+/// k slots of every epoch for each record, where all subsets of that size are equally likely. Epoch e comes from stream e.
 pub(crate) struct Allocation {
     key: Key,
     slots: u64,
@@ -121,7 +121,7 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     pub fn new(keys: &Keys, slots: u64, participations: u64, count: u64) -> Self {
-        Self { key: keys.of("allocation"), slots, participations, count }
+        Self { key: keys.derive("allocation"), slots, participations, count }
     }
 }
 

@@ -1,22 +1,22 @@
 //! Cyclic Poisson sampling.
 
 use crate::assignment::{Assignment, Window};
-use crate::batches::Source;
-use crate::draws::Fates;
+use crate::draws::RecordDraws;
 use crate::poisson::Poisson;
 use crate::seed::Keys;
+use crate::source::Source;
 
-/// Groups drawn record by record: all are sampled, and those of the round's group kept. A record's group is
-/// looked up, never stored; looking costs p times the batch.
+/// Groups drawn for each record independently: all records are sampled, and those of the round's group are kept. The group
+/// of a record is drawn again when needed, never stored; a round costs p times its batch.
 pub(crate) struct Independent {
     poisson: Poisson,
-    groups: Fates,
+    groups: RecordDraws,
     bands: u64,
 }
 
 impl Independent {
     pub fn new(keys: &Keys, bands: u64, q: f64, count: u64) -> Self {
-        let groups = Fates::new(&keys.of("slot"), keys.of("slot again"));
+        let groups = RecordDraws::new(&keys.derive("slot"), keys.derive("slot again"));
         Self { poisson: Poisson::new(keys, q, count), groups, bands }
     }
 }

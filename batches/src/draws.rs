@@ -1,15 +1,22 @@
-//! Uniform integers, coins and subsets from a ChaCha20 stream, all exact.
+//! Exact uniform integers, coins and subsets from a ChaCha20 stream.
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use crate::seed::Key;
 
-/// A stream read in order. Wiped when dropped.
+/// A stream that is read in order, and wiped when dropped.
 pub(crate) struct Draws {
     rng: ChaCha20Rng,
     bytes: u64,
     bytes_left: u32,
+}
+
+impl Key {
+    /// Opens stream `number` at its first word.
+    pub fn draws(&self, number: u64) -> Draws {
+        Draws::new(self.bytes(), number)
+    }
 }
 
 impl Draws {
@@ -19,11 +26,12 @@ impl Draws {
         Self { rng, bytes: 0, bytes_left: 0 }
     }
 
+    /// Returns the next word.
     pub fn word(&mut self) -> u64 {
         self.rng.next_u64()
     }
 
-    /// The least significant byte of a word first.
+    /// Returns the next byte of a word, the least significant first.
     fn byte(&mut self) -> u8 {
         if self.bytes_left == 0 {
             (self.bytes, self.bytes_left) = (self.word(), 8);
@@ -34,7 +42,7 @@ impl Draws {
         byte
     }
 
-    /// True with probability `p`·2⁻¹²⁸. Reads bytes of a uniform number only as far as the comparison needs.
+    /// Returns true with probability `p`·2⁻¹²⁸. It reads bytes of a uniform number only as far as the comparison needs.
     pub fn happens(&mut self, p: u128) -> bool {
         if p == 0 {
             return false;
@@ -48,7 +56,7 @@ impl Draws {
         false
     }
 
-    /// Uniform below `n`, which is 1 or more.
+    /// Returns a uniform integer below `n`, which is 1 or more.
     pub fn below(&mut self, n: u64) -> u64 {
         loop {
             if let Some(value) = scaled(self.word(), n) {
@@ -57,7 +65,7 @@ impl Draws {
         }
     }
 
-    /// The same for large `n`.
+    /// Returns a uniform integer below a large `n`, which is 1 or more.
     pub fn below_wide(&mut self, n: u128) -> u128 {
         let mask = u128::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0);
         loop {
@@ -68,8 +76,8 @@ impl Draws {
         }
     }
 
-    /// `k` of 0..`n`, or all where that is fewer, ascending, into `out`: every such subset is equally likely
-    /// (Floyd).
+    /// Draws `k` of 0..`n`, or all where `n` is smaller, ascending, into `out`. Every such subset is equally likely (Floyd's
+    /// algorithm).
     pub fn subset(&mut self, k: u64, n: u64, out: &mut Vec<u64>) {
         out.clear();
         if k >= n {
@@ -85,7 +93,7 @@ impl Draws {
         }
     }
 
-    /// Keeps a uniformly random `cap` of `ids` where there are more; their order stays.
+    /// Keeps a uniformly random subset of `cap` ids where there are more, in their order.
     pub fn cut(&mut self, ids: &mut Vec<u64>, cap: u64) {
         let mut seen = ids.len() as u64;
         let mut wanted = cap;
@@ -101,7 +109,7 @@ impl Draws {
     }
 }
 
-/// ⌊word·n/2⁶⁴⌋, or none for the few words that would make small values more likely (Lemire).
+/// Returns ⌊word·n/2⁶⁴⌋, or `None` for the few words that would make small values more likely (Lemire's method).
 fn scaled(word: u64, n: u64) -> Option<u64> {
     let product = u128::from(word) * u128::from(n);
     let low = product as u64;
@@ -109,24 +117,24 @@ fn scaled(word: u64, n: u64) -> Option<u64> {
     (low >= n || low >= n.wrapping_neg() % n).then_some((product >> 64) as u64)
 }
 
-/// A uniform integer for every record, each at its own place of a stream: to be asked in any order.
-pub(crate) struct Fates {
+/// A uniform integer for every record, each at its own place of a stream, to be read in any order.
+pub(crate) struct RecordDraws {
     rng: ChaCha20Rng,
     again: Key,
     chunk: Option<u64>,
     words: zeroize::Zeroizing<[u64; CHUNK as usize]>,
 }
 
-/// Words drawn at once: four ChaCha blocks, which is what the generator makes at a time.
+/// Words drawn at once: four ChaCha blocks, which the generator computes together.
 const CHUNK: u64 = 32;
 
-impl Fates {
-    /// `again`: for the records whose word is refused.
+impl RecordDraws {
+    /// Reads words under `key`; `again` is for records whose word is refused.
     pub fn new(key: &Key, again: Key) -> Self {
         Self { rng: key.draws(0).rng, again, chunk: None, words: zeroize::Zeroizing::new([0; 32]) }
     }
 
-    /// Uniform below `n`, which is 1 or more; the same for the same record and n.
+    /// Returns a uniform integer below `n`, which is 1 or more: the same for the same record and n.
     pub fn below(&mut self, record: u64, n: u64) -> u64 {
         let chunk = record / CHUNK;
         if self.chunk != Some(chunk) {
@@ -144,7 +152,7 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> Key {
-        crate::seed::Keys::new([byte; 32].into(), [0; 32]).of("test")
+        crate::seed::Keys::new([byte; 32].into(), [0; 32]).derive("test")
     }
 
     #[test]
@@ -163,7 +171,7 @@ mod tests {
     fn fates_are_the_same_in_any_order_also_where_a_word_is_refused() {
         // About half of all words are refused.
         let n = (1_u64 << 63) + 1;
-        let make = || Fates::new(&key(1), key(2));
+        let make = || RecordDraws::new(&key(1), key(2));
         let mut one = make();
         let mut other = make();
         let forward: Vec<u64> = (0..200).map(|record| one.below(record, n)).collect();

@@ -1,12 +1,12 @@
-//! Scheme and population as 64-bit words, for the digest that keys are bound to. Frozen: any change moves all
-//! batches.
+//! The digest that keys are bound to, over scheme and population as 64-bit words. It is frozen: any change would change
+//! all batches.
 
 use sha2::{Digest, Sha256};
 
 use crate::population::Population;
 use crate::scheme::{Partition, Scheme};
 
-/// SHA-256 over the little-endian words of both.
+/// Returns SHA-256 over the little-endian words of scheme and population.
 pub(crate) fn digest(scheme: &Scheme, population: &Population) -> [u8; 32] {
     let mut hash = Sha256::new();
     for word in scheme_words(scheme) {
@@ -22,9 +22,9 @@ pub(crate) fn digest(scheme: &Scheme, population: &Population) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// One number for the kind, then every field in order: no two schemes have the same words.
+/// Returns one number for the kind, then every field in order: no two schemes have the same words.
 fn scheme_words(scheme: &Scheme) -> Vec<u64> {
-    // A cap of 0 is refused, so 0 is none.
+    // A cap of 0 is refused elsewhere, so 0 stands for no cap.
     let cap = scheme.cap().unwrap_or(0);
     match scheme {
         Scheme::Poisson { sampling_probability, .. } => vec![1, sampling_probability.to_bits(), cap],

@@ -2,21 +2,44 @@
 
 use thiserror::Error;
 
-/// Why batches could not be formed.
+/// The reason why batches could not be formed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BatchError {
     /// A number outside its range.
     #[error("{what} is {value}; allowed: {allowed}")]
-    Invalid { what: &'static str, value: String, allowed: &'static str },
+    Invalid {
+        /// The number's name.
+        what: &'static str,
+        /// The value given.
+        value: String,
+        /// The values that are allowed, in words.
+        allowed: &'static str,
+    },
     /// A scheme that does not fit the population or the scheme around it.
     #[error("{scheme}: {why}")]
-    Mismatch { scheme: &'static str, why: &'static str },
+    Mismatch {
+        /// The name of the scheme.
+        scheme: &'static str,
+        /// The reason.
+        why: &'static str,
+    },
     /// Rounds that the run does not have.
     #[error("rounds are {start}..{end}; allowed: a..b with a ≤ b ≤ {iterations}, the iterations")]
-    Rounds { start: u64, end: u64, iterations: u64 },
+    Rounds {
+        /// The first round.
+        start: u64,
+        /// One more than the last round.
+        end: u64,
+        /// The rounds of the run.
+        iterations: u64,
+    },
+    /// A seed of another length.
     #[error("the seed has {got} bytes; allowed: exactly 32")]
-    SeedLength { got: usize },
+    SeedLength {
+        /// The number of bytes given.
+        got: usize,
+    },
 }
 
 /// The crate's result type.

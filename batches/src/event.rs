@@ -1,106 +1,136 @@
-//! What an accountant has to be told, as plain data.
+//! The description of batches for an accountant, as plain data.
 //!
-//! Names and fields are those of `accounting`'s events and samplings where it has them, so that an account
-//! needs a noise multiplier (and a strategy, where noise is correlated) and nothing else.
+//! Names and fields are those of the events of `accounting` where it has them, so that an account needs a noise multiplier
+//! (and a strategy, where noise is correlated) and nothing else.
 
 use serde::{Deserialize, Serialize};
 
+use crate::neighbouring::Neighbouring;
 use crate::scheme::{Partition, Scheme};
 
-/// How batches were formed, whom that protects, and against which neighbours it may be accounted for.
+/// A description of how batches were formed, the unit of privacy, and the neighbouring relations that an account may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Event {
+pub struct SamplingEvent {
+    /// The law of the unit's participations.
     #[serde(flatten)]
-    pub sampling: Sampling,
-    /// Whose participation is meant: one record's, or one user's.
+    pub sampling: SamplingLaw,
+    /// The unit whose participations are described.
     pub unit: Unit,
+    /// The relations under which the account holds.
     pub neighbouring: Vec<Neighbouring>,
-    /// The account holds only where the number of records (or users) may be known.
+    /// True where the account requires that the number of records (or users) is public.
     pub public_population: bool,
 }
 
-/// Whose participation is accounted for.
+/// The unit whose participations are accounted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
+    /// One record.
     Record,
+    /// All records of one user.
     User,
 }
 
-/// Which data sets are neighbours: as `accounting` names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Neighbouring {
-    ZeroOut,
-    AddRemove,
-    Replace,
-}
-
-/// The law of one unit's participations.
+/// The law of one unit's participations: which rounds it takes, with which probabilities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Sampling {
-    /// `count` rounds.
+pub enum SamplingLaw {
+    /// Poisson sampling.
     PoissonSampledGaussian {
+        /// q, in each round.
         sampling_probability: f64,
+        /// The number of rounds.
         count: u64,
     },
+    /// Poisson sampling with a cap on batches.
     TruncatedPoissonGaussian {
+        /// q, in each round.
         sampling_probability: f64,
+        /// The public number of records or users.
         dataset_size: u64,
+        /// The most records of a batch.
         batch_cap: u64,
+        /// The number of rounds.
         count: u64,
     },
-    /// N(0, σ²) against N(Bin(G, q), σ²), `count` times.
+    /// Example-level sampling: N(0, σ²) against N(Bin(G, q), σ²) in each round.
     UserLevel {
+        /// q of each record, in each round.
         sampling_probability: f64,
+        /// G, the most records of one user.
         group_size: u64,
+        /// The number of rounds.
         count: u64,
     },
+    /// Cyclic Poisson sampling.
     CyclicPoisson {
+        /// p, the number of groups.
         bands: u64,
-        /// The average over all rounds.
+        /// q, the average over all rounds.
         sampling_probability: f64,
+        /// The way in which records were put into groups.
         partition: Partition,
+        /// The number of rounds.
         iterations: u64,
+        /// The most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch_cap: Option<u64>,
     },
-    /// The last epoch may be cut short by the iterations.
+    /// Balls-in-bins batches. The iterations may cut the last epoch short.
     BallsInBins {
+        /// b, the batches of an epoch.
         batches_per_epoch: u64,
+        /// The number of epochs, the last one perhaps cut short.
         epochs: u64,
+        /// The number of rounds.
         iterations: u64,
+        /// The most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch_cap: Option<u64>,
     },
+    /// b-min-sep batches.
     BMinSep {
+        /// b, the least distance of two rounds of a unit.
         min_sep: u64,
+        /// q of a unit that may join.
         sampling_probability: f64,
+        /// True where the process is stationary from round 0 on.
         warm_start: bool,
+        /// The number of rounds.
         iterations: u64,
+        /// The most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch_cap: Option<u64>,
     },
+    /// Random allocation.
     RandomAllocation {
+        /// k, the rounds of a unit in each epoch.
         participations: u64,
+        /// b, the batches of an epoch.
         batches_per_epoch: u64,
+        /// The number of epochs, the last one perhaps cut short.
         epochs: u64,
+        /// The number of rounds.
         iterations: u64,
+        /// The most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch_cap: Option<u64>,
     },
-    /// Nothing is amplified: participations are at least `min_sep` apart.
+    /// A fixed order, or any other: nothing is amplified.
     AnyOrder {
+        /// The least distance of two rounds of a unit.
         min_sep: u64,
+        /// The most rounds of a unit.
         max_participations: u64,
+        /// The number of rounds.
         iterations: u64,
     },
 }
 
-impl Event {
-    /// `count`: records, or users.
-    pub(crate) fn of(scheme: &Scheme, count: u64, iterations: u64) -> Self {
+impl SamplingEvent {
+    /// Describes a scheme over `count` records, or users.
+    pub(crate) fn new(scheme: &Scheme, count: u64, iterations: u64) -> Self {
         let unit = if scheme.user_level() { Unit::User } else { Unit::Record };
         let scheme = match scheme {
             Scheme::Uls { users, .. } => users,
@@ -111,42 +141,43 @@ impl Event {
     }
 }
 
-fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> Sampling {
+fn sampling(scheme: &Scheme, dataset_size: u64, iterations: u64) -> SamplingLaw {
     let count = iterations;
     let batch_cap = scheme.cap();
     match *scheme {
         Scheme::Poisson { sampling_probability, cap: None } => {
-            Sampling::PoissonSampledGaussian { sampling_probability, count }
+            SamplingLaw::PoissonSampledGaussian { sampling_probability, count }
         }
         Scheme::Poisson { sampling_probability, cap: Some(batch_cap) } => {
-            Sampling::TruncatedPoissonGaussian { sampling_probability, dataset_size, batch_cap, count }
+            SamplingLaw::TruncatedPoissonGaussian { sampling_probability, dataset_size, batch_cap, count }
         }
         Scheme::CyclicPoisson { bands, sampling_probability, partition, .. } => {
-            Sampling::CyclicPoisson { bands, sampling_probability, partition, iterations, batch_cap }
+            SamplingLaw::CyclicPoisson { bands, sampling_probability, partition, iterations, batch_cap }
         }
         Scheme::BallsInBins { batches_per_epoch, .. } => {
             let epochs = iterations.div_ceil(batches_per_epoch);
-            Sampling::BallsInBins { batches_per_epoch, epochs, iterations, batch_cap }
+            SamplingLaw::BallsInBins { batches_per_epoch, epochs, iterations, batch_cap }
         }
         Scheme::BMinSep { min_sep, sampling_probability, warm_start, .. } => {
-            Sampling::BMinSep { min_sep, sampling_probability, warm_start, iterations, batch_cap }
+            SamplingLaw::BMinSep { min_sep, sampling_probability, warm_start, iterations, batch_cap }
         }
         Scheme::RandomAllocation { batches_per_epoch, participations, .. } => {
             let epochs = iterations.div_ceil(batches_per_epoch);
-            Sampling::RandomAllocation { participations, batches_per_epoch, epochs, iterations, batch_cap }
+            SamplingLaw::RandomAllocation { participations, batches_per_epoch, epochs, iterations, batch_cap }
         }
         Scheme::FixedOrder { min_sep } => {
-            Sampling::AnyOrder { min_sep, max_participations: iterations.div_ceil(min_sep), iterations }
+            SamplingLaw::AnyOrder { min_sep, max_participations: iterations.div_ceil(min_sep), iterations }
         }
         Scheme::Els { group_size, sampling_probability } => {
-            Sampling::UserLevel { sampling_probability, group_size, count }
+            SamplingLaw::UserLevel { sampling_probability, group_size, count }
         }
         Scheme::Uls { ref users, .. } => sampling(users, dataset_size, iterations),
     }
 }
 
-/// A cut or an equal split lets one record more or less move others, so its account can't be that of adding
-/// or removing one. Truncated Poisson rounds are the exception: their account reckons with the moves.
+/// Returns the relations under which a scheme may be accounted for. Under a cap or an equal split, adding or removing one
+/// record moves others, so the account excludes that relation. Truncated Poisson rounds are the exception: their account
+/// includes the moves.
 fn neighbouring(scheme: &Scheme) -> Vec<Neighbouring> {
     use Neighbouring::{AddRemove, Replace, ZeroOut};
     let truncated_poisson = matches!(scheme, Scheme::Poisson { .. });
@@ -157,7 +188,7 @@ fn neighbouring(scheme: &Scheme) -> Vec<Neighbouring> {
     }
 }
 
-/// Whether batches depend on how many records there are.
+/// Returns whether batches depend on the number of records.
 fn sized(scheme: &Scheme) -> bool {
     let split = matches!(
         scheme,

@@ -2,28 +2,30 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::batches::Source;
 use crate::poisson::Poisson;
 use crate::seed::{Key, Keys};
 use crate::skips;
+use crate::source::Source;
 
-/// Everybody is sampled every round, and those still resting left out. Memory: the last b − 1 batches.
+/// b-min-sep sampling: every record is sampled in every round, and records that still rest are left out. It keeps the last
+/// b − 1 batches.
 pub(crate) struct MinSep {
     poisson: Poisson,
     min_sep: u64,
-    warm: Option<Warm>,
-    /// Who joined in which round, of the last b − 1 at most.
+    warm: Option<WarmStart>,
+    /// The round that a record joined, among the last b − 1.
     joined: HashMap<u64, u64>,
     order: VecDeque<(u64, u64)>,
 }
 
 impl MinSep {
     pub fn new(keys: &Keys, min_sep: u64, q: f64, warm_start: bool, count: u64) -> Self {
-        let warm = warm_start.then(|| Warm { key: keys.of("warm start"), q, min_sep });
+        let warm = warm_start.then(|| WarmStart { key: keys.derive("warm start"), q, min_sep });
         let poisson = Poisson::new(keys, q, count);
         Self { poisson, min_sep, warm, joined: HashMap::new(), order: VecDeque::new() }
     }
 
+    /// Forgets records that may join again.
     fn forget(&mut self, round: u64) {
         while let Some(&(joined, record)) = self.order.front()
             && round - joined >= self.min_sep
@@ -47,21 +49,21 @@ impl Source for MinSep {
         batch
     }
 
-    /// Makes every round before.
+    /// Draws every round before, as each depends on those before it.
     fn seek(&mut self, round: u64) {
         (0..round).for_each(|before| drop(self.batch(before)));
     }
 }
 
-/// How long records still rest when a run begins, so that it is stationary from round 0 on.
-struct Warm {
+/// The rest of each record when a run begins, drawn such that the process is stationary from round 0 on.
+struct WarmStart {
     key: Key,
     q: f64,
     min_sep: u64,
 }
 
-impl Warm {
-    /// Rounds 0..this are not for the record: c of 1 to b − 1 with probability q/(1 + q(b − 1)) each, else 0.
+impl WarmStart {
+    /// Returns how many rounds the record still rests: c of 1 to b − 1 with probability q/(1 + q(b − 1)) each, else 0.
     fn rest(&self, record: u64) -> u64 {
         // With q = m·2⁻⁹², bits that every allowed q has, the probabilities are m/(2⁹² + m(b − 1)): exact.
         let one = 1_u128 << 92;
@@ -71,6 +73,7 @@ impl Warm {
         if place < resting { (place / m) as u64 + 1 } else { 0 }
     }
 
+    /// Returns q·2⁹².
     fn per_92(&self) -> u128 {
         if self.q == 1.0 { 1 << 92 } else { skips::fraction(self.q) >> 36 }
     }
@@ -86,7 +89,7 @@ mod tests {
         let b = 4;
         let total = 40_000;
         for q in [1.0, 0.5, 0.1] {
-            let warm = Warm { key: keys.of("test"), q, min_sep: b };
+            let warm = WarmStart { key: keys.derive("test"), q, min_sep: b };
             let mut counts = [0_f64; 4];
             (0..total).for_each(|record| counts[warm.rest(record) as usize] += 1.0);
             let rate = q / (1.0 + q * (b - 1) as f64);

@@ -1,10 +1,10 @@
 //! Poisson sampling.
 
-use crate::batches::Source;
 use crate::seed::{Key, Keys};
-use crate::skips::{Chosen, Skips};
+use crate::skips::{SampledIndices, Skips};
+use crate::source::Source;
 
-/// Each of 0..count with one probability, anew every round: round t from stream t.
+/// Poisson sampling: each of 0..count with one probability, anew in every round. Round t comes from stream t.
 pub(crate) struct Poisson {
     skips: Skips,
     key: Key,
@@ -13,16 +13,16 @@ pub(crate) struct Poisson {
 
 impl Poisson {
     pub fn new(keys: &Keys, q: f64, count: u64) -> Self {
-        Self { skips: Skips::new(q, count), key: keys.of("sample"), count }
+        Self { skips: Skips::new(q, count), key: keys.derive("sample"), count }
     }
 
-    /// The chosen of round `round`.
-    pub fn chosen(&self, round: u64) -> Chosen<'_> {
+    /// Samples the records of a round.
+    pub fn chosen(&self, round: u64) -> SampledIndices<'_> {
         self.chosen_of(round, self.count)
     }
 
-    /// The same of the first `count` only.
-    pub fn chosen_of(&self, round: u64, count: u64) -> Chosen<'_> {
+    /// Samples among the first `count` records of a round.
+    pub fn chosen_of(&self, round: u64, count: u64) -> SampledIndices<'_> {
         self.skips.chosen(self.key.draws(round), count.min(self.count))
     }
 }

@@ -1,19 +1,20 @@
-//! Who may take part.
+//! The records, or users, that batches are drawn from.
 
-use crate::error::{BatchError, Result, invalid, within};
-use crate::scheme::Scheme;
+use crate::error::{Result, within};
 
-/// The most records or users, 2⁵³: every id is exact wherever numbers are f64, as in much JSON.
-pub const MOST_RECORDS: u64 = 1 << 53;
+/// The most records or users, 2⁵³: every id is exact even where numbers are f64, as in much JSON.
+pub const MAX_RECORDS: u64 = 1 << 53;
 
-/// Records 0, 1, …, or users who own them.
+/// The population that batches are drawn from: records 0, 1, …, or users who own them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Population {
+    /// This many records.
     Records(u64),
+    /// Users with their records.
     Users(Users),
 }
 
-/// Users 0, 1, …, each owning consecutive records: all of user 0's first. Memory: one number a user.
+/// Users 0, 1, …, each owning consecutive records, those of user 0 first. It keeps one number for each user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Users {
     /// starts[u]..starts[u + 1] are the records of user u.
@@ -21,40 +22,45 @@ pub struct Users {
 }
 
 impl Users {
-    /// `sizes`: how many records each user owns; none is allowed.
-    /// Error: more than 2⁵³ records.
+    /// Builds users from the number of records that each owns, which may be 0.
+    ///
+    /// # Errors
+    /// [`crate::BatchError::Invalid`] for more than 2⁵³ records.
     pub fn new(sizes: impl IntoIterator<Item = u64>) -> Result<Self> {
         let mut starts = vec![0];
         let mut total = 0_u64;
         for size in sizes {
             total = total.saturating_add(size);
-            within("records of all users", total, (0, MOST_RECORDS), "at most 2^53")?;
+            within("records of all users", total, (0, MAX_RECORDS), "at most 2^53")?;
             starts.push(total);
         }
         Ok(Self { starts })
     }
 
+    /// Returns the number of users.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.starts.len() as u64 - 1
     }
 
+    /// Returns the number of records of all users.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.starts[self.starts.len() - 1]
     }
 
-    /// First record and number of records of a user below `count`.
-    pub(crate) fn of(&self, user: u64) -> (u64, u64) {
+    /// Returns the first record and the number of records of a user below `count`.
+    pub(crate) fn records_of(&self, user: u64) -> (u64, u64) {
         let user = user as usize;
         (self.starts[user], self.starts[user + 1] - self.starts[user])
     }
 
-    /// Whose record it is.
+    /// Returns the owner of a record.
     pub(crate) fn owner(&self, record: u64) -> u64 {
         self.starts.partition_point(|&start| start <= record) as u64 - 1
     }
 
+    /// Returns the first record of each user, and the number of all records last.
     pub(crate) fn starts(&self) -> &[u64] {
         &self.starts
     }
@@ -67,25 +73,12 @@ impl Default for Users {
 }
 
 impl Population {
-    /// How many are drawn from: records, or users.
+    /// Returns the number of records, or of users, that are drawn from.
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {
             Self::Records(records) => *records,
             Self::Users(users) => users.count(),
         }
-    }
-
-    /// Ok where the scheme is of this kind of population.
-    pub(crate) fn suits(&self, scheme: &Scheme) -> Result<()> {
-        let why = match (self, scheme.user_level()) {
-            (Self::Records(records), false) if *records > MOST_RECORDS => {
-                return Err(invalid("population", records, "at most 2^53"));
-            }
-            (Self::Records(_), false) | (Self::Users(_), true) => return Ok(()),
-            (Self::Records(_), true) => "needs to know how many records each user owns",
-            (Self::Users(_), false) => "samples records, not users; put it within user-level sampling",
-        };
-        Err(BatchError::Mismatch { scheme: scheme.name(), why })
     }
 }

@@ -1,86 +1,149 @@
-//! How records join rounds.
+//! The schemes by which records join rounds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BatchError, Result, invalid, within};
-use crate::population::MOST_RECORDS;
+use crate::population::{MAX_RECORDS, Population};
 use crate::skips;
 
-/// A way of forming batches. Rounds count from 0, epoch e being rounds e·b to e·b + b − 1 of b batches an
-/// epoch.
+/// A way of forming batches. Rounds count from 0; epoch e is rounds e·b to e·b + b − 1 of b batches in each epoch.
 ///
-/// A cap B keeps a uniformly random B of a larger batch; a smaller one is to be padded to B with empty
-/// records ([`crate::Batch::padding`]). Whoever is cut has taken part as far as the scheme goes.
+/// A cap B keeps a uniformly random B of a larger batch; a smaller batch is to be padded to B with empty records
+/// ([`crate::Batch::padding`]). A record that is cut has taken part as far as the scheme is concerned.
+///
+/// The guarantees below are for the noise multiplier σ and records of norm at most the clip norm. They hold only while
+/// the batches, and the seed, stay secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Scheme {
-    /// Each record joins each round with probability q, on its own.
+    /// Poisson sampling: each record joins each round with probability q, independently.
+    ///
+    /// # Formal guarantee
+    /// A record's indicator of joining is Bernoulli(q), independent over rounds and records. With independent noise each
+    /// round costs (1−q)N(0, σ²) + qN(1, σ²) against N(0, σ²), in both directions; the rounds compose. It holds under
+    /// every neighbouring relation. With a cap the round is the truncated Poisson mechanism, and the number of records is
+    /// public.
     Poisson {
+        /// q, from 2⁻⁴⁰ to 1.
         sampling_probability: f64,
+        /// B, the most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<u64>,
     },
-    /// p groups that don't depend on the data; of group r each record joins each round ≡ r (mod p) with
-    /// probability p·q.
+    /// Cyclic Poisson sampling: p groups that don't depend on the data; each record of group r joins each round ≡ r (mod p)
+    /// with probability p·q.
+    ///
+    /// # Formal guarantee
+    /// Two participations of a record are a multiple of p rounds apart, so under a p-banded C its contributions don't
+    /// overlap, and n rounds cost as much as ⌈n/p⌉ Poisson-sampled rounds of probability p·q and noise multiplier σ over the
+    /// largest column norm. It holds under every neighbouring relation for [`Partition::Independent`] without a cap, and
+    /// under zeroing out and replacing otherwise.
     CyclicPoisson {
-        /// p: the bands of the strategy.
+        /// p, the bands of the strategy.
         bands: u64,
         /// q, the average over all rounds; p·q is at most 1.
         sampling_probability: f64,
+        /// The way in which records are put into groups.
         partition: Partition,
+        /// B, the most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<u64>,
     },
-    /// Each record gets one of b batches once, and joins that one in every epoch.
+    /// Balls-in-bins: each record gets one of b batches once, and joins that one in every epoch.
+    ///
+    /// # Formal guarantee
+    /// A record's batch is uniform on 0..b, independent over records, and its rounds are the b-th ones from there. For C ≥ 0
+    /// the run costs at most (1/b)Σ_i N(m_i, σ²I) against N(0, σ²I), m_i the sum of its columns (Choquette-Choo et al. 2024,
+    /// arXiv:2410.06266, Lemma 3.2), which Monte Carlo accounts for under zeroing out. Without relying on the draw,
+    /// participations are b apart.
     BallsInBins {
+        /// b, the batches of an epoch.
         batches_per_epoch: u64,
+        /// B, the most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<u64>,
     },
-    /// Each record joins a round with probability q, on its own, unless it joined one of the b − 1 before.
+    /// b-min-sep: each record joins a round with probability q, independently, unless it joined one of the b − 1 rounds
+    /// before.
+    ///
+    /// # Formal guarantee
+    /// A record's rounds are a renewal process, independent over records, with steps of b − 1 plus a geometric number of
+    /// rounds. For C ≥ 0 with at most b bands, the mixture of N(m_S, σ²I) over its sets S of rounds against N(0, σ²I)
+    /// dominates, which Monte Carlo accounts for under zeroing out. Without relying on the draw, participations are at least
+    /// b apart.
     BMinSep {
-        /// b.
+        /// b, the least distance of two rounds of a record.
         min_sep: u64,
-        /// q, of those that may join: on average a record joins q/(1 + q(b − 1)) of all rounds.
+        /// q of a record that may join; on average a record joins q/(1 + q(b − 1)) of all rounds.
         sampling_probability: f64,
-        /// Begins as if the run had been going on for ever, so that all rounds are alike; else with all free
-        /// to join.
+        /// True where the run begins as if batches had always been formed, so that all rounds are alike. Otherwise all records
+        /// are free to join at first.
         warm_start: bool,
+        /// B, the most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<u64>,
     },
-    /// Each record joins k rounds of each epoch of b: any k with equal probability, drawn anew every epoch.
+    /// Random allocation: each record joins k rounds of each epoch of b, drawn anew in every epoch.
+    ///
+    /// # Formal guarantee
+    /// All sets of k of the b rounds of an epoch are equally likely, independent over epochs and records. No amplified
+    /// account of it is implemented. Without relying on the draw, a record takes at most k rounds of each epoch, in any order.
     RandomAllocation {
+        /// b, the batches of an epoch.
         batches_per_epoch: u64,
-        /// k, of each epoch.
+        /// k, the rounds of a record in each epoch.
         participations: u64,
+        /// B, the most records of a batch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<u64>,
     },
-    /// Shuffled once, cut into b batches of one size (or one more), taken in turn. Nothing is amplified.
+    /// Fixed order: records are shuffled once, cut into b batches of one size (or one more), and taken in turn.
+    ///
+    /// # Formal guarantee
+    /// Two participations of a record are exactly a multiple of b rounds apart, and there are at most ⌈n/b⌉. Nothing is
+    /// amplified: the guarantee is that of the participation rule, whether or not the order is known. It holds under zeroing
+    /// out and replacing.
     FixedOrder {
-        /// b.
+        /// b, the batches of an epoch.
         min_sep: u64,
     },
-    /// Example-level sampling of users: G records of each user, chosen once, each joining each round with
-    /// probability q.
-    Els { group_size: u64, sampling_probability: f64 },
-    /// User-level sampling: users join by the inner scheme, each with G of their records, drawn anew every
-    /// time.
-    Uls { group_size: u64, users: Box<Scheme> },
+    /// Example-level sampling (ELS) of users: of each user G records are chosen once, and each joins each round with
+    /// probability q, independently.
+    ///
+    /// # Formal guarantee
+    /// A user's number of records in a round is at most Bin(G, q), independent over rounds. With independent noise each
+    /// round costs N(Bin(G, q), σ²) against N(0, σ²), for the user as a whole (Charles et al. 2024, arXiv:2407.07737).
+    Els {
+        /// G, the most records of a user.
+        group_size: u64,
+        /// q of each record.
+        sampling_probability: f64,
+    },
+    /// User-level sampling (ULS): users join by the inner scheme, each with G of their records, drawn anew every time.
+    ///
+    /// # Formal guarantee
+    /// The guarantee of the inner scheme, with users in the place of records, where the sum of a user's records in a round is
+    /// clipped as a whole.
+    Uls {
+        /// G, the most records that a user contributes to a round.
+        group_size: u64,
+        /// The scheme by which users join.
+        users: Box<Scheme>,
+    },
 }
 
-/// How records are put into groups.
+/// The way in which records are put into groups for cyclic Poisson sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Partition {
-    /// Groups of one size (or one more): for zeroing out and replacing only, as one record more moves others.
+    /// Groups of one size, or one more. One record more moves others, so it holds for zeroing out and replacing only.
     EqualSplit,
-    /// Each record at random and on its own: for every neighbouring relation.
+    /// A random group for each record, independently. It holds for every neighbouring relation.
     Independent,
 }
 
 impl Scheme {
+    /// Returns the name of the scheme, as it is written in JSON.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -95,7 +158,7 @@ impl Scheme {
         }
     }
 
-    /// B; of user-level sampling, that of its users.
+    /// Returns the cap B; for user-level sampling, that of its inner scheme.
     #[must_use]
     pub fn cap(&self) -> Option<u64> {
         match self {
@@ -109,16 +172,33 @@ impl Scheme {
         }
     }
 
-    /// Whether it needs a population of users.
+    /// Returns whether the scheme needs a population of users.
     #[must_use]
     pub fn user_level(&self) -> bool {
         matches!(self, Self::Els { .. } | Self::Uls { .. })
     }
 
-    /// Ok where every number is in its range.
+    /// Refuses a population of the wrong kind, or one that is too large.
+    pub(crate) fn check_population(&self, population: &Population) -> Result<()> {
+        let why = match (population, self.user_level()) {
+            (Population::Records(records), false) if *records > MAX_RECORDS => {
+                return Err(invalid("population", records, "at most 2^53"));
+            }
+            (Population::Records(_), false) | (Population::Users(_), true) => return Ok(()),
+            (Population::Records(_), true) => "needs to know how many records each user owns",
+            (Population::Users(_), false) => "samples records, not users; put it within user-level sampling",
+        };
+        Err(BatchError::Mismatch { scheme: self.name(), why })
+    }
+
+    /// Checks that every number is in its range.
+    ///
+    /// # Errors
+    /// [`BatchError::Invalid`] naming the number and its range; [`BatchError::Mismatch`] for user-level sampling within
+    /// user-level sampling.
     pub fn validate(&self) -> Result<()> {
         if let Some(cap) = self.cap() {
-            within("cap", cap, (1, MOST_RECORDS), "1 to 2^53")?;
+            within("cap", cap, (1, MAX_RECORDS), "1 to 2^53")?;
         }
         match self {
             Self::Poisson { sampling_probability, .. } => sampling(*sampling_probability),
@@ -166,7 +246,7 @@ fn group(size: u64) -> Result<()> {
     within("group size", size, (1, 1 << 20), "1 to 2^20").map(|_| ())
 }
 
-/// p·q, just as accounts reckon it.
+/// Returns p·q as accounts compute it: at most 1, and 1 where rounding exceeds it.
 pub(crate) fn group_probability(bands: u64, sampling_probability: f64) -> Result<f64> {
     let product = bands as f64 * sampling_probability;
     if product > 1.0 + 1e-12 {

@@ -1,4 +1,4 @@
-//! The secret that batches come from, and one key a purpose from it.
+//! The secret that batches come from, and one key derived from it for each purpose.
 
 use std::fmt;
 
@@ -6,17 +6,20 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::draws::Draws;
 use crate::error::{BatchError, Result};
 
 const SALT: &[u8] = b"rustle batches v1";
 
-/// 32 secret bytes. Draw them from the operating system, and use them for no other run and no noise.
+/// The seed of a run's batches: 32 secret bytes. Draw them from the operating system, and use them for no other run and no
+/// noise.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// Error: anything but 32 bytes.
+    /// Reads a seed.
+    ///
+    /// # Errors
+    /// [`BatchError::SeedLength`] for anything but 32 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         match bytes.try_into() {
             Ok(seed) => Ok(Self(seed)),
@@ -49,24 +52,25 @@ pub(crate) struct Keys {
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key([u8; 32]);
 
+impl Key {
+    /// Returns the key itself.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
 impl Keys {
     pub fn new(seed: Seed, bound_to: [u8; 32]) -> Self {
         Self { seed, bound_to }
     }
 
-    pub fn of(&self, purpose: &'static str) -> Key {
+    /// Derives the key of a purpose.
+    pub fn derive(&self, purpose: &'static str) -> Key {
         let mut key = Key([0; 32]);
         let hkdf = Hkdf::<Sha256>::new(Some(SALT), &self.seed.0);
         let info = [purpose.as_bytes(), &[0], &self.bound_to];
         // One block of SHA-256; HKDF refuses only more than 255.
         hkdf.expand_multi_info(&info, &mut key.0).expect("32 bytes are one block of HKDF");
         key
-    }
-}
-
-impl Key {
-    /// Stream `number` from its first word on.
-    pub fn draws(&self, number: u64) -> Draws {
-        Draws::new(&self.0, number)
     }
 }

@@ -1,4 +1,4 @@
-//! From one sampled record to the next: geometric skips by integers alone.
+//! Geometric skips from one sampled record to the next, by integers alone.
 //!
 //! A skip G has P(G = g) = q·aᵍ with a = 1 − q. As aᵍ is the product of a^(2ʲ) over the binary digits of g,
 //! these digits are independent, digit j being 1 with probability a^(2ʲ)/(1 + a^(2ʲ)). Repeated squaring in
@@ -13,14 +13,14 @@ pub(crate) const LEAST: f64 = 1.0 / (1_u64 << 40) as f64;
 /// Skips over a population, for one sampling probability.
 #[derive(Clone)]
 pub(crate) struct Skips {
-    /// That a skip is 2^L or more, which is past every record. In units of 2⁻¹²⁸, as all that follow.
+    /// The probability that a skip is 2^L or more, past every record, in units of 2⁻¹²⁸.
     beyond: u128,
-    /// That a skip's digit j is 1.
+    /// The probability that digit j of a skip is 1, in the same units.
     digits: Vec<u128>,
 }
 
 impl Skips {
-    /// `q`: from [`LEAST`] to 1.
+    /// Prepares skips for a q from [`LEAST`] to 1.
     pub fn new(q: f64, population: u64) -> Self {
         let mut power = fraction(q).wrapping_neg();
         let mut digits = Vec::new();
@@ -28,13 +28,13 @@ impl Skips {
             if power == 0 {
                 break;
             }
-            digits.push(of_odds(power));
+            digits.push(from_odds(power));
             power = product(power, power);
         }
         Self { beyond: power, digits }
     }
 
-    /// How many records are passed over; none where that is more than there are.
+    /// Draws the number of records to pass over; `None` where it is past every record.
     fn next(&self, draws: &mut Draws) -> Option<u64> {
         if draws.happens(self.beyond) {
             return None;
@@ -46,21 +46,21 @@ impl Skips {
         Some(skip)
     }
 
-    /// Indices below `count`, ascending, each chosen with probability q on its own.
-    pub fn chosen(&self, draws: Draws, count: u64) -> Chosen<'_> {
-        Chosen { skips: self, draws, next: 0, count }
+    /// Iterates over indices below `count`, ascending, each sampled with probability q independently.
+    pub fn chosen(&self, draws: Draws, count: u64) -> SampledIndices<'_> {
+        SampledIndices { skips: self, draws, next: 0, count }
     }
 }
 
-/// The sampled of 0..count.
-pub(crate) struct Chosen<'a> {
+/// An iterator over the sampled indices of 0..count.
+pub(crate) struct SampledIndices<'a> {
     skips: &'a Skips,
     draws: Draws,
     next: u64,
     count: u64,
 }
 
-impl Iterator for Chosen<'_> {
+impl Iterator for SampledIndices<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -82,7 +82,7 @@ impl Iterator for Chosen<'_> {
     }
 }
 
-/// q·2¹²⁸, exactly; 0 for q = 1.
+/// Returns q·2¹²⁸ exactly; 0 for q = 1.
 pub(crate) fn fraction(q: f64) -> u128 {
     let bits = q.to_bits();
     let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
@@ -91,7 +91,7 @@ pub(crate) fn fraction(q: f64) -> u128 {
     mantissa.checked_shl(exponent + 128 - 1075).unwrap_or(0)
 }
 
-/// ⌊a·b·2⁻¹²⁸⌋.
+/// Returns ⌊a·b·2⁻¹²⁸⌋.
 fn product(a: u128, b: u128) -> u128 {
     let high = |x: u128| x >> 64;
     let low = |x: u128| x & u128::from(u64::MAX);
@@ -101,8 +101,8 @@ fn product(a: u128, b: u128) -> u128 {
     high(a) * high(b) + high(outer) + high(inner) + high(carried)
 }
 
-/// a/(1 + a) for a in units of 2⁻¹²⁸: long division, all in halves so that nothing overflows.
-fn of_odds(a: u128) -> u128 {
+/// Returns a/(1 + a) for a in units of 2⁻¹²⁸, by long division in halves, so that nothing overflows.
+fn from_odds(a: u128) -> u128 {
     let mut rest = a >> 1;
     let divisor = (1 << 127) + (a >> 1);
     let mut quotient = 0;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_certain_sample_is_everybody() {
-        let key = crate::seed::Keys::new([1; 32].into(), [0; 32]).of("test");
+        let key = crate::seed::Keys::new([1; 32].into(), [0; 32]).derive("test");
         let chosen = |q, count| Skips::new(q, count).chosen(key.draws(0), count).collect::<Vec<_>>();
         assert_eq!(chosen(1.0, 100), (0..100).collect::<Vec<_>>());
         assert_eq!(chosen(1.0, 0), []);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn every_set_is_as_likely_as_it_should_be() {
         // All 32 subsets of five records at q = 0.3: χ² of 31 degrees, 5σ is 31 + 5·√62 = 70.
-        let key = crate::seed::Keys::new([2; 32].into(), [0; 32]).of("test");
+        let key = crate::seed::Keys::new([2; 32].into(), [0; 32]).derive("test");
         let q = 0.3_f64;
         let total = 40_000;
         let skips = Skips::new(q, 5);

@@ -1,43 +1,44 @@
-//! Records of users: by example-level sampling, and those that a sampled user brings along.
+//! Records of users: by example-level sampling, and the records of users that were sampled as a whole.
 
 use std::sync::Arc;
 
-use crate::batches::Source;
 use crate::poisson::Poisson;
 use crate::population::Users;
 use crate::seed::{Key, Keys};
+use crate::source::Source;
 
-/// G records of each user, chosen once, Poisson-sampled one by one. Memory: one number a user.
-pub(crate) struct Els {
+/// Example-level sampling: G records of each user, chosen once, are Poisson-sampled one by one. It keeps one number for
+/// each user.
+pub(crate) struct ExampleLevel {
     poisson: Poisson,
     users: Arc<Users>,
-    /// Where each user's chosen records begin, all users' put in a row.
+    /// The index of each user's first chosen record, in a list of the chosen records of all users.
     chosen_starts: Vec<u64>,
     group_size: u64,
     members: Key,
 }
 
-impl Els {
+impl ExampleLevel {
     pub fn new(keys: &Keys, q: f64, group_size: u64, users: Arc<Users>) -> Self {
         let mut total = 0;
         let mut chosen_starts = Vec::with_capacity(users.starts().len());
         for user in 0..users.count() {
             chosen_starts.push(total);
-            total += users.of(user).1.min(group_size);
+            total += users.records_of(user).1.min(group_size);
         }
         let poisson = Poisson::new(keys, q, total);
-        Self { poisson, users, chosen_starts, group_size, members: keys.of("members") }
+        Self { poisson, users, chosen_starts, group_size, members: keys.derive("members") }
     }
 }
 
-impl Source for Els {
+impl Source for ExampleLevel {
     fn batch(&mut self, round: u64) -> Vec<u64> {
         let mut last = None;
         let mut subset = Vec::new();
         let mut batch = Vec::new();
         for index in self.poisson.chosen(round) {
             let user = self.chosen_starts.partition_point(|&start| start <= index) - 1;
-            let (first, size) = self.users.of(user as u64);
+            let (first, size) = self.users.records_of(user as u64);
             if last != Some(user) {
                 self.members.draws(user as u64).subset(self.group_size, size, &mut subset);
                 last = Some(user);
@@ -48,25 +49,25 @@ impl Source for Els {
     }
 }
 
-/// What users of user-level sampling bring: G records each, or all they have, drawn anew every round.
-pub(crate) struct Bring {
+/// The records of users that user-level sampling has chosen: G of each, or all that a user has, drawn anew every round.
+pub(crate) struct UserRecords {
     users: Arc<Users>,
     group_size: u64,
     key: Key,
 }
 
-impl Bring {
+impl UserRecords {
     pub fn new(keys: &Keys, group_size: u64, users: Arc<Users>) -> Self {
-        Self { users, group_size, key: keys.of("members") }
+        Self { users, group_size, key: keys.derive("members") }
     }
 
-    /// The records of `users`, ascending as they are.
+    /// Returns the records of `users`, which are ascending; so are the records.
     pub fn records(&self, round: u64, users: &[u64]) -> Vec<u64> {
         let mut draws = self.key.draws(round);
         let mut subset = Vec::new();
         let mut batch = Vec::new();
         for &user in users {
-            let (first, size) = self.users.of(user);
+            let (first, size) = self.users.records_of(user);
             draws.subset(self.group_size, size, &mut subset);
             batch.extend(subset.iter().map(|index| first + index));
         }

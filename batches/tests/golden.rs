@@ -5,7 +5,7 @@
 
 mod common;
 
-use batches::{Event, Neighbouring, Population, Sampling, Scheme, Unit};
+use batches::{Neighbouring, Population, SamplingEvent, SamplingLaw, Scheme, Unit};
 use common::{all, everything, run};
 
 /// FNV-1a over round, length and ids of all batches.
@@ -69,7 +69,7 @@ fn events_say_what_is_run() {
     let text = |scheme: Scheme, population| {
         let event = run(&scheme, population, 20, 1).event();
         let text = serde_json::to_string(&event).unwrap();
-        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+        assert_eq!(serde_json::from_str::<SamplingEvent>(&text).unwrap(), event);
         text
     };
     let capped = Scheme::Poisson { sampling_probability: 0.25, cap: Some(9) };
@@ -96,7 +96,7 @@ fn events_say_what_is_run() {
         assert_eq!(event.neighbouring.contains(&Neighbouring::AddRemove), !split, "{scheme:?}");
         assert_eq!(event.public_population, split);
         assert_eq!(event.unit == Unit::User, scheme.user_level());
-        if let Sampling::AnyOrder { min_sep, max_participations, .. } = event.sampling {
+        if let SamplingLaw::AnyOrder { min_sep, max_participations, .. } = event.sampling {
             assert_eq!((min_sep, max_participations), (7, 3));
         }
     }

@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use batches::{BatchError, Batches, MOST_RECORDS, Partition, Population, Scheme, Seed, Users};
+use batches::{BatchError, Batches, MAX_RECORDS, Partition, Population, Scheme, Seed, Users};
 use common::{all, everything, participations, record_schemes, run, users};
 use proptest::prelude::*;
 
@@ -191,7 +191,7 @@ fn certain_and_all_but_impossible_samples() {
     }
     // Of 2^53 records at q = 2^-40 there are 8192 on average, 90.5 being one standard deviation.
     let scheme = Scheme::Poisson { sampling_probability: 2_f64.powi(-40), cap: None };
-    let batch = run(&scheme, Population::Records(MOST_RECORDS), 1, 2).batch(0).unwrap();
+    let batch = run(&scheme, Population::Records(MAX_RECORDS), 1, 2).batch(0).unwrap();
     assert!(batch.ids.len().abs_diff(8192) < 453, "{}", batch.ids.len());
 }
 
@@ -252,7 +252,7 @@ fn bad_numbers_are_named() {
     assert!(batches.batch(5).is_err() && batches.batch(u64::MAX).is_err());
     assert_eq!(batches.rounds(5..5).unwrap().count(), 0);
     assert!(Batches::new(poisson(0.5), records, 0, [0; 32]).is_err());
-    assert!(Users::new([MOST_RECORDS, 1]).is_err() && Users::new([u64::MAX, u64::MAX]).is_err());
+    assert!(Users::new([MAX_RECORDS, 1]).is_err() && Users::new([u64::MAX, u64::MAX]).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounting::rewind::{Released, ReleasedBranch};
+use accounting::rewind::{ReleasedBranch, ReleasedRows};
 use ledger::{BranchReleases, JobState};
 use metrics::gauge;
 use proto::{JobId, Result};
@@ -62,7 +62,7 @@ impl Coordinator {
         let delta = self.settings().report_delta;
         // Only a new meter needs what was released: reading that goes through all rows.
         let released = match &meter {
-            Some(_) => Released::straight(0),
+            Some(_) => ReleasedRows::straight(0),
             None => {
                 let name = job.clone();
                 released_rows(self.with_ledger(move |ledger| ledger.released(&name)).await?)
@@ -76,12 +76,12 @@ impl Coordinator {
     }
 }
 
-fn released_rows(branches: Vec<BranchReleases>) -> Released {
+fn released_rows(branches: Vec<BranchReleases>) -> ReleasedRows {
     let branch = |releases: BranchReleases| ReleasedBranch {
         branch: releases.branch,
         parent: releases.parent,
         from_row: releases.from_row,
         released: releases.released.iter().map(|rows| (rows.start, rows.end)).collect(),
     };
-    Released { branches: branches.into_iter().map(branch).collect() }
+    ReleasedRows { branches: branches.into_iter().map(branch).collect() }
 }

@@ -68,7 +68,7 @@ impl Coordinator {
 }
 
 /// Returns the rows released on a branch. Rows bound count as released, whether or not a byte of them left, as they do
-/// for the accountant (`accounting::rewind::Released`).
+/// for the accountant (`accounting::rewind::ReleasedRows`).
 fn branch(releases: &ledger::BranchReleases) -> Value {
     let released: Vec<_> = releases.released.iter().map(|rows| [rows.start, rows.end]).collect();
     json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })

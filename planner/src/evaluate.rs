@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use accounting::amplified;
+use accounting::amplification;
 use strategy::optimize::{Family, Target, optimize};
 use strategy::{Objective, Participation, Sensitivity, Strategy, Workload};
 
@@ -113,7 +113,7 @@ fn noise_multiplier(sampling: Sampling, sensitivity: Sensitivity, request: &Requ
         // The accountant's σ is for columns of norm one.
         Sampling::CyclicPoisson { bands, sampling_probability: q } => {
             sensitivity.value
-                * amplified::band_mf_noise_multiplier(epsilon, delta, bands, q, request.iterations)?
+                * amplification::band_mf_noise_multiplier(epsilon, delta, bands, q, request.iterations)?
         }
     })
 }

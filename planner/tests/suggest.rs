@@ -63,7 +63,7 @@ fn entries_are_what_their_parts_say() {
                 let widest = entry.strategy.sensitivity(256, Participation::single()).unwrap().value;
                 let sigma = entry.noise_multiplier / widest;
                 let p = bands as f64 * q;
-                accounting::amplified::epsilon(sigma, p, 256_u64.div_ceil(bands), 1e-6).unwrap()
+                accounting::amplification::epsilon(sigma, p, 256_u64.div_ceil(bands), 1e-6).unwrap()
             }
         };
         assert!(

@@ -1,9 +1,9 @@
 //! The accountant: events, and statements of plans and jobs.
 
-use accounting::rewind::Released;
+use accounting::rewind::ReleasedRows;
 use accounting::{Account, Event, Neighbouring};
 use pyo3::prelude::*;
-use report::{Assumed, Job, Question, Statement};
+use report::{Job, Question, SamplingAssumption, Statement};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub fn neighbouring(name: &str) -> Result<Neighbouring> {
 pub fn event_epsilon(py: Python<'_>, event: &str, delta: f64, relation: &str) -> Result<f64> {
     let event: Event = serde_json::from_str(event)?;
     let relation = neighbouring(relation)?;
-    py.detach(|| Ok(Account::of(&event, relation)?.epsilon(delta)?))
+    py.detach(|| Ok(Account::new(&event, relation)?.epsilon(delta)?))
 }
 
 /// A plan's run as an event, JSON. `sampling_probability`: of cyclic Poisson batches, whose groups are drawn for each
@@ -38,7 +38,7 @@ pub fn plan_event(py: Python<'_>, plan: &Plan, sampling_probability: Option<f64>
             partition: accounting::Partition::Independent,
         },
     };
-    let event = py.detach(|| report::event::of_plan(&plan.0, sampling))?;
+    let event = py.detach(|| report::event::for_plan(&plan.0, sampling))?;
     Ok(serde_json::to_string(&event)?)
 }
 
@@ -67,10 +67,10 @@ pub fn statement(
 ) -> Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     let mut question = match (plan, job) {
-        (Some(plan), None) => Question::of_plan(plan.0.clone(), deltas, version),
+        (Some(plan), None) => Question::for_plan(plan.0.clone(), deltas, version),
         (None, Some(json)) => {
-            let (job, plan, released): (Job, plan::Plan, Released) = Job::read(json)?;
-            let question = Question::of_plan(plan, deltas, version);
+            let (job, plan, released): (Job, plan::Plan, ReleasedRows) = Job::read(json)?;
+            let question = Question::for_plan(plan, deltas, version);
             Question { job: Some(job), released: Some(released), ..question }
         }
         _ => return Err(Refused::invalid("of", "a plan and a job, or neither", "one of them")),
@@ -78,7 +78,7 @@ pub fn statement(
     question.neighbouring = neighbouring(relation)?;
     question.assumed = assumed(batches)?;
     py.detach(|| {
-        let statement = Statement::of(&question)?;
+        let statement = Statement::new(&question)?;
         match format {
             "markdown" => Ok(report::markdown(&statement)),
             "html" => Ok(report::html(&statement, &question)?),
@@ -88,18 +88,18 @@ pub fn statement(
     })
 }
 
-fn assumed(batches: Option<Batches>) -> Result<Assumed> {
+fn assumed(batches: Option<Batches>) -> Result<SamplingAssumption> {
     Ok(match batches {
-        None => Assumed::AnyOrder,
-        Some(Batches::CyclicPoisson(sampling_probability, partition)) => Assumed::CyclicPoisson {
+        None => SamplingAssumption::AnyOrder,
+        Some(Batches::CyclicPoisson(sampling_probability, partition)) => SamplingAssumption::CyclicPoisson {
             sampling_probability,
             partition: word("partition", &partition, "independent, equal-split")?,
         },
         Some(Batches::BallsInBins(batches_per_epoch, samples, seed)) => {
-            Assumed::BallsInBins { batches_per_epoch, samples, seed }
+            SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed }
         }
         Some(Batches::BMinSep(min_sep, sampling_probability, warm_start, samples, seed)) => {
-            Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed }
+            SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed }
         }
     })
 }

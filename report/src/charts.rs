@@ -5,32 +5,35 @@ use plan::Mechanism;
 use plot::{Axis, Chart, Lines, Series, Value};
 
 use crate::error::Result;
-use crate::law::Law;
+use crate::privacy_curve::PrivacyCurve;
 use crate::question::Question;
 use crate::statement::charge;
 
-/// Most points along the rounds; fewer where one sensitivity takes seconds.
+/// Most points along the rounds.
 const ROUNDS: u64 = 24;
+/// Most points for a large dense C, whose sensitivity takes seconds.
 const ROUNDS_OF_LARGE: u64 = 6;
+/// Rounds above which a dense C is large.
 const LARGE: u64 = 1024;
 
+/// Returns the charts of a question.
 pub fn all(question: &Question) -> Result<Vec<Chart>> {
-    let question = &question.covered()?;
+    let question = &question.relaxed_to_batches()?;
     let charge = charge(question)?;
-    let plain = Law::gaussian(&question.plan, charge.total().value, question.neighbouring);
-    let amplified = Law::amplified(question, question.plan.iterations())?;
-    let mut laws = Vec::new();
-    if let Some(law) = &amplified {
-        laws.push(("with sampling", law));
+    let plain = PrivacyCurve::gaussian(&question.plan, charge.total().value, question.neighbouring);
+    let amplified = PrivacyCurve::amplified(question, question.plan.iterations())?;
+    let mut curves = Vec::new();
+    if let Some(curve) = &amplified {
+        curves.push(("with sampling", curve));
     }
-    laws.push((if amplified.is_some() { "without" } else { "this run" }, &plain));
+    curves.push((if amplified.is_some() { "without" } else { "this run" }, &plain));
     let mut charts = vec![rounds(question, &charge)?];
-    charts.extend(rates(&laws)?);
-    charts.push(deltas(question, &laws)?);
+    charts.extend(rates(&curves)?);
+    charts.push(deltas(question, &curves)?);
     Ok(charts)
 }
 
-/// ε of the first r rounds, at the first δ.
+/// Charts ε of the first r rounds, at the first δ.
 fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
     let plan = &question.plan;
     let n = plan.iterations();
@@ -46,17 +49,19 @@ fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
         let at = |value: f64| (rounds as f64, Value::from(value));
         let sensitivity = plan.accounted_sensitivity_of(0..rounds)?.value;
         let epsilon = |sensitivity: f64| {
-            Law::gaussian(plan, sensitivity, question.neighbouring).epsilon(delta).map(|at| at.epsilon)
+            PrivacyCurve::gaussian(plan, sensitivity, question.neighbouring)
+                .epsilon(delta)
+                .map(|at| at.epsilon)
         };
         straight.push(at(epsilon(sensitivity)?));
         if extra > 0.0 {
             rewound.push(at(epsilon((sensitivity * sensitivity + extra).sqrt())?));
         }
-        if let Some(law) = Law::of_rounds(question, rounds)? {
-            sampled.push(at(law.epsilon(delta)?.epsilon));
+        if let Some(curve) = PrivacyCurve::of_rounds(question, rounds)? {
+            sampled.push(at(curve.epsilon(delta)?.epsilon));
         }
     }
-    let named = [("plan", straight), ("abandoned rows too", rewound), ("with sampling", sampled)];
+    let named = [("plan", straight), ("with abandoned rows", rewound), ("with sampling", sampled)];
     let series = named.into_iter().filter(|(_, points)| !points.is_empty());
     Ok(Chart::Lines(Lines {
         title: format!("ε at δ = {delta:e} of the first rounds"),
@@ -66,14 +71,14 @@ fn rounds(question: &Question, charge: &Charge) -> Result<Chart> {
     }))
 }
 
-/// The true positive rate against the false positive rate; none where no law says them.
-fn rates(laws: &[(&str, &Law)]) -> Result<Option<Chart>> {
+/// Charts the true positive rate against the false positive rate; `None` where no curve has them.
+fn rates(curves: &[(&str, &PrivacyCurve)]) -> Result<Option<Chart>> {
     let rates: Vec<f64> = (0..=40).map(|step| 10f64.powf(-5.0 + f64::from(step) * 4.99 / 40.0)).collect();
     let mut series = Vec::new();
-    for (name, law) in laws {
+    for (name, curve) in curves {
         let mut points = Vec::new();
         for rate in &rates {
-            if let Some(power) = law.power(*rate)? {
+            if let Some(power) = curve.power(*rate)? {
                 points.push((*rate, Value::from(power)));
             }
         }
@@ -87,22 +92,23 @@ fn rates(laws: &[(&str, &Law)]) -> Result<Option<Chart>> {
     let chance = rates.iter().map(|rate| (*rate, Value::from(*rate))).collect();
     series.push(Series { dashed: true, ..Series::new("by chance", chance) });
     Ok(Some(Chart::Lines(Lines {
-        title: "The best test of whether one took part".to_owned(),
+        title: "The best test for whether someone took part".to_owned(),
         x: Axis::log("false positive rate"),
         y: Axis::linear("true positive rate"),
         series,
     })))
 }
 
-fn deltas(question: &Question, laws: &[(&str, &Law)]) -> Result<Chart> {
+/// Charts ε against δ.
+fn deltas(question: &Question, curves: &[(&str, &PrivacyCurve)]) -> Result<Chart> {
     let mut series = Vec::new();
-    for (name, law) in laws {
-        // Each Monte Carlo figure takes seconds: those that were asked for alone.
-        let deltas: Vec<f64> = match law {
-            Law::Sampled { .. } => question.deltas.clone(),
+    for (name, curve) in curves {
+        // Each Monte Carlo figure takes seconds: only at the δ of the question.
+        let deltas: Vec<f64> = match curve {
+            PrivacyCurve::Sampled { .. } => question.deltas.clone(),
             _ => (2..=12).rev().map(|power| 10f64.powi(-power)).collect(),
         };
-        let points = deltas.iter().map(|delta| Ok((*delta, Value::from(law.epsilon(*delta)?.epsilon))));
+        let points = deltas.iter().map(|delta| Ok((*delta, Value::from(curve.epsilon(*delta)?.epsilon))));
         series.push(Series::new(*name, points.collect::<Result<_>>()?));
     }
     Ok(Chart::Lines(Lines {

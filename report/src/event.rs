@@ -1,48 +1,33 @@
-//! A plan's run as an event of `accounting`, and whether an event is of a plan.
+//! A plan's run as an event of `accounting`, and the check that an event describes a plan.
 
 use accounting::{Event, MatrixMechanism, Sampling};
-use plan::{Mechanism, Participation, Plan};
+use plan::{Participation, Plan};
 
 use crate::error::{ReportError, Result};
-use crate::participation::{covering, under};
-use crate::question::Assumed;
+use crate::question::{relaxed_to_cover, with_participation};
 
-/// Sensitivities this much lower, relatively, are rounding of what was written down.
+pub use crate::bands::bands;
+
+/// A sensitivity this much lower, relatively, counts as rounding of a written number.
 const ROUNDING: f64 = 1e-12;
 
-/// The bands of C, where it has any: what cyclic Poisson sampling is amplified by.
-#[must_use]
-pub fn bands(plan: &Plan) -> Option<u64> {
-    match plan.mechanism() {
-        Mechanism::Identity => Some(1),
-        Mechanism::BandToeplitz { coefficients, .. } => Some(coefficients.len() as u64),
-        Mechanism::BandMf { columns } => columns.first().map(|column| column.len() as u64),
-        Mechanism::BandSqrt { bands } => Some(*bands),
-        _ => None,
-    }
-}
-
-/// The whole run of a plan, with all that an account needs and the plan's digest. Its participation is the plan's, or
-/// wider where the sampling is.
+/// Describes the whole run of a plan, with everything an account needs and the plan's digest. The participation is that of
+/// the plan, or wider where the sampling is.
 ///
 /// # Errors
-/// What has no sensitivity within memory.
-pub fn of_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
-    let assumed = match sampling {
-        Sampling::AnyOrder => Assumed::AnyOrder,
-        Sampling::CyclicPoisson { sampling_probability, partition } => {
-            Assumed::CyclicPoisson { sampling_probability, partition }
-        }
-    };
-    of_covered(plan, &under(plan, covering(plan, assumed))?, sampling)
+/// [`ReportError::Plan`] for a plan whose sensitivity does not fit in memory.
+pub fn for_plan(plan: &Plan, sampling: Sampling) -> Result<Event> {
+    let relaxed = with_participation(plan, relaxed_to_cover(plan, sampling.into()))?;
+    of_relaxed(plan, &relaxed, sampling)
 }
 
-/// The event of `plan`, `covered` being that plan under a participation that the batches keep.
-pub(crate) fn of_covered(plan: &Plan, covered: &Plan, sampling: Sampling) -> Result<Event> {
+/// Describes the run of `plan`, where `relaxed` is that plan under a participation that the batches keep.
+pub(crate) fn of_relaxed(plan: &Plan, relaxed: &Plan, sampling: Sampling) -> Result<Event> {
     let plan_digest = hex::encode(plan.digest());
-    Ok(Event::MatrixMechanism(MatrixMechanism { plan_digest, ..run_of(covered, sampling)? }))
+    Ok(Event::MatrixMechanism(MatrixMechanism { plan_digest, ..run_of(relaxed, sampling)? }))
 }
 
+/// Describes the whole run of a plan under its own participation.
 pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism> {
     let rule = plan.participation();
     Ok(MatrixMechanism {
@@ -58,12 +43,12 @@ pub(crate) fn run_of(plan: &Plan, sampling: Sampling) -> Result<MatrixMechanism>
     })
 }
 
-/// Ok where an account of `event` holds for a run of `plan`: the digest is the plan's (where it has one), and no
-/// number makes the event cheaper than the plan. A participation may be wider than the plan's, for batches that are
-/// sampled so; the sensitivity has to be that under it.
+/// Checks that an account of `event` holds for a run of `plan`: the digest, if there is one, is that of the plan, and no
+/// number makes the event cheaper than the plan. The participation may be wider than that of the plan, for batches that are
+/// sampled so; the sensitivity must then be the one under it.
 ///
 /// # Errors
-/// [`ReportError::NotOfPlan`] naming the number; what has no sensitivity within memory.
+/// [`ReportError::NotOfPlan`] naming the number; [`ReportError::Plan`] for a plan whose sensitivity does not fit in memory.
 pub fn check(event: &Event, plan: &Plan) -> Result<()> {
     let Event::MatrixMechanism(run) = event else {
         return Err(not_of("kind", event.name(), "matrix-mechanism"));
@@ -73,7 +58,7 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
         same("plan_digest", &run.plan_digest, &digest)?;
     }
     same("iterations", &run.iterations, &plan.iterations())?;
-    let covered = under(plan, rule_of(run, plan)?)?;
+    let relaxed = with_participation(plan, rule_of(run, plan)?)?;
     let noise = plan.accounted_noise_multiplier();
     if run.noise_multiplier.is_nan() || run.noise_multiplier > noise {
         return Err(not_of("noise_multiplier", run.noise_multiplier, format!("at most {noise}")));
@@ -84,11 +69,11 @@ pub fn check(event: &Event, plan: &Plan) -> Result<()> {
         (Some(given), Some(bands)) => return Err(not_of("bands", given, format!("at least {bands}"))),
         (Some(given), None) => return Err(not_of("bands", given, "none: C has no bands")),
     }
-    at_least("sensitivity", run.sensitivity, covered.accounted_sensitivity()?.value)?;
+    at_least("sensitivity", run.sensitivity, relaxed.accounted_sensitivity()?.value)?;
     at_least("largest_column_norm", run.largest_column_norm, plan.accounted_column_norm()?)
 }
 
-/// The event's participation, which has to allow whatever the plan's does.
+/// Returns the event's participation, which must allow everything that the plan's does.
 fn rule_of(run: &MatrixMechanism, plan: &Plan) -> Result<Participation> {
     let own = plan.participation();
     let min_sep = run.min_sep;

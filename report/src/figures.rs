@@ -2,28 +2,32 @@
 
 use serde::Serialize;
 
-/// The rate at which true positives are told.
+/// The false positive rate at which a statement gives the true positive rate.
 pub(crate) const FALSE_POSITIVE_RATE: f64 = 0.01;
 
-/// One (ε, δ).
+/// One guarantee (ε, δ).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AtDelta {
+    /// δ.
     pub delta: f64,
+    /// ε at that δ, in nats.
     pub epsilon: f64,
-    /// By Monte Carlo: other samples have δ at this ε below this, but for a chance of δ.
+    /// An upper bound of δ at this ε, from other samples, which fails with probability at most δ; only by Monte Carlo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta_upper_bound: Option<f64>,
 }
 
-/// What one account says.
+/// The figures of one account.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
+    /// One guarantee for each δ of the question.
     pub guarantees: Vec<AtDelta>,
-    /// Of zero-concentrated DP; none where batches are sampled.
+    /// ρ of zero-concentrated DP; `None` where batches are sampled.
     pub rho: Option<f64>,
-    /// Of Gaussian DP; where batches are sampled, the μ that costs as much at the worst of the δ above.
+    /// μ of Gaussian DP; where batches are sampled, the μ that costs as much at the worst of the δ above.
     pub mu: f64,
+    /// The false positive rate of the test below.
     pub false_positive_rate: f64,
-    /// An upper bound over all tests at that false positive rate; none by Monte Carlo.
+    /// An upper bound of the true positive rate of all tests at that false positive rate; `None` by Monte Carlo.
     pub true_positive_rate: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The statement as one HTML page without anything from elsewhere, charts drawn in.
+//! The statement as one self-contained HTML page with charts.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use crate::charts;
 use crate::error::Result;
 use crate::markdown::title;
 use crate::question::Question;
+use crate::sections::{Block, Section, sections};
 use crate::statement::Statement;
-use crate::words::{Block, Section, sections};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#222;max-width:60em;margin:2em auto;padding:0 1em}\
 h1{font-size:1.6em}h2{font-size:1.2em;border-bottom:1px solid #ccc;margin-top:2em}\
@@ -15,10 +15,10 @@ table{border-collapse:collapse;margin:1em 0}th,td{border:1px solid #ccc;padding:
 overflow-wrap:anywhere}th{background:#f4f4f4;font-weight:600}code{background:#f4f4f4;padding:0 .2em}\
 svg{max-width:100%;height:auto}@media print{body{margin:0;font-size:11pt}h2{break-after:avoid}}";
 
-/// The page; `statement` is that of `question`.
+/// Returns the page; `statement` is the answer to `question`.
 ///
 /// # Errors
-/// What the charts can't draw or account for.
+/// [`ReportError`](crate::ReportError) where a chart can't be drawn or accounted for.
 pub fn html(statement: &Statement, question: &Question) -> Result<String> {
     let title = escape(&title(statement));
     let mut page = String::new();
@@ -64,7 +64,7 @@ fn table(page: &mut String, head: &[&'static str], rows: &[Vec<String>]) {
     push(page, format_args!("<table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n"));
 }
 
-/// Escaped, with what stands between backticks as code.
+/// Escapes a text, and sets the parts between backticks as code.
 fn coded(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let set = |(index, part): (usize, &str)| {

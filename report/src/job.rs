@@ -1,24 +1,27 @@
 //! A job as its coordinator reports it.
 
-use accounting::rewind::Released;
+use accounting::rewind::ReleasedRows;
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ReportError, Result};
 
-/// Who a job is, beside its plan and what it released.
+/// The identity of a job, beside its plan and its released rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Job {
+    /// The name of the job.
     pub job: String,
+    /// The state that the coordinator reports, such as `running`.
     pub state: String,
+    /// The dimension of its parameter vector.
     pub dimension: u64,
-    /// Of the key that all its noise comes from, hexadecimal.
+    /// The commitment to the key that all its noise comes from, hexadecimal.
     pub key_commitment: String,
-    /// Rows asked for under another commitment than they were bound to, since the coordinator started.
+    /// The number of rows requested under another commitment than they are bound to, since the coordinator started.
     pub bindings_refused: u64,
 }
 
-/// The part of the coordinator's answer that statements need; it may say more.
+/// The part of the coordinator's answer that statements need; further fields are ignored.
 #[derive(Deserialize)]
 struct Answer {
     job: String,
@@ -29,15 +32,15 @@ struct Answer {
     bindings_refused: u64,
     plan_digest: String,
     plan_toml: String,
-    released: Released,
+    released: ReleasedRows,
 }
 
 impl Job {
-    /// Reads the JSON of `GetReport`: the job, its plan and what it released.
+    /// Reads the JSON of `GetReport`: the job, its plan and its released rows.
     ///
     /// # Errors
-    /// [`ReportError::Job`] where a field is missing or the plan is not the one that the job was made with.
-    pub fn read(json: &str) -> Result<(Self, Plan, Released)> {
+    /// [`ReportError::Job`] where a field is missing or the plan is not the one that the job was created with.
+    pub fn read(json: &str) -> Result<(Self, Plan, ReleasedRows)> {
         let answer: Answer =
             serde_json::from_str(json).map_err(|error| ReportError::Job(error.to_string()))?;
         let plan = Plan::from_toml_str(&answer.plan_toml)?;

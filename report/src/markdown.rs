@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::sections::{Block, sections};
 use crate::statement::Statement;
-use crate::words::{Block, sections};
 
-/// The page.
+/// Returns the statement as a Markdown page.
 #[must_use]
 pub fn markdown(statement: &Statement) -> String {
     let mut page = format!("# {}\n", title(statement));
@@ -21,6 +21,7 @@ pub fn markdown(statement: &Statement) -> String {
     page
 }
 
+/// Returns the title of the page.
 pub(crate) fn title(statement: &Statement) -> String {
     match &statement.job {
         Some(job) => format!("Privacy of job {}", job.job),

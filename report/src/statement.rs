@@ -1,7 +1,7 @@
 //! The statement as data: one JSON object.
 
-use accounting::rewind::{Abandoned, Charge, Released, charge_with};
-use accounting::{Event, Neighbouring, Sampling};
+use accounting::rewind::{AbandonedRows, Charge, ReleasedRows, charge_with};
+use accounting::{Event, Neighbouring};
 use plan::{Participation, Plan, STREAM_VERSION};
 use serde::Serialize;
 use strategy::Sensitivity;
@@ -10,99 +10,130 @@ use crate::error::{ReportError, Result};
 use crate::event;
 use crate::figures::Figures;
 use crate::job::Job;
-use crate::law::Law;
-use crate::question::{Assumed, Question, Unit, invalid};
+use crate::privacy_curve::PrivacyCurve;
+use crate::question::{Question, SamplingAssumption, Unit, invalid};
 
-/// The version of the object's fields.
+/// The version of the fields of the JSON object.
 const REPORT: u32 = 1;
 
-/// What a run promises, and everything that the promise rests on.
+/// The guarantee of a run, and everything that it rests on.
 #[derive(Debug, Clone, Serialize)]
 pub struct Statement {
+    /// The version of these fields.
     pub report: u32,
-    /// `plan` before a run, `job` or `released` for what has left.
+    /// The subject: `plan` before a run, `job` or `released` where rows have been released.
     pub of: &'static str,
+    /// The trust model, `central`.
     pub setting: &'static str,
+    /// The unit of privacy.
     pub unit: Unit,
+    /// The relation under which the figures hold.
     pub adjacency: Neighbouring,
-    /// `gaussian`, `privacy-loss-distribution` or `monte-carlo`.
+    /// The method: `gaussian`, `privacy-loss-distribution` or `monte-carlo`.
     pub accounting: &'static str,
+    /// The figures of all rows of the plan.
     #[serde(flatten)]
     pub figures: Figures,
     /// False where ε is that of an upper bound of the sensitivity.
     pub exact: bool,
-    pub sampling: Assumed,
-    /// The same without relying on how batches were formed.
+    /// The assumption about batches.
+    pub sampling: SamplingAssumption,
+    /// The figures without that assumption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_sampling: Option<Figures>,
+    /// The name of the mechanism.
     pub mechanism: String,
+    /// n, the rounds of the plan.
     pub iterations: u64,
+    /// The bands of C, where it has any.
     pub bands: Option<u64>,
-    /// What the figures without sampling are for: the plan's participation, wider where the sampling is.
+    /// The least distance of two participations that the figures without sampling are for: that of the plan, or a smaller
+    /// one where the sampling goes below it.
     pub min_sep: u64,
+    /// The most participations that the figures without sampling are for: those of the plan, or more where the sampling
+    /// goes beyond them.
     pub max_participations: u64,
-    /// The plan's own participation, where the batches that are assumed don't keep it.
+    /// The plan's own participation, where the assumed batches don't keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_participation: Option<Own>,
+    pub plan_participation: Option<PlanParticipation>,
+    /// σ, in units of the clip norm.
     pub noise_multiplier: f64,
+    /// ζ, the norm that contributions are clipped to.
     pub clip_norm: f64,
-    /// Per unit clip norm under zeroing out, abandoned rows included; doubled where a unit is replaced.
+    /// The sensitivity per unit clip norm under zeroing out, abandoned rows included. Replacing a unit doubles it.
     pub sensitivity: f64,
+    /// False where the sensitivity is an upper bound.
     pub sensitivity_exact: bool,
-    /// Of the plan's run alone.
+    /// The sensitivity of the plan's run without abandoned rows.
     pub sensitivity_planned: f64,
-    pub released: Option<SoFar>,
+    /// The rows released so far; `None` for a plan that has not run.
+    pub released: Option<ReleasedSoFar>,
+    /// The job that ran the plan, if any.
     pub job: Option<Job>,
+    /// The digest of the plan, hexadecimal.
     pub plan_digest: String,
+    /// The digest of the layout of the parameters, hexadecimal, where the plan has one.
     pub layout_digest: Option<String>,
+    /// The version of the noise stream.
     pub stream_version: u32,
+    /// The rounds of ChaCha that the noise is drawn with.
     pub chacha_rounds: u32,
+    /// The version of the program that made the statement.
     pub rustle_version: String,
-    /// The run as an event of the accountant, which `rustle account event` takes.
+    /// The run as an event of the accountant, for `rustle account event`.
     pub event: Event,
 }
 
-/// A participation that the figures are not for.
+/// The plan's own participation, where the figures are for a wider one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Own {
+pub struct PlanParticipation {
+    /// The least distance of two participations.
     pub min_sep: u64,
+    /// The most participations.
     pub max_participations: u64,
 }
 
-/// What has left, and what it costs if nothing more does.
+/// The rows released so far, and their cost if no further row is released.
 #[derive(Debug, Clone, Serialize)]
-pub struct SoFar {
-    /// In all, those of abandoned branches among them.
+pub struct ReleasedSoFar {
+    /// The number of released rows, those of abandoned branches included.
     pub rows: u64,
-    /// Rows 0..this of the last branch's lineage.
+    /// The number of leading rows of the last branch's lineage that are charged for.
     pub reached: u64,
+    /// The released rows, branch by branch.
     #[serde(flatten)]
-    pub released: Released,
-    pub abandoned: Vec<Abandoned>,
+    pub released: ReleasedRows,
+    /// The stretches of rows that only abandoned branches have.
+    pub abandoned: Vec<AbandonedRows>,
+    /// The sensitivity of all of them per unit clip norm.
     pub sensitivity: f64,
+    /// False where the sensitivity is an upper bound.
     pub sensitivity_exact: bool,
+    /// The figures of these rows.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
 impl Statement {
+    /// Answers a question.
+    ///
     /// # Errors
-    /// [`ReportError`]: no noise, numbers outside their range, released rows that can't be, an account that
-    /// isn't known, such as that of sampled batches in a job that went back.
-    pub fn of(question: &Question) -> Result<Self> {
+    /// [`ReportError`] for a plan without noise, numbers outside their range, released rows that no job can have, and where no
+    /// account is known, such as for sampled batches in a job that went back.
+    pub fn new(question: &Question) -> Result<Self> {
         question.check()?;
-        let covered = question.covered()?;
+        let relaxed = question.relaxed_to_batches()?;
         let plan = &question.plan;
-        let charge = charge(&covered)?;
-        let unsampled = Law::gaussian(plan, charge.total().value, question.neighbouring);
+        let charge = charge(&relaxed)?;
+        let unsampled = PrivacyCurve::gaussian(plan, charge.total().value, question.neighbouring);
         let unsampled = unsampled.figures(&question.deltas)?;
-        let amplified = Law::amplified(&covered, plan.iterations())?;
+        let amplified = PrivacyCurve::amplified(&relaxed, plan.iterations())?;
         let (figures, without_sampling) = match &amplified {
-            Some(law) => (law.figures(&question.deltas)?, Some(unsampled)),
+            Some(curve) => (curve.figures(&question.deltas)?, Some(unsampled)),
             None => (unsampled, None),
         };
         let own = plan.participation();
-        let rule = covered.plan.participation();
+        let rule = relaxed.plan.participation();
         let Participation { min_sep, max_participations } = own;
         let Sensitivity { value: sensitivity, exact: sensitivity_exact } = charge.total();
         Ok(Self {
@@ -121,33 +152,34 @@ impl Statement {
             bands: event::bands(plan),
             min_sep: rule.min_sep,
             max_participations: rule.max_participations,
-            plan_participation: (own != rule).then_some(Own { min_sep, max_participations }),
+            plan_participation: (own != rule).then_some(PlanParticipation { min_sep, max_participations }),
             noise_multiplier: plan.noise_multiplier(),
             clip_norm: plan.clip_norm(),
             sensitivity,
             sensitivity_exact,
             sensitivity_planned: charge.planned.value,
-            released: so_far(&covered, &charge)?,
+            released: so_far(&relaxed, &charge)?,
             job: question.job.clone(),
             plan_digest: hex::encode(plan.digest()),
             layout_digest: plan.layout().map(|layout| hex::encode(layout.digest())),
             stream_version: STREAM_VERSION,
             chacha_rounds: plan.chacha_rounds(),
             rustle_version: question.version.clone(),
-            event: event::of_covered(plan, &covered.plan, sampling(question.assumed))?,
+            event: event::of_relaxed(plan, &relaxed.plan, question.assumed.in_event())?,
         })
     }
 }
 
-/// What all that was released costs; a plan that has not run costs its whole run. Of a question that is covered.
+/// Computes the charge of all released rows; a plan that has not run is charged for its whole run. The question must be
+/// relaxed to its batches before.
 pub(crate) fn charge(question: &Question) -> Result<Charge> {
     let plan: &Plan = &question.plan;
-    let straight = Released::straight(0);
+    let straight = ReleasedRows::straight(0);
     let released = question.released.as_ref().unwrap_or(&straight);
     let charge = charge_with(plan.iterations(), released, |rows| {
         plan.accounted_sensitivity_of(rows).map_err(ReportError::from)
     })?;
-    if !charge.abandoned.is_empty() && question.assumed != Assumed::AnyOrder {
+    if !charge.abandoned.is_empty() && question.assumed != SamplingAssumption::AnyOrder {
         let value = format!("sampled batches in a job that abandoned {} stretches", charge.abandoned.len());
         let allowed = "any-order: a branch may repeat the batches of the one that it left, so its rows add \
                        to no amplified account";
@@ -156,19 +188,19 @@ pub(crate) fn charge(question: &Question) -> Result<Charge> {
     Ok(charge)
 }
 
-fn so_far(question: &Question, charge: &Charge) -> Result<Option<SoFar>> {
+fn so_far(question: &Question, charge: &Charge) -> Result<Option<ReleasedSoFar>> {
     let Some(released) = &question.released else { return Ok(None) };
     let Sensitivity { value, exact } = charge.so_far();
-    let unsampled = Law::gaussian(&question.plan, value, question.neighbouring);
-    let law = Law::of_rounds(question, charge.reached)?.unwrap_or(unsampled);
-    Ok(Some(SoFar {
+    let unsampled = PrivacyCurve::gaussian(&question.plan, value, question.neighbouring);
+    let curve = PrivacyCurve::of_rounds(question, charge.reached)?.unwrap_or(unsampled);
+    Ok(Some(ReleasedSoFar {
         rows: released.rows(),
         reached: charge.reached,
         released: released.clone(),
         abandoned: charge.abandoned.clone(),
         sensitivity: value,
         sensitivity_exact: exact,
-        figures: law.figures(&question.deltas)?,
+        figures: curve.figures(&question.deltas)?,
     }))
 }
 
@@ -180,20 +212,10 @@ fn subject(question: &Question) -> &'static str {
     }
 }
 
-fn method(amplified: Option<&Law>) -> &'static str {
+fn method(amplified: Option<&PrivacyCurve>) -> &'static str {
     match amplified {
-        None | Some(Law::Gaussian { .. }) => "gaussian",
-        Some(Law::Rounds(_)) => "privacy-loss-distribution",
-        Some(Law::Sampled { .. }) => "monte-carlo",
-    }
-}
-
-/// What events can say of it; what is accounted for by Monte Carlo has no event of its own.
-fn sampling(assumed: Assumed) -> Sampling {
-    match assumed {
-        Assumed::CyclicPoisson { sampling_probability, partition } => {
-            Sampling::CyclicPoisson { sampling_probability, partition }
-        }
-        Assumed::AnyOrder | Assumed::BallsInBins { .. } | Assumed::BMinSep { .. } => Sampling::AnyOrder,
+        None | Some(PrivacyCurve::Gaussian { .. }) => "gaussian",
+        Some(PrivacyCurve::Rounds(_)) => "privacy-loss-distribution",
+        Some(PrivacyCurve::Sampled { .. }) => "monte-carlo",
     }
 }

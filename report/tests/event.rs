@@ -23,7 +23,7 @@ fn banded() -> Plan {
 }
 
 fn run(plan: &Plan) -> MatrixMechanism {
-    match event::of_plan(plan, Sampling::AnyOrder).unwrap() {
+    match event::for_plan(plan, Sampling::AnyOrder).unwrap() {
         Event::MatrixMechanism(run) => run,
         other => panic!("{}", other.name()),
     }
@@ -39,13 +39,14 @@ fn a_plans_event_is_its_own() {
     assert_eq!((run.bands, run.iterations), (Some(3), 60));
     let partition = Partition::Independent;
     for sampling in [Sampling::AnyOrder, Sampling::CyclicPoisson { sampling_probability: 0.05, partition }] {
-        let event = event::of_plan(&plan, sampling).unwrap();
+        let event = event::for_plan(&plan, sampling).unwrap();
         let again: Event = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
         event::check(&again, &plan).unwrap();
     }
     let sampling = Sampling::CyclicPoisson { sampling_probability: 0.05, partition };
-    let amplified = Account::of(&event::of_plan(&plan, sampling).unwrap(), Neighbouring::AddRemove).unwrap();
-    let whole = Account::of(&Event::MatrixMechanism(run), Neighbouring::AddRemove).unwrap();
+    let amplified =
+        Account::new(&event::for_plan(&plan, sampling).unwrap(), Neighbouring::AddRemove).unwrap();
+    let whole = Account::new(&Event::MatrixMechanism(run), Neighbouring::AddRemove).unwrap();
     assert!(amplified.epsilon(1e-6).unwrap() < 0.5 * whole.epsilon(1e-6).unwrap());
 }
 

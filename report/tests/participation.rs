@@ -1,10 +1,10 @@
 //! What is stated without sampling holds for batches that are sampled as assumed, whatever the plan's own rule.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
-use accounting::rewind::{Released, ReleasedBranch};
+use accounting::rewind::{ReleasedBranch, ReleasedRows};
 use accounting::{Account, Event, MatrixMechanism, Neighbouring, Partition};
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use report::{Assumed, Own, Question, Statement, event};
+use report::{PlanParticipation, Question, SamplingAssumption, Statement, event};
 
 const DELTA: f64 = 1e-6;
 
@@ -21,21 +21,27 @@ fn plan(iterations: u64, noise_multiplier: f64, mechanism: Mechanism, rule: (u64
     .unwrap()
 }
 
-fn bins(batches_per_epoch: u64) -> Assumed {
-    Assumed::BallsInBins { batches_per_epoch, samples: 4096, seed: 1 }
+fn bins(batches_per_epoch: u64) -> SamplingAssumption {
+    SamplingAssumption::BallsInBins { batches_per_epoch, samples: 4096, seed: 1 }
 }
 
-fn cyclic(sampling_probability: f64) -> Assumed {
-    Assumed::CyclicPoisson { sampling_probability, partition: Partition::Independent }
+fn cyclic(sampling_probability: f64) -> SamplingAssumption {
+    SamplingAssumption::CyclicPoisson { sampling_probability, partition: Partition::Independent }
 }
 
-fn resting(min_sep: u64) -> Assumed {
-    Assumed::BMinSep { min_sep, sampling_probability: 0.1, warm_start: true, samples: 4096, seed: 1 }
+fn resting(min_sep: u64) -> SamplingAssumption {
+    SamplingAssumption::BMinSep {
+        min_sep,
+        sampling_probability: 0.1,
+        warm_start: true,
+        samples: 4096,
+        seed: 1,
+    }
 }
 
-fn stated(plan: &Plan, assumed: Assumed, released: Option<Released>) -> Statement {
-    let question = Question::of_plan(plan.clone(), vec![DELTA], "test");
-    Statement::of(&Question { assumed, released, ..question }).unwrap()
+fn stated(plan: &Plan, assumed: SamplingAssumption, released: Option<ReleasedRows>) -> Statement {
+    let question = Question::for_plan(plan.clone(), vec![DELTA], "test");
+    Statement::new(&Question { assumed, released, ..question }).unwrap()
 }
 
 fn run(statement: &Statement) -> &MatrixMechanism {
@@ -50,7 +56,7 @@ fn run(statement: &Statement) -> &MatrixMechanism {
 fn a_plan_for_one_participation_is_not_stated_as_one() {
     let plan = plan(100, 4.0, Mechanism::Identity, (100, 1));
     let whole = ReleasedBranch { branch: 0, parent: None, from_row: 0, released: vec![(0, 100)] };
-    let whole = Released { branches: vec![whole] };
+    let whole = ReleasedRows { branches: vec![whole] };
     for (assumed, participations, rule) in
         [(bins(10), 10.0, (10, 10)), (cyclic(0.1), 100.0, (1, 100)), (resting(5), 20.0, (5, 20))]
     {
@@ -59,7 +65,7 @@ fn a_plan_for_one_participation_is_not_stated_as_one() {
         let without = statement.without_sampling.as_ref().unwrap();
         let mu = f64::sqrt(participations) / 4.0;
         assert!((without.mu / mu - 1.0).abs() < 1e-12, "{assumed:?}: {}", without.mu);
-        let account = Account::of(&statement.event, Neighbouring::ZeroOut).unwrap();
+        let account = Account::new(&statement.event, Neighbouring::ZeroOut).unwrap();
         let released = &statement.released.as_ref().unwrap().figures;
         let headline = epsilon(&statement.figures);
         for other in [
@@ -70,7 +76,10 @@ fn a_plan_for_one_participation_is_not_stated_as_one() {
             assert!(other >= headline, "{assumed:?}: {other} below {headline}");
         }
         assert_eq!((statement.min_sep, statement.max_participations), rule);
-        assert_eq!(statement.plan_participation, Some(Own { min_sep: 100, max_participations: 1 }));
+        assert_eq!(
+            statement.plan_participation,
+            Some(PlanParticipation { min_sep: 100, max_participations: 1 })
+        );
         event::check(&statement.event, &plan).unwrap();
         let page = report::markdown(&statement);
         assert!(page.contains("The plan itself is for j − i ≥ 100 and at most 1 of them"), "{page}");
@@ -128,9 +137,9 @@ fn no_rounds_that_sampling_allows_move_more_than_is_stated() {
                 for first in 0..period {
                     let rounds: Vec<u64> = (first..n).step_by(period as usize).collect();
                     let moved = norm(&plan, &rounds);
-                    let told = format!("{} {rule:?} {assumed:?}: {moved}", plan.mechanism().name());
-                    assert!(statement.sensitivity >= moved * (1.0 - 1e-12), "{told}");
-                    assert!(run(&statement).sensitivity >= moved * (1.0 - 1e-12), "{told}");
+                    let context = format!("{} {rule:?} {assumed:?}: {moved}", plan.mechanism().name());
+                    assert!(statement.sensitivity >= moved * (1.0 - 1e-12), "{context}");
+                    assert!(run(&statement).sensitivity >= moved * (1.0 - 1e-12), "{context}");
                 }
                 event::check(&statement.event, &plan).unwrap();
             }

@@ -171,7 +171,7 @@ fn markdown_goes_through_the_checklist() {
         "Zero-out:",
         "j − i ≥ 4",
         "at most 3 of them",
-        "whoever forms the batches has to",
+        "the code that forms the batches must",
         "None is relied upon",
         "| δ | ε | ε so far |",
         "| 1e-8 |",

@@ -7,7 +7,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and the five that test may depend on all.
 const ARROWS: [(&str, &[&str]); 17] = [
     ("strategy", &[]),
-    ("accounting", &["strategy"]),
+    ("accounting", &["strategy", "batches"]),
     ("planner", &["strategy", "accounting", "plan"]),
     ("plan", &["strategy"]),
     ("noise-kernel", &["plan"]),

@@ -1,14 +1,14 @@
-//! Samples for the order Q against P: noise moved against the mean of the m_i, so that the loss −Y reaches ε.
+//! Importance sampling for the order Q against P: noise moved against the mean of the m_i, so that the loss −Y reaches ε.
 
 use super::exp::exp_below;
 use super::lanes::{Lanes, Scratch, most, sum};
 use super::scaled::Scaled;
 
-/// x = −λ·m̄ + noise.
+/// The proposal x = −λ·m̄ + noise.
 #[derive(Debug)]
 pub(super) struct Shift<'a> {
     scaled: &'a Scaled,
-    /// How far the mean of v must fall, by Jensen's inequality, before the loss can reach ε.
+    /// The fall of the mean of v that is necessary, by Jensen's inequality, for the loss to reach ε.
     fall: f64,
     pub lambda: f64,
 }
@@ -20,12 +20,12 @@ impl<'a> Shift<'a> {
         Self { scaled, fall, lambda: fall / scaled.mean_norm }
     }
 
-    /// B: (1 − e^{ε+Y})₊ times the weight lies in [0, B].
+    /// Returns B: (1 − e^{ε+Y})₊ times the weight lies in [0, B].
     pub fn most(&self) -> f64 {
         (-0.5 * self.fall * self.fall / self.scaled.mean_norm).exp()
     }
 
-    /// Loss −Y and weight Q/proposal of a sample v, whose mean is given too.
+    /// Returns the loss −Y and the weight Q/proposal of a sample v with the given mean.
     pub fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
         let [exponents, powers, _] = scratch.all();
         let pairs = v.as_flattened().iter().zip(self.scaled.halves.as_flattened());

@@ -1,21 +1,38 @@
-//! Balls-in-bins batches (papers/003, Lemma 3.2).
+//! Balls-in-bins batches (Choquette-Choo et al. 2024, arXiv:2410.06266, Lemma 3.2).
 //!
-//! Every record is put into one of b batches, uniformly and independently, and stays there in all E epochs: round
-//! be + i takes batch i. The pair P = (1/b)Σ_i N(m_i, σ²I), Q = N(0, σ²I) with m_i = Σ_e C[:, be + i] dominates where
-//! C ≥ 0, and their loss depends on an output x through the b products x·m_j alone. These are drawn directly, so that
-//! a sample costs b² whatever n = bE is.
+//! Every record is put into one of b batches, uniformly and independently, and stays there in all E epochs: round be + i
+//! takes batch i. The pair P = (1/b)Σ_i N(m_i, σ²I), Q = N(0, σ²I) with m_i = Σ_e C[:, be + i] dominates where
+//! C ≥ 0, and their loss depends on an output x through the b products x·m_j alone. These products are
+//! drawn directly, so a sample costs b² whatever n = bE is.
 
 use ndarray::{Array2, ArrayView2};
 use strategy::Strategy;
 
-use super::block::{Draw, Proposal};
-use super::pair::Drawn;
+use super::block::Proposal;
+use super::figures::Delta;
+use super::pair::LossSampler;
 use super::scaled::Scaled;
-use super::{Delta, estimate, gram};
+use super::stream::Draw;
+use super::{estimate, gram};
 use crate::error::{Result, not_negative, positive};
 use crate::neighbouring::Direction;
 
-/// One mechanism under balls-in-bins batches, for any σ.
+/// A correlated-noise mechanism under balls-in-bins batches, for any σ.
+///
+/// ```
+/// use accounting::monte_carlo::{BallsInBins, Pair, SampleBudget};
+/// use strategy::Strategy;
+///
+/// # fn main() -> accounting::Result<()> {
+/// // 4 epochs of 8 batches; each record is in one batch of every epoch.
+/// let mechanism = BallsInBins::new(&Strategy::BandSqrt { bands: 4 }, 32, 8)?;
+/// let budget = SampleBudget { samples: 1 << 12, seed: 1 };
+/// let epsilon = mechanism.epsilon(2.0, 1e-3, budget)?.epsilon;
+/// // Without amplification the batch of a record would be known.
+/// assert!(epsilon < accounting::gaussian::epsilon(1e-3, mechanism.sensitivity() / 2.0)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct BallsInBins {
     gram: Array2<f64>,
@@ -23,7 +40,7 @@ pub struct BallsInBins {
 }
 
 impl BallsInBins {
-    /// A strategy over `n` rounds with `batches` = b batches per epoch.
+    /// Builds the mechanism of a strategy over `n` rounds with `batches` = b batches per epoch.
     ///
     /// # Errors
     /// [`crate::AccountingError::Invalid`] unless 1 ≤ b ≤ [`super::MAX_BATCHES`] divides n and no entry of C is
@@ -37,7 +54,7 @@ impl BallsInBins {
         Ok(Self { gram, factor })
     }
 
-    /// G[i,j] = m_i·m_j, batches × batches.
+    /// Returns the Gram matrix G[i,j] = m_i·m_j, batches × batches.
     #[must_use]
     pub fn gram(&self) -> ArrayView2<'_, f64> {
         self.gram.view()
@@ -50,7 +67,7 @@ impl BallsInBins {
         Ok(Scaled::new(&self.gram, &self.factor, sigma))
     }
 
-    /// δ at ε in one order.
+    /// Estimates δ at ε in one order.
     pub(super) fn delta_of(&self, order: Direction, sigma: f64, epsilon: f64, draw: Draw) -> Result<f64> {
         let scaled = self.scaled(sigma)?;
         let [found] = estimate::delta(&scaled, [&Proposal::new(&scaled, order, epsilon)], epsilon, draw);
@@ -58,7 +75,7 @@ impl BallsInBins {
     }
 }
 
-impl Drawn for BallsInBins {
+impl LossSampler for BallsInBins {
     fn longest(&self) -> f64 {
         self.gram.diag().iter().copied().fold(0.0, f64::max).sqrt()
     }

@@ -1,58 +1,41 @@
-//! Blocks of samples: each has a ChaCha stream of its own, so no number depends on threads.
+//! Blocks of balls-in-bins samples, each from a ChaCha stream of its own.
 //!
 //! Samples come in pairs around one mean, with noise L·w and −L·w. A pair costs one draw and one product, and where
-//! one of its losses is small the other's is large. Pairs are what is independent: their means lie in [0, B] as terms
-//! do, so that standard errors and bounds are theirs.
+//! one of its losses is small the other is large. Only pairs are independent: their means lie in [0, B] as terms do, so
+//! standard errors and bounds are those of pairs.
 
 use ndarray::{Array2, Axis};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::add::Shift;
+use super::centre::Centre;
 use super::lanes::{LANES, Lanes, Scratch, count};
 use super::remove::Mixture;
 use super::scaled::Scaled;
+use super::stream::{Draw, PAIRS, SAMPLES, below, uniform};
 use crate::neighbouring::Direction;
 
-/// Pairs of a block: their products L·w are one small matrix product.
-const PAIRS: usize = 64;
-/// Samples of a block, those of a pair next to each other.
-pub(super) const SAMPLES: usize = 2 * PAIRS;
-/// Stands for −∞, without its 0·∞.
-const FAR_BELOW: f64 = -1e290;
-/// Stretches of blocks whose sums are kept.
+/// Stands for −∞ in the padding, where 0·∞ would be NaN.
+const PADDING: f64 = -1e290;
+/// Number of stretches of blocks whose sums are kept: fixed, so that no sum depends on threads.
 const STRETCHES: u64 = 32;
 
-/// Which numbers are drawn: what is searched with must not be what is then verified with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    Search,
-    Verify,
-}
-
-/// Where samples of one direction are drawn for one ε.
+/// The distribution that samples of one direction are drawn from for one ε.
 #[derive(Debug)]
 pub(super) enum Proposal<'a> {
     Remove(Box<Mixture<'a>>),
     Add(Shift<'a>),
 }
 
-/// The mean s·m_batch + λ·m̄ of a pair.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Centre {
-    pub batch: usize,
-    pub s: f64,
-    pub lambda: f64,
-}
-
-/// Losses and weights of a block, and what they are of.
+/// The losses and weights of a block, with the samples.
 #[derive(Debug)]
 pub(super) struct Block {
     pub losses: [f64; SAMPLES],
     pub weights: [f64; SAMPLES],
-    /// v of each sample in turn, [`FAR_BELOW`] after the b numbers up to a whole lane.
+    /// v of each sample in turn, [`PADDING`] after the b numbers up to a whole lane.
     v: Vec<Lanes>,
     /// L·w/σ, pairs × batches.
     noise: Array2<f64>,
@@ -63,7 +46,7 @@ pub(super) struct Block {
 impl Block {
     fn new(batches: usize) -> Self {
         let zeros = || Array2::zeros((PAIRS, batches));
-        let v = vec![[FAR_BELOW; LANES]; SAMPLES * count(batches)];
+        let v = vec![[PADDING; LANES]; SAMPLES * count(batches)];
         let scratch = Scratch::new(batches);
         Self { losses: [0.0; SAMPLES], weights: [0.0; SAMPLES], v, noise: zeros(), w: zeros(), scratch }
     }
@@ -75,32 +58,10 @@ impl Block {
         scaled.correlate(self.w.view(), self.noise.view_mut());
     }
 
-    /// v of one sample.
+    /// Returns v of one sample.
     pub fn v(&self, sample: usize) -> &[Lanes] {
         let lanes = self.v.len() / SAMPLES;
         &self.v[sample * lanes..][..lanes]
-    }
-}
-
-/// How many samples, an even number, from which random numbers.
-#[derive(Debug, Clone, Copy)]
-pub struct Draw {
-    pub samples: u64,
-    pub seed: u64,
-    pub purpose: Purpose,
-}
-
-impl Draw {
-    pub fn blocks(self) -> u64 {
-        self.samples.div_ceil(SAMPLES as u64)
-    }
-
-    /// The stream of a block and its number of samples.
-    pub fn begin(self, index: u64) -> (ChaCha8Rng, usize) {
-        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        random.set_stream(u64::from(self.purpose == Purpose::Verify) << 63 | index);
-        let left = self.samples - index * SAMPLES as u64;
-        (random, left.min(SAMPLES as u64) as usize)
     }
 }
 
@@ -112,7 +73,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// B: what (1 − e^{ε−loss})₊ times the weight can't exceed, ε being the one that the proposal was made for.
+    /// Returns B, which (1 − e^{ε−loss})₊ times the weight can't exceed at the ε that the proposal was made for.
     pub fn most(&self, epsilon: f64) -> f64 {
         match self {
             Self::Remove(mixture) => mixture.most(epsilon),
@@ -130,7 +91,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Loss and weight of one sample.
+    /// Returns the loss and weight of one sample.
     fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
         match self {
             Self::Remove(mixture) => mixture.weigh(v, mean, scratch),
@@ -138,7 +99,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Puts both samples of every pair around a centre of this proposal's.
+    /// Puts both samples of every pair around a centre drawn from this proposal.
     fn fill(&self, scaled: &Scaled, random: &mut ChaCha8Rng, block: &mut Block) {
         let b = scaled.batches();
         let lanes = count(b);
@@ -160,8 +121,8 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// What `reduce` makes of every block and its number of samples, for each proposal, in order. Proposals share the
-/// noise: the products L·w are much of the cost, and no figure compares one proposal with another.
+/// Applies `reduce` to every block and its number of samples, for each proposal; returns the results in order. Proposals
+/// share the noise: the products L·w are much of the cost, and no figure compares one proposal with another.
 pub(super) fn blocks<T: Send, const K: usize>(
     scaled: &Scaled,
     proposals: [&Proposal<'_>; K],
@@ -179,8 +140,8 @@ pub(super) fn blocks<T: Send, const K: usize>(
     (0..draw.blocks()).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
 }
 
-/// Sums over stretches of blocks, in order, for what is too large to be kept for each. Stretches depend on the number
-/// of samples alone.
+/// Sums over stretches of blocks, in order, for sums that are too large to be kept for each block. Stretches depend on the
+/// number of samples alone.
 pub(super) fn stretches<T: Send>(
     scaled: &Scaled,
     proposal: &Proposal<'_>,
@@ -201,14 +162,4 @@ pub(super) fn stretches<T: Send>(
         sum
     };
     (0..STRETCHES).into_par_iter().map_init(|| Block::new(scaled.batches()), one).collect()
-}
-
-/// In [0, 1), 53 bits.
-pub(super) fn uniform(bits: u64) -> f64 {
-    (bits >> 11) as f64 * (-53.0_f64).exp2()
-}
-
-/// In 0…count−1.
-fn below(bits: u64, count: usize) -> usize {
-    ((u128::from(bits) * count as u128) >> 64) as usize
 }

@@ -1,44 +1,46 @@
-//! Means of bounded terms: their standard errors, their upper confidence bounds, and where they reach a δ.
+//! Means of bounded terms: their standard errors, their upper confidence bounds, and the ε at which they reach a δ.
 
-use super::block::{Draw, Proposal, SAMPLES, blocks};
+use super::block::{Proposal, blocks};
 use super::scaled::Scaled;
+use super::stream::{Draw, SAMPLES};
 use crate::gaussian::bisect;
 
-/// δ at an ε as the mean of samples.
+/// An estimate of δ at an ε: the mean of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean: unbiased.
+    /// The mean, which is unbiased.
     pub delta: f64,
+    /// The standard error of the mean.
     pub standard_error: f64,
-    /// No term is above it.
+    /// B: no term is above it.
     pub most: f64,
-    /// In antithetic pairs: half as many are independent.
+    /// The number of samples, in antithetic pairs: half as many are independent.
     pub samples: u64,
 }
 
 impl Estimate {
-    /// An upper bound of δ that holds but with probability `failure`: the lesser of two for the mean of independent
-    /// terms in [0, B], each of failure probability `failure`/2. At most 1.
+    /// Returns an upper bound of δ that fails with probability at most `failure`: the smaller of two bounds for the mean of
+    /// independent terms in [0, B], each of failure probability `failure`/2. It is at most 1.
     #[must_use]
     pub fn upper(&self, failure: f64) -> f64 {
         self.bernstein(0.5 * failure).min(self.chernoff(0.5 * failure)).min(1.0)
     }
 
-    /// The empirical Bernstein bound of Maurer and Pontil: for errors small beside δ.
+    /// Returns the empirical Bernstein bound of Maurer and Pontil: tight where errors are small beside δ.
     fn bernstein(&self, failure: f64) -> f64 {
         let doubt = (2.0 / failure).ln();
         let seen = self.standard_error * (2.0 * doubt).sqrt();
         self.delta + seen + 7.0 * self.most * doubt / (3.0 * (self.pairs() - 1.0))
     }
 
-    /// Chernoff's and Hoeffding's bound, which asks for no variance: the largest p with kl(mean/B, p) ≤ ln(1/β)/N. Less
-    /// than half of the other where B is what counts.
+    /// Returns Chernoff's and Hoeffding's bound, which needs no variance: the largest p with kl(mean/B, p) ≤ ln(1/β)/N. It
+    /// is less than half of the other bound where the terms with B dominate that one.
     fn chernoff(&self, failure: f64) -> f64 {
         let mean = (self.delta / self.most).min(1.0);
         let most = (1.0 / failure).ln() / self.pairs();
         let part = |p: f64, q: f64| if p > 0.0 { p * (p / q).ln() } else { 0.0 };
         let divergence = |q: f64| part(mean, q) + part(1.0 - mean, 1.0 - q);
-        // Never below what is asked for: the end of the last interval at which it is exceeded.
+        // The upper end of the last interval, so never below the root.
         self.most * bisect(mean, 1.0, |q| divergence(q) > most).1
     }
 
@@ -47,7 +49,7 @@ impl Estimate {
     }
 }
 
-/// Count, mean and sum of squared deviations, joined by Chan's update.
+/// Count, mean and sum of squared deviations, merged by Chan's update.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moments {
     count: f64,
@@ -62,7 +64,7 @@ impl Moments {
         Self { count, mean, squares: values.map(|x| (x - mean) * (x - mean)).sum() }
     }
 
-    /// Of the terms of samples at ε, those of an antithetic pair next to each other.
+    /// Computes the moments of the terms at ε; samples of an antithetic pair stand next to each other.
     pub fn of_pairs(losses: &[f64], weights: &[f64], epsilon: f64) -> Self {
         let mut terms = [0.0; SAMPLES];
         let pairs = losses.iter().zip(weights);
@@ -70,7 +72,7 @@ impl Moments {
         Self::of(terms[..losses.len()].chunks_exact(2).map(|pair| f64::midpoint(pair[0], pair[1])))
     }
 
-    /// `most`: what no term is above.
+    /// Returns the estimate; no term is above `most`.
     pub fn estimate(self, most: f64, draw: Draw) -> Estimate {
         let variance = self.squares / (self.count - 1.0);
         let standard_error = (variance / self.count).sqrt();
@@ -86,7 +88,7 @@ impl Moments {
     }
 }
 
-/// δ(ε) of proposals made for this ε.
+/// Estimates δ(ε) from proposals made for this ε.
 pub(super) fn delta<const K: usize>(
     scaled: &Scaled,
     proposals: [&Proposal<'_>; K],
@@ -102,12 +104,12 @@ pub(super) fn delta<const K: usize>(
     })
 }
 
-/// (1 − e^{ε−loss})₊ · weight.
+/// Returns (1 − e^{ε−loss})₊ · weight.
 pub(super) fn term(loss: f64, weight: f64, epsilon: f64) -> f64 {
     if loss > epsilon { -(epsilon - loss).exp_m1() * weight } else { 0.0 }
 }
 
-/// Losses above zero with their weights.
+/// Returns losses above zero with their weights.
 pub(super) fn losses(scaled: &Scaled, proposal: &Proposal<'_>, draw: Draw) -> Vec<(f64, f64)> {
     let kept = blocks(scaled, [proposal], draw, |block, count| {
         let pairs = block.losses.iter().zip(&block.weights).take(count);
@@ -116,7 +118,8 @@ pub(super) fn losses(scaled: &Scaled, proposal: &Proposal<'_>, draw: Draw) -> Ve
     kept.into_flattened().concat()
 }
 
-/// The least ε in 0…`most` whose mean over fixed samples is at most `delta`, whatever ε their proposal was made for.
+/// Returns the smallest ε in 0…`most` whose mean over fixed samples is at most `delta`, whatever ε their proposal was
+/// made for.
 pub(super) fn epsilon(mut losses: Vec<(f64, f64)>, draw: Draw, delta: f64, most: f64) -> f64 {
     losses.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
     let Some(top) = losses.first().map(|p| p.0) else { return 0.0 };
@@ -140,9 +143,9 @@ pub(super) fn epsilon(mut losses: Vec<(f64, f64)>, draw: Draw, delta: f64, most:
 mod tests {
     use strategy::Strategy;
 
-    use super::super::BallsInBins;
-    use super::super::block::Purpose;
-    use super::super::pair::Drawn;
+    use super::super::balls_in_bins::BallsInBins;
+    use super::super::pair::LossSampler;
+    use super::super::stream::Purpose;
     use super::*;
     use crate::neighbouring::Direction;
 

@@ -6,7 +6,7 @@ use super::lanes::Lanes;
 const LEAST: f64 = -708.0;
 /// Adding 1.5·2⁵² rounds to an integer and leaves it in the low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
-/// e^r for |r| ≤ ½ ln 2 as 1 + Σ of these times r, r², …: Chebyshev's interpolation, to 1.1e-10.
+/// Coefficients of e^r for |r| ≤ ½ ln 2 as 1 + Σ of these times r, r², …: Chebyshev interpolation, to 1.1e-10.
 const SERIES: [f64; 7] = [
     1.0,
     0.500_000_004_711_778_6,
@@ -17,8 +17,8 @@ const SERIES: [f64; 7] = [
     0.000_198_992_739_702_660_23,
 ];
 
-/// e^x for −708 ≤ x ≤ 709, relative error below 2e-10, far less than what samples leave open; e^−708 for anything
-/// less. x = n·ln 2 + r, and n is put into the exponent.
+/// Returns e^x for −708 ≤ x ≤ 709, with a relative error below 2e-10, far below the error of samples; e^−708 for smaller
+/// x. It splits x = n·ln 2 + r, and puts n into the exponent.
 #[inline(always)]
 pub(super) fn exp(x: f64) -> f64 {
     let x = if x < LEAST { LEAST } else { x };
@@ -32,7 +32,7 @@ pub(super) fn exp(x: f64) -> f64 {
     (low + r2 * r2 * high) * scale
 }
 
-/// e^{scale·(x − top)} of each x ≤ top.
+/// Computes e^{scale·(x − top)} of each x ≤ top.
 pub(super) fn exp_below(to: &mut [Lanes], all: &[Lanes], top: f64, scale: f64) {
     let pairs = to.as_flattened_mut().iter_mut().zip(all.as_flattened());
     pairs.for_each(|(to, x)| *to = exp(scale * (x - top)));

@@ -1,37 +1,38 @@
-//! How δ and σ change with C.
+//! The derivatives of δ and σ by C.
 //!
 //! δ = ∫(P − e^εQ)₊ is flat where the integrand turns zero, so its slope is the integral of ∂P over the set where the
 //! loss is above ε: E_P[1·r_i·(x − m_i)]/σ² for m_i, with r_i the share of batch i in P at x; in the other order
-//! ∫(Q − e^εP)₊ has −e^ε times that over its own set. What of x lies outside the span of the m_j averages to zero, so
-//! that ∂δ/∂M = M·A/σ² for M = (m_0 … m_{b−1}) and a b×b matrix A. δ depends on G/σ² alone, which gives the slope in
+//! ∫(Q − e^εP)₊ has −e^ε times that over its own set. The part of x outside the span of the m_j averages to zero, so
+//! ∂δ/∂M = M·A/σ² for M = (m_0 … m_{b−1}) and a b×b matrix A. δ depends on G/σ² alone, which gives the slope in
 //! σ from the same A.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, Axis, Slice};
 
-use super::block::{Block, Draw, Proposal, SAMPLES, stretches};
+use super::block::{Block, Proposal, stretches};
 use super::exp::exp;
 use super::scaled::Scaled;
+use super::stream::{Draw, SAMPLES};
 use crate::neighbouring::Direction;
 
-/// How σ changes with G at constant δ, by one order.
+/// The derivative of σ by G at constant δ, in one order of the neighbours.
 pub(super) struct Slope {
-    /// H = ∂ ln σ/∂G, G's entries moving freely: symmetric, and ΣH∘G = ½.
+    /// H = ∂ ln σ/∂G, for entries of G that move freely: symmetric, with ΣH∘G = ½.
     pub h: Array2<f64>,
     /// −∂δ/∂ ln σ.
     pub fall: f64,
 }
 
-/// From samples of one order.
+/// Estimates H from samples of one order.
 pub(super) fn noise_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64, draw: Draw) -> Slope {
     let mut slope = delta_by_gram(scaled, direction, epsilon, draw);
     let whole = (&slope * &scaled.gram).sum();
-    // G/σ² stands for G here.
+    // `slope` is by G/σ², H by G.
     slope *= 0.5 / whole / scaled.variance;
     Slope { h: slope, fall: 2.0 * whole }
 }
 
-/// A/2, the derivative of δ by G/σ².
+/// Estimates A/2, the derivative of δ by G/σ².
 pub(super) fn delta_by_gram(scaled: &Scaled, direction: Direction, epsilon: f64, draw: Draw) -> Array2<f64> {
     let b = scaled.batches();
     let proposal = Proposal::new(scaled, direction, epsilon);
@@ -77,7 +78,7 @@ impl Sums {
         for sample in (0..samples).filter(|sample| block.losses[*sample] > epsilon) {
             let loss = block.losses[sample];
             let weight = block.weights[sample];
-            // ln P/Q, and what stands before ∂P there.
+            // ln P/Q, and the factor of ∂P at this sample.
             let (ratio, factor) = match direction {
                 Direction::Remove => (loss, weight),
                 Direction::Add => (-loss, -weight * (epsilon - loss).exp()),
@@ -100,7 +101,7 @@ impl Sums {
 }
 
 impl Scaled {
-    /// (G/σ²)⁻¹·X by both triangles, O(b³).
+    /// Computes (G/σ²)⁻¹·X by both triangles, O(b³).
     fn solve(&self, mut x: Array2<f64>) -> Array2<f64> {
         let b = self.batches();
         for i in 0..b {
@@ -127,8 +128,8 @@ impl Scaled {
 mod tests {
     use strategy::Strategy;
 
-    use super::super::block::Purpose;
-    use super::super::pair::Drawn;
+    use super::super::pair::LossSampler;
+    use super::super::stream::Purpose;
     use super::super::{BallsInBins, estimate};
     use super::*;
 

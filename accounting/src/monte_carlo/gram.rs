@@ -1,4 +1,4 @@
-//! The Gram matrix G[i,j] = m_i·m_j of m_i = Σ_e C[:, be + i], what a record in batch i moves over all epochs.
+//! The Gram matrix G[i,j] = m_i·m_j of m_i = Σ_e C[:, be + i], the move that a record in batch i causes over all epochs.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayViewMut1, Axis, Slice};
@@ -6,14 +6,14 @@ use strategy::{Strategy, Tree, column_normalised};
 
 use crate::error::{AccountingError, Result};
 
-/// Most batches per epoch: G and its factor are held whole.
+/// Most batches per epoch: G and its factor are held in memory, 128 MiB each.
 pub const MAX_BATCHES: u64 = 4096;
-/// Most rounds of strategies that are gone through row by row.
+/// Most rounds of strategies that are evaluated row by row.
 pub const MAX_ROWS: u64 = 1 << 22;
 /// Rows of M = (m_0 … m_{b−1}) that are multiplied at once.
 const ROWS: usize = 256;
 
-/// G, b×b, for `n` rounds and `batches` = b batches per epoch; O(n·b) where C is Toeplitz, else O(n·b²).
+/// Computes G, b×b, for `n` rounds and `batches` = b batches per epoch; O(n·b) where C is Toeplitz, else O(n·b²).
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless 1 ≤ b ≤ [`MAX_BATCHES`] divides n and C ≥ 0.
@@ -73,7 +73,7 @@ pub(super) fn not_negative(c: f64) -> Result<f64> {
     Err(AccountingError::Invalid { what: "entry of C", value: c, allowed })
 }
 
-/// s = m_0, the column summed over the epochs: m_i is s moved down by i.
+/// Returns s = m_0, the column summed over the epochs: m_i is s moved down by i.
 pub(super) fn epochs_summed(c: &[f64], b: usize) -> Vec<f64> {
     let mut sums = c.to_vec();
     for u in b..sums.len() {
@@ -82,7 +82,7 @@ pub(super) fn epochs_summed(c: &[f64], b: usize) -> Vec<f64> {
     sums
 }
 
-/// G[i, i+d] = Σ_{u<n−i−d} s_u·s_{u+d}: one pass a diagonal.
+/// Computes G[i, i+d] = Σ_{u<n−i−d} s_u·s_{u+d} of a Toeplitz C, one pass for each diagonal.
 pub(super) fn toeplitz_gram(c: &[f64], b: usize) -> Result<Array2<f64>> {
     c.iter().try_for_each(|c| not_negative(*c).map(drop))?;
     let s = epochs_summed(c, b);
@@ -143,7 +143,7 @@ fn tree_gram(tree: &Tree, n: u64, b: usize) -> Result<Array2<f64>> {
     })
 }
 
-/// MᵀM for an M of `count` rows, each of which `fill` adds into zeros.
+/// Computes MᵀM for an M of `count` rows, each of which `fill` adds into zeros.
 fn rows_gram(
     count: usize,
     b: usize,
@@ -163,7 +163,7 @@ fn rows_gram(
     Ok(gram)
 }
 
-/// The lower triangular L with G = LLᵀ.
+/// Computes the lower triangular L with G = LLᵀ.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] where G isn't positive definite to f64.

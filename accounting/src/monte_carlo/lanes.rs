@@ -1,10 +1,10 @@
-//! A sample's b numbers, padded to whole lanes that a compiler turns into registers.
+//! The b numbers of a sample, padded to whole lanes that compilers turn into vector registers.
 
-/// Numbers side by side.
+/// Numbers side by side: eight f64 are one register of AVX-512, two of AVX2.
 pub(super) const LANES: usize = 8;
 pub(super) type Lanes = [f64; LANES];
 
-/// Room for what is found on the way to a sample's weight.
+/// Scratch memory for the weight of one sample.
 #[derive(Debug)]
 pub(super) struct Scratch([Vec<Lanes>; 3]);
 
@@ -18,12 +18,12 @@ impl Scratch {
     }
 }
 
-/// Lanes that b numbers take up.
+/// Returns the number of lanes that b numbers take.
 pub(super) fn count(b: usize) -> usize {
     b.div_ceil(LANES)
 }
 
-/// b numbers with `rest` after them up to a whole lane.
+/// Pads b numbers with `rest` up to a whole lane.
 pub(super) fn padded(numbers: impl ExactSizeIterator<Item = f64>, rest: f64) -> Vec<Lanes> {
     let mut all = vec![[rest; LANES]; count(numbers.len())];
     all.as_flattened_mut().iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
@@ -48,7 +48,7 @@ pub(super) fn dot(all: &[Lanes], others: &[Lanes]) -> f64 {
     joined(sums)
 }
 
-/// The dot product with `powers`, which are then multiplied by `ratios`.
+/// Returns the dot product with `powers`, and multiplies `powers` by `ratios` for the next call.
 pub(super) fn dot_then_multiply(all: &[Lanes], powers: &mut [Lanes], ratios: &[Lanes]) -> f64 {
     let mut sums = [0.0; LANES];
     for ((x, power), ratio) in all.iter().zip(powers).zip(ratios) {

@@ -1,115 +1,64 @@
-//! Batches drawn at random under correlated noise, by Monte Carlo (papers/003): balls-in-bins for any C ≥ 0, b-min-sep
-//! for banded C ≥ 0.
+//! Monte Carlo accounts of batches drawn at random under correlated noise: balls-in-bins for any C ≥ 0, b-min-sep for
+//! banded C ≥ 0 (Choquette-Choo et al. 2024, arXiv:2410.06266).
 //!
-//! Records draw their rounds independently of each other, so that a pair stands for one record: P is a mixture of
-//! N(m_S, σ²I) over the sets S of rounds it may take, m_S = Σ_{t∈S} C[:, t], and Q = N(0, σ²I). It dominates where
-//! C ≥ 0 (Lemma 3.2, whose proof asks of S only that it doesn't depend on the data). Neighbours differ by one record
-//! zeroed out, so that a cap on batches needs no account of its own where what is cut doesn't depend on what the
-//! records hold: a record that is cut contributes zero, which the pair covers.
+//! Records draw their rounds independently of each other, so one pair stands for one record: P is a mixture of
+//! N(m_S, σ²I) over the sets S of rounds that it may take, m_S = Σ_{t∈S} C[:, t], and Q = N(0, σ²I). The pair dominates
+//! where C ≥ 0 (Lemma 3.2, whose proof asks of S only that it doesn't depend on the data). Neighbours differ by one record
+//! zeroed out, so a cap on batches needs no account of its own as long as the cut doesn't depend on the contents of
+//! records: a record that is cut contributes zero, which the pair covers.
 //!
-//! [`BallsInBins`] and [`BMinSep`] say how a pair's loss is drawn; what is asked of either is [`Pair`]'s.
+//! [`BallsInBins`] and [`BMinSep`] draw the losses of a pair; the methods of [`Pair`] answer for both.
 //!
-//! Figures are estimates with a standard error. What is *promised* is [`Pair::verify`]'s to say: it draws
-//! samples that no search has seen and releases only where an upper confidence bound is at most δ.
+//! # Algorithm
 //!
-//! Numbers come from ChaCha streams by seed and block, bit for bit the same with any number of threads on one
-//! processor; another instruction set may round the matrix product another way.
+//! With Y(x) = ln P(x)/Q(x), δ(ε) = E_P\[(1 − e^{ε−Y})₊\] in one order of the neighbours and E_Q\[(1 − e^{ε+Y})₊\] in the
+//! other. Losses near ε are rare under P and Q, so samples come from a proposal R made for ε, weighted by P/R or Q/R:
+//!
+//! ```text
+//! delta(σ, ε, budget):
+//!   R = proposal(ε)                            mixture of P's own kind, or shifted noise (remove, add)
+//!   for each block of samples, from its own ChaCha stream:
+//!     for each antithetic pair x = centre ± noise drawn from R:
+//!       term = mean over both of (1 − e^{ε−loss(x)})₊ · weight(x)        every term lies in [0, B]
+//!   return mean and standard error of the terms
+//!
+//! epsilon(σ, δ, budget):   sort the losses of samples; the ε at which their mean falls to δ; repeat with a proposal
+//!                          made for that ε until it settles
+//! calibrate(ε, δ, budget): secant search for σ on common random numbers, aimed a margin below δ
+//! verify(σ, ε, δ, budget): on fresh samples, release only if an upper confidence bound of δ is at most δ
+//! ```
+//!
+//! The figures are estimates with a standard error. Only [`Pair::verify`] decides what may be *promised*: it draws
+//! samples that no search has used.
+//!
+//! Samples come from ChaCha streams by seed and block, bit for bit the same with any number of threads on one processor;
+//! another instruction set may round the matrix product another way.
 
 mod add;
 mod b_min_sep;
 mod balls_in_bins;
 mod block;
+mod budget;
 mod calibrate;
+mod centre;
 mod estimate;
 mod exp;
+mod figures;
 mod gradient;
 mod gram;
 mod lanes;
-pub mod optimise;
+pub mod optimize;
 mod pair;
 mod remove;
 mod scaled;
+mod stream;
 mod verdict;
-
-use self::block::{Draw, Purpose};
-use crate::error::{AccountingError, Result};
-use crate::neighbouring::Direction;
 
 pub use b_min_sep::{BMinSep, MAX_ROUNDS};
 pub use balls_in_bins::BallsInBins;
+pub use budget::{MAX_SAMPLES, MIN_SAMPLES, SampleBudget};
 pub use estimate::Estimate;
+pub use figures::{Delta, Epsilon};
 pub use gram::{MAX_BATCHES, MAX_ROWS};
 pub use pair::Pair;
-pub use verdict::{Calibrated, Verdict};
-
-/// Most samples of one estimate.
-pub const MAX_SAMPLES: u64 = 1 << 30;
-/// Least samples of one estimate: variances of fewer say little.
-pub const MIN_SAMPLES: u64 = 256;
-/// Samples with which a search finds out where to look.
-const SCOUTS: u64 = 1 << 14;
-
-/// How many samples, in antithetic pairs (an odd number gets one more), and the seed of their streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sampling {
-    /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`].
-    pub samples: u64,
-    /// Samples are a function of it. A seed that was tried until its verdict pleased makes that verdict worthless.
-    pub seed: u64,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self { samples: 1 << 20, seed: 0 }
-    }
-}
-
-impl Sampling {
-    fn draw(self, purpose: Purpose) -> Result<Draw> {
-        if !(MIN_SAMPLES..=MAX_SAMPLES).contains(&self.samples) {
-            let allowed = "256 to 1073741824";
-            return Err(AccountingError::Invalid { what: "samples", value: self.samples as f64, allowed });
-        }
-        Ok(Draw { samples: self.samples.next_multiple_of(2), seed: self.seed, purpose })
-    }
-}
-
-/// δ at one ε, in both orders.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Delta {
-    /// In the order [`Direction::Remove`].
-    pub remove: Estimate,
-    /// In the order [`Direction::Add`].
-    pub add: Estimate,
-}
-
-impl Delta {
-    fn of(&self, direction: Direction) -> Estimate {
-        match direction {
-            Direction::Remove => self.remove,
-            Direction::Add => self.add,
-        }
-    }
-
-    /// The larger one.
-    #[must_use]
-    pub fn worse(&self) -> Estimate {
-        if self.add.delta > self.remove.delta { self.add } else { self.remove }
-    }
-
-    /// An upper bound of both that holds but with probability `failure`, where only one of them need be above it:
-    /// see [`Verdict`].
-    #[must_use]
-    pub fn upper(&self, failure: f64) -> f64 {
-        self.remove.upper(failure).max(self.add.upper(failure))
-    }
-}
-
-/// ε at a δ.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Epsilon {
-    /// In nats; an estimate, and no bound.
-    pub epsilon: f64,
-    /// δ at this ε, from samples that weren't used to find it.
-    pub delta: Delta,
-}
+pub use verdict::{Calibration, Verdict};

@@ -1,8 +1,9 @@
-//! Samples for the order P against Q: importance sampling with a defensive mixture.
+//! Importance sampling for the order P against Q, with a defensive mixture.
 //!
-//! A component (s, λ) draws x = s·m_i + λ·m̄ + noise, i uniform. One has the s that suits a single m_i; the others
-//! lie between (1, λ) and (s, 0) on the set where the loss is ε. The first alone is right where the m_i are much
-//! alike; where they are nearly orthogonal it misses, without a sign of it, the samples to which many add a little.
+//! A component (s, λ) draws x = s·m_i + λ·m̄ + noise, i uniform. One component has the s that suits a single m_i; the
+//! others lie between (1, λ) and (s, 0) on the set where the loss is ε. The first component is enough where the m_i are
+//! much alike. Where they are nearly orthogonal it misses the samples to which many m_i add a little, and no standard error
+//! would show it.
 
 use super::exp::exp_below;
 use super::lanes::{Lanes, Scratch, dot, dot_then_multiply, most, padded};
@@ -12,18 +13,18 @@ use crate::gaussian::bisect;
 /// Components between (1, λ) and (s, 0).
 const MIXED: usize = 6;
 const ALL: usize = MIXED + 1;
-/// Share of samples for the component of a single m_i.
+/// Share of samples for the component of a single m_i, which alone bounds the weights.
 const SIMPLE: f64 = 0.2;
 /// Sums of scaled exponentials below this may have lost terms to underflow.
-const TRUSTED: f64 = 1e-250;
+const MIN_TRUSTED_SUM: f64 = 1e-250;
 
-/// x = s·m_i + λ·m̄ + noise.
+/// The component x = s·m_i + λ·m̄ + noise.
 #[derive(Debug, Clone, Copy)]
 struct Component {
     s: f64,
     lambda: f64,
     ln_share: f64,
-    /// The largest of the exponents that are left out of its weights.
+    /// The largest exponent, which is factored out of its weights.
     shift: f64,
 }
 
@@ -60,6 +61,7 @@ impl<'a> Mixture<'a> {
         mixture
     }
 
+    /// Tabulates the weights of every component, with their largest exponents factored out.
     fn tabulate(&mut self) {
         let b = self.scaled.batches();
         let exponent = |s: f64, lambda: f64, j: usize| {
@@ -76,12 +78,13 @@ impl<'a> Mixture<'a> {
         self.components.iter_mut().zip(&columns).for_each(|(c, column)| c.shift = column.2);
     }
 
-    /// B: (1 − e^{ε−Y})₊ times the weight lies in [0, B], by the power-mean inequality on the simple component.
+    /// Returns B: (1 − e^{ε−Y})₊ times the weight lies in [0, B], by the power-mean inequality on the simple component.
     ///
-    /// There is little room below it. Let one v_j fall without end and all others have loss ε: every component with
-    /// λ > 0 vanishes, the others are within (1 − 1/b)^{s−1} of the inequality. The only other with λ = 0 bounds worse, and
-    /// cutting such v off, at the price of their probability, gained nothing where it was tried: lower v_j remain.
-    /// So bounds of δ come near to estimates only with many samples where amplification makes δ far less than B.
+    /// There is little room below it. Let one v_j fall without end while all others have loss ε: every component with
+    /// λ > 0 vanishes, and the others are within (1 − 1/b)^{s−1} of the inequality. The only other component with λ = 0
+    /// has a worse bound, and cutting such v off, at the price of their probability, gained nothing where it was tried, as
+    /// lower v_j remain. So where amplification makes δ far less than B, upper bounds of δ come near to the estimates only
+    /// with many samples.
     pub fn most(&self, epsilon: f64) -> f64 {
         let s = self.components[MIXED].s;
         let ln_share = self.components[MIXED].ln_share;
@@ -92,19 +95,19 @@ impl<'a> Mixture<'a> {
         ((s - 1.0) * (0.5 * s * self.scaled.most() - epsilon) + power - ln_share).exp()
     }
 
-    /// The component of a sample, given a uniform number.
+    /// Picks the component of a sample by a uniform number; returns its (s, λ).
     pub fn pick(&self, uniform: f64) -> (f64, f64) {
         let mixed = uniform / (1.0 - SIMPLE) * MIXED as f64;
         let component = self.components[(mixed as usize).min(MIXED)];
         (component.s, component.lambda)
     }
 
-    /// Loss Y and weight P/mixture of a sample v, whose mean is given too.
+    /// Returns the loss Y and the weight P/mixture of a sample v with the given mean.
     pub fn weigh(&self, v: &[Lanes], mean: f64, scratch: &mut Scratch) -> (f64, f64) {
         let most = most(v);
         let sums = self.sums(v, most, scratch);
         let column = |k: usize, s: f64, lambda: f64, shift: f64| match sums[k] {
-            sum if sum > TRUSTED => sum.ln() + shift + s * most,
+            sum if sum > MIN_TRUSTED_SUM => sum.ln() + shift + s * most,
             _ => self.log_sum(s, lambda, v.as_flattened()),
         };
         let ln_p = column(ALL, 1.0, 0.0, self.shift);
@@ -118,7 +121,7 @@ impl<'a> Mixture<'a> {
         (ln_p - (self.scaled.batches() as f64).ln(), (ln_p - mixture).exp())
     }
 
-    /// Σ_j weights[j, k]·exp(s_k(v_j − max v)) for each component and for P. The s_k of the mixed ones are evenly
+    /// Returns Σ_j weights[j, k]·exp(s_k(v_j − max v)) for each component and for P. The s_k of the mixed ones are evenly
     /// spaced, so their exponentials are one times powers of another.
     fn sums(&self, v: &[Lanes], most: f64, scratch: &mut Scratch) -> [f64; ALL + 1] {
         let [powers, ratios, singles] = scratch.all();
@@ -134,7 +137,7 @@ impl<'a> Mixture<'a> {
         all
     }
 
-    /// ln Σ_j exp(s·v_j − s²g_j/2 − sλ(G1/b)_j), without underflow.
+    /// Returns ln Σ_j exp(s·v_j − s²g_j/2 − sλ(G1/b)_j), without underflow.
     #[cold]
     fn log_sum(&self, s: f64, lambda: f64, v: &[f64]) -> f64 {
         let gram = &self.scaled.gram;
@@ -145,7 +148,7 @@ impl<'a> Mixture<'a> {
     }
 }
 
-/// The least x ≥ `from` at which a predicate that turns true holds.
+/// Returns the smallest x ≥ `from` at which a monotone predicate holds.
 fn reach(from: f64, holds: impl Fn(f64) -> bool) -> f64 {
     if holds(from) {
         return from;

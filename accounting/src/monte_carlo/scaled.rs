@@ -3,13 +3,13 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 
-use super::block::Centre;
+use super::centre::Centre;
 use super::lanes::{Lanes, padded};
 
-/// Rows of L that are multiplied at once: what lies right of the diagonal in them is all that is wasted.
+/// Rows of L that are multiplied at once: only the part right of the diagonal within them is wasted work.
 const ROWS: usize = 32;
 
-/// G/σ² with what the proposals ask of it. A sample is v with v_j = x·m_j/σ².
+/// G/σ² with the derived quantities that proposals need. A sample is v with v_j = x·m_j/σ².
 #[derive(Debug)]
 pub(super) struct Scaled {
     /// G/σ².
@@ -43,12 +43,12 @@ impl Scaled {
         self.gram.nrows()
     }
 
-    /// The largest |m_i|²/σ².
+    /// Returns the largest |m_i|²/σ².
     pub fn most(&self) -> f64 {
         self.gram[[self.longest, self.longest]]
     }
 
-    /// L·w/σ, one sample a row.
+    /// Computes L·w/σ, one sample in each row.
     pub fn correlate(&self, w: ArrayView2<'_, f64>, mut noise: ArrayViewMut2<'_, f64>) {
         let b = self.batches();
         for first in (0..b).step_by(ROWS) {
@@ -62,7 +62,7 @@ impl Scaled {
         }
     }
 
-    /// v at the centre plus and minus the noise.
+    /// Computes v at the centre plus and minus the noise.
     pub fn around(&self, centre: Centre, noise: &[f64], plus: &mut [f64], minus: &mut [f64]) {
         let Centre { batch, s, lambda } = centre;
         let row = self.gram.row(batch).to_slice().unwrap_or_default();
@@ -74,12 +74,12 @@ impl Scaled {
         }
     }
 
-    /// The mean of v at the centre.
+    /// Returns the mean of v at the centre.
     pub fn mean_at(&self, Centre { batch, s, lambda }: Centre) -> f64 {
         s * self.mean_row[batch] + lambda * self.mean_norm
     }
 
-    /// Y where x = s·m_i + λ·m̄, i the longest.
+    /// Returns Y at x = s·m_i + λ·m̄, where i is the longest.
     pub fn loss_at(&self, s: f64, lambda: f64) -> f64 {
         let exponent =
             |j: usize| s * self.gram[[self.longest, j]] + lambda * self.mean_row[j] - 0.5 * self.gram[[j, j]];

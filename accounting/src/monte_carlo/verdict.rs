@@ -1,8 +1,8 @@
-//! Estimate, verify, release: what Monte Carlo may promise (papers/003, Alg. 1 and Thm 2.1).
+//! Estimate, verify, release: what Monte Carlo may promise (Choquette-Choo et al. 2024, Alg. 1 and Thm 2.1).
 
-use super::Delta;
+use super::figures::Delta;
 
-/// Whether a mechanism may run under a promise of (ε, δ).
+/// The verdict on whether a mechanism may run under a promise of (ε, δ).
 ///
 /// If δ(ε) is truly above δ in either order, that order's bound is at most δ with probability δ at most, and so is
 /// a release: the mechanism together with its verification keeps (ε, δ), with nothing added to δ and nothing split
@@ -10,19 +10,30 @@ use super::Delta;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub enum Verdict {
-    /// The upper bound of δ at ε, which is at most δ.
-    Release { upper: f64, delta: Delta },
-    /// The upper bound of δ at ε, which is above δ: more samples may bring it down, more noise will.
-    Refuse { upper: f64, delta: Delta },
+    /// The upper bound of δ at ε is at most δ.
+    Release {
+        /// The upper bound.
+        upper: f64,
+        /// The estimates that it rests on.
+        delta: Delta,
+    },
+    /// The upper bound of δ at ε is above δ: more samples may bring it down, more noise will.
+    Refuse {
+        /// The upper bound.
+        upper: f64,
+        /// The estimates that it rests on.
+        delta: Delta,
+    },
 }
 
 impl Verdict {
+    /// Returns whether the mechanism may run.
     #[must_use]
     pub fn releases(&self) -> bool {
         matches!(self, Self::Release { .. })
     }
 
-    /// The upper bound of δ at ε, of failure probability δ.
+    /// Returns the upper bound of δ at ε, of failure probability δ.
     #[must_use]
     pub fn upper(&self) -> f64 {
         match self {
@@ -30,7 +41,7 @@ impl Verdict {
         }
     }
 
-    /// The estimates that it rests on.
+    /// Returns the estimates that the verdict rests on.
     #[must_use]
     pub fn delta(&self) -> Delta {
         match self {
@@ -39,11 +50,11 @@ impl Verdict {
     }
 }
 
-/// A noise multiplier and what its verification said.
+/// A noise multiplier and its verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Calibrated {
+pub struct Calibration {
     /// σ, in units of the clip norm.
     pub noise_multiplier: f64,
-    /// Of samples that the search for σ has not seen.
+    /// The verdict on samples that the search for σ did not use.
     pub verdict: Verdict,
 }

@@ -1,23 +1,35 @@
-//! One round's loss on a grid, never optimistic: connecting the dots, twice.
+//! The loss of one round on a grid, such that no δ falls: connecting the dots, twice.
 //!
-//! The line is cut near where the loss passes a multiple of the spacing h. What P has between two cuts goes to the
-//! losses at these (`dots`), and what has gone to a cut to the two multiples of h that its loss lies between, again
-//! such that P's and Q's mass are both kept. Either step only spreads P/Q, wherever the cuts are: how near they come
-//! to multiples of h decides how much larger than exact δ gets, not whether it is larger.
-//! What lies beyond the last cut counts as loss +∞, what lies before a stretch as its first loss, and of what lies
-//! below the floor a bound is kept.
+//! ```text
+//! cells(round, h):
+//!   for each stretch [a, b] of the line that holds mass of P:
+//!     cut the stretch at points x₀ = a < x₁ < … < x_m = b, where loss(x_i) is near a multiple of h
+//!     for each piece [x_i, x_{i+1}]:
+//!       (down, up) = shared(piece)          mass of P to loss(x_i) and to loss(x_{i+1}),
+//!                                           so that P's and Q's mass are both kept      (dots)
+//!       deposit(loss(x_i), down)
+//!       deposit(loss(x_{i+1}), up)
+//!   deposit(loss, mass):
+//!     share the mass between ⌊loss/h⌋·h and the next multiple of h, again keeping P's and Q's mass
+//! ```
+//!
+//! Either step only spreads P/Q about its mean, so every δ(ε) of every composition grows. How near the cuts come to
+//! multiples of h decides how much δ grows, never whether it does. The mass beyond the last cut counts as loss +∞, the
+//! mass before a stretch as the first loss of that stretch, and the mass below the floor is dropped, with a bound of it
+//! kept.
 
 use super::cumulant::spans;
 use super::dots::{ln_mass, share_below, shared};
 use super::pair::{Pair, Point};
 use crate::gaussian::bisect;
 
-/// How near to a multiple of h a cut has to come, in units of h: what spreads by as much is nothing beside the cells.
-const NEAR: f64 = 1e-3;
+/// The largest distance of a cut from a multiple of h, in units of h: spreading by this much is negligible beside the cells.
+const CUT_TOLERANCE: f64 = 1e-3;
 
-/// How far down the line mass below the floor is told apart, and in how many stretches at most.
-const FAR: f64 = 50.0;
-const MOST_STRETCHES: usize = 200;
+/// Longest stretch of the line below the floor whose mass is bounded on its own, in standard deviations.
+const DROPPED_REACH: f64 = 50.0;
+/// Most stretches below the floor; what is left after them counts as one.
+const MAX_STRETCHES: usize = 200;
 
 /// Mass on multiples of h: `masses[i]` is P's mass at loss (first+i)·h times e^{θ·loss − `ln_scale`}.
 #[derive(Debug, Clone)]
@@ -25,24 +37,24 @@ pub(super) struct Cells {
     pub first: i64,
     pub masses: Vec<f64>,
     pub ln_scale: f64,
-    /// P's mass, not tilted, whose loss counts as +∞.
+    /// The mass of P, not tilted, whose loss counts as +∞.
     pub infinite: f64,
-    /// Upper bound of the tilted mass below the floor, in the same units as `masses`.
+    /// An upper bound of the tilted mass below the floor, in the same units as `masses`.
     pub dropped: f64,
 }
 
-/// How losses are cut and weighed.
+/// The parameters by which losses are cut and weighed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     /// h.
     pub spacing: f64,
     /// θ of the tilt e^{θ·loss}.
     pub theta: f64,
-    /// What the logarithms of tilted masses are taken relative to, so that they fit f64.
+    /// The logarithm of the unit of tilted masses, so that they fit f64.
     pub ln_scale: f64,
-    /// ln of the mass of P, on either side, that needn't be cut.
+    /// The logarithm of the mass of P, on either side, that needn't be cut.
     pub ln_tail: f64,
-    /// The loss below which everything is left out, but for a bound.
+    /// The loss below which mass is dropped, except for a bound of it.
     pub floor: f64,
 }
 
@@ -86,7 +98,7 @@ impl Cutter<'_> {
         self.out.infinite += (self.ln_weight + ln_mass(self.pair.upper(), end, f64::INFINITY)).exp();
     }
 
-    /// Where in a stretch the loss is the floor, or the end that is nearer.
+    /// Returns the point of a stretch at which the loss passes the floor, or the nearer end.
     fn above_floor(&self, from: f64, to: f64) -> f64 {
         let floor = self.cut.floor;
         if self.pair.at(from).loss >= floor {
@@ -98,7 +110,7 @@ impl Cutter<'_> {
         bisect(from, to, |x| self.pair.at(x).loss >= floor).0
     }
 
-    /// Mass before a stretch counts as the stretch's first loss.
+    /// Deposits the mass before a stretch at the first loss of that stretch.
     fn before(&mut self, from: f64, to: f64) {
         let loss = self.pair.at(to).loss;
         let place = self.place(loss);
@@ -106,8 +118,8 @@ impl Cutter<'_> {
         self.deposit(place, loss, mass);
     }
 
-    /// Upper bound of the tilted mass before a point: stretch by stretch, as if all of a stretch had its last loss.
-    /// The tilt changes by about e over the first, and by more where less is left.
+    /// Returns an upper bound of the tilted mass before a point: stretch by stretch, as if all of a stretch had its last
+    /// loss. The tilt changes by about e over the first stretch, and by more where less mass is left.
     fn below(&self, to: f64) -> f64 {
         let Cut { theta, ln_scale, .. } = self.cut;
         let mut x = to;
@@ -117,12 +129,12 @@ impl Cutter<'_> {
         };
         let mut sum = 0.0_f64;
         let mut change = 1.0;
-        for _ in 0..MOST_STRETCHES {
+        for _ in 0..MAX_STRETCHES {
             let rest = tilted(f64::NEG_INFINITY, x, here.loss);
             if rest <= 0.01 * sum {
                 return sum + rest;
             }
-            let mut step = (change / (theta * here.slope)).min(FAR);
+            let mut step = (change / (theta * here.slope)).min(DROPPED_REACH);
             let mut next = self.pair.at(x - step);
             while theta * (here.loss - next.loss) > 2.0 * change && step > 1e-12 {
                 step /= 2.0;
@@ -138,6 +150,7 @@ impl Cutter<'_> {
         sum + tilted(f64::NEG_INFINITY, x, here.loss)
     }
 
+    /// Cuts one stretch into pieces and deposits them.
     fn span(&mut self, from: f64, to: f64) {
         let h = self.cut.spacing;
         let mut here = (from, self.pair.at(from));
@@ -158,9 +171,9 @@ impl Cutter<'_> {
         }
     }
 
-    /// Near where the loss passes `level`: Newton's steps from `start`, kept within brackets that every fourth step
-    /// halves, as the loss may be all but flat and then rise steeply. What is cut at is a point where the pair has
-    /// been evaluated, never one that was only aimed at.
+    /// Finds a point near which the loss passes `level`: by Newton's steps from `start`, kept within brackets that every
+    /// fourth step halves, as the loss may be nearly flat and then rise steeply. The cut is a point at which the pair has
+    /// been evaluated, never an extrapolated one.
     fn crossing(&self, start: (f64, Point), curvature: f64, level: f64, to: f64) -> (f64, Point) {
         let mut low = start.0;
         let mut high = to;
@@ -172,7 +185,7 @@ impl Cutter<'_> {
             }
             let there = self.pair.at(x);
             let missing = level - there.loss;
-            if missing.abs() <= NEAR * self.cut.spacing {
+            if missing.abs() <= CUT_TOLERANCE * self.cut.spacing {
                 return (x, there);
             }
             if missing > 0.0 {
@@ -188,7 +201,7 @@ impl Cutter<'_> {
         (high, self.pair.at(high))
     }
 
-    /// Shares what P has between two cuts.
+    /// Shares the mass of P between two cuts.
     fn cell(&mut self, from: (f64, Point), to: (f64, Point)) {
         let low = self.place(from.1.loss);
         let high = self.place(to.1.loss);
@@ -196,19 +209,19 @@ impl Cutter<'_> {
         match high - low {
             0 => {}
             1..=3 => up *= self.rise.powi((high - low) as i32),
-            // So far up that a number of the one unit may be none of the other.
+            // The upper place is so far up that a mass in the unit of the lower may vanish in its own: shared anew.
             _ => up = shared(self.pair, from, to, self.ln_unit(high)).1,
         }
         self.deposit(low, from.1.loss, down);
         self.deposit(high, to.1.loss, up);
     }
 
-    /// The multiple of h at or below a loss.
+    /// Returns the multiple of h at or below a loss.
     fn place(&self, loss: f64) -> i64 {
         (loss / self.cut.spacing).floor() as i64
     }
 
-    /// ln of what P's mass is multiplied by at a place.
+    /// Returns ln of the factor by which the mass of P is multiplied at a place.
     fn ln_unit(&self, place: i64) -> f64 {
         let Cut { spacing, theta, ln_scale, .. } = self.cut;
         self.ln_weight + theta * place as f64 * spacing - ln_scale

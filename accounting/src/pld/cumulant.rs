@@ -1,5 +1,6 @@
-//! The logarithm of E_P[e^{θL}] of one round's loss L, by the trapezoid rule: what the grid, its range and its
-//! tilt are chosen with, and the Rényi curve. θ = order − 1.
+//! The cumulant K(θ) = ln E_P\[e^{θL}\] of one round's loss L, by the trapezoid rule.
+//!
+//! Grids, their ranges and their tilts are chosen with it. With θ = order − 1 it is the Rényi curve.
 
 use super::dots::{ln_mass, narrow_up_to, shared};
 use super::pair::{Pair, Point};
@@ -30,9 +31,9 @@ impl Moments {
 }
 
 impl Cumulant {
-    /// Nodes every `step` wherever P has more than e^{`ln_tail`} of mass further out: of what is left, as losses
-    /// of tiny probability may be so large that no tilt would see anything else. A trapezoid rule on unit
-    /// Gaussians is exact to f64 already at step 0.25.
+    /// Places nodes every `step` wherever P has more than e^{`ln_tail`} of mass further out. The rest is left out, as
+    /// losses of tiny probability may be so large that no tilt would see anything else. On unit Gaussians the trapezoid
+    /// rule is exact to f64 already at step 0.25.
     pub(crate) fn new(classes: &[(f64, Pair)], ln_tail: f64, step: f64) -> Self {
         let mut nodes = Vec::new();
         let mut top_loss = f64::NEG_INFINITY;
@@ -51,8 +52,8 @@ impl Cumulant {
         Self { nodes, top_loss }
     }
 
-    /// The cumulant of what bounds every δ of these classes, by dots that are at most `step` apart: K(θ) is never below
-    /// the exact one for θ > 0, but for what lies above the spans.
+    /// Builds a cumulant that bounds the exact one, from dots that are at most `step` apart: for θ > 0, K(θ) is never
+    /// below the exact one, except for the mass above the spans.
     pub(crate) fn bounding(classes: &[(f64, Pair)], ln_tail: f64, step: f64) -> Self {
         let mut bounding = Self { nodes: Vec::new(), top_loss: f64::NEG_INFINITY };
         // Keeps the smallest masses away from f64's end.
@@ -71,7 +72,7 @@ impl Cumulant {
         bounding
     }
 
-    /// Adds a stretch's dots, the first of which has some mass already.
+    /// Adds the dots of a stretch, the first of which has some mass already.
     fn dots(
         &mut self,
         pair: &Pair,
@@ -95,6 +96,7 @@ impl Cumulant {
         self.nodes.push((mass.ln(), here.1.loss));
     }
 
+    /// Evaluates K and its derivatives at θ.
     pub(crate) fn at(&self, theta: f64) -> Moments {
         let exponent = |(mass, loss): &(f64, f64)| mass + theta * loss;
         let top = self.nodes.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
@@ -111,13 +113,13 @@ impl Cumulant {
         Moments { value: top + sum.ln(), mean, variance: (second / sum - mean * mean).max(0.0) }
     }
 
-    /// The largest loss where P has more than the tail.
+    /// Returns the largest loss at which P has more than the tail.
     pub(crate) fn top_loss(&self) -> f64 {
         self.top_loss
     }
 }
 
-/// Where P has its mass: the stretches around its components outside which it has at most e^{`ln_tail`} on
+/// Returns the stretches of the line around the components of P outside which P has at most e^{`ln_tail`} of mass on
 /// each side, by 1−Φ(z) ≤ ½e^{−z²/2}.
 pub(super) fn spans(pair: &Pair, ln_tail: f64) -> Vec<(f64, f64)> {
     let share = (pair.upper().count() as f64).ln();

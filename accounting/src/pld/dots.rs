@@ -17,7 +17,8 @@ const NARROW: f64 = 0.2;
 /// Below this mass of P, as ln, Q's relative to it comes from their logarithms.
 const LN_SMALL: f64 = -600.0;
 
-/// P's mass between two points, times e^{`ln_unit`}: what goes to the loss at the first, and to that at the second.
+/// Shares the mass of P between two points, times e^{`ln_unit`}: returns the part that goes to the loss at the first
+/// point, and the part that goes to the loss at the second.
 pub(super) fn shared(pair: &Pair, from: (f64, Point), to: (f64, Point), ln_unit: f64) -> (f64, f64) {
     let width = to.0 - from.0;
     if width <= 0.0 {
@@ -30,7 +31,7 @@ pub(super) fn shared(pair: &Pair, from: (f64, Point), to: (f64, Point), ln_unit:
     }
 }
 
-/// The widest stretch within two points whose mass comes from the density alone, at a few exponentials a component.
+/// Returns the widest stretch within two points whose mass three nodes of the density give to f64.
 pub(super) fn narrow_up_to(pair: &Pair, from: f64, to: f64) -> f64 {
     NARROW / pair.steepest().max(8.0).max(from.abs()).max(to.abs())
 }
@@ -57,8 +58,9 @@ fn wide(pair: &Pair, from: (f64, Point), to: (f64, Point), ln_unit: f64) -> (f64
     (mass * share, mass * (1.0 - share))
 }
 
-/// Of what has a loss `over` above one dot, and the next dot `reach` above it, the share that goes to the lower:
-/// (e^{reach−over} − 1)/(e^reach − 1), between 0 and 1 up to rounding. Where it can't be told, all goes up.
+/// Returns the share of mass that goes to the lower of two dots, for mass whose loss is `over` above the lower dot, where
+/// the upper dot is `reach` above it: (e^{reach−over} − 1)/(e^reach − 1), between 0 and 1 up to rounding. Where f64 cannot
+/// tell, all of it goes up.
 pub(super) fn share_below(over: f64, reach: f64) -> f64 {
     // With signs exchanged, as e^reach may be more than f64 holds.
     let beyond = (-reach).exp_m1();
@@ -66,7 +68,7 @@ pub(super) fn share_below(over: f64, reach: f64) -> f64 {
     if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
 }
 
-/// ln of Q's mass over P's, by their difference where the two are nearly the same.
+/// Returns ln of Q's mass over P's, from their difference where the two are nearly the same.
 fn ln_ratio(pair: &Pair, from: f64, to: f64, ln_p: f64) -> f64 {
     if ln_p > LN_SMALL {
         let moved = |components: &mut dyn Iterator<Item = (f64, f64)>| -> f64 {
@@ -80,13 +82,13 @@ fn ln_ratio(pair: &Pair, from: f64, to: f64, ln_p: f64) -> f64 {
     ln_mass(pair.lower(), from, to) - ln_p
 }
 
-/// What N(s, 1) has between two points above what N(0, 1) has there.
+/// Returns how much more mass N(s, 1) has between two points than N(0, 1).
 fn moved_by(s: f64, from: f64, to: f64) -> f64 {
     let passed = |x: f64| if s > 0.0 { slice(x - s, x) } else { -slice(x, x - s) };
     passed(from) - passed(to)
 }
 
-/// Φ(to) − Φ(from), by the density where the two are near.
+/// Returns Φ(to) − Φ(from), from the density where the two points are near.
 fn slice(from: f64, to: f64) -> f64 {
     let width = to - from;
     if width * from.abs().max(to.abs()).max(8.0) > NARROW {
@@ -96,7 +98,7 @@ fn slice(from: f64, to: f64) -> f64 {
     NODES.iter().map(|(node, weight)| weight * density(*node)).sum::<f64>() * width
 }
 
-/// ln Σ w_k (Φ(to − s_k) − Φ(from − s_k)).
+/// Returns ln Σ w_k (Φ(to − s_k) − Φ(from − s_k)), the mass of a mixture between two points.
 pub(super) fn ln_mass(components: impl Iterator<Item = (f64, f64)>, from: f64, to: f64) -> f64 {
     let terms: Vec<f64> =
         components.map(|(ln_weight, s)| ln_weight + ln_interval(from - s, to - s)).collect();
@@ -107,7 +109,7 @@ pub(super) fn ln_mass(components: impl Iterator<Item = (f64, f64)>, from: f64, t
     top + terms.iter().map(|term| (term - top).exp()).sum::<f64>().ln()
 }
 
-/// ln(Φ(to) − Φ(from)), from the tail that it lies in.
+/// Returns ln(Φ(to) − Φ(from)), from the tail that the stretch lies in.
 fn ln_interval(from: f64, to: f64) -> f64 {
     if from >= 0.0 {
         return ln_interval(-to, -from);

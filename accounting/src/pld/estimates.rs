@@ -1,28 +1,28 @@
-//! What a composition costs about, or at most, without a grid.
+//! Estimates and upper bounds of the cost of a composition, without a grid.
 
-use super::Composition;
+use super::composition::Composition;
 use super::cumulant::Cumulant;
-use super::question::{LN_LEAST, LN_SHARE, STEEPEST};
-use super::saddle::{Saddle, Sum};
+use super::saddle::{CumulantSum, Saddle};
+use super::window_choice::{LN_SMALLEST_TAIL, LN_UNCUT_SHARE, MAX_STEEPNESS};
 
-/// Distance of the dots whose cumulant bounds the exact one.
+/// Largest distance of the dots whose cumulant bounds the exact one.
 const STEP: f64 = 0.02;
 
 impl Composition {
-    /// An upper bound of ε at `delta`: (K(θ) − ln δ)/θ at one θ.
+    /// Returns an upper bound of ε at `delta`: (K(θ) − ln δ)/θ at one θ.
     pub(super) fn chernoff_epsilon(&self, delta: f64) -> f64 {
-        // Half of δ may lie where the quadrature doesn't reach.
+        // Half of δ is left for the mass that the quadrature doesn't reach.
         let goal = (0.5 * delta).ln();
-        let ln_tail = (goal + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let ln_tail = (goal + LN_UNCUT_SHARE - self.rounds().ln()).max(LN_SMALLEST_TAIL);
         let cumulants = self.bounding(ln_tail);
-        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_delta(goal, 1e3);
+        let Saddle { theta, moments } = CumulantSum { parts: &cumulants }.for_delta(goal, 1e3);
         (moments.value - goal) / theta * (1.0 + 1e-9)
     }
 
-    /// An upper bound of ln δ(ε): K(θ) − θε at one θ.
+    /// Returns an upper bound of ln δ(ε): K(θ) − θε at one θ.
     pub(super) fn chernoff_ln_delta(&self, epsilon: f64) -> f64 {
-        let cumulants = self.bounding(LN_LEAST);
-        let Saddle { theta, moments } = Sum { parts: &cumulants }.for_epsilon(epsilon, STEEPEST);
+        let cumulants = self.bounding(LN_SMALLEST_TAIL);
+        let Saddle { theta, moments } = CumulantSum { parts: &cumulants }.for_epsilon(epsilon, MAX_STEEPNESS);
         moments.value - theta * epsilon
     }
 
@@ -30,12 +30,12 @@ impl Composition {
         self.parts().map(|(classes, count)| (Cumulant::bounding(classes, ln_tail, STEP), count)).collect()
     }
 
-    /// About ε at `delta`, by the saddle alone: off by a factor that changes slowly, and
-    /// a hundred times as fast. Good to start a search with; no bound.
+    /// Returns an estimate of ε at `delta` from the saddle alone, a hundred times as fast as a grid. It is off by a factor
+    /// that changes slowly: good to start a search with, but no bound.
     pub(crate) fn rough_epsilon(&self, delta: f64) -> f64 {
-        let ln_tail = (delta.ln() + LN_SHARE - self.rounds().ln()).max(LN_LEAST);
+        let ln_tail = (delta.ln() + LN_UNCUT_SHARE - self.rounds().ln()).max(LN_SMALLEST_TAIL);
         let parts = self.cumulants(ln_tail);
-        let sum = Sum { parts: &parts };
+        let sum = CumulantSum { parts: &parts };
         sum.likely_epsilon(sum.for_delta(delta.ln(), 1e3))
     }
 }

@@ -3,13 +3,14 @@
 use crate::error::{AccountingError, Result, positive};
 use crate::neighbouring::{Direction, Neighbouring};
 
-/// Most components of one mixture.
+/// Most components of one mixture: each point of a grid evaluates all of them.
 pub const MAX_COMPONENTS: usize = 4096;
 
-/// Where e^x is near f64's end, or so much of the mass is moved that 1 + Σ w_k(e^… − 1) would cancel, the largest
-/// term goes in front.
-const MOST_EXPONENT: f64 = 600.0;
-const LEAST_EXCESS: f64 = -0.5;
+/// Largest exponent that is evaluated directly. Above it e^x is near the end of f64, and the largest term is factored
+/// out.
+const MAX_EXPONENT: f64 = 600.0;
+/// Smallest Σ w_k(e^… − 1) that is evaluated directly. Below it 1 + Σ would cancel, and the largest term is factored out.
+const MIN_EXCESS: f64 = -0.5;
 
 /// ln Σ_k w_k N(x; s_k, 1) relative to N(x; 0, 1), which is ln Σ_k w_k exp(s_k x − s_k²/2).
 #[derive(Debug, Clone, PartialEq)]
@@ -39,8 +40,8 @@ impl Side {
         Self::new([(1.0, 0.0)].into_iter())
     }
 
-    /// The logarithm and its slope at x. Weights sum to 1, so the sum is 1 + Σ w_k(e^{s_k x − s_k²/2} − 1), and what
-    /// doesn't move adds nothing: losses far below 1e−16 keep their digits.
+    /// Returns the logarithm and its slope at x. Weights sum to 1, so the sum is 1 + Σ w_k(e^{s_k x − s_k²/2} − 1), to which
+    /// components that don't move add nothing: losses far below 1e−16 keep their digits.
     fn at(&self, x: f64) -> (f64, f64) {
         if let [term] = self.terms[..] {
             return (term.level + term.shift * x, term.shift);
@@ -49,14 +50,14 @@ impl Side {
         let mut moment = 0.0;
         for term in self.terms.iter().filter(|term| term.shift != 0.0) {
             let exponent = term.level + term.shift * x;
-            if exponent > MOST_EXPONENT {
+            if exponent > MAX_EXPONENT {
                 return self.at_from_the_largest(x);
             }
             let now = exponent.exp();
             excess += now - term.weight;
             moment += now * term.shift;
         }
-        if excess < LEAST_EXCESS {
+        if excess < MIN_EXCESS {
             return self.at_from_the_largest(x);
         }
         (excess.ln_1p(), moment / (1.0 + excess))
@@ -76,7 +77,7 @@ impl Side {
     }
 }
 
-/// What one round shows under two neighbouring data sets, P = Σ w_k N(s_k, 1) with all s_k ≥ 0 against
+/// The output of one round under two neighbouring data sets: P = Σ w_k N(s_k, 1) with all s_k ≥ 0 against
 /// Q = Σ w_k N(s_k, 1) with all s_k ≤ 0, so that the loss ln P/Q never falls along the line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
@@ -96,7 +97,7 @@ pub(crate) struct Point {
 }
 
 impl Pair {
-    /// N(μ, 1) against N(0, 1): one Gaussian mechanism, the same in both directions.
+    /// Builds the pair of one Gaussian mechanism, N(μ, 1) against N(0, 1), which is the same in both directions.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless μ is finite and positive.
@@ -105,8 +106,8 @@ impl Pair {
         Ok(Self { upper: Side::new([(1.0, mu)].into_iter()), lower: Side::nothing() })
     }
 
-    /// The sum of a round moves by s_k with probability w_k where the record takes part, noise σ:
-    /// Σ w_k N(s_k, σ²) against N(0, σ²) when it is removed, the two exchanged when it is added.
+    /// Builds the pair of a round that a record moves by s_k with probability w_k, under noise σ: Σ w_k N(s_k, σ²) against
+    /// N(0, σ²) when the record is removed, the two exchanged when it is added. `mixture` holds the (w_k, s_k).
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless σ > 0, all s_k ≥ 0, all w_k ≥ 0 and Σ w_k = 1 up to rounding.
@@ -119,7 +120,7 @@ impl Pair {
         })
     }
 
-    /// One Poisson-sampled round: the record takes part with probability q.
+    /// Builds the pair of one Poisson-sampled round, in which the record takes part with probability q.
     ///
     /// # Errors
     /// [`AccountingError::Invalid`] unless σ > 0 and 0 < q ≤ 1.
@@ -137,16 +138,16 @@ impl Pair {
         Self::sampled(noise_multiplier, sampling_probability, up, down)
     }
 
-    /// (1−q)N(0)+qN(a) against (1−q)N(0)+qN(−b), in units of σ: with probability q the sum is up to a from where
-    /// it is without the record under P, up to b under Q, and P's and Q's are up to a + b apart.
+    /// Builds the pair (1−q)N(0)+qN(a) against (1−q)N(0)+qN(−b), in units of σ: with probability q the sum is at most a
+    /// from its value without the record under P, at most b under Q, and the two are at most a + b apart.
     ///
-    /// Nothing of that kind is worse, in any dimension: by advanced joint convexity δ(P‖Q) is
+    /// No pair of that kind is worse, in any dimension: by advanced joint convexity δ(P‖Q) is
     /// q·δ'(N(u) ‖ (1−β)N(0)+βN(v)), and of all sets of one probability under N(u) the half-space along u has at
     /// once the least probability under N(0) and, where v points away from u, under N(v), which for |u| ≤ a and
     /// |u − v| ≤ a + b is least at u = a, v = −b. The same with P and Q exchanged gives δ at negative ε.
     ///
     /// # Errors
-    /// As [`Self::poisson`].
+    /// Those of [`Self::poisson`].
     pub(crate) fn sampled(noise_multiplier: f64, probability: f64, a: f64, b: f64) -> Result<Self> {
         let q = sampling("sampling probability", probability)?;
         let side = |shift: f64, sign: f64| -> Result<Side> {
@@ -159,6 +160,7 @@ impl Pair {
         Ok(Self { upper: side(a, 1.0)?, lower: side(b, -1.0)? })
     }
 
+    /// Evaluates the pair at one point of the line.
     pub(crate) fn at(&self, x: f64) -> Point {
         let (upper, rise) = self.upper.at(x);
         let (lower, fall) = self.lower.at(x);
@@ -166,17 +168,17 @@ impl Pair {
         Point { loss: upper - lower, slope: rise - fall, ln_density }
     }
 
-    /// (ln w_k, s_k) of P.
+    /// Iterates over the (ln w_k, s_k) of P.
     pub(crate) fn upper(&self) -> impl Iterator<Item = (f64, f64)> {
         self.upper.terms.iter().map(|term| (term.ln_weight, term.shift))
     }
 
-    /// (ln w_k, s_k) of Q.
+    /// Iterates over the (ln w_k, s_k) of Q.
     pub(crate) fn lower(&self) -> impl Iterator<Item = (f64, f64)> {
         self.lower.terms.iter().map(|term| (term.ln_weight, term.shift))
     }
 
-    /// The largest |s_k|: how fast anything changes along the line.
+    /// Returns the largest |s_k|, which bounds how fast anything changes along the line.
     pub(crate) fn steepest(&self) -> f64 {
         let shifts = self.upper.terms.iter().chain(&self.lower.terms).map(|term| term.shift.abs());
         shifts.fold(0.0, f64::max)
@@ -192,7 +194,7 @@ pub(crate) fn sampling(what: &'static str, value: f64) -> Result<f64> {
     }
 }
 
-/// The components of positive weight, weights divided by their sum.
+/// Returns the components of positive weight, with weights divided by their sum.
 fn checked(noise_multiplier: f64, mixture: &[(f64, f64)]) -> Result<Vec<(f64, f64)>> {
     positive("noise multiplier", noise_multiplier)?;
     let invalid = |what, value, allowed| AccountingError::Invalid { what, value, allowed };

@@ -1,27 +1,30 @@
-//! A mechanism in both directions: a record removed, a record added.
+//! The privacy profile of a mechanism: both directions, a record removed and a record added.
 
-use super::{ACCURACY, Composition, Figure};
+use super::composition::Composition;
+use super::figure::{ACCURACY, Figure};
 use crate::error::Result;
 
-/// Both directions of a mechanism; every figure is the worse of the two.
+/// The privacy profile of a mechanism: the losses of both directions. Every figure is the worse of the two.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
+    /// The data set with the record against the one without.
     pub remove: Composition,
+    /// The data set without the record against the one with it.
     pub add: Composition,
 }
 
 impl Profile {
-    /// As [`Composition::epsilon`], of both directions.
+    /// Returns the larger ε of both directions at `delta`, by [`Composition::epsilon`].
     ///
     /// # Errors
-    /// As [`Composition::epsilon`].
+    /// Those of [`Composition::epsilon`].
     pub fn epsilon_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
         let remove = self.remove.epsilon(delta, accuracy)?;
         if self.add == self.remove {
             return Ok(remove);
         }
-        // Mostly removal is the worse. Chernoff's bound of the other may be enough to know, or a coarse look, as
-        // neither is optimistic.
+        // Removal is usually the worse. Chernoff's bound of the other may be enough to show it, or a coarse grid, as
+        // neither falls below the exact ε.
         if self.add.chernoff_epsilon(delta) <= remove.value {
             return Ok(remove);
         }
@@ -33,18 +36,18 @@ impl Profile {
         Ok(if add.value > remove.value { add } else { remove })
     }
 
-    /// An ε ≥ 0 with δ(ε) ≤ `delta`, at most about [`ACCURACY`] (relative) above the smallest.
+    /// Returns an ε ≥ 0 with δ(ε) ≤ `delta`, at most about [`ACCURACY`] (relative) above the smallest.
     ///
     /// # Errors
-    /// As [`Composition::epsilon`].
+    /// Those of [`Composition::epsilon`].
     pub fn epsilon(&self, delta: f64) -> Result<f64> {
         Ok(self.epsilon_figure(delta, ACCURACY)?.value)
     }
 
-    /// An upper bound of δ(ε); ε may be negative.
+    /// Returns an upper bound of δ(ε); ε may be negative.
     ///
     /// # Errors
-    /// As [`Composition::delta`].
+    /// Those of [`Composition::delta`].
     pub fn delta(&self, epsilon: f64) -> Result<f64> {
         let remove = self.remove.delta(epsilon, ACCURACY)?.value;
         if self.add == self.remove {
@@ -57,15 +60,15 @@ impl Profile {
         Ok(remove.max(self.add.delta(epsilon, ACCURACY)?.value))
     }
 
-    /// δ at each ε: the whole curve, each point in a window of its own.
+    /// Returns (ε, δ) at each of the given ε, each in a window of its own.
     ///
     /// # Errors
-    /// As [`Composition::delta`].
+    /// Those of [`Composition::delta`].
     pub fn curve(&self, epsilons: &[f64]) -> Result<Vec<(f64, f64)>> {
         epsilons.iter().map(|epsilon| Ok((*epsilon, self.delta(*epsilon)?))).collect()
     }
 
-    /// The estimate that searches start with; not a bound.
+    /// Returns an estimate of ε to start a search with; it is no bound.
     pub(crate) fn rough_epsilon(&self, delta: f64) -> f64 {
         self.remove.rough_epsilon(delta).max(self.add.rough_epsilon(delta))
     }

@@ -1,32 +1,33 @@
-//! The loss of a whole composition, in a window around the losses that a question is about.
+//! The loss of a whole composition, in a window around the losses that matter to a query.
 
 use super::cells::Cells;
-use super::transform::{Convolved, convolve, fast_length};
+use super::transform::{Convolution, convolve, fast_length};
 
-/// Relative rounding of δ that is charged for, with a share for each composed round.
+/// Relative rounding of δ that is charged for; each composed round adds a share.
 const ROUNDING: f64 = 1e-10;
 const ROUNDING_PER_ROUND: f64 = 2e-15;
 
-/// Tilted masses of the composed loss at (first+i)·h, by a circular convolution: whatever falls outside wraps
-/// to the inside, where it only adds to δ; what lies above is counted in `beyond` as well.
+/// Tilted masses of the composed loss at (first+i)·h, by a circular convolution. Mass that falls outside wraps around to
+/// the inside, where it only adds to δ; mass above the window is counted in `beyond` as well.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     first: i64,
     spacing: f64,
     theta: f64,
     masses: Vec<f64>,
-    /// ln of the factor between masses here times e^{−θ·loss} and masses of P.
+    /// The logarithm of the factor between masses here times e^{−θ·loss} and masses of P.
     ln_total: f64,
-    /// Upper bound of P's mass above the window and at +∞.
+    /// An upper bound of the mass of P above the window and at +∞.
     beyond: f64,
+    /// The relative rounding that is charged for.
     rounding: f64,
-    /// Tilted mass above any loss that the transform's rounding and rounds cut at their low end may hide.
+    /// The tilted mass above any loss that the transform's rounding, and cutting rounds at their low end, may hide.
     hidden: f64,
 }
 
 impl Window {
-    /// Composes rounds (their cells, tilted by θ, and counts) in at least `low`..`high`. `reach` is a tilt
-    /// u > 0 on top of θ whose Chernoff bound holds what is above the window.
+    /// Composes rounds (their cells, tilted by θ, and counts) in at least `low`..`high`. `reach` is a tilt u > 0 on top
+    /// of θ whose Chernoff bound limits the mass above the window.
     pub(super) fn compose(
         parts: &[(Cells, u64)],
         spacing: f64,
@@ -50,7 +51,7 @@ impl Window {
             ln_dropped += count * (cells.dropped / sum).ln_1p();
             rounds += count;
         }
-        let Convolved { masses, error } = convolve(parts, first, length, -(-theta * spacing).exp_m1());
+        let Convolution { masses, error } = convolve(parts, first, length, -(-theta * spacing).exp_m1());
         let top = (first + length as i64) as f64 * spacing;
         // P(L ≥ top) ≤ E[e^{(θ+u)(L − top)}].
         let above = (ln_total - theta * top + (ln_reach - reach * top).min(0.0)).exp();
@@ -64,7 +65,7 @@ impl Window {
         self.masses.len()
     }
 
-    /// The window's lowest loss.
+    /// Returns the window's lowest loss.
     pub(super) fn lowest(&self) -> f64 {
         self.loss(0)
     }
@@ -73,29 +74,28 @@ impl Window {
         (self.first + place as i64) as f64 * self.spacing
     }
 
-    /// P's mass at a place.
+    /// Returns the mass of P at a place.
     fn mass(&self, place: usize) -> f64 {
         let tilted = self.masses[place];
         if tilted <= 0.0 { 0.0 } else { tilted * self.untilted(self.loss(place)) }
     }
 
-    /// What a tilted mass at a loss is multiplied by.
+    /// Returns the factor that turns a tilted mass at a loss into a mass of P.
     fn untilted(&self, loss: f64) -> f64 {
         (self.ln_total - self.theta * loss).min(700.0).exp()
     }
 
-    /// What is hidden, in δ at a loss. A tilted mass m at a loss t above counts as m·e^{−θt}(1 − e^{−t}), at most
+    /// Returns the hidden mass as a δ at a loss. A tilted mass m at a loss t above counts as m·e^{−θt}(1 − e^{−t}), at most
     /// m ∕ (θ+1); and so do sums of masses from each place on that are at most m, by summation by parts.
     fn hidden_above(&self, loss: f64) -> f64 {
         self.hidden * self.untilted(loss) / (self.theta + 1.0)
     }
 
-    /// The smallest ε ≥ `floor` in the window with δ(ε) ≤ `delta`, by going down from its top; None where
-    /// already the lowest loss will do, or where the mass beyond alone is more than `delta`.
-    pub(super) fn epsilon(&self, delta: f64, floor: f64) -> Found {
+    /// Finds the smallest ε ≥ `floor` in the window with δ(ε) ≤ `delta`, going down from its top.
+    pub(super) fn epsilon(&self, delta: f64, floor: f64) -> WindowAnswer {
         let whole = delta * (1.0 - self.rounding) - self.beyond;
         if whole < 0.0 {
-            return Found::Never;
+            return WindowAnswer::Never;
         }
         // q: Q's mass from here on, in units of e^{−loss here}. δ at this loss and at the place below, which are sums of
         // what each place adds: P's mass less Q's would lose all digits where the two are nearly the same.
@@ -113,18 +113,19 @@ impl Window {
             let here = next;
             next = here + unit * q;
             if loss <= floor {
-                return Found::Below;
+                return WindowAnswer::Below;
             }
             if next > goal {
-                // Where what is hidden is too much, so it is already at the place above.
+                // Where the hidden mass alone is too much here, it already is at the place above.
                 let root = (loss + ((here - goal) / q).ln_1p()).min(loss);
-                return if root <= floor { Found::Below } else { Found::At(root) };
+                return if root <= floor { WindowAnswer::Below } else { WindowAnswer::At(root) };
             }
         }
-        Found::Below
+        WindowAnswer::Below
     }
 
-    /// δ(ε). Of P's mass between ε and a window above it nothing is known but that it is at most 1.
+    /// Returns an upper bound of δ(ε). The mass of P between ε and a window that lies above it is only known to be at
+    /// most 1.
     pub(super) fn delta(&self, epsilon: f64) -> f64 {
         let unseen = if self.theta > 0.0 { -(epsilon - self.lowest()).min(0.0).exp_m1() } else { 0.0 };
         let losses = (0..self.masses.len()).rev().map(|place| (place, self.loss(place)));
@@ -133,7 +134,8 @@ impl Window {
         (delta * (1.0 + self.rounding) + self.beyond + self.hidden_above(epsilon) + unseen).min(1.0)
     }
 
-    /// P's mass, from the largest loss down, until Q's is `rate`; all of it where the window ends before.
+    /// Returns the mass of P from the largest loss down to where the mass of Q is `rate`; 1 where the window ends before
+    /// that.
     pub(super) fn power(&self, rate: f64) -> f64 {
         let mut p = 0.0;
         let mut q = 0.0;
@@ -153,21 +155,22 @@ impl Window {
     }
 }
 
-/// Where a search in a window ended.
+/// The result of a search in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum WindowAnswer {
+    /// The root.
     At(f64),
-    /// At or below what was asked for, or below the window.
+    /// The root is at or below the floor, or below the window.
     Below,
-    /// The mass at +∞ is already too much.
+    /// There is no root: the mass beyond the window is already too much.
     Never,
 }
 
-/// ln Σ masses·e^{u·loss}, u ≥ 0, at most rounding above: as a polynomial in e^{−uh}, from the last place down.
+/// Returns ln Σ masses·e^{u·loss} for u ≥ 0, too large by rounding at most: as a polynomial in e^{−uh}, from the last place down.
 fn tilted_sum(cells: &Cells, spacing: f64, tilt: f64) -> f64 {
     let shrink = (-tilt * spacing).exp();
     let sum = cells.masses.iter().fold(0.0, |sum, mass| sum * shrink + mass);
-    // What f64 lost at its lower end is nothing beside such a sum.
+    // Terms that f64 lost at its lower end are negligible beside a sum above this.
     if sum < 1e-280 {
         return tilted_sum_of_logarithms(cells, spacing, tilt);
     }
@@ -176,7 +179,7 @@ fn tilted_sum(cells: &Cells, spacing: f64, tilt: f64) -> f64 {
     sum.ln() + tilt * last as f64 * spacing + 2.0 * f64::EPSILON * cells.masses.len() as f64
 }
 
-/// The same where the masses that matter are far below the last place.
+/// Computes the same sum by logarithms, for masses that matter far below the last place.
 fn tilted_sum_of_logarithms(cells: &Cells, spacing: f64, tilt: f64) -> f64 {
     let losses = (cells.first..).map(|index| index as f64 * spacing);
     let terms = || cells.masses.iter().zip(losses.clone()).filter(|(mass, _)| **mass > 0.0);

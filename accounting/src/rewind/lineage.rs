@@ -1,13 +1,13 @@
-//! Which rows of which branch stand behind what was released. Branches have been checked.
+//! The rows of each branch that released rows depend on. Branches have been checked before.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::{Released, ReleasedBranch};
+use super::{ReleasedBranch, ReleasedRows};
 
-/// How many rows of the last branch's lineage are behind something released, on it or on a branch that left it: a row
-/// that was skipped enters those after it, wherever they are.
-pub fn reached(released: &Released) -> u64 {
+/// Returns how many leading rows of the last branch's lineage some released row depends on, on that branch or on one
+/// that left it: a row that was skipped enters all rows after it.
+pub fn reached(released: &ReleasedRows) -> u64 {
     let mut most = 0;
     let needed = needed(released);
     along_last(released, |branch, end| {
@@ -17,8 +17,8 @@ pub fn reached(released: &Released) -> u64 {
     most
 }
 
-/// The stretches that only abandoned branches have, in the order of the branches.
-pub fn abandoned(released: &Released) -> Vec<(u64, Range<u64>)> {
+/// Returns the stretches that only abandoned branches have, in the order of the branches.
+pub fn abandoned(released: &ReleasedRows) -> Vec<(u64, Range<u64>)> {
     let mut kept = HashMap::new();
     along_last(released, |branch, end| {
         kept.insert(branch.branch, end);
@@ -32,8 +32,8 @@ pub fn abandoned(released: &Released) -> Vec<(u64, Range<u64>)> {
     released.branches.iter().filter_map(stretch).collect()
 }
 
-/// Visits the last branch and its ancestors, each with the end of the rows that the lineage has of it.
-fn along_last(released: &Released, mut visit: impl FnMut(&ReleasedBranch, u64)) {
+/// Visits the last branch and its ancestors, each with the end of the rows that the lineage takes from it.
+fn along_last(released: &ReleasedRows, mut visit: impl FnMut(&ReleasedBranch, u64)) {
     let by_number: HashMap<u64, &ReleasedBranch> =
         released.branches.iter().map(|branch| (branch.branch, branch)).collect();
     let mut next = released.branches.last();
@@ -45,10 +45,11 @@ fn along_last(released: &Released, mut visit: impl FnMut(&ReleasedBranch, u64)) 
     }
 }
 
-/// How many rows of each branch's lineage are behind something released, by the branch or by one that left it.
-fn needed(released: &Released) -> HashMap<u64, u64> {
+/// Returns how many leading rows of each branch's lineage some released row depends on, of that branch or of one that
+/// left it.
+fn needed(released: &ReleasedRows) -> HashMap<u64, u64> {
     let mut needed = HashMap::new();
-    // Parents have smaller numbers, so from the last on every child comes before its parent.
+    // Parents have smaller numbers, so in reverse order every child comes before its parent.
     for branch in released.branches.iter().rev() {
         let own: &mut u64 = needed.entry(branch.branch).or_default();
         *own = branch.end().max(*own);

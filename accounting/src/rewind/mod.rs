@@ -1,4 +1,4 @@
-//! What a job's rewinds cost: rows that a branch had released before it was left.
+//! The cost of a job's rewinds: rows that a branch had released before the job left it.
 //!
 //! A job that goes back to row t₀ opens a branch: its rows ≥ t₀ come from fresh Z, rows < t₀ keep theirs. Let a
 //! node be a (branch, row) with its own z, and the lineage of a branch its nodes together with those of its
@@ -11,8 +11,9 @@
 //!
 //! sens² ≤ sens(C)² + Σ_B sens(C\[R_B, :\])².
 //!
-//! (Of a tree, y are its nodes: a fresh row draws those that end in it.) R_B is a stretch without gaps: a row that was skipped still enters the rows after it by its z, and charging
-//! its released rows alone would be too little where C has negative entries.
+//! (For a tree, y are its nodes: a fresh row draws those that end in it.) R_B is a stretch without gaps: a row that was
+//! skipped still enters the rows after it by its z, and charging its released rows alone would be too little where C has
+//! negative entries.
 //!
 //! **Adaptive jobs.** Ordered by time, the stacked matrix of all nodes is lower triangular: a node's mean depends
 //! on contributions before it alone. Gradients may therefore depend on everything released so far, as in one
@@ -20,7 +21,7 @@
 //! total that is only summed up afterwards is then no guarantee made in advance.
 //!
 //! **Sampling.** A branch may repeat the batches of the one that it leaves, so amplified accounts and this one
-//! don't add up; [`Charge`] is of Gaussian mechanisms, whatever the batches.
+//! don't add up; a [`Charge`] treats the job as Gaussian mechanisms, whatever the batches.
 
 mod lineage;
 mod released;
@@ -32,46 +33,50 @@ use strategy::{Participation, Sensitivity, Strategy};
 
 use crate::error::{AccountingError, Result};
 
-pub use released::{Released, ReleasedBranch};
+pub use released::{ReleasedBranch, ReleasedRows};
 
-/// An abandoned stretch of rows and its sensitivity.
+/// A stretch of rows that only abandoned branches have, with its sensitivity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Abandoned {
+pub struct AbandonedRows {
+    /// The branch that the rows belong to.
     pub branch: u64,
     /// The rows \[start, end) that are charged for.
     pub rows: (u64, u64),
     /// sens(C\[rows, :\]) per unit clip norm.
     pub sensitivity: f64,
-    /// False where that is an upper bound.
+    /// False where the sensitivity is an upper bound.
     pub exact: bool,
 }
 
-/// What a job's releases cost, as sensitivities per unit clip norm.
+/// The cost of a job's releases, as sensitivities per unit clip norm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Charge {
-    /// sens(C) over all n rows: what one run costs, however early it ends.
+    /// sens(C) over all n rows: the cost of one run, however early it ends.
     pub planned: Sensitivity,
-    /// Rows 0..this of the last branch's lineage are released, or behind a released row of any branch.
+    /// The number of leading rows of the last branch's lineage that are released, or that a released row of any branch
+    /// depends on.
     pub reached: u64,
-    /// sens of these rows alone; 0 where there are none.
+    /// The sensitivity of these rows alone; 0 where there are none.
     pub leading: Sensitivity,
-    pub abandoned: Vec<Abandoned>,
+    /// The abandoned stretches, in the order of their branches.
+    pub abandoned: Vec<AbandonedRows>,
 }
 
 impl Charge {
-    /// Of a job that may still release all its rows.
+    /// Returns the sensitivity of a job that may still release all its rows.
     #[must_use]
     pub fn total(&self) -> Sensitivity {
         self.with_abandoned(self.planned)
     }
 
-    /// Of a job that releases no further row.
+    /// Returns the sensitivity of a job that releases no further row.
     #[must_use]
     pub fn so_far(&self) -> Sensitivity {
         self.with_abandoned(self.leading)
     }
 
-    /// A sum of sensitivities that one contribution need not attain together is an upper bound.
+    /// Adds the abandoned rows to a sensitivity. One contribution need not attain all of these sensitivities together, so
+    /// the sum is an upper bound.
     fn with_abandoned(&self, kept: Sensitivity) -> Sensitivity {
         let extra: f64 = self.abandoned.iter().map(|rows| rows.sensitivity * rows.sensitivity).sum();
         let exact = kept.exact && self.abandoned.is_empty();
@@ -79,23 +84,23 @@ impl Charge {
     }
 }
 
-/// What was released of a run of `n` rows of `strategy`, under the participation that every lineage obeys.
+/// Computes the charge of a run of `n` rows of `strategy`, under the participation `rule` that every lineage obeys.
 ///
 /// # Errors
-/// [`AccountingError`] for branches and rows that can't be, and what the strategy refuses.
-pub fn charge(strategy: &Strategy, n: u64, rule: Participation, released: &Released) -> Result<Charge> {
+/// [`AccountingError::InvalidRelease`] for branches and rows that no job can have, and the errors of the strategy.
+pub fn charge(strategy: &Strategy, n: u64, rule: Participation, released: &ReleasedRows) -> Result<Charge> {
     charge_with(n, released, |rows| {
         strategy.sensitivity_of_rows(n, rows, rule).map_err(AccountingError::from)
     })
 }
 
-/// As [`charge`], with the sensitivity of a stretch of rows from elsewhere, such as that of a plan as it runs.
+/// Computes the charge of a run with the caller's sensitivity of a stretch of rows, such as that of a plan as it runs.
 ///
 /// # Errors
-/// As [`charge`], and those of `sensitivity`.
+/// Those of [`charge`], and those of `sensitivity`.
 pub fn charge_with<E: From<AccountingError>>(
     n: u64,
-    released: &Released,
+    released: &ReleasedRows,
     sensitivity: impl Fn(Range<u64>) -> Result<Sensitivity, E>,
 ) -> Result<Charge, E> {
     released.check(n)?;
@@ -114,7 +119,7 @@ pub fn charge_with<E: From<AccountingError>>(
     };
     let stretches = lineage::abandoned(released).into_iter().map(|(branch, rows)| {
         let Sensitivity { value, exact } = part(rows.clone())?;
-        Ok(Abandoned { branch, rows: (rows.start, rows.end), sensitivity: value, exact })
+        Ok(AbandonedRows { branch, rows: (rows.start, rows.end), sensitivity: value, exact })
     });
     Ok(Charge { planned, reached, leading, abandoned: stretches.collect::<Result<_, E>>()? })
 }

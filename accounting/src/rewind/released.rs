@@ -1,49 +1,53 @@
-//! What a job has released, branch by branch, as the coordinator's report lists it.
+//! The rows that a job has released, branch by branch, as the coordinator's report lists them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{AccountingError, Result};
 
-/// All branches of a job, in the order of their numbers; the last is the one that goes on.
+/// The released rows of all branches of a job. The last branch is the one that continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
+pub struct ReleasedRows {
+    /// The branches, in the order of their numbers.
     pub branches: Vec<ReleasedBranch>,
 }
 
-/// One branch.
+/// The released rows of one branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleasedBranch {
+    /// The number of the branch.
     pub branch: u64,
-    /// The branch that it left; the first has none.
+    /// The branch that this one left; the first has none.
     #[serde(default)]
     pub parent: Option<u64>,
-    /// Its rows from here on are its own; those before are its parent's.
+    /// The first row that is its own; rows before it are its parent's.
     pub from_row: u64,
-    /// Its own rows that may have left, as \[start, end), ascending.
+    /// The stretches of its own rows that may have been released, as \[start, end), ascending.
     pub released: Vec<(u64, u64)>,
 }
 
-impl Released {
-    /// A job that never went back and has released rows 0..`rows`.
+impl ReleasedRows {
+    /// Describes a job that never went back and has released rows 0..`rows`.
     #[must_use]
     pub fn straight(rows: u64) -> Self {
         let released = if rows == 0 { Vec::new() } else { vec![(0, rows)] };
         Self { branches: vec![ReleasedBranch { branch: 0, parent: None, from_row: 0, released }] }
     }
 
-    /// Rows released in all, those of abandoned branches among them.
+    /// Returns the number of released rows, those of abandoned branches included.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.branches.iter().flat_map(|branch| &branch.released).map(|(start, end)| end - start).sum()
     }
 
-    /// Ok where it can be what a job of `n` rows released.
+    /// Checks that a job of `n` rows can have released this.
     ///
     /// # Errors
-    /// [`AccountingError::Released`] naming the branch and what is wrong with it.
+    /// [`AccountingError::InvalidRelease`] naming the branch and the fault.
     pub fn check(&self, n: u64) -> Result<()> {
         let Some(first) = self.branches.first() else {
-            return Err(AccountingError::Released { why: "no branch; allowed: at least one".to_owned() });
+            return Err(AccountingError::InvalidRelease {
+                why: "no branch; allowed: at least one".to_owned(),
+            });
         };
         if let (Some(parent), branch) = (first.parent, first.branch) {
             return Err(refused(branch, format!("parent {parent}; allowed: none, as it is the first")));
@@ -88,12 +92,12 @@ impl ReleasedBranch {
         Ok(())
     }
 
-    /// One more than its last released row; 0 without any.
+    /// Returns one more than the last released row; 0 without any.
     pub(super) fn end(&self) -> u64 {
         self.released.last().map_or(0, |rows| rows.1)
     }
 }
 
 fn refused(branch: u64, why: String) -> AccountingError {
-    AccountingError::Released { why: format!("branch {branch}: {why}") }
+    AccountingError::InvalidRelease { why: format!("branch {branch}: {why}") }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
+use accounting::monte_carlo::{BallsInBins, Pair, SampleBudget};
 use serde::Serialize;
 use strategy::{Blt, Strategy};
 
@@ -42,7 +42,7 @@ impl Epochs {
         let mechanism = BallsInBins::new(&strategy, BATCHES * epochs, BATCHES)?;
         let gram_seconds = start.elapsed().as_secs_f64();
         let noise_multiplier = mechanism.sensitivity();
-        let sampling = Sampling { samples: SAMPLES, seed: 7 };
+        let sampling = SampleBudget { samples: SAMPLES, seed: 7 };
         let mut times = Vec::with_capacity(REPEATS);
         let mut worse = None;
         for _ in 0..REPEATS {

@@ -58,7 +58,7 @@ pub fn compare(setting: &Setting, mut library: Option<&mut Library>) -> anyhow::
 fn once(setting: &Setting, accuracy: f64) -> anyhow::Result<(f64, f64)> {
     let event = setting.event()?;
     let start = Instant::now();
-    let account = Account::of(&event, Neighbouring::ZeroOut)?;
+    let account = Account::new(&event, Neighbouring::ZeroOut)?;
     let epsilon = account.epsilon_figure(setting.delta, accuracy)?.value;
     let seconds = start.elapsed().as_secs_f64();
     Ok((if setting.is_tree() { account.rho().unwrap_or(f64::NAN) } else { epsilon }, seconds))

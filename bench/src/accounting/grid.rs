@@ -198,7 +198,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all().len());
         for setting in all() {
-            let account = Account::of(&setting.event().unwrap(), Neighbouring::ZeroOut).unwrap();
+            let account = Account::new(&setting.event().unwrap(), Neighbouring::ZeroOut).unwrap();
             assert_eq!(account.rho().is_none(), setting.ratio.is_some(), "{}", setting.name);
             assert!(setting.request("trees.py").unwrap()["sigma"].as_f64() == Some(setting.sigma));
         }

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use accounting::calibrate_gaussian;
-use accounting::monte_carlo::optimise::{Effort, Noised, Question, optimise};
-use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
+use accounting::monte_carlo::optimize::{CalibratedStrategy, Effort, Goal, optimize_balls_in_bins};
+use accounting::monte_carlo::{BallsInBins, Pair, SampleBudget};
 use plot::{Axis, Chart, Lines, Series};
 use strategy::optimize::{Family, Objective, Target};
 use strategy::{Participation, Strategy};
@@ -19,7 +19,7 @@ pub const N: u64 = BATCHES * EPOCHS;
 pub const DELTA: f64 = 1e-5;
 pub const EPSILONS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 /// Samples of every σ that a page shows; its standard error is far below a percent.
-pub const SAMPLING: Sampling = Sampling { samples: 1 << 17, seed: 1 };
+pub const SAMPLING: SampleBudget = SampleBudget { samples: 1 << 17, seed: 1 };
 
 /// How often a record takes part, in n = batches·epochs rounds.
 #[derive(Clone, Copy, Debug)]
@@ -76,14 +76,15 @@ impl Run {
         family: Family,
         epsilon: f64,
         samples: u64,
-    ) -> anyhow::Result<Noised> {
+    ) -> anyhow::Result<CalibratedStrategy> {
         let start = work.optimised(family, self.n(), self.rule(), Loss::Rms)?;
-        let question = Question { batches: self.batches, epsilon, delta: DELTA };
-        let effort = Effort { samples, sampling: SAMPLING, restarts: 1, ..Effort::default() };
-        let found = optimise(&start.strategy, &self.target(), question, effort, &mut |progress| {
-            work.says(&format!("ε = {epsilon}, search {}: {:.4}", progress.search, progress.loss));
-            ControlFlow::Continue(())
-        })?;
+        let question = Goal { batches: self.batches, epsilon, delta: DELTA };
+        let effort = Effort { samples, budget: SAMPLING, restarts: 1, ..Effort::default() };
+        let found =
+            optimize_balls_in_bins(&start.strategy, &self.target(), question, effort, &mut |progress| {
+                work.says(&format!("ε = {epsilon}, search {}: {:.4}", progress.search, progress.loss));
+                ControlFlow::Continue(())
+            })?;
         Ok(found.end)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
+use accounting::monte_carlo::{BallsInBins, Pair, SampleBudget};
 use strategy::optimize::Family;
 
 use super::item::{Cell, Claim, Found, Item, Source, Table};
@@ -58,7 +58,7 @@ impl Timed {
             whole = Some(begun.elapsed().as_secs_f64());
         }
         let start = work.optimised(family, run.n(), run.rule(), Loss::Rms)?;
-        let sampling = Sampling { samples, ..SAMPLING };
+        let sampling = SampleBudget { samples, ..SAMPLING };
         let mechanism = BallsInBins::new(&start.strategy, run.n(), run.batches)?;
         let mut sigma = mechanism.noise_multiplier(EPSILON, DELTA, sampling)?;
         let begun = Instant::now();

@@ -1,6 +1,6 @@
 //! papers/004, Figure 1: ε of users of many records, by mixtures and by what one record's ε implies for groups.
 
-use accounting::{Account, AccountingError, Neighbouring, amplified, summary, user_level};
+use accounting::{Account, AccountingError, Neighbouring, amplification, summary, user_level};
 use plot::{Axis, Chart, Lines, Series};
 use rayon::prelude::*;
 
@@ -61,10 +61,10 @@ fn make(work: &Work) -> anyhow::Result<Found> {
 
 fn line(work: &Work, sigma: f64) -> anyhow::Result<Line> {
     work.says(&format!("σ = {sigma}"));
-    let one = amplified::profile(sigma, Q, ROUNDS, Neighbouring::ZeroOut)?;
+    let one = amplification::profile(sigma, Q, ROUNDS, Neighbouring::ZeroOut)?;
     let mixture = GROUPS.iter().map(|group| {
         let event = user_level::round(sigma, Q, *group)?.times(ROUNDS);
-        Account::of(&event, Neighbouring::ZeroOut)?.epsilon(DELTA)
+        Account::new(&event, Neighbouring::ZeroOut)?.epsilon(DELTA)
     });
     let black_box = GROUPS.iter().map(|group| match summary::group_epsilon(&one, *group, DELTA) {
         Ok(epsilon) => Ok(Some(epsilon)),

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, stderr};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use accounting::amplified;
+use accounting::amplification;
 use indicatif::{ProgressBar, ProgressStyle};
 use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::{Participation, Strategy};
@@ -125,7 +125,7 @@ impl Work {
     ) -> anyhow::Result<f64> {
         self.noise.get([epsilon.to_bits(), delta.to_bits(), n, epochs, bands], || {
             let q = epochs as f64 / n as f64;
-            Ok(amplified::band_mf_noise_multiplier(epsilon, delta, bands, q, n)?)
+            Ok(amplification::band_mf_noise_multiplier(epsilon, delta, bands, q, n)?)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The cost in privacy of the rows released so far.
 
-use accounting::rewind::{Released, charge_with};
+use accounting::rewind::{ReleasedRows, charge_with};
 use accounting::{Report, Sensitivity};
 use plan::Plan;
 use proto::{Result, ServiceError};
@@ -37,7 +37,7 @@ pub struct BranchMeter {
 impl BranchMeter {
     /// Creates the meter of the last branch in `released`, which lists all branches. Returns `None` if the plan has no
     /// noise, for there is no guarantee to state. Long plans take seconds.
-    pub fn new(plan_toml: &str, delta: f64, released: &Released) -> Result<Option<Self>> {
+    pub fn new(plan_toml: &str, delta: f64, released: &ReleasedRows) -> Result<Option<Self>> {
         let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
         if plan.accounted_noise_multiplier() == 0.0 {
             return Ok(None);
@@ -98,7 +98,7 @@ mod tests {
              [mechanism]\nname = \"identity\"\n",
             plan::STREAM_VERSION
         );
-        BranchMeter::new(&text, 1e-6, &Released::straight(0)).unwrap()
+        BranchMeter::new(&text, 1e-6, &ReleasedRows::straight(0)).unwrap()
     }
 
     /// Without correlation k participations cost k/(2σ²), for the number that fits in the rows released.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounting::rewind::Released;
+use accounting::rewind::ReleasedRows;
 use proto::{JobId, Result};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -200,7 +200,7 @@ pub fn compute_cost(
     meter: Option<Arc<BranchMeter>>,
     plan_toml: &str,
     delta: f64,
-    released: &Released,
+    released: &ReleasedRows,
     next_row: u64,
 ) -> Result<Option<MeterReading>> {
     let meter = match meter {

@@ -75,8 +75,8 @@ fn scheme_seeds() -> Vec<Vec<u8>> {
 }
 
 fn scheme(bytes: &[u8]) -> String {
-    let sampling = serde_json::from_slice::<batches::Sampling>(bytes);
-    let event = serde_json::from_slice::<batches::Event>(bytes);
+    let sampling = serde_json::from_slice::<batches::SamplingLaw>(bytes);
+    let event = serde_json::from_slice::<batches::SamplingEvent>(bytes);
     format!("{} {}", outcome(sampling), outcome(event))
 }
 

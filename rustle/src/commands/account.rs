@@ -159,7 +159,7 @@ impl AccountCommand {
 }
 
 fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> anyhow::Result<Answer> {
-    let account = Account::of(event, ask.relation.neighbouring()).map_err(unusable)?;
+    let account = Account::new(event, ask.relation.neighbouring()).map_err(unusable)?;
     let figure = account.epsilon_figure(ask.delta, pld::ACCURACY).map_err(unusable)?;
     let mut answer =
         Answer::new().with("account", name).with("epsilon", figure.value).with("delta", ask.delta);
@@ -218,7 +218,7 @@ pub fn unusable(error: AccountingError) -> anyhow::Error {
     match error {
         AccountingError::Invalid { .. }
         | AccountingError::Unsupported { .. }
-        | AccountingError::Released { .. }
+        | AccountingError::InvalidRelease { .. }
         | AccountingError::Strategy(_) => bad_use(error),
         other => other.into(),
     }

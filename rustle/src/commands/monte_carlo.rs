@@ -1,6 +1,6 @@
 //! Accounts by Monte Carlo, whatever the way in which records take part.
 
-use accounting::monte_carlo::{Estimate, Pair, Sampling};
+use accounting::monte_carlo::{Estimate, Pair, SampleBudget};
 use clap::Args;
 use plan::Plan;
 
@@ -10,7 +10,7 @@ use crate::output::Answer;
 #[derive(Clone, Debug, Args)]
 pub struct SamplesArgs {
     /// Samples for each figure
-    #[arg(long, value_name = "N", default_value_t = Sampling::default().samples)]
+    #[arg(long, value_name = "N", default_value_t = SampleBudget::default().samples)]
     samples: u64,
     /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
     #[arg(long, value_name = "S")]
@@ -18,8 +18,8 @@ pub struct SamplesArgs {
 }
 
 impl SamplesArgs {
-    fn sampling(&self) -> anyhow::Result<Sampling> {
-        Ok(Sampling { samples: self.samples, seed: self.seed.map_or_else(fresh_seed, Ok)? })
+    fn sampling(&self) -> anyhow::Result<SampleBudget> {
+        Ok(SampleBudget { samples: self.samples, seed: self.seed.map_or_else(fresh_seed, Ok)? })
     }
 }
 
@@ -99,7 +99,7 @@ fn of_plan(answer: Answer, plan: &Plan) -> Answer {
 }
 
 /// δ at the ε of an answer, as other samples have it; the bound fails with probability δ at most.
-fn verified(answer: Answer, worse: Estimate, upper: f64, sampling: Sampling) -> Answer {
+fn verified(answer: Answer, worse: Estimate, upper: f64, sampling: SampleBudget) -> Answer {
     answer
         .with("delta_estimate", worse.delta)
         .with("standard_error", worse.standard_error)

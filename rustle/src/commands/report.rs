@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use accounting::AccountingError;
-use accounting::rewind::Released;
+use accounting::rewind::ReleasedRows;
 use anyhow::Context;
 use clap::{ArgGroup, Args, ValueEnum};
 use plan::Plan;
@@ -76,7 +76,7 @@ enum Page {
 pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
     let page = page(word, args.out.as_deref())?;
     let question = question(args)?;
-    let statement = Statement::of(&question).map_err(refused)?;
+    let statement = Statement::new(&question).map_err(refused)?;
     let text = match page {
         Page::Markdown => report::markdown(&statement),
         Page::Json => format!("{}\n", serde_json::to_string(&statement)?),
@@ -124,12 +124,12 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
         (None, None) => return Err(bad_use("one of --plan and --job is needed")),
     };
     let assumed = args.sampling.assumed()?;
-    let question = Question::of_plan(plan, args.delta.clone(), env!("CARGO_PKG_VERSION"));
+    let question = Question::for_plan(plan, args.delta.clone(), env!("CARGO_PKG_VERSION"));
     let neighbouring = args.relation.neighbouring();
     Ok(Question { released, job, assumed, neighbouring, unit: args.unit.into(), ..question })
 }
 
-fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, Released)> {
+fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, ReleasedRows)> {
     let delta = args.delta.first().copied().unwrap_or(1e-6);
     let coordinator = &args.coordinator;
     let answer =
@@ -137,7 +137,7 @@ fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, Released
     Ok(Job::read(&answer)?)
 }
 
-fn released(path: &Path) -> anyhow::Result<Released> {
+fn released(path: &Path) -> anyhow::Result<ReleasedRows> {
     let named = || format!("released rows {}", path.display());
     let text = fs::read_to_string(path).with_context(named)?;
     serde_json::from_str(&text).map_err(|error| bad_use(format!("{}: {error}", named())))

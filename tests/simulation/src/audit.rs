@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use accounting::rewind::{Released, ReleasedBranch};
+use accounting::rewind::{ReleasedBranch, ReleasedRows};
 use ledger::Ledger;
 use proto::{JobId, Lineage};
 
@@ -45,14 +45,14 @@ impl History {
     pub fn check_report(&mut self, ledger: &Ledger, cases: &[&'static Case]) {
         for Case { job, .. } in cases {
             let Ok(report) = ledger.report(job) else { continue };
-            match serde_json::from_value::<Released>(report["released"].clone()) {
+            match serde_json::from_value::<ReleasedRows>(report["released"].clone()) {
                 Ok(released) => self.check_released(job, &released),
                 Err(error) => self.violation(format!("{job}: the accountant can't read the report: {error}")),
             }
         }
     }
 
-    fn check_released(&mut self, job: &JobId, released: &Released) {
+    fn check_released(&mut self, job: &JobId, released: &ReleasedRows) {
         if let Err(error) = released.check(ROWS) {
             self.violation(format!("{job}: the accountant refuses the report: {error}"));
         }
@@ -84,7 +84,7 @@ impl History {
     }
 
     /// As the accountant puts them together again; gives the newest.
-    fn check_lineages(&mut self, job: &JobId, released: &Released) -> Lineage {
+    fn check_lineages(&mut self, job: &JobId, released: &ReleasedRows) -> Lineage {
         let mut lineages: Vec<Lineage> = Vec::new();
         for of in &released.branches {
             let parent = of.parent.and_then(|parent| lineages.iter().find(|it| it.branch() == parent));

@@ -2,11 +2,10 @@
 
 use strategy::{Banded, Strategy, column_normalised};
 
-use super::invalid;
-use crate::error::Result;
+use crate::error::{Result, invalid};
 use crate::monte_carlo::gram::not_negative;
 
-/// Column t holds rows t to t + bands − 1, as far as there are rounds.
+/// The columns of a banded C: column t holds rows t to t + bands − 1, as far as there are rounds.
 #[derive(Debug, Clone)]
 pub struct Columns {
     entries: Vec<f64>,
@@ -17,10 +16,13 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Errors: more bands than `min_sep`, or a negative entry.
+    /// Reads the columns of a strategy over `n` rounds.
+    ///
+    /// # Errors
+    /// More bands than `min_sep`, or a negative entry.
     pub fn new(strategy: &Strategy, n: u64, min_sep: u64) -> Result<Self> {
         let rounds = n as usize;
-        let made = match strategy {
+        let columns = match strategy {
             Strategy::BandMf(banded) => {
                 // Fewer rounds than the matrix has use its leading block; more are refused here.
                 strategy.c_row(n, 0)?;
@@ -44,12 +46,12 @@ impl Columns {
                 Self { bands: entries.len(), entries, rounds, is_toeplitz: true }
             }
         };
-        if made.bands as u64 > min_sep {
+        if columns.bands as u64 > min_sep {
             let allowed = "at most min_sep: columns that a record can take together must not overlap";
-            return Err(invalid("bands of C", made.bands as f64, allowed));
+            return Err(invalid("bands of C", columns.bands as f64, allowed));
         }
-        made.entries.iter().try_for_each(|c| not_negative(*c).map(drop))?;
-        Ok(made)
+        columns.entries.iter().try_for_each(|c| not_negative(*c).map(drop))?;
+        Ok(columns)
     }
 
     fn of_banded(banded: &Banded, rounds: usize) -> Self {
@@ -74,12 +76,12 @@ impl Columns {
         &self.entries[first..][..self.bands.min(self.rounds - t)]
     }
 
-    /// |c_t|² of each column.
+    /// Returns |c_t|² of each column.
     pub fn norms(&self) -> Vec<f64> {
         (0..self.rounds).map(|t| self.column(t).iter().map(|c| c * c).sum()).collect()
     }
 
-    /// c_t·y of each column.
+    /// Computes c_t·y of each column.
     pub fn products(&self, y: &[f64], to: &mut [f64]) {
         if !self.is_toeplitz {
             for (t, to) in to.iter_mut().enumerate() {
@@ -94,7 +96,7 @@ impl Columns {
         }
     }
 
-    /// Σ_t weight_t·c_t over the rounds that are given.
+    /// Computes Σ_t weight_t·c_t over the given rounds.
     pub fn sum(&self, weights: impl Iterator<Item = (usize, f64)>, to: &mut [f64]) {
         to.fill(0.0);
         for (t, weight) in weights {

@@ -30,7 +30,7 @@ pub fn answer(args: &EventArgs) -> anyhow::Result<Answer> {
         report::event::check(&event, &plan).map_err(refused)?;
     }
     let Ask { delta, relation } = args.ask;
-    let account = Account::of(&event, relation.neighbouring()).map_err(unusable)?;
+    let account = Account::new(&event, relation.neighbouring()).map_err(unusable)?;
     let figure = account.epsilon_figure(delta, pld::ACCURACY).map_err(unusable)?;
     let mut answer = Answer::new()
         .with("account", "event")

@@ -86,7 +86,7 @@ impl Goal {
         self.only(S::NAME, &[Find::NoiseMultiplier, Find::Iterations, Find::SamplingProbability])?;
         let numbers = self.found(shape)?;
         let event = shape.event(numbers).map_err(unusable)?;
-        let account = Account::of(&event, self.relation.neighbouring()).map_err(unusable)?;
+        let account = Account::new(&event, self.relation.neighbouring()).map_err(unusable)?;
         let reached = account.epsilon_figure(self.delta, pld::ACCURACY).map_err(unusable)?.value;
         let answer = Answer::new()
             .with("account", S::NAME)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use accounting::monte_carlo::Sampling;
-use accounting::monte_carlo::optimise::{Effort, Optimised, Question, optimise};
+use accounting::monte_carlo::SampleBudget;
+use accounting::monte_carlo::optimize::{Effort, Goal, Optimization, optimize_balls_in_bins};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use strategy::Strategy;
@@ -33,7 +33,7 @@ pub struct AmplifyArgs {
     #[arg(long, value_name = "X", requires = "amplify", allow_negative_numbers = true)]
     delta: Option<f64>,
     /// Samples for the final σ
-    #[arg(long, value_name = "N", requires = "amplify", default_value_t = Sampling::default().samples)]
+    #[arg(long, value_name = "N", requires = "amplify", default_value_t = SampleBudget::default().samples)]
     samples: u64,
     /// Samples of each step of the search
     #[arg(long, value_name = "N", requires = "amplify", default_value_t = Effort::default().samples)]
@@ -45,7 +45,7 @@ pub struct AmplifyArgs {
 
 /// What is asked of samples.
 pub struct Asked {
-    question: Question,
+    question: Goal,
     effort: Effort,
 }
 
@@ -67,19 +67,19 @@ impl AmplifyArgs {
             )));
         }
         let seed = self.seed.map_or_else(fresh_seed, Ok)?;
-        let sampling = Sampling { samples: self.samples, seed };
-        let effort = Effort { samples: self.search_samples, sampling, ..Effort::default() };
-        Ok(Some(Asked { question: Question { batches, epsilon, delta }, effort }))
+        let budget = SampleBudget { samples: self.samples, seed };
+        let effort = Effort { samples: self.search_samples, budget, ..Effort::default() };
+        Ok(Some(Asked { question: Goal { batches, epsilon, delta }, effort }))
     }
 }
 
 impl Asked {
     /// From the optimum without amplification.
-    pub fn search(&self, start: &Strategy, target: &Target) -> anyhow::Result<Optimised> {
+    pub fn search(&self, start: &Strategy, target: &Target) -> anyhow::Result<Optimization> {
         let cancel = Cancel::on_ctrl_c();
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
-        let found = optimise(start, target, self.question, self.effort, &mut |progress| {
+        let found = optimize_balls_in_bins(start, target, self.question, self.effort, &mut |progress| {
             bar.set_message(format!(
                 "search {}, RMSE about {:.4} (Ctrl-C ends it with the best so far)",
                 progress.search, progress.loss
@@ -90,7 +90,7 @@ impl Asked {
         found.map_err(unusable)
     }
 
-    pub fn describe(&self, answer: Answer, found: &Optimised) -> Answer {
+    pub fn describe(&self, answer: Answer, found: &Optimization) -> Answer {
         let best = found.best();
         let verdict = best.calibrated.verdict;
         answer
@@ -103,15 +103,15 @@ impl Asked {
             .with("delta_upper_bound", verdict.upper())
             .with("amplified_loss", best.loss())
             .with("amplified_loss_before", found.start.loss())
-            .with("samples", self.effort.sampling.samples)
+            .with("samples", self.effort.budget.samples)
             .with("search_samples", self.effort.samples)
-            .with("seed", self.effort.sampling.seed)
+            .with("seed", self.effort.budget.seed)
             .with("searches", found.searches)
     }
 }
 
 /// Says where only the number of samples kept a better strategy from being taken.
-pub fn warn_of_few_samples(found: &Optimised) {
+pub fn warn_of_few_samples(found: &Optimization) {
     if found.best() == &found.start && found.end.estimated_loss() < found.start.estimated_loss() {
         eprintln!(
             "warning: the strategy is the one without amplification: that of the search would need σ·error of {:.4} \

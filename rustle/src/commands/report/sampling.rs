@@ -1,8 +1,8 @@
 //! What a report may assume of how batches were formed.
 
-use accounting::monte_carlo::Sampling;
+use accounting::monte_carlo::SampleBudget;
 use clap::{Args, ValueEnum};
-use report::Assumed;
+use report::SamplingAssumption;
 
 use crate::commands::account::sampled::Groups;
 use crate::commands::monte_carlo::fresh_seed;
@@ -50,22 +50,22 @@ pub struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    pub fn assumed(mut self) -> anyhow::Result<Assumed> {
+    pub fn assumed(mut self) -> anyhow::Result<SamplingAssumption> {
         let needed = |flag: &str| bad_use(format!("{flag} is needed by --sampling {}", self.word()));
         let assumed = match self.sampling {
-            Name::AnyOrder => Assumed::AnyOrder,
-            Name::CyclicPoisson => Assumed::CyclicPoisson {
+            Name::AnyOrder => SamplingAssumption::AnyOrder,
+            Name::CyclicPoisson => SamplingAssumption::CyclicPoisson {
                 sampling_probability: self
                     .sampling_probability
                     .ok_or_else(|| needed("--sampling-probability"))?,
                 partition: self.partition.unwrap_or(Groups::Independent).into(),
             },
-            Name::BallsInBins => Assumed::BallsInBins {
+            Name::BallsInBins => SamplingAssumption::BallsInBins {
                 batches_per_epoch: self.batches_per_epoch.ok_or_else(|| needed("--batches-per-epoch"))?,
                 samples: self.samples(),
                 seed: self.seed()?,
             },
-            Name::BMinSep => Assumed::BMinSep {
+            Name::BMinSep => SamplingAssumption::BMinSep {
                 min_sep: self.min_sep.ok_or_else(|| needed("--min-sep"))?,
                 sampling_probability: self
                     .sampling_probability
@@ -80,7 +80,7 @@ impl SamplingArgs {
     }
 
     fn samples(&self) -> u64 {
-        self.samples.unwrap_or(Sampling::default().samples)
+        self.samples.unwrap_or(SampleBudget::default().samples)
     }
 
     fn seed(&self) -> anyhow::Result<u64> {

@@ -1,43 +1,43 @@
-//! What stands for the sensitivity in a search without samples: √(2ΣH∘G) has σ's value and slope at C up to a factor.
+//! The surrogate of the sensitivity in a search without samples: √(2ΣH∘G) has the value and slope of σ at C up to a factor.
 //!
-//! σ is the larger one of two, one for each order of neighbours. Optima like to lie where both are equal: a search that
-//! knows the larger one alone makes the other larger with its next step, and then goes back and forth. So both are known,
-//! by how much one is behind the other, and a smooth maximum stands for the larger.
+//! σ is the larger one of two, one for each order of neighbours. Optima often lie where both are equal: a search that
+//! knew the larger one alone would make the other larger with its next step, and then go back and forth. So the surrogate
+//! holds both, with the distance of the smaller, and takes a smooth maximum.
 
-use super::super::BallsInBins;
-use super::super::block::Draw;
+use super::super::balls_in_bins::BallsInBins;
 use super::super::gradient::{Slope, noise_by_gram};
-use super::super::pair::Drawn;
+use super::super::pair::LossSampler;
+use super::super::stream::Draw;
 use super::quadratic::Quadratic;
 use crate::error::Result;
 use crate::neighbouring::Direction;
 
-/// An order whose δ is a smaller share of the other's does not come to bind within a search.
-const FAR: f64 = 1e-3;
+/// An order whose δ is a smaller share of the other's is left out: it does not come to bind within a search.
+const MIN_DELTA_SHARE: f64 = 1e-3;
 /// The smooth maximum lies above the larger one by at most ln 2 over this.
 const SHARPNESS: f64 = 300.0;
 
 pub(super) struct Surrogate {
     orders: Vec<Order>,
-    /// Derivatives by the column, of one order.
+    /// The derivatives of one order by the column.
     by: Vec<f64>,
 }
 
 struct Order {
     h: Quadratic,
-    /// How much less than that of the order that binds is its ln σ.
+    /// The distance of its ln σ below that of the order that binds.
     behind: f64,
 }
 
 impl Surrogate {
-    /// About a mechanism of `n` rounds at the σ that it needs for ε.
+    /// Builds the surrogate around a mechanism of `n` rounds, at the σ that it needs for ε.
     pub fn new(mechanism: &BallsInBins, sigma: f64, epsilon: f64, n: u64, draw: Draw) -> Result<Self> {
         let found = mechanism.delta_with(sigma, epsilon, draw)?;
         let scaled = mechanism.scaled(sigma)?;
         let worse = found.worse().delta;
         let order = |direction| {
             let delta = found.of(direction).delta;
-            (delta > 0.0 && delta >= FAR * worse).then(|| {
+            (delta > 0.0 && delta >= MIN_DELTA_SHARE * worse).then(|| {
                 let Slope { h, fall } = noise_by_gram(&scaled, direction, epsilon, draw);
                 Order { h: Quadratic::new(&h, n), behind: (worse / delta).ln() * delta / fall }
             })
@@ -45,7 +45,7 @@ impl Surrogate {
         Ok(Self { orders: Direction::BOTH.into_iter().filter_map(order).collect(), by: Vec::new() })
     }
 
-    /// ln of it for the first column c, its derivatives put into `by`; +∞ where it has no value.
+    /// Returns ln of the surrogate for the first column c, and writes its derivatives to `by`; +∞ where it has no value.
     pub fn ln(&mut self, c: &[f64], by: &mut [f64]) -> f64 {
         by.fill(0.0);
         self.by.resize(by.len(), 0.0);
@@ -57,7 +57,7 @@ impl Surrogate {
                 return f64::INFINITY;
             }
             let ln = 0.5 * (2.0 * value).ln() - behind;
-            // Of e^{kx} over the sum of both, in whichever order they come.
+            // Weights e^{kx} of the smooth maximum, updated whichever order is larger.
             let most = all.max(ln);
             let before = weight * (SHARPNESS * (all - most)).exp();
             let now = (SHARPNESS * (ln - most)).exp();
@@ -74,8 +74,8 @@ impl Surrogate {
 mod tests {
     use strategy::Strategy;
 
-    use super::super::super::block::Purpose;
     use super::super::super::calibrate::search;
+    use super::super::super::stream::Purpose;
     use super::*;
 
     const N: u64 = 32;
@@ -91,7 +91,7 @@ mod tests {
         search(mechanism.longest(), (epsilon, 1e-3), draw, None, worse).unwrap()
     }
 
-    /// ln σ of C's about the one that the surrogate was made at, by the same samples, and the slope of the surrogate.
+    /// Compares ln σ of strategies near that of the surrogate, on the same samples, with the slope of the surrogate.
     #[test]
     fn it_follows_sigma() {
         let draw = Draw { samples: 1 << 16, seed: 5, purpose: Purpose::Search };

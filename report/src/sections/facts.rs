@@ -1,7 +1,7 @@
-//! Numbers and names that the guarantee is about.
+//! The parameters, the released rows and the identity of a run.
 
 use super::{Block, number, rows};
-use crate::statement::{SoFar, Statement};
+use crate::statement::{ReleasedSoFar, Statement};
 
 fn table(head: [&'static str; 2], rows: Vec<(&str, String)>) -> Block {
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
@@ -30,7 +30,7 @@ pub(super) fn parameters(statement: &Statement) -> Vec<Block> {
     vec![table(["parameter", "value"], rows)]
 }
 
-pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
+pub(super) fn released(statement: &Statement, so_far: &ReleasedSoFar) -> Vec<Block> {
     let mut facts = Vec::new();
     if let Some(job) = &statement.job {
         facts.push(("job", job.job.clone()));
@@ -44,9 +44,9 @@ pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
     let mut blocks = vec![
         Block::point(
             "Charged",
-            "The guarantee above is that of all rows of the plan, whatever part of it was released: it holds \
-             however the run ends. What is said of the rows so far holds if nothing more is released, and if \
-             that was not decided by what had been.",
+            "The guarantee above covers all rows of the plan, whichever of them were released: it holds however the \
+             run ends. The figures for the rows so far hold only if nothing more is released, and if the decision to \
+             stop did not depend on released rows.",
         ),
         table(["fact", "value"], facts),
         branches(so_far),
@@ -57,7 +57,7 @@ pub(super) fn released(statement: &Statement, so_far: &SoFar) -> Vec<Block> {
     blocks
 }
 
-fn branches(so_far: &SoFar) -> Block {
+fn branches(so_far: &ReleasedSoFar) -> Block {
     let row = |branch: &accounting::rewind::ReleasedBranch| {
         let own: Vec<String> = branch.released.iter().copied().map(rows).collect();
         vec![
@@ -68,13 +68,13 @@ fn branches(so_far: &SoFar) -> Block {
         ]
     };
     Block::Table {
-        head: vec!["branch", "left branch", "own rows from", "released"],
+        head: vec!["branch", "parent", "own rows from", "released"],
         rows: so_far.released.branches.iter().map(row).collect(),
     }
 }
 
-fn abandoned(so_far: &SoFar) -> Block {
-    let row = |stretch: &accounting::rewind::Abandoned| {
+fn abandoned(so_far: &ReleasedSoFar) -> Block {
+    let row = |stretch: &accounting::rewind::AbandonedRows| {
         let kind = if stretch.exact { "exact" } else { "upper bound" };
         vec![
             stretch.branch.to_string(),
@@ -100,13 +100,15 @@ pub(super) fn identity(statement: &Statement) -> Vec<Block> {
         rows.insert(2, ("key commitment", job.key_commitment.clone()));
     }
     let account = match statement.plan_participation {
-        None => "gives ρ and ε of the plan again",
-        Some(_) => "gives ρ and ε of the plan under its own participation, which these batches do not keep",
+        None => "computes ρ and ε of the plan again",
+        Some(_) => {
+            "computes ρ and ε of the plan under its own participation, which these batches do not keep"
+        }
     };
     let check = format!(
-        "`rustle account zcdp --plan plan.toml --delta D` {account}; `rustle verify` makes any delivered row anew from \
-         key and plan by the slow oracle and compares it bit for bit. The digests name the plan and layout, the \
-         commitment the key."
+        "`rustle account zcdp --plan plan.toml --delta D` {account}; `rustle verify` recomputes any delivered row \
+         from key and plan with the reference implementation and compares it bit for bit. The digests identify plan and \
+         layout, the commitment identifies the key."
     );
     vec![table(["what", "value"], rows), Block::point("To check it", check)]
 }

@@ -1,17 +1,18 @@
 //! Poisson sampling with a cap on the batch.
 //!
-//! Let K ~ Bin(n−1, q) count the other records sampled; it is the same under both data sets, so an account may
-//! let it be seen. Where K < B nothing is cut: a Poisson-sampled round. Where K ≥ B the batch is T, B of the
-//! others, unless the record is in it, which happens with probability q·E\[B/(K+1) | K ≥ B\]; then it stands in
-//! for one of T, and the sum is up to 2 from T's. Zeroed out it still stands in, which is 1 from T's; another
-//! record in its place is 2 from T's, and from this one's.
+//! Let K ~ Bin(n−1, q) count the other records sampled. K has the same distribution under both data sets, so an
+//! account may treat it as public. Where K < B nothing is cut, and the round is a Poisson-sampled one. Where K ≥ B the
+//! batch is a set T of B other records, unless the record is in the batch. That happens with probability
+//! q·E\[B/(K+1) | K ≥ B\]; the record then replaces one member of T, and the sum is at most 2 from that of T. A record
+//! that is zeroed out still takes its place, which leaves the sum at most 1 from that of T. Another record in its place
+//! leaves it at most 2 from that of T, and at most 2 from the sum with the original record.
 
 use crate::error::{AccountingError, Result};
 use crate::neighbouring::{Direction, Neighbouring};
 use crate::pld::{Pair, Round, sampling};
 
 /// Largest public number of records.
-const MOST_RECORDS: u64 = 1 << 53;
+const MAX_RECORDS: u64 = 1 << 53;
 
 /// P(K ≥ B) and E[B/(K+1) | K ≥ B] for K ~ Bin(n, q).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,14 +30,14 @@ pub(super) fn round(
 ) -> Result<Round> {
     let q = sampling("sampling probability", sampling_probability)?;
     for (what, count) in [("data set size", dataset_size), ("batch cap", batch_cap)] {
-        if count == 0 || count > MOST_RECORDS {
+        if count == 0 || count > MAX_RECORDS {
             return Err(AccountingError::Invalid { what, value: count as f64, allowed: "1 to 2^53" });
         }
     }
     let whole = Pair::poisson(noise_multiplier, q, neighbouring, direction)?;
     let overflow = overflow(dataset_size - 1, q, batch_cap);
     let taken = (q * overflow.kept).min(1.0);
-    // How far the sum is from T's under P and under Q.
+    // The largest distance of the sum from that of T, under P and under Q.
     let (up, down) = match (neighbouring, direction) {
         (Neighbouring::AddRemove, Direction::Remove) => (2.0, 0.0),
         (Neighbouring::AddRemove, Direction::Add) => (0.0, 2.0),
@@ -48,7 +49,7 @@ pub(super) fn round(
     Round::of_classes(vec![(1.0 - overflow.probability, whole), (overflow.probability, cut)])
 }
 
-/// Sums the tail that is the smaller from its largest term outwards.
+/// Sums the binomial tail from its largest term outwards.
 fn overflow(n: u64, q: f64, cap: u64) -> Overflow {
     if cap > n {
         return Overflow { probability: 0.0, kept: 1.0 };
@@ -83,7 +84,7 @@ fn overflow(n: u64, q: f64, cap: u64) -> Overflow {
     if probability <= 0.0 {
         return Overflow { probability: 0.0, kept: 1.0 };
     }
-    // The rounding of ln n! is charged for: a batch is cut a little more often.
+    // Charges for the rounding of ln n!: a batch counts as cut a little more often.
     let rounding = 1.0 + 1e-15 * (n as f64 + 2.0) * (n as f64 + 2.0).ln();
     Overflow { probability: (probability * rounding).min(1.0), kept: (weighted / probability).min(1.0) }
 }

@@ -6,8 +6,8 @@
 
 use std::ops::ControlFlow;
 
-use accounting::monte_carlo::optimise::{Effort, Optimised, Progress, Question, optimise};
-use accounting::monte_carlo::{BallsInBins, Pair, Sampling};
+use accounting::monte_carlo::optimize::{Effort, Goal, Optimization, Progress, optimize_balls_in_bins};
+use accounting::monte_carlo::{BallsInBins, Pair, SampleBudget};
 use strategy::optimize::{Family, Objective, Target, optimize};
 use strategy::{Participation, Strategy};
 
@@ -21,14 +21,14 @@ fn unamplified(family: Family, target: &Target) -> Strategy {
 }
 
 fn effort(samples: u64) -> Effort {
-    let sampling = Sampling { samples: samples << 5, seed: 7 };
-    Effort { samples, restarts: 1, searches: 12, sampling }
+    let budget = SampleBudget { samples: samples << 5, seed: 7 };
+    Effort { samples, restarts: 1, searches: 12, budget }
 }
 
-fn run(family: Family, target: &Target, epsilon: f64, samples: u64) -> Optimised {
-    let question = Question { batches: 16, epsilon, delta: 1e-5 };
+fn run(family: Family, target: &Target, epsilon: f64, samples: u64) -> Optimization {
+    let goal = Goal { batches: 16, epsilon, delta: 1e-5 };
     let start = unamplified(family, target);
-    optimise(&start, target, question, effort(samples), &mut |_| ControlFlow::Continue(())).unwrap()
+    optimize_balls_in_bins(&start, target, goal, effort(samples), &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn the_optimum_under_amplification_beats_the_one_without() {
         // What is said of it is what its account says.
         let mechanism = BallsInBins::new(&found.best().strategy, 128, 16).unwrap();
         let sigma = found.best().calibrated.noise_multiplier;
-        let back = mechanism.epsilon(sigma, 1e-5, Sampling { samples: 1 << 18, seed: 99 }).unwrap();
+        let back = mechanism.epsilon(sigma, 1e-5, SampleBudget { samples: 1 << 18, seed: 99 }).unwrap();
         // The noise is for an upper bound of δ, which lies above the estimate.
         assert!((0.85..1.005).contains(&(back.epsilon / epsilon)), "{back:?}");
         let error = target.error(&found.best().strategy).unwrap();
@@ -84,13 +84,13 @@ fn threads_change_no_bit() {
 fn a_caller_may_end_it() {
     let target = target(64, 16, Objective::Rms);
     let start = unamplified(Family::Blt { buffers: 1 }, &target);
-    let question = Question { batches: 16, epsilon: 1.0, delta: 1e-5 };
+    let goal = Goal { batches: 16, epsilon: 1.0, delta: 1e-5 };
     let mut seen = Vec::new();
     let mut once = |progress: Progress| {
         seen.push(progress);
         ControlFlow::Break(())
     };
-    let found = optimise(&start, &target, question, effort(1 << 11), &mut once).unwrap();
+    let found = optimize_balls_in_bins(&start, &target, goal, effort(1 << 11), &mut once).unwrap();
     assert!(found.stopped && !found.converged && found.searches == 1, "{found:?}");
     assert!(found.best().loss() <= found.start.loss());
     assert_eq!(seen.len(), 1);
@@ -100,9 +100,9 @@ fn a_caller_may_end_it() {
 fn bad_questions_are_named() {
     let target = target(64, 16, Objective::Rms);
     let blt = unamplified(Family::Blt { buffers: 1 }, &target);
-    let good = Question { batches: 16, epsilon: 1.0, delta: 1e-5 };
-    let says = |start: &Strategy, question: Question, effort: Effort, part: &str| {
-        let found = optimise(start, &target, question, effort, &mut |_| ControlFlow::Continue(()));
+    let good = Goal { batches: 16, epsilon: 1.0, delta: 1e-5 };
+    let says = |start: &Strategy, goal: Goal, effort: Effort, part: &str| {
+        let found = optimize_balls_in_bins(start, &target, goal, effort, &mut |_| ControlFlow::Continue(()));
         let text = found.unwrap_err().to_string();
         assert!(text.contains(part), "{text}");
     };
@@ -110,9 +110,9 @@ fn bad_questions_are_named() {
     says(&Strategy::Identity, good, few, "first column");
     let rising = Strategy::BandToeplitz { c: vec![1.0, 1.5], column_normalised: false };
     says(&rising, good, few, "never rise");
-    says(&blt, Question { batches: 2048, ..good }, few, "1 to 1024");
-    says(&blt, Question { batches: 24, ..good }, few, "whole epochs");
-    says(&blt, Question { epsilon: 0.0, ..good }, few, "epsilon is 0");
-    says(&blt, Question { delta: 1.0, ..good }, few, "delta is 1");
+    says(&blt, Goal { batches: 2048, ..good }, few, "1 to 1024");
+    says(&blt, Goal { batches: 24, ..good }, few, "whole epochs");
+    says(&blt, Goal { epsilon: 0.0, ..good }, few, "epsilon is 0");
+    says(&blt, Goal { delta: 1.0, ..good }, few, "delta is 1");
     says(&blt, good, Effort { samples: 10, ..few }, "samples is 10");
 }

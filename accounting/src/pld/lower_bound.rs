@@ -1,27 +1,30 @@
-//! What one test shows, without any grid: bounds of δ and of power from below.
+//! Lower bounds of δ and of power from one test, without any grid: a check of every answer.
 //!
-//! The test says P where any round's loss is above a level. Its rates are products of normal tails, so they hold
-//! whatever the grids do, and for one round the best level's are exact.
+//! The test decides for P where the loss of any round is above a level. Its rates are products of normal tails, so they
+//! hold whatever the grids do; for one round, those of the best level are exact.
 
-use super::{Composition, Pair};
+use super::composition::Composition;
+use super::pair::Pair;
 use crate::gaussian::bisect;
 use crate::pld::dots::ln_mass;
 
-/// What is left to rounding: relative, and in units of the tails that a bound is the difference of.
-const RELATIVE: f64 = 1e-6;
-const OF_TAILS: f64 = 1e-12;
+/// The relative rounding that a bound allows for.
+const RELATIVE_ROUNDING: f64 = 1e-6;
+/// The rounding that a bound allows for in units of the tails that it is the difference of.
+const TAIL_ROUNDING: f64 = 1e-12;
 
-/// Q's rates below this may have lost their digits, and count as this much.
-const LEAST: f64 = 1e-290;
+/// Rates of Q below this may have lost their digits, and count as this much.
+const MIN_Q_RATE: f64 = 1e-290;
 
-/// Levels that are tried, from ε to what the largest shift sees of itself.
+/// Number of levels that are tried, from ε upwards.
 const LEVELS: u32 = 12;
-const NEAR: f64 = 6.0;
+/// The distance of the highest level beyond the largest shift, in standard deviations.
+const LEVEL_REACH: f64 = 6.0;
 
-/// Where along the line no pair's mass matters any more.
-const FAR: f64 = 40.0;
+/// Distance from the largest shift beyond which no mass of a pair matters, in standard deviations.
+const LINE_REACH: f64 = 40.0;
 
-/// P's and Q's probability that a test says P.
+/// The probabilities, under P and under Q, that a test decides for P.
 #[derive(Debug, Clone, Copy)]
 struct Rates {
     p: f64,
@@ -29,25 +32,25 @@ struct Rates {
 }
 
 impl Composition {
-    /// A bound of δ(ε) from below.
+    /// Returns a lower bound of δ(ε).
     pub(super) fn delta_of_one_test(&self, epsilon: f64) -> f64 {
         let top = |pair: &Pair| pair.at(end(pair)).loss;
         let Some((_, pair, _)) = self.pairs().max_by(|a, b| top(a.1).total_cmp(&top(b.1))) else {
             return 0.0;
         };
         let (_, first) = bisect(-end(pair), end(pair), |x| pair.at(x).loss > epsilon);
-        let step = (pair.steepest() + NEAR - first).max(0.0) / f64::from(LEVELS);
+        let step = (pair.steepest() + LEVEL_REACH - first).max(0.0) / f64::from(LEVELS);
         let levels =
             (0..LEVELS).map(|i| if i == 0 { epsilon } else { pair.at(first + step * f64::from(i)).loss });
         let delta = |level: f64| {
             let Rates { p, q } = self.rates(level);
-            let under_q = (q.max(LEAST).ln() + epsilon).exp();
-            (p - under_q) * (1.0 - RELATIVE) - OF_TAILS * p
+            let under_q = (q.max(MIN_Q_RATE).ln() + epsilon).exp();
+            (p - under_q) * (1.0 - RELATIVE_ROUNDING) - TAIL_ROUNDING * p
         };
         levels.map(delta).fold(0.0, f64::max)
     }
 
-    /// A bound of the best test's power from below.
+    /// Returns a lower bound of the power of the best test.
     pub(super) fn power_of_one_test(&self, rate: f64) -> f64 {
         let (low, top) = self
             .pairs()
@@ -55,7 +58,7 @@ impl Composition {
             .fold((0.0, 0.0), |all: (f64, f64), one| (all.0.min(one.0), all.1.max(one.1)));
         let (_, level) = bisect(low, top, |level| self.rates(level).q <= rate);
         let Rates { p, q } = self.rates(level);
-        if q <= rate { p * (1.0 - RELATIVE) } else { 0.0 }
+        if q <= rate { p * (1.0 - RELATIVE_ROUNDING) } else { 0.0 }
     }
 
     fn pairs(&self) -> impl Iterator<Item = (f64, &Pair, u64)> {
@@ -63,7 +66,7 @@ impl Composition {
             .flat_map(|(classes, count)| classes.iter().map(move |(weight, pair)| (*weight, pair, count)))
     }
 
-    /// Of the test whether any round's loss is above a level.
+    /// Returns the rates of the test whether the loss of any round is above a level.
     fn rates(&self, level: f64) -> Rates {
         let mut none_p = 0.0;
         let mut none_q = 0.0;
@@ -84,5 +87,5 @@ impl Composition {
 }
 
 fn end(pair: &Pair) -> f64 {
-    pair.steepest() + FAR
+    pair.steepest() + LINE_REACH
 }

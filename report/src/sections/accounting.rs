@@ -1,9 +1,9 @@
-//! How the figures come about, and what has to be true for them.
+//! The method of the account, and the assumptions that it rests on.
 
 use accounting::Partition;
 
 use super::{Block, number};
-use crate::question::Assumed;
+use crate::question::SamplingAssumption;
 use crate::statement::Statement;
 
 pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
@@ -15,9 +15,9 @@ pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
         Block::point(
             "Noise",
             format!(
-                "Normals from ChaCha{} under the job's key, stream version {}; that the stream can't be told \
-                 from random bits is an assumption of every figure. Coefficients and σζ are accounted for as they \
-                 run, rounded to single precision.",
+                "Normals from ChaCha{} under the job's key, stream version {}. Every figure assumes that this stream \
+                 cannot be distinguished from random bits. Coefficients and σζ are accounted for as they run, rounded \
+                 to single precision.",
                 statement.chacha_rounds, statement.stream_version
             ),
         ),
@@ -25,10 +25,10 @@ pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
     if statement.released.as_ref().is_some_and(|released| !released.abandoned.is_empty()) {
         blocks.push(Block::point(
             "Rewinds",
-            "Rows that were released on a branch that was left count as further releases: their squared \
-             sensitivity is added, under the same participation rule along every lineage. The total is a \
-             promise made in advance only if it was bounded beforehand; where rewinds were decided by what had \
-             been released, a figure summed up afterwards describes the run and is no such bound.",
+            "Rows that were released on an abandoned branch count as further releases: their squared sensitivity \
+             is added, under the same participation rule along every lineage. The total is a guarantee only if it \
+             was bounded in advance. Where decisions to rewind depended on released rows, a total computed \
+             afterwards describes the run and is no such bound.",
         ));
     }
     blocks
@@ -36,15 +36,15 @@ pub(super) fn blocks(statement: &Statement) -> Vec<Block> {
 
 fn method(statement: &Statement) -> String {
     let exactness =
-        if statement.exact { "exact for it" } else { "an upper bound, as its sensitivity is one" };
+        if statement.exact { "exact for it" } else { "an upper bound, as the sensitivity is one" };
     match statement.accounting {
         "gaussian" => format!(
-            "One Gaussian mechanism, C·X + σζ·Z, also where gradients depend on what was released before: ρ is \
-             sens²/(2σ²), μ is sens/σ, and ε at δ is that of the Gaussian of this μ, {exactness}."
+            "One Gaussian mechanism, C·X + σζ·Z, even where gradients depend on earlier releases: ρ is sens²/(2σ²), μ \
+             is sens/σ, and ε at δ is that of the Gaussian mechanism with this μ, {exactness}."
         ),
         "monte-carlo" => "Monte Carlo over the batches of one unit, with importance sampling, in both orders \
-                          of neighbours; ε is an estimate, and the bound on its δ comes from samples of its own. \
-                          Round by round the law is that of the whole correlated run."
+                          of neighbours. ε is an estimate, and the bound on its δ comes from separate samples. The \
+                          account covers the whole correlated run jointly, not round by round."
             .to_owned(),
         _ => "Privacy-loss distributions of the sampled rounds, rounded so that no figure is below the exact \
               one, in both orders of neighbours."
@@ -70,54 +70,56 @@ fn participation(statement: &Statement) -> String {
     let b = statement.min_sep;
     let k = statement.max_participations;
     let only = match (statement.sampling, statement.plan_participation) {
-        (Assumed::AnyOrder, _) => "",
-        (_, None) => "For the figures without sampling, and the noise was designed for it: ",
+        (SamplingAssumption::AnyOrder, _) => "",
+        (_, None) => "For the figures without sampling, which the noise was designed for: ",
         (_, Some(_)) => "For the figures without sampling: ",
     };
     let widened = statement.plan_participation.map_or_else(String::new, |own| {
         format!(
-            " The plan itself is for j − i ≥ {} and at most {} of them, which batches sampled as below do not keep: \
-             the rule here is the plan's, widened to cover them.",
+            " The plan itself is for j − i ≥ {} and at most {} of them, which batches sampled as below do not keep; \
+             the rule here is that of the plan, widened to cover them.",
             own.min_sep, own.max_participations
         )
     });
     format!(
         "{only}Rounds i < j in which one unit takes part satisfy j − i ≥ {b}, and there are at most {k} of them.\
-         {widened} Nothing here enforces that: whoever forms the batches has to, by a timer on devices, a count of \
-         rounds or a fixed order."
+         {widened} Nothing here enforces this rule: the code that forms the batches must, by a timer on devices, a \
+         count of rounds or a fixed order."
     )
 }
 
 fn sampling(statement: &Statement) -> String {
     match statement.sampling {
-        Assumed::AnyOrder => "None is relied upon: batches may be formed in any way, even against the \
-                              mechanism, within the participation rule."
-            .to_owned(),
-        Assumed::CyclicPoisson { sampling_probability, partition } => {
+        SamplingAssumption::AnyOrder => {
+            "None is relied upon: batches may be formed in any way within the participation \
+                              rule, even an adversarial one."
+                .to_owned()
+        }
+        SamplingAssumption::CyclicPoisson { sampling_probability, partition } => {
             let bands = statement.bands.unwrap_or(1);
             let groups = match partition {
-                Partition::Independent => "each unit put into its group at random on its own",
+                Partition::Independent => "each unit put into a random group, independently",
                 Partition::EqualSplit => "groups of one size",
             };
             format!(
                 "Cyclic Poisson: {bands} groups that do not depend on the data ({groups}); in round t only \
-                 group t mod {bands} is sampled, each unit with probability {} on its own. Batches and the seed \
-                 they come from stay secret. `rustle batches --scheme cyclic-poisson` forms them.",
+                 group t mod {bands} is sampled, each unit with probability {}, independently. Batches and \
+                 their seed must stay secret. `rustle batches --scheme cyclic-poisson` forms them.",
                 number(sampling_probability * bands as f64)
             )
         }
-        Assumed::BallsInBins { batches_per_epoch, samples, seed } => format!(
+        SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => format!(
             "Balls in bins: each unit is put into one of {batches_per_epoch} batches, at random and once, and \
-             takes part in that batch of every epoch. Batches stay secret. {samples} samples, seed {seed}; a \
-             seed that was chosen by its answer promises nothing. `rustle batches --scheme balls-in-bins` forms \
+             takes part in that batch of every epoch. Batches must stay secret. The account drew {samples} samples, seed {seed}; \
+             it is worthless if the seed was chosen by its result. `rustle batches --scheme balls-in-bins` forms \
              them."
         ),
-        Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
+        SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
             let start = if warm_start { ", as if batches had been formed before round 0" } else { "" };
             format!(
                 "b-min-sep: in every round each unit that took none of the {} rounds before joins with \
-                 probability {} on its own{start}. Batches and the seed they come from stay secret. {samples} \
-                 samples, seed {seed}; a seed that was chosen by its answer promises nothing. `rustle batches \
+                 probability {}, independently{start}. Batches and their seed must stay secret. The account drew \
+                 {samples} samples, seed {seed}; it is worthless if the seed was chosen by its result. `rustle batches \
                  --scheme b-min-sep` forms them.",
                 min_sep.saturating_sub(1),
                 number(sampling_probability)

@@ -1,22 +1,22 @@
 //! Σ H∘G of a Toeplitz C as a function of its first column c, with its gradient in O(n·b).
 //!
-//! With s the column summed over the epochs, m_i is s moved down by i, so that G[i, i+d] = Σ_{u<n−i−d} s_u·s_{u+d}: what
-//! H says of diagonal d is all that counts, but for the last b rounds, where the later batches have no share.
+//! With s the column summed over the epochs, m_i is s moved down by i, so that G[i, i+d] = Σ_{u<n−i−d} s_u·s_{u+d}: only
+//! the sum of H along diagonal d matters, except in the last b rounds, where the later batches have no share.
 
 use ndarray::Array2;
 
 use super::super::gram::epochs_summed;
 
-/// H, a diagonal at a time.
+/// H, one diagonal after the other.
 pub(super) struct Quadratic {
     n: usize,
     b: usize,
-    /// Of diagonal d the sums of its first numbers, those off the main one twice: H stands on both sides.
+    /// The prefix sums of each diagonal d, doubled off the main one, as H has both sides.
     diagonals: Vec<Vec<f64>>,
 }
 
 impl Quadratic {
-    /// For `n` rounds; H symmetric.
+    /// Prepares a symmetric H for `n` rounds.
     pub fn new(h: &Array2<f64>, n: u64) -> Self {
         let b = h.nrows();
         let diagonal = |d: usize| {
@@ -28,7 +28,7 @@ impl Quadratic {
         Self { n: n as usize, b, diagonals: (0..b).map(diagonal).collect() }
     }
 
-    /// ΣH∘G of the column c, as long as there are bands; its derivatives are put into `by`.
+    /// Returns ΣH∘G of the column c, which is as long as there are bands, and writes its derivatives to `by`.
     pub fn value(&self, c: &[f64], by: &mut [f64]) -> f64 {
         let n = self.n;
         let b = self.b;

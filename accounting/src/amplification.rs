@@ -1,13 +1,13 @@
-//! Amplification by sampling, for loops that ask often: coarser grids than [`crate::pld::ACCURACY`], and like
-//! everything here never optimistic.
+//! Amplification by sampling, for loops that need many figures: on coarser grids than [`crate::pld::ACCURACY`], and
+//! never below the exact figure either.
 //!
 //! Cyclic Poisson sampling with p bands: records are put into p groups **independently of the data**, group r is
-//! sampled in rounds ≡ r (mod p) alone, each record with probability p·q. Then a record's contributions pass
-//! disjoint stretches of the strategy's bands, and the run is one of DP-SGD with ⌈n/p⌉ rounds, sampling
+//! sampled in rounds ≡ r (mod p) alone, each record with probability p·q. Then the contributions of a record fall on
+//! columns of C that do not overlap, and the run costs as much as one of DP-SGD with ⌈n/p⌉ rounds, sampling
 //! probability p·q and noise multiplier σ / (largest column norm). Groups of one size
-//! ([`Partition::EqualSplit`](crate::Partition)) depend on how many records there are, so they hold for
-//! zeroing out and replacing only; each record put at random and on its own
-//! ([`Partition::Independent`](crate::Partition)) holds for adding and removing too.
+//! ([`Partition::EqualSplit`](crate::Partition)) depend on the number of records, so they hold for zeroing out and
+//! replacing only; groups drawn for each record independently ([`Partition::Independent`](crate::Partition)) hold for
+//! adding and removing too. The reduction is that of Choquette-Choo et al. (2023, arXiv:2306.08153).
 
 use crate::error::{AccountingError, Result, positive, probability};
 use crate::neighbouring::{Direction, Neighbouring};
@@ -18,10 +18,10 @@ use crate::{calibrate_gaussian, gaussian};
 /// Relative accuracy of ε in loops.
 const LOOP_ACCURACY: f64 = 5e-4;
 
-/// The same for a calibration, which is asked less often.
+/// Relative accuracy of ε in a calibration, which runs less often.
 const CALIBRATION_ACCURACY: f64 = 1e-4;
 
-/// The profile of Poisson-sampled rounds.
+/// Returns the privacy profile of Poisson-sampled rounds.
 ///
 /// # Errors
 /// [`AccountingError::Invalid`] unless σ > 0 and 0 < q ≤ 1.
@@ -38,7 +38,7 @@ pub fn profile(
     Ok(Profile { remove: side(Direction::Remove)?, add: side(Direction::Add)? })
 }
 
-/// ε at `delta` of `rounds` Poisson-sampled rounds, at most about 0.05 % above the exact one and never below,
+/// Returns ε at `delta` of `rounds` Poisson-sampled rounds, at most about 0.05 % above the exact one and never below,
 /// under zeroing out, adding or removing one record.
 ///
 /// # Errors
@@ -53,7 +53,7 @@ pub fn epsilon(noise_multiplier: f64, sampling_probability: f64, rounds: u64, de
     Ok(profile.epsilon_figure(delta, LOOP_ACCURACY)?.value)
 }
 
-/// p·q, at most 1 up to rounding.
+/// Returns p·q, which may exceed 1 by rounding only.
 pub(crate) fn group_probability(bands: u64, sampling_probability: f64) -> Result<f64> {
     sampling("sampling probability", sampling_probability)?;
     let invalid = |what, value, allowed| AccountingError::Invalid { what, value, allowed };
@@ -67,7 +67,7 @@ pub(crate) fn group_probability(bands: u64, sampling_probability: f64) -> Result
     Ok(product.min(1.0))
 }
 
-/// The smallest noise multiplier (within 0.02 % of ε) of a p-banded strategy, columns of norm ≤ 1, with which
+/// Returns the smallest noise multiplier (within 0.02 % of ε) of a p-banded strategy, columns of norm ≤ 1, with which
 /// `iterations` rounds of cyclic Poisson sampling at average per-round rate q are (ε, δ).
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub fn band_mf_noise_multiplier(
     noise_multiplier(target_epsilon, delta, q, iterations.div_ceil(bands), CALIBRATION_ACCURACY)
 }
 
-/// The smallest noise multiplier (within 0.02 % of ε) of Poisson-sampled rounds for an (ε, δ).
+/// Returns the smallest noise multiplier (within 0.02 % of ε) of Poisson-sampled rounds for an (ε, δ).
 pub(crate) fn noise_multiplier(
     target: f64,
     delta: f64,
@@ -105,7 +105,7 @@ pub(crate) fn noise_multiplier(
     from_rough(target, delta, 1.0, at, accuracy)
 }
 
-/// Searches by the rough ε first, a thousand times as fast, then by the near-exact one from there.
+/// Searches by the rough ε first, which is a thousand times as fast, then by the near-exact one from there.
 pub(crate) fn from_rough(
     target: f64,
     delta: f64,
@@ -115,7 +115,7 @@ pub(crate) fn from_rough(
 ) -> Result<f64> {
     let range = Range { what: "noise multiplier", start, least: 1e-3, most: 1e9 };
     let rough = search::smallest(range, target, |sigma| Ok(profile(sigma)?.rough_epsilon(delta)));
-    // The rough ε is no bound, so nothing is refused for it.
+    // The rough ε is no bound, so its failure refuses nothing.
     let start = rough.unwrap_or(start);
     let exact = |sigma| Ok(profile(sigma)?.epsilon_figure(delta, accuracy)?.value);
     search::smallest(Range { start, ..range }, target, exact)

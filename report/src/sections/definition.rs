@@ -1,9 +1,9 @@
-//! What the definition of privacy is instantiated with: setting, data covered, output, unit, neighbours.
+//! The instance of the definition of privacy: setting, data covered, output, unit, neighbours.
 
 use accounting::Neighbouring;
 
 use super::Block;
-use crate::question::{Assumed, Unit};
+use crate::question::{SamplingAssumption, Unit};
 use crate::statement::Statement;
 
 pub(super) fn setting(statement: &Statement) -> Vec<Block> {
@@ -14,16 +14,15 @@ pub(super) fn setting(statement: &Statement) -> Vec<Block> {
     vec![
         Block::point(
             "Trust",
-            "Central: the process that trains sees contributions before noise is added, and is trusted to clip \
-             them and to add the noise it fetches. Whoever learns what leaves it, intermediate models \
-             included, is not trusted.",
+            "Central: the training process sees contributions before noise is added, and is trusted to clip them and \
+             to add the noise it fetches. Anyone who sees its output, intermediate models included, is not trusted.",
         ),
         Block::point(
             "The noise service",
             format!(
-                "Coordinator and workers see noise, never data; the coordinator cannot make noise. Whoever \
-                 holds {holder} can take the noise off again, so the key has to stay secret for as long as the \
-                 guarantee is to hold."
+                "Coordinator and workers see noise, never data; the coordinator cannot make noise. Anyone \
+                 who holds {holder} can subtract the noise, so the key must stay secret for as long as the guarantee \
+                 is to hold."
             ),
         ),
     ]
@@ -34,15 +33,17 @@ pub(super) fn protected(statement: &Statement) -> Vec<Block> {
     let b = statement.min_sep;
     let k = statement.max_participations;
     let rule = match statement.sampling {
-        Assumed::AnyOrder => format!("the participation rule (at most {k} rounds, at least {b} apart)"),
-        _ => "what is assumed of sampling below".to_owned(),
+        SamplingAssumption::AnyOrder => {
+            format!("the participation rule (at most {k} rounds, at least {b} apart)")
+        }
+        _ => "the assumption about sampling below".to_owned(),
     };
     vec![
         Block::point(
             "Data covered",
             format!(
                 "All contributions of one {name} to this one run, each clipped to norm {} before it is \
-                 summed. A {name} that breaks {rule} loses its own guarantee; that of others stands.",
+                 summed. A {name} that breaks {rule} loses its own guarantee; those of others still hold.",
                 statement.clip_norm
             ),
         ),
@@ -50,13 +51,13 @@ pub(super) fn protected(statement: &Statement) -> Vec<Block> {
             "Not covered",
             "Choosing hyper-parameters, clip norms or checkpoints by runs or evaluations on the same data; \
              statistics that are released beside the sums; other runs on the same data, whose costs add up; \
-             data that is taken for public, such as that of pre-training.",
+             data that is treated as public, such as pre-training data.",
         ),
         Block::point(
             "Output",
             format!(
-                "The noisy sums of {}, and with them whatever is computed from them: every intermediate model \
-                 and the final one.",
+                "The noisy sums of {}, and everything computed from them: every intermediate model and the final \
+                 one.",
                 output(statement)
             ),
         ),
@@ -68,7 +69,7 @@ pub(super) fn protected(statement: &Statement) -> Vec<Block> {
 fn output(statement: &Statement) -> String {
     match &statement.released {
         Some(released) if !released.abandoned.is_empty() => {
-            format!("all {} rounds and of the rounds that rewinds abandoned", statement.iterations)
+            format!("all {} rounds and of the rounds abandoned by rewinds", statement.iterations)
         }
         _ => format!("all {} rounds", statement.iterations),
     }
@@ -85,16 +86,16 @@ pub(super) fn unit(unit: Unit) -> &'static str {
 fn unit_text(unit: Unit) -> &'static str {
     match unit {
         Unit::User => {
-            "User: all data of one user, however much. It holds where clipping bounds the sum of everything a \
+            "User: all data of one user, however much. It requires that clipping bounds the sum of everything a \
              user contributes to a round."
         }
         Unit::Example => {
-            "Example: one record. A user with several records is protected less; their number multiplies the \
-             sensitivity."
+            "Example: one record. A user with several records is protected less: the sensitivity grows with their \
+             number."
         }
         Unit::Device => {
-            "Device: all data on one device. A user of one device is protected as a user; one whose several \
-             devices take part is protected less."
+            "Device: all data on one device. A user with one device is protected as a user; a user of several \
+             participating devices is protected less."
         }
     }
 }
@@ -102,13 +103,13 @@ fn unit_text(unit: Unit) -> &'static str {
 fn neighbours(relation: Neighbouring, name: &str) -> String {
     match relation {
         Neighbouring::ZeroOut => format!(
-            "Zero-out: in one of them everything that one {name} contributes counts as the zero vector; the \
-             number of participants is the same and may be known."
+            "Zero-out: in one of them everything that one {name} contributes counts as the zero vector; the number \
+             of participants is the same and may be public."
         ),
         Neighbouring::AddRemove => format!("Add or remove: one of them lacks one {name}."),
         Neighbouring::Replace => format!(
-            "Replace: the data of one {name} is other data in one of them. A sum then moves by up to twice \
-             the clip norm, and so the sensitivity is doubled."
+            "Replace: in one of them the data of one {name} is replaced by other data. A sum then moves by up to \
+             twice the clip norm, so the sensitivity is doubled."
         ),
     }
 }

@@ -1,35 +1,42 @@
-//! From an event to what is composed.
+//! Interprets an event: finds what it is composed of.
 
 use strategy::{Participation, Tree};
 
-use super::{Event, MatrixMechanism, Partition, Sampling};
-use crate::account::Account;
-use crate::amplified::group_probability;
+use super::totals::Totals;
+use super::truncated;
+use crate::amplification::group_probability;
 use crate::error::{AccountingError, Result, not_negative, positive};
-use crate::event::truncated;
+use crate::event::{Event, MatrixMechanism, Partition, Sampling};
 use crate::neighbouring::{Direction, Neighbouring};
 use crate::pld::{Pair, Round, sampling};
 
-/// Deepest nesting of compositions.
-const MOST_DEPTH: usize = 64;
+/// Deepest nesting of compositions: bounds the recursion on events that come from outside.
+const MAX_DEPTH: usize = 64;
 
-/// Adds an event, `count` times, to an account.
-pub(crate) fn add(account: &mut Account, event: &Event, count: u64, depth: usize) -> Result<()> {
-    if depth > MOST_DEPTH {
+/// Works out what an event is composed of under one neighbouring relation.
+pub(super) fn interpret(event: &Event, neighbouring: Neighbouring) -> Result<Totals> {
+    let mut totals = Totals::new(neighbouring);
+    add(&mut totals, event, 1, 0)?;
+    Ok(totals)
+}
+
+/// Adds an event `count` times.
+fn add(totals: &mut Totals, event: &Event, count: u64, depth: usize) -> Result<()> {
+    if depth > MAX_DEPTH {
         return Err(unsupported(event, "compositions are nested more than 64 deep"));
     }
-    let relation = account.neighbouring();
+    let relation = totals.neighbouring;
     match event {
-        Event::Gaussian { noise_multiplier } => account.gaussian(1.0, *noise_multiplier, count),
+        Event::Gaussian { noise_multiplier } => totals.add_gaussian(1.0, *noise_multiplier, count),
         Event::PoissonSampledGaussian { noise_multiplier, sampling_probability } => {
-            poisson(account, *noise_multiplier, *sampling_probability, count)
+            poisson(totals, *noise_multiplier, *sampling_probability, count)
         }
         Event::TruncatedPoissonGaussian {
             noise_multiplier,
             sampling_probability,
             dataset_size,
             batch_cap,
-        } => account.rounds(count, |direction| {
+        } => totals.add_rounds(count, |direction| {
             let sizes = (*dataset_size, *batch_cap);
             truncated::round(*noise_multiplier, *sampling_probability, sizes, relation, direction)
         }),
@@ -40,7 +47,7 @@ pub(crate) fn add(account: &mut Account, event: &Event, count: u64, depth: usize
                            account under zero-out or add-remove";
                 return Err(unsupported(event, why));
             }
-            account.rounds(count, |direction| {
+            totals.add_rounds(count, |direction| {
                 Pair::mixture(*noise_multiplier, &mixture, direction).map(Round::from)
             })
         }
@@ -50,41 +57,42 @@ pub(crate) fn add(account: &mut Account, event: &Event, count: u64, depth: usize
                 value: count as f64 * *times as f64,
                 allowed: "at most 2^40",
             })?;
-            add(account, event, product, depth + 1)
+            add(totals, event, product, depth + 1)
         }
         Event::Composed { events } => {
-            events.iter().try_for_each(|event| add(account, event, count, depth + 1))
+            events.iter().try_for_each(|event| add(totals, event, count, depth + 1))
         }
         Event::Tree { noise_multiplier, iterations, min_sep, max_participations, restarts, completion } => {
             let tree = Tree::new(restarts.clone(), *completion)?;
             let rule = Participation::new(*min_sep, *max_participations)?;
-            account.gaussian(tree.sensitivity(*iterations, rule)?.value, *noise_multiplier, count)
+            totals.add_gaussian(tree.sensitivity(*iterations, rule)?.value, *noise_multiplier, count)
         }
-        Event::ZCdp { rho } => account.zcdp(not_negative("rho", *rho)?, count),
-        Event::MatrixMechanism(run) => matrix(account, event, run, count),
+        Event::ZCdp { rho } => totals.add_zcdp(not_negative("rho", *rho)?, count),
+        Event::MatrixMechanism(run) => matrix(totals, event, run, count),
     }
 }
 
-fn poisson(account: &mut Account, sigma: f64, q: f64, count: u64) -> Result<()> {
+fn poisson(totals: &mut Totals, sigma: f64, q: f64, count: u64) -> Result<()> {
     if sampling("sampling probability", q)? == 1.0 {
-        return account.gaussian(1.0, sigma, count);
+        return totals.add_gaussian(1.0, sigma, count);
     }
-    let relation = account.neighbouring();
-    account
-        .rounds(count, |direction: Direction| Pair::poisson(sigma, q, relation, direction).map(Round::from))
+    let relation = totals.neighbouring;
+    totals.add_rounds(count, |direction: Direction| {
+        Pair::poisson(sigma, q, relation, direction).map(Round::from)
+    })
 }
 
-fn matrix(account: &mut Account, event: &Event, run: &MatrixMechanism, count: u64) -> Result<()> {
+fn matrix(totals: &mut Totals, event: &Event, run: &MatrixMechanism, count: u64) -> Result<()> {
     let norm = positive("largest column norm", run.largest_column_norm)?;
     Participation::new(run.min_sep, run.max_participations)?;
     match run.sampling {
-        Sampling::AnyOrder => account.gaussian(run.sensitivity, run.noise_multiplier, count),
+        Sampling::AnyOrder => totals.add_gaussian(run.sensitivity, run.noise_multiplier, count),
         Sampling::CyclicPoisson { sampling_probability, partition } => {
             let Some(bands) = run.bands else {
                 let why = "cyclic Poisson sampling amplifies strategies with bands only; this one has none";
                 return Err(unsupported(event, why));
             };
-            if partition == Partition::EqualSplit && account.neighbouring() == Neighbouring::AddRemove {
+            if partition == Partition::EqualSplit && totals.neighbouring == Neighbouring::AddRemove {
                 let why = "groups of one size depend on the number of records; account under zero-out or \
                            replace, or put each record into a group on its own";
                 return Err(unsupported(event, why));
@@ -93,7 +101,7 @@ fn matrix(account: &mut Account, event: &Event, run: &MatrixMechanism, count: u6
             let q = group_probability(bands, sampling_probability)?;
             let rounds = run.iterations.div_ceil(bands);
             let total = count.saturating_mul(rounds);
-            poisson(account, run.noise_multiplier / norm, q, total)
+            poisson(totals, run.noise_multiplier / norm, q, total)
         }
     }
 }

@@ -1,75 +1,76 @@
-//! The distribution that figures and curves are read off.
+//! The privacy curve of a run, which figures and charts are read off.
 
-use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, Sampling as Samples};
+use accounting::monte_carlo::{BMinSep, BallsInBins, Pair, SampleBudget};
 use accounting::pld::Profile;
-use accounting::{Account, Event, MatrixMechanism, Neighbouring, Sampling, gaussian, summary};
+use accounting::{Account, Event, MatrixMechanism, Neighbouring, gaussian, summary};
 use plan::Plan;
 
 use crate::error::{ReportError, Result};
 use crate::event;
 use crate::figures::{AtDelta, FALSE_POSITIVE_RATE, Figures};
-use crate::question::{Assumed, Question, invalid};
+use crate::question::{Question, SamplingAssumption, invalid};
 
-/// What tells neighbours apart.
-pub enum Law {
-    /// N(0, 1) against N(μ, 1), exactly.
+/// The curve ε(δ) of a run, by one of three accounts.
+pub enum PrivacyCurve {
+    /// The exact curve of N(0, 1) against N(μ, 1).
     Gaussian { mu: f64 },
-    /// Privacy-loss distributions of sampled rounds.
+    /// The curve of the privacy-loss distributions of sampled rounds.
     Rounds(Profile),
-    /// By samples, at each δ that is asked for.
-    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: Samples },
+    /// The curve by Monte Carlo, point by point.
+    Sampled { mechanism: Box<dyn Pair>, noise_multiplier: f64, samples: SampleBudget },
 }
 
-impl Law {
-    /// Of a run with this sensitivity per unit clip norm under zeroing out, nothing being amplified.
+impl PrivacyCurve {
+    /// Returns the curve of a run without amplification; `sensitivity` is per unit clip norm under zeroing out.
     pub fn gaussian(plan: &Plan, sensitivity: f64, neighbouring: Neighbouring) -> Self {
         Self::Gaussian { mu: neighbouring.factor() * sensitivity / plan.accounted_noise_multiplier() }
     }
 
-    /// Of the first `rounds` rows under the sampling that is assumed; `None` where none is.
+    /// Returns the curve of the first `rounds` rows under the assumed sampling; `None` where none is assumed.
     pub fn amplified(question: &Question, rounds: u64) -> Result<Option<Self>> {
         let plan = &question.plan;
         match question.assumed {
-            Assumed::AnyOrder => Ok(None),
-            Assumed::CyclicPoisson { sampling_probability, partition } => {
-                let sampling = Sampling::CyclicPoisson { sampling_probability, partition };
+            SamplingAssumption::AnyOrder => Ok(None),
+            SamplingAssumption::CyclicPoisson { .. } => {
+                let sampling = question.assumed.in_event();
                 let run = MatrixMechanism { iterations: rounds, ..event::run_of(plan, sampling)? };
-                let account = Account::of(&Event::MatrixMechanism(run), question.neighbouring)?;
+                let account = Account::new(&Event::MatrixMechanism(run), question.neighbouring)?;
                 Ok(Some(Self::Rounds(account.profile()?)))
             }
-            Assumed::BallsInBins { batches_per_epoch, samples, seed } => {
+            SamplingAssumption::BallsInBins { batches_per_epoch, samples, seed } => {
                 zero_out_alone(question.neighbouring, "zero-out, for balls-in-bins")?;
                 if !plan.iterations().is_multiple_of(batches_per_epoch) {
                     let allowed = format!("a divisor of {}, the plan's rows", plan.iterations());
                     return Err(invalid("batches per epoch", batches_per_epoch, allowed));
                 }
-                // The coefficients as they run, rounded, are the mechanism.
+                // The mechanism is that of the rounded coefficients that run.
                 let strategy = plan.running_strategy()?;
                 let mechanism = BallsInBins::new(&strategy, rounds, batches_per_epoch)?;
-                Ok(Some(Self::sampled(plan, mechanism, Samples { samples, seed })))
+                Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
             }
-            Assumed::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
+            SamplingAssumption::BMinSep { min_sep, sampling_probability, warm_start, samples, seed } => {
                 zero_out_alone(question.neighbouring, "zero-out, for b-min-sep")?;
                 let strategy = plan.running_strategy()?;
                 let mechanism = BMinSep::new(&strategy, rounds, min_sep, sampling_probability, warm_start)?;
-                Ok(Some(Self::sampled(plan, mechanism, Samples { samples, seed })))
+                Ok(Some(Self::sampled(plan, mechanism, SampleBudget { samples, seed })))
             }
         }
     }
 
-    fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: Samples) -> Self {
+    fn sampled(plan: &Plan, mechanism: impl Pair + 'static, samples: SampleBudget) -> Self {
         let noise_multiplier = plan.accounted_noise_multiplier();
         Self::Sampled { mechanism: Box::new(mechanism), noise_multiplier, samples }
     }
 
-    /// As [`Self::amplified`] where any number of rounds has an account: Monte Carlo needs whole epochs.
+    /// Returns [`Self::amplified`] where any number of rounds has an account; Monte Carlo needs whole epochs.
     pub fn of_rounds(question: &Question, rounds: u64) -> Result<Option<Self>> {
         match question.assumed {
-            Assumed::CyclicPoisson { .. } if rounds > 0 => Self::amplified(question, rounds),
+            SamplingAssumption::CyclicPoisson { .. } if rounds > 0 => Self::amplified(question, rounds),
             _ => Ok(None),
         }
     }
 
+    /// Returns ε at one δ.
     pub fn epsilon(&self, delta: f64) -> Result<AtDelta> {
         let exactly = |epsilon| AtDelta { delta, epsilon, delta_upper_bound: None };
         Ok(match self {
@@ -84,7 +85,7 @@ impl Law {
         })
     }
 
-    /// The true positive rate of the best test; `None` where only some ε are known.
+    /// Returns the true positive rate of the best test; `None` by Monte Carlo, where only some ε are known.
     pub fn power(&self, false_positive_rate: f64) -> Result<Option<f64>> {
         Ok(match self {
             Self::Gaussian { mu } => Some(gaussian::true_positive_rate(false_positive_rate, *mu)?),
@@ -93,6 +94,7 @@ impl Law {
         })
     }
 
+    /// Returns the figures at several δ.
     pub fn figures(&self, deltas: &[f64]) -> Result<Figures> {
         let guarantees = deltas.iter().map(|delta| self.epsilon(*delta)).collect::<Result<Vec<_>>>()?;
         let rho = match self {
@@ -116,7 +118,7 @@ fn zero_out_alone(neighbouring: Neighbouring, allowed: &'static str) -> Result<(
     }
 }
 
-/// μ of the Gaussian mechanism that costs as much at the worst of these (ε, δ).
+/// Returns μ of the Gaussian mechanism that costs as much at the worst of these (ε, δ).
 fn largest_mu(guarantees: &[AtDelta]) -> Result<f64> {
     guarantees.iter().try_fold(0.0, |most: f64, at| {
         let mu = gaussian::largest_mu(at.epsilon, at.delta).map_err(ReportError::from)?;

@@ -1,4 +1,4 @@
-//! A statement in words: sections of points and tables, which Markdown and HTML set in their own way.
+//! A statement in words: sections of points and tables, which Markdown and HTML render.
 
 mod accounting;
 mod definition;
@@ -13,6 +13,7 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
+/// One item of a section.
 pub enum Block {
     Point { label: &'static str, text: String },
     Table { head: Vec<&'static str>, rows: Vec<Vec<String>> },
@@ -24,7 +25,7 @@ impl Block {
     }
 }
 
-/// The whole page, in the order of the reporting checklist, with what was released and what identifies it after.
+/// Returns the sections of the page, in the order of the reporting checklist; the released rows and the identity follow.
 pub fn sections(statement: &Statement) -> Vec<Section> {
     let mut sections = vec![
         Section { title: "Guarantee", blocks: guarantee(statement) },
@@ -73,16 +74,16 @@ fn figures(label: &'static str, statement: &Statement, figures: &Figures) -> Blo
     text.push_str(&match figures.rho {
         Some(rho) => format!("; ρ = {} of zero-concentrated DP, μ = {mu} of Gaussian DP", number(rho)),
         None if estimated => {
-            format!("; these ε, which are estimates, are those of a Gaussian mechanism of μ = {mu}")
+            format!("; these ε are estimates, and those of a Gaussian mechanism with μ = {mu}")
         }
-        None => format!("; at these δ no worse than a Gaussian mechanism of μ = {mu}"),
+        None => format!("; at these δ no worse than a Gaussian mechanism with μ = {mu}"),
     });
     if let Some(power) = figures.true_positive_rate {
         let fpr = 100.0 * figures.false_positive_rate;
         let tpr = 100.0 * power;
         text.push_str(&format!(
-            ". No test that is wrong about {} % of those who took no part recognises more than {} % of those \
-             who did",
+            ". A test that wrongly accuses at most {} % of those who did not take part recognises at most {} % of \
+             those who did",
             number(fpr),
             number(tpr)
         ));
@@ -91,7 +92,7 @@ fn figures(label: &'static str, statement: &Statement, figures: &Figures) -> Blo
     Block::Point { label, text }
 }
 
-/// ε at every δ that was asked for.
+/// Returns the table of ε at every δ of the question.
 fn table(statement: &Statement) -> Block {
     let mut head = vec!["δ", "ε"];
     let mut columns = vec![&statement.figures];
@@ -111,7 +112,7 @@ fn table(statement: &Statement) -> Block {
     Block::Table { head, rows }
 }
 
-/// Six digits, rounded up in the last so that no promise is made better by printing it; JSON has all digits.
+/// Prints six digits, the last one rounded up so that printing never improves a guarantee; JSON has all digits.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -126,11 +127,12 @@ pub(crate) fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A δ as it is written: 1e-6.
+/// Prints a δ as in 1e-6.
 pub(crate) fn power(value: f64) -> String {
     format!("{value:e}")
 }
 
+/// Prints a stretch of rows.
 pub(crate) fn rows((start, end): (u64, u64)) -> String {
     format!("{start}..{end}")
 }

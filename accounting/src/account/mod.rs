@@ -1,0 +1,142 @@
+//! The account of an event, and the mathematics that each of its figures comes from.
+//!
+//! `interpret` turns an event into `totals`; the figures here are read off these. Events know nothing of accounts.
+
+mod interpret;
+mod totals;
+mod truncated;
+
+use self::totals::Totals;
+use crate::error::{AccountingError, Result, not_negative, probability};
+use crate::event::Event;
+use crate::gaussian;
+use crate::neighbouring::Neighbouring;
+use crate::pld::{ACCURACY, Figure, Pair, Profile};
+use crate::{renyi, zcdp};
+
+/// The privacy cost of an event under one neighbouring relation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Account {
+    totals: Totals,
+}
+
+impl Account {
+    /// Builds the account of an event under one neighbouring relation.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] naming a number and its range; [`AccountingError::Unsupported`] where no
+    /// account of the event is known under this relation.
+    pub fn new(event: &Event, neighbouring: Neighbouring) -> Result<Self> {
+        Ok(Self { totals: interpret::interpret(event, neighbouring)? })
+    }
+
+    /// Returns the relation that every figure holds under.
+    #[must_use]
+    pub fn neighbouring(&self) -> Neighbouring {
+        self.totals.neighbouring
+    }
+
+    /// Returns ρ of zero-concentrated DP; `None` where any round is sampled.
+    #[must_use]
+    pub fn rho(&self) -> Option<f64> {
+        (!self.totals.sampled).then_some(self.totals.rho + self.totals.mu_squared / 2.0)
+    }
+
+    /// Returns the privacy-loss distributions of both directions.
+    ///
+    /// # Errors
+    /// [`AccountingError::Unsupported`] where a part is only known to be zCDP.
+    pub fn profile(&self) -> Result<Profile> {
+        if self.totals.rho > 0.0 {
+            let why = "ρ bounds a loss without giving its distribution".to_owned();
+            return Err(AccountingError::Unsupported { event: "z-cdp", why });
+        }
+        let mut profile = Profile { remove: self.totals.remove.clone(), add: self.totals.add.clone() };
+        if self.totals.mu_squared > 0.0 {
+            let pair = Pair::gaussian(self.totals.mu_squared.sqrt())?;
+            profile.remove.add(pair.clone().into(), 1)?;
+            profile.add.add(pair.into(), 1)?;
+        }
+        Ok(profile)
+    }
+
+    /// Returns ε at `delta`, never below the exact one. It is exact for Gaussian mechanisms; sampled rounds go through
+    /// privacy-loss distributions, which aim at 0.002 % above the exact ε; parts that are only known to be zCDP go
+    /// through Rényi divergences.
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] unless 0 < δ < 1; [`AccountingError::OutOfReach`] where f64 can't hold ε.
+    pub fn epsilon(&self, delta: f64) -> Result<f64> {
+        Ok(self.epsilon_figure(delta, ACCURACY)?.value)
+    }
+
+    /// Returns ε at `delta` to a given relative accuracy, with the grid that was used. Where no grid was needed the
+    /// spacing is 0.
+    ///
+    /// # Errors
+    /// Those of [`Self::epsilon`].
+    pub fn epsilon_figure(&self, delta: f64, accuracy: f64) -> Result<Figure> {
+        probability("delta", delta)?;
+        if self.totals.sampled && self.totals.rho == 0.0 {
+            return self.profile()?.epsilon_figure(delta, accuracy);
+        }
+        let value = if self.totals.sampled {
+            renyi::epsilon(&self.totals.remove, self.zcdp_part(), delta)?.max(renyi::epsilon(
+                &self.totals.add,
+                self.zcdp_part(),
+                delta,
+            )?)
+        } else if self.totals.rho > 0.0 {
+            zcdp::generic_epsilon(self.zcdp_part(), delta)?
+        } else if self.totals.mu_squared > 0.0 {
+            gaussian::epsilon(delta, self.totals.mu_squared.sqrt())?
+        } else {
+            0.0
+        };
+        Ok(Figure { value, spacing: 0.0, places: 0, coarsened: false })
+    }
+
+    fn zcdp_part(&self) -> f64 {
+        self.totals.rho + self.totals.mu_squared / 2.0
+    }
+
+    /// Returns δ at `epsilon`, by the same mathematics as [`Self::epsilon`].
+    ///
+    /// # Errors
+    /// [`AccountingError::Invalid`] unless ε ≥ 0 is finite.
+    pub fn delta(&self, epsilon: f64) -> Result<f64> {
+        not_negative("epsilon", epsilon)?;
+        if self.totals.sampled && self.totals.rho == 0.0 {
+            return self.profile()?.delta(epsilon);
+        }
+        if self.totals.sampled {
+            let remove = renyi::delta(&self.totals.remove, self.zcdp_part(), epsilon)?;
+            return Ok(remove.max(renyi::delta(&self.totals.add, self.zcdp_part(), epsilon)?));
+        }
+        if self.totals.rho > 0.0 {
+            return zcdp::generic_delta(self.zcdp_part(), epsilon);
+        }
+        if self.totals.mu_squared > 0.0 {
+            gaussian::delta(epsilon, self.totals.mu_squared.sqrt())
+        } else {
+            Ok(0.0)
+        }
+    }
+
+    pub(crate) fn rough_epsilon(&self, delta: f64) -> Result<f64> {
+        if self.totals.sampled && self.totals.rho == 0.0 {
+            return Ok(self.profile()?.rough_epsilon(delta));
+        }
+        self.epsilon(delta)
+    }
+}
+
+impl Event {
+    /// Checks that the event has an account under this relation.
+    ///
+    /// # Errors
+    /// [`AccountingError::Unsupported`] with the reason, or [`AccountingError::Invalid`] naming a number and its range.
+    pub fn supports(&self, neighbouring: Neighbouring) -> Result<()> {
+        Account::new(self, neighbouring).map(|_| ())
+    }
+}

@@ -1,0 +1,190 @@
+//! Events: what ran, as data that can be stored, composed and accounted for.
+//!
+//! An event describes a mechanism, never its cost. [`Account::new`](crate::Account::new) computes the cost under one
+//! neighbouring relation, or refuses the event with a reason.
+//!
+//! # Contract
+//!
+//! Events are written to files, logs and reports, and a guarantee may be recomputed from one years later. Therefore
+//!
+//! * a variant or a field is never removed, and neither is renamed in JSON;
+//! * the meaning of a variant or a field never changes: a mechanism with another meaning is a new variant;
+//! * a new field has a default under which every event written before it keeps its meaning;
+//! * an account may become tighter, or refuse an event that it used to accept, but must never fall below the true cost of
+//!   the mechanism that the event describes.
+//!
+//! Unknown variants and fields are refused when an event is read: an account of a part of an event is no account.
+
+pub use batches::Partition;
+use serde::{Deserialize, Serialize};
+
+/// A release of something about the data. Noise multipliers are σ in units of the clip norm; sensitivities are per unit
+/// clip norm. The module's contract says what may change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Event {
+    /// One noisy sum in which every record takes part.
+    Gaussian {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+    },
+    /// One noisy sum in which each record takes part with the sampling probability, independently.
+    PoissonSampledGaussian {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+        /// q, above 0 and at most 1.
+        sampling_probability: f64,
+    },
+    /// One Poisson-sampled noisy sum with a cap: of more than `batch_cap` sampled records a uniformly random
+    /// `batch_cap` are kept. The number of records must be public; under adding or removing it is that of the larger
+    /// data set.
+    TruncatedPoissonGaussian {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+        /// q, above 0 and at most 1.
+        sampling_probability: f64,
+        /// The public number of records.
+        dataset_size: u64,
+        /// The most records of a batch.
+        batch_cap: u64,
+    },
+    /// One noisy sum that a record moves by the k-th sensitivity with the k-th probability.
+    MixtureOfGaussians {
+        /// σ, in units of the clip norm.
+        noise_multiplier: f64,
+        /// At most 4,096 sensitivities per unit clip norm, zero or above.
+        sensitivities: Vec<f64>,
+        /// One probability for each sensitivity; they sum to 1.
+        probabilities: Vec<f64>,
+    },
+    /// One event repeated, each time with fresh noise.
+    SelfComposed {
+        /// The event that is repeated.
+        event: Box<Event>,
+        /// The number of repetitions.
+        count: u64,
+    },
+    /// Several events, each with fresh noise.
+    Composed {
+        /// The events; their order does not matter.
+        events: Vec<Event>,
+    },
+    /// Tree aggregation over a whole run; participations i < j satisfy j − i ≥ `min_sep`.
+    Tree {
+        /// σ of each node, in units of the clip norm.
+        noise_multiplier: f64,
+        /// n, the rounds of the run.
+        iterations: u64,
+        /// The least distance of two participations of one user, in rounds.
+        min_sep: u64,
+        /// The most rounds that one user takes part in.
+        max_participations: u64,
+        /// The rounds at which a new tree begins.
+        #[serde(default)]
+        restarts: Vec<u64>,
+        /// True where a tree that ends early is completed to a power of two.
+        #[serde(default)]
+        completion: bool,
+    },
+    /// Any mechanism that is ρ-zCDP under zeroing out, adding and removing.
+    ZCdp {
+        /// ρ of zero-concentrated DP.
+        rho: f64,
+    },
+    /// A whole run with correlated noise.
+    MatrixMechanism(MatrixMechanism),
+}
+
+/// A whole run whose sums are released with the correlated noise σζ·C⁻¹Z.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatrixMechanism {
+    /// σ, in units of the clip norm, before C⁻¹.
+    pub noise_multiplier: f64,
+    /// n, the rounds of the whole run.
+    pub iterations: u64,
+    /// sens(C) under the participation below, per unit clip norm.
+    pub sensitivity: f64,
+    /// p, where C has p bands: c_ij = 0 for i − j ≥ p. Cyclic Poisson sampling amplifies only strategies with bands.
+    #[serde(default)]
+    pub bands: Option<u64>,
+    /// max_j ‖C[:,j]‖.
+    pub largest_column_norm: f64,
+    /// The least distance of two participations of one user, in rounds.
+    pub min_sep: u64,
+    /// The most rounds that one user takes part in.
+    pub max_participations: u64,
+    /// The way in which the records of each round were chosen.
+    #[serde(default)]
+    pub sampling: Sampling,
+    /// The digest of the plan that ran, hexadecimal, or empty. Accounts do not depend on it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_digest: String,
+}
+
+/// The way in which the records of each round were chosen, as far as an event's account relies on it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Sampling {
+    /// In any order, even an adversarial one, within the participation rule: nothing is amplified.
+    #[default]
+    AnyOrder,
+    /// Cyclic Poisson sampling: p groups independent of the data, of which group r is Poisson-sampled in rounds
+    /// ≡ r (mod p) with probability p·q.
+    CyclicPoisson {
+        /// q, the average over all rounds.
+        sampling_probability: f64,
+        /// The way in which records were put into groups.
+        partition: Partition,
+    },
+}
+
+impl MatrixMechanism {
+    /// Describes a run of a p-banded strategy, columns of norm 1, under cyclic Poisson sampling at average rate q.
+    #[must_use]
+    pub fn cyclic_poisson(
+        noise_multiplier: f64,
+        sampling_probability: f64,
+        bands: u64,
+        iterations: u64,
+        partition: Partition,
+    ) -> Self {
+        let max_participations = iterations.div_ceil(bands.max(1)).max(1);
+        Self {
+            noise_multiplier,
+            iterations,
+            sensitivity: (max_participations as f64).sqrt(),
+            bands: Some(bands),
+            largest_column_norm: 1.0,
+            min_sep: bands.max(1),
+            max_participations,
+            sampling: Sampling::CyclicPoisson { sampling_probability, partition },
+            plan_digest: String::new(),
+        }
+    }
+}
+
+impl Event {
+    /// Returns the event repeated `count` times.
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
+        Self::SelfComposed { event: Box::new(self), count }
+    }
+
+    /// Returns the kind of the event, as it is written in JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Gaussian { .. } => "gaussian",
+            Self::PoissonSampledGaussian { .. } => "poisson-sampled-gaussian",
+            Self::TruncatedPoissonGaussian { .. } => "truncated-poisson-gaussian",
+            Self::MixtureOfGaussians { .. } => "mixture-of-gaussians",
+            Self::SelfComposed { .. } => "self-composed",
+            Self::Composed { .. } => "composed",
+            Self::Tree { .. } => "tree",
+            Self::ZCdp { .. } => "z-cdp",
+            Self::MatrixMechanism(_) => "matrix-mechanism",
+        }
+    }
+}
