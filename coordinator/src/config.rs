@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use ledger::PlainHttp;
+use checkpoint_store::PlainHttp;
 use node::listen::bind_loopback_checked;
 use node::listener::{ListenAddress, Listener};
 use node::quantities::parse_duration;

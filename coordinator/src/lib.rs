@@ -23,7 +23,6 @@ mod retention;
 mod run;
 mod schedule;
 mod service;
-pub mod split;
 #[cfg(feature = "etcd")]
 mod standing;
 mod status;

@@ -1,7 +1,7 @@
 //! Which checkpoints stay, and what is cleared up.
 
-use ledger::{CheckpointRecord, CheckpointStore};
-use proto::JobId;
+use checkpoint_store::CheckpointStore;
+use proto::{CheckpointRecord, JobId};
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;

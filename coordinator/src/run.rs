@@ -185,7 +185,7 @@ fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> 
 /// What was bound to what is nobody else's to read.
 pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
     let folder_error = || format!("data folder {}", folder.display());
-    ledger::create_private_folder(folder).with_context(folder_error)
+    durable_io::create_private_folder(folder).with_context(folder_error)
 }
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use client::Connections;
 use futures::FutureExt;
-use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
+use ledger::etcd::{Candidacy, Election, EtcdConfig, LeaderLease, Term};
 use ledger::{Ledger, LedgerError};
 use metrics::gauge;
 use node::build_info::record_build_info;
@@ -60,11 +60,11 @@ struct Current(Arc<Mutex<Option<Leading>>>);
 #[derive(Clone)]
 struct Leading {
     coordinator: Weak<Coordinator>,
-    seat: Arc<Seat>,
+    seat: Arc<LeaderLease>,
 }
 
 impl Current {
-    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<Seat>) {
+    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<LeaderLease>) {
         let leading = Leading { coordinator: Arc::downgrade(coordinator), seat: seat.clone() };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leading);
     }
@@ -183,11 +183,11 @@ impl House {
         loop {
             let election = self.election.clone();
             let address = self.address.clone();
-            let state = match node::blocking::run(move || election.stand(&address)).await? {
-                Ok(Standing::Elected(term)) => return Ok(Some(term)),
+            let state = match node::blocking::run(move || election.campaign(&address)).await? {
+                Ok(Candidacy::Elected(term)) => return Ok(Some(term)),
                 // This process's own lease of before: it leads no more.
-                Ok(Standing::Behind(leader)) if leader == self.address => self.behind(""),
-                Ok(Standing::Behind(leader)) => self.behind(&leader),
+                Ok(Candidacy::LedBy(leader)) if leader == self.address => self.behind(""),
+                Ok(Candidacy::LedBy(leader)) => self.behind(&leader),
                 Err(LedgerError::Unreachable { path, reason }) => {
                     format!("{} can't be reached: {reason}", path.display())
                 }
@@ -215,7 +215,7 @@ impl House {
 
     /// Reads the ledger; `None` where the lead was lost meanwhile.
     async fn open(&self, term: Term) -> anyhow::Result<Option<Opened>> {
-        let seat = term.seat().clone();
+        let seat = term.lease().clone();
         let session = self.shutdown.child_token();
         let stop = Stop::new(session.clone());
         let settings = self.settings.clone();
@@ -264,7 +264,7 @@ impl House {
         }
         let election = self.election.clone();
         let reason = stop.reason();
-        node::blocking::run(move || election.give_up(&seat)).await?;
+        node::blocking::run(move || election.resign(&seat)).await?;
         match reason {
             Some(reason) => {
                 error!(reason, "the lead is given up");
@@ -278,7 +278,7 @@ impl House {
 /// A term of leading that can begin.
 struct Opened {
     coordinator: Arc<Coordinator>,
-    seat: Arc<Seat>,
+    seat: Arc<LeaderLease>,
     /// Ends with the term.
     session: CancellationToken,
     stop: Stop,
@@ -314,16 +314,16 @@ fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let draft = path.with_extension("new");
-    ledger::end_where_asked("etcd_ledger::create::begin");
+    durable_io::crash_point("etcd_ledger::create::begin");
     let mut file = std::fs::File::create(&draft)?;
     file.write_all(text.as_bytes())?;
-    ledger::end_where_asked("etcd_ledger::create::written");
+    durable_io::crash_point("etcd_ledger::create::written");
     file.sync_all()?;
-    ledger::end_where_asked("etcd_ledger::create::before_rename");
+    durable_io::crash_point("etcd_ledger::create::before_rename");
     std::fs::rename(&draft, path)?;
-    ledger::end_where_asked("etcd_ledger::create::after_rename");
+    durable_io::crash_point("etcd_ledger::create::after_rename");
     std::fs::File::open(folder)?.sync_all()?;
-    ledger::end_where_asked("etcd_ledger::create::end");
+    durable_io::crash_point("etcd_ledger::create::end");
     Ok(())
 }
 

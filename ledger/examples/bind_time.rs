@@ -148,10 +148,10 @@ impl Place {
             Self::Slow(path) => Ledger::open_on(SlowDisk::open(path), path).unwrap(),
             #[cfg(feature = "etcd")]
             Self::Etcd(config) => {
-                use ledger::etcd::{Election, Standing};
+                use ledger::etcd::{Candidacy, Election};
                 let election = Election::connect(config).unwrap();
                 loop {
-                    if let Standing::Elected(term) = election.stand("bind_time").unwrap() {
+                    if let Candidacy::Elected(term) = election.campaign("bind_time").unwrap() {
                         return Ledger::lead(term).unwrap();
                     }
                 }

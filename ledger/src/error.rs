@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proto::ServiceError;
+use proto::{InvalidValue, ServiceError};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -62,16 +62,18 @@ pub enum LedgerError {
     Unreachable { path: PathBuf, reason: String },
     #[error("{} is not this cluster's store: {reason}", path.display())]
     OtherStore { path: PathBuf, reason: String },
-
-    #[error("checkpoint {object}: {reason}")]
-    Checkpoint { object: String, reason: String },
-    #[error("checkpoint store, {object}: {reason}")]
-    ObjectStore { object: String, reason: String },
 }
 
 impl LedgerError {
     pub(crate) fn invalid(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::Invalid { field, value: value.to_string(), allowed: allowed.into() }
+    }
+}
+
+impl From<InvalidValue> for LedgerError {
+    fn from(error: InvalidValue) -> Self {
+        let InvalidValue { field, value, allowed } = error;
+        Self::Invalid { field, value, allowed }
     }
 }
 
@@ -97,12 +99,9 @@ impl From<LedgerError> for ServiceError {
             }
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::Invalid { field, value, allowed } => Self::invalid(field, value, allowed),
-            LedgerError::Checkpoint { object, reason } => Self::Checkpoint { object, reason },
             // Who leads is not the ledger's to say.
             LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },
             error @ LedgerError::Unreachable { .. } => Self::Unavailable { what: error.to_string() },
-            // An object may always be written or read again: it is no release.
-            error @ LedgerError::ObjectStore { .. } => Self::Unavailable { what: error.to_string() },
             error @ (LedgerError::Locked { .. }
             | LedgerError::Damaged { .. }
             | LedgerError::Format { .. }
@@ -110,5 +109,39 @@ impl From<LedgerError> for ServiceError {
             | LedgerError::Io { .. }
             | LedgerError::Stopped { .. }) => Self::Store { reason: error.to_string() },
         }
+    }
+}
+
+/// Why a transaction's body ended early.
+#[derive(Debug)]
+pub enum Fail {
+    /// Our own decision; the store is well.
+    Refused(LedgerError),
+    Store(redb::Error),
+    /// A record that can't be read, though the store's checksums hold.
+    Record(String),
+}
+
+impl From<LedgerError> for Fail {
+    fn from(error: LedgerError) -> Self {
+        Fail::Refused(error)
+    }
+}
+
+impl From<redb::StorageError> for Fail {
+    fn from(error: redb::StorageError) -> Self {
+        Fail::Store(error.into())
+    }
+}
+
+impl From<redb::TableError> for Fail {
+    fn from(error: redb::TableError) -> Self {
+        Fail::Store(error.into())
+    }
+}
+
+impl From<InvalidValue> for Fail {
+    fn from(error: InvalidValue) -> Self {
+        Fail::Refused(error.into())
     }
 }

@@ -3,7 +3,7 @@
 use proto::JobId;
 use serde_json::{Value, json};
 
-use crate::{Ledger, LedgerError, Result, branches::BranchReleases};
+use crate::{Ledger, LedgerError, Result, rules::branches::BranchReleases};
 
 impl Ledger {
     /// The job with its plan and its branches, as `report::Job::read` takes it. Rows bound count as released, whether or

@@ -241,14 +241,45 @@ impl ServiceError {
     pub fn notable_kind(status: &Status) -> Option<String> {
         status.metadata().get_bin(TRAILER)?;
         let error = Self::from(status.clone());
-        error.is_notable().then(|| error.kind())
+        error.is_notable().then(|| error.kind().to_owned())
     }
 
-    /// The error's name in metrics and on the wire: bounded, stable.
-    pub fn kind(&self) -> String {
-        match serde_json::to_value(self) {
-            Ok(value) => value["kind"].as_str().unwrap_or("internal").to_owned(),
-            Err(_) => "internal".to_owned(),
+    /// Returns the error's name in metrics and on the wire, which is the tag of its JSON: bounded, stable.
+    pub fn kind(&self) -> &'static str {
+        use ServiceError::*;
+        match self {
+            InvalidArgument { .. } => "invalid_argument",
+            NotFound { .. } => "not_found",
+            AlreadyExists { .. } => "already_exists",
+            PlanDigestMismatch { .. } => "plan_digest_mismatch",
+            StreamVersionMismatch { .. } => "stream_version_mismatch",
+            ProtocolVersionMismatch { .. } => "protocol_version_mismatch",
+            KeyMismatch { .. } => "key_mismatch",
+            RowBeyondIterations { .. } => "row_beyond_iterations",
+            RangeBeyondDimension { .. } => "range_beyond_dimension",
+            AlreadyBound { .. } => "already_bound",
+            BranchSuperseded { .. } => "branch_superseded",
+            LedgerBehind { .. } => "ledger_behind",
+            CursorMismatch { .. } => "cursor_mismatch",
+            TokenExpired { .. } => "token_expired",
+            StaleEpoch { .. } => "stale_epoch",
+            NotBound { .. } => "not_bound",
+            Fenced { .. } => "fenced",
+            NotOwner { .. } => "not_owner",
+            Restoring { .. } => "restoring",
+            RangeUnavailable { .. } => "range_unavailable",
+            JobState { .. } => "job_state",
+            Checkpoint { .. } => "checkpoint",
+            Draining => "draining",
+            NotLeader { .. } => "not_leader",
+            Unauthenticated => "unauthenticated",
+            PermissionDenied => "permission_denied",
+            RangeNotAllowed { .. } => "range_not_allowed",
+            ResourceExhausted { .. } => "resource_exhausted",
+            MustRegister { .. } => "must_register",
+            Unavailable { .. } => "unavailable",
+            Store { .. } => "store",
+            Internal { .. } => "internal",
         }
     }
 }
@@ -256,7 +287,7 @@ impl ServiceError {
 impl From<ServiceError> for Status {
     fn from(error: ServiceError) -> Self {
         let detail = pb::ErrorDetail {
-            kind: error.kind(),
+            kind: error.kind().to_owned(),
             retry_safe: error.retry_safe(),
             fields_json: serde_json::to_string(&error).unwrap_or_default(),
         };

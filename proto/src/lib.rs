@@ -3,24 +3,33 @@
 //!
 //! Messages are generated into [`pb`]; [`model`] holds what services work with after the boundary has checked it.
 
+mod checkpoint;
+mod checkpoint_json;
+mod checkpoint_names;
 mod chunk;
 mod commitment;
 mod element;
 mod error;
 mod frame;
+pub mod hex_digest;
 mod ids;
+mod invalid;
 mod lineage;
 pub mod model;
 mod range;
+pub mod tiling;
 mod token;
 mod version;
 
+pub use checkpoint::{CheckpointRecord, pieces_by_checkpoint, pieces_for};
+pub use checkpoint_names::{PieceName, check_pieces, manifest_object, piece_object};
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::{Commitment, CommitmentKind};
 pub use element::ElementType;
 pub use error::{Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
 pub use ids::{IdError, Incarnation, JobId, WorkerId};
+pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use range::{CoordinateRange, RowRange};
 pub use token::{ReleaseKey, ReleaseToken, Validity};

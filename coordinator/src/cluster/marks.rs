@@ -4,9 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ledger::{BindingSummary, JobRecord, JobState, Opened};
-use proto::model::JobMark;
-use proto::{JobId, MOST_MARKS_TOLD, Result, WorkerId};
+use ledger::{BindingSummary, JobRecord, JobState, OpenedBranch};
+use proto::{JobId, MOST_MARKS_TOLD, Result, WorkerId, model::JobMark};
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
@@ -126,7 +125,7 @@ impl Cluster {
     }
 
     /// After the ledger has opened a branch: owners stay, and must say anew that they are ready.
-    pub fn branch_opened(&mut self, opened: Opened, bound: BindingSummary) -> Result<()> {
+    pub fn branch_opened(&mut self, opened: OpenedBranch, bound: BindingSummary) -> Result<()> {
         let view = self.job_mut(&opened.job.job)?;
         let holders: Vec<_> = view.shards.iter().map(|shard| shard.holder).collect();
         let shards = opened.shards.into_iter().zip(holders);

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use ledger::JobState;
-use proto::{CoordinateRange, JobId, Result, ServiceError, pb};
+use proto::{CoordinateRange, JobId, Result, ServiceError, pb, tiling};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::cluster::{Coming, ComingShard};
 use crate::coordinator::Coordinator;
-use crate::split;
 
 /// Replaying a job's whole past may take long; what is served meanwhile is not hurt by it.
 const LONGEST: Duration = Duration::from_secs(1800);
@@ -54,7 +53,7 @@ impl Coordinator {
         if view.record.state != JobState::Running {
             return Err(view.wrong_state("running, to be resharded"));
         }
-        let ranges = split::ranges(view.record.dimension, shards)?;
+        let ranges = tiling::split(view.record.dimension, shards.into(), tiling::MAX_SHARDS)?;
         view.shards.iter_mut().for_each(|shard| shard.standby = None);
         let coming = |(range, shard)| ComingShard { shard, range, standby: None, is_unplaced: false };
         view.coming = Some(Coming { number, shards: ranges.into_iter().zip(0..).map(coming).collect() });
@@ -86,7 +85,7 @@ impl Coordinator {
     fn is_cut_so(&self, job: &JobId, shards: u32) -> Result<bool> {
         let cluster = self.cluster();
         let view = cluster.job(job)?;
-        let ranges = split::ranges(view.record.dimension, shards)?;
+        let ranges = tiling::split(view.record.dimension, shards.into(), tiling::MAX_SHARDS)?;
         let is_running = view.record.state == JobState::Running;
         Ok(is_running && view.shards.iter().map(|shard| shard.record.range).eq(ranges))
     }

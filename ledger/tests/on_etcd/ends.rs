@@ -64,7 +64,7 @@ fn end_at(place: &Place, point: &str, before: u64) {
     fs::write(&asked, format!("{point} {before}")).unwrap();
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "ends::leads_and_binds_many", "--ignored", "--nocapture"])
-        .env("RUSTLE_END_AT", &asked)
+        .env("RUSTLE_CRASH_AT", &asked)
         .env(STORE, place.config().name())
         .output()
         .unwrap();
@@ -77,7 +77,7 @@ fn end_at(place: &Place, point: &str, before: u64) {
 
 #[test]
 fn a_leader_that_ends_within_a_record_leaves_all_of_it_or_nothing() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }
@@ -110,7 +110,7 @@ fn a_leader_that_ends_within_a_record_leaves_all_of_it_or_nothing() {
 
 #[test]
 fn a_leader_that_ends_as_it_clears_up_leaves_that_to_the_next() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }

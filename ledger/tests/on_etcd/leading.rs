@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use ledger::{
     Ledger, LedgerError,
-    etcd::{Election, Standing},
+    etcd::{Candidacy, Election},
 };
 use proto::{Commitment, ServiceError};
 
@@ -47,13 +47,15 @@ fn one_leads_and_the_others_are_told_who() {
     let one = Election::connect(&place.config()).unwrap();
     let other = Election::connect(&place.config()).unwrap();
     assert_eq!(one.ledger(), other.ledger());
-    let Standing::Elected(term) = one.stand("http://one").unwrap() else { panic!("nobody else stands") };
-    let Standing::Behind(leader) = other.stand("http://other").unwrap() else { panic!("two leaders") };
+    let Candidacy::Elected(term) = one.campaign("http://one").unwrap() else { panic!("nobody else stands") };
+    let Candidacy::LedBy(leader) = other.campaign("http://other").unwrap() else { panic!("two leaders") };
     assert_eq!(leader, "http://one");
-    assert!(term.seat().left().is_some_and(|left| left < LEASE));
-    one.give_up(term.seat());
-    assert!(term.seat().left().is_none());
-    let Standing::Elected(_) = other.stand("http://other").unwrap() else { panic!("the lead was given up") };
+    assert!(term.lease().left().is_some_and(|left| left < LEASE));
+    one.resign(term.lease());
+    assert!(term.lease().left().is_none());
+    let Candidacy::Elected(_) = other.campaign("http://other").unwrap() else {
+        panic!("the lead was given up")
+    };
 }
 
 #[test]
@@ -100,7 +102,7 @@ fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
     drop(place.with_job());
     let election = Election::connect(&place.config_over(&cable.address())).unwrap();
     let term = elected(&election);
-    let seat = term.seat().clone();
+    let seat = term.lease().clone();
     let ledger = Ledger::lead(term).unwrap();
     bind(&ledger, 0, "zero").unwrap();
     // The answer is lost, what was asked is not: the row is bound, and nobody may say so.

@@ -1,4 +1,4 @@
-//! The ledger and its checkpoint store, seen from outside.
+//! The ledger, seen from outside.
 #![allow(clippy::unwrap_used)]
 
 mod against_model;
@@ -6,12 +6,10 @@ mod binding;
 mod branches;
 mod chain;
 mod checkpoint_list;
-mod checkpoint_objects;
 mod cursor;
 mod damage;
 mod faults;
 mod jobs;
-mod manifest;
 mod memory;
 mod migration;
 mod parts;

@@ -9,9 +9,9 @@ extern crate self as node;
 pub mod blocking;
 mod run;
 
-#[path = "../../../ledger/src"]
+#[path = "../../../ledger/src/store"]
 mod of_the_ledger {
-    pub mod queue;
+    pub mod group_commit;
 }
 #[path = "../../../noise-worker/src"]
 mod of_the_worker {
@@ -24,6 +24,6 @@ mod sync {
 
 use ledger::{LedgerError, Result};
 
-pub use of_the_ledger::queue;
+pub use of_the_ledger::group_commit;
 pub use of_the_worker::marks;
 pub use run::each_schedule;

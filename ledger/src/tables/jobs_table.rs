@@ -1,0 +1,36 @@
+//! Reads and writes of the tables of jobs and plans.
+
+use proto::JobId;
+use redb::ReadableTable;
+
+use crate::{JobRecord, LedgerError, error::Fail, store::recording::RecordingTable, tables};
+
+/// The job's record without its plan.
+pub fn find(
+    jobs: &impl ReadableTable<&'static str, &'static [u8]>,
+    job: &JobId,
+) -> Result<Option<JobRecord>, Fail> {
+    jobs.get(job.as_str())?.map(|bytes| tables::decode(bytes.value())).transpose()
+}
+
+pub fn existing(
+    jobs: &impl ReadableTable<&'static str, &'static [u8]>,
+    job: &JobId,
+) -> Result<JobRecord, Fail> {
+    find(jobs, job)?.ok_or_else(|| LedgerError::NotFound { what: "job", name: job.to_string() }.into())
+}
+
+/// Stores everything but the plan, which never changes.
+pub fn put(
+    jobs: &mut RecordingTable<'_, &'static str, &'static [u8]>,
+    record: &JobRecord,
+) -> Result<(), Fail> {
+    let without_plan = JobRecord { plan_toml: String::new(), ..record.clone() };
+    jobs.insert(record.job.as_str(), tables::encode(&without_plan)?.as_slice())?;
+    Ok(())
+}
+
+pub fn plan_of(plans: &impl ReadableTable<&'static str, &'static str>, job: &JobId) -> Result<String, Fail> {
+    let plan = plans.get(job.as_str())?.map(|text| text.value().to_owned());
+    plan.ok_or_else(|| Fail::Record(format!("the plan of job {job} is missing")))
+}
