@@ -1,4 +1,4 @@
-//! What the checkpoint store refuses or fails with. Never holds noise, state or keys.
+//! The errors of the checkpoint store. They never hold noise, state or keys.
 
 use proto::{InvalidValue, ServiceError};
 
@@ -13,7 +13,7 @@ pub enum CheckpointError {
     Unusable {
         /// The object's name.
         object: String,
-        /// Why it can't be used.
+        /// The reason why it can't be used.
         reason: String,
     },
     /// The folder or bucket failed. The same call may succeed later.

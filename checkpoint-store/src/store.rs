@@ -34,7 +34,7 @@ pub struct CheckpointStore {
     pub(crate) segment_bytes: u32,
 }
 
-/// Whether an S3 endpoint may be reached without TLS: for tests on one host.
+/// The choice whether an S3 endpoint may be reached without TLS, for tests on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlainHttp {
     /// Only TLS is accepted.

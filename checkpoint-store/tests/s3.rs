@@ -148,7 +148,7 @@ async fn in_a_bucket() {
     assert!(read.state.iter().enumerate().all(|(i, value)| *value == i as f32));
     assert!(store.read_shard(&object, &[0; 32], &key(), |_| Ok(())).await.is_err());
 
-    // Of many that write one manifest at once, one wins.
+    // One of many concurrent writers of a manifest wins.
     let races = (0..16).map(|next_row| {
         let store = store.clone();
         let record = record(1, next_row, &object, written.sha256);

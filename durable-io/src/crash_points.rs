@@ -2,7 +2,7 @@
 //! `failpoints`. They are armed by the variable FAILPOINTS, as in `FAILPOINTS='ledger::bind::before_commit=1*panic'`, or
 //! while the process runs by [`crash_point`].
 
-/// Whether points can be armed in this build.
+/// True where points can be armed in this build.
 pub const ARE_ARMABLE: bool = cfg!(feature = "failpoints");
 
 /// A point of the given name, where a test can panic, wait, crash or return an error.

@@ -17,7 +17,7 @@ mod files;
 pub use crash_points::{ARE_ARMABLE, crash_point};
 pub use files::{create_private_file, create_private_folder, folder_of, make_private, sync_folder};
 
-/// What the expansion of [`fail_point!`] uses.
+/// Items that the expansion of [`fail_point!`] uses.
 #[cfg(feature = "failpoints")]
 #[doc(hidden)]
 pub mod expansion {

@@ -1,4 +1,4 @@
-//! What the ledger keeps about jobs, shards and checkpoints.
+//! The ledger's records of jobs and shards, and the outcomes of its calls.
 
 use std::fmt;
 
@@ -7,13 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::LedgerError;
 
+/// The state of a job. It only moves down this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
+    /// The job binds rows.
     Running,
-    /// Binds no further row; what is bound may still be fetched.
+    /// The job binds no further row; bound rows may still be fetched.
     Finished,
-    /// Releases nothing any more. Its bindings stay, so that its name can't be used for the same rows again.
+    /// The job releases nothing any more. Its bindings stay, so that its name can't be used for the same rows again.
     Destroyed,
 }
 
@@ -27,25 +29,35 @@ impl fmt::Display for JobState {
     }
 }
 
+/// A job: its definition, which never changes, and its branch, layout and state, which do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
+    /// The job's name.
     pub job: JobId,
+    /// The plan's text.
     pub plan_toml: String,
+    /// Digest of the plan's canonical form.
     #[serde(with = "hex_digest")]
     pub plan_digest: [u8; 32],
+    /// Coordinates of the vector.
     pub dimension: u64,
+    /// Rows of the plan.
     pub iterations: u64,
+    /// The mechanism's name.
     pub mechanism: String,
+    /// Commitment to the job's key.
     #[serde(with = "hex_digest")]
     pub key_commitment: [u8; 32],
     /// The branch that rows are bound on.
     pub branch: u64,
-    /// Whose Z the rows of that branch have.
+    /// The branches whose Z the rows of that branch have.
     #[serde(default)]
     pub lineage: Lineage,
+    /// Number of shards.
     pub shards: u32,
-    /// Rises with every resharding.
+    /// The number of the layout. It rises with every resharding.
     pub layout_epoch: u64,
+    /// The job's state.
     pub state: JobState,
 }
 
@@ -69,33 +81,41 @@ impl JobRecord {
     }
 }
 
+/// A shard and its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardRecord {
+    /// The shard's number.
     pub shard: u32,
+    /// The shard's coordinates.
     pub range: CoordinateRange,
-    /// Rises with every change of owner and never falls, also across resharding.
+    /// The epoch of the owner's lease. It rises with every change of owner and never falls, also across resharding.
     pub epoch: u64,
+    /// The worker that the shard is leased to.
     pub owner: Option<WorkerId>,
 }
 
-/// What [`crate::Ledger::create_job`] did.
+/// The outcome of [`crate::Ledger::create_job`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
+    /// The job was created.
     New,
     /// The same definition was there already.
     Existing,
 }
 
+/// The outcome of [`crate::Ledger::bind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindOutcome {
-    /// Rows that no earlier call had bound.
+    /// The number of rows that no earlier call had bound.
     pub newly: u64,
 }
 
+/// Counts of one branch's bindings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BindingSummary {
+    /// The number of rows bound of the branch's own Z.
     pub rows_bound: u64,
-    /// One more than the last bound row, at least the branch's first; rows before it may be unbound where a job
+    /// One more than the highest bound row, at least the branch's first; rows before it may be unbound where a job
     /// skipped some.
     pub next_row: u64,
     /// Bindings refused for another commitment since this process opened the ledger; not durable.

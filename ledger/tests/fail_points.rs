@@ -32,9 +32,9 @@ fn a_ledgers_folder_is_synced_once_its_name_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state/ledger.redb");
     let seen = seen_at_syncs(&path, || drop(Ledger::open(&path).unwrap()));
-    // The folder's own name, then the ledger's, by whoever makes it and by whoever opens it.
+    // The folder's own name, then the ledger's: once when it is created, and once when it is opened.
     assert_eq!(seen, [(true, false), (true, true), (true, true)]);
-    // Whoever made it may have ended before.
+    // The process that created it may have ended before.
     let seen = seen_at_syncs(&path, || drop(Ledger::open(&path).unwrap()));
     assert_eq!(seen, [(true, true)]);
     scenario.teardown();

@@ -8,16 +8,23 @@ use crate::{
     CoordinateRange, JobId, checkpoint_json, checkpoint_names::PieceName, hex_digest, model::CheckpointPiece,
 };
 
-/// One checkpoint of a whole job; its JSON is the manifest.
+/// One checkpoint of a whole job. Its JSON is the manifest, and the ledger's record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointRecord {
+    /// The job.
     pub job: JobId,
+    /// The checkpoint's number, unique for the job.
     pub id: u64,
+    /// The job's branch when the checkpoint was taken.
     pub branch: u64,
+    /// Digest of the job's plan.
     #[serde(with = "hex_digest")]
     pub plan_digest: [u8; 32],
+    /// The lowest next row of all pieces.
     pub next_row: u64,
+    /// Bytes of all pieces together.
     pub bytes: u64,
+    /// The pieces, which together cover the vector.
     #[serde(with = "checkpoint_json")]
     pub pieces: Vec<CheckpointPiece>,
 }

@@ -1,4 +1,4 @@
-//! How a vector is cut into shards, and the check that shards cover it: pure.
+//! The cut of a vector into shards, and the check that shards cover it: pure functions.
 
 use crate::{CoordinateRange, InvalidValue};
 

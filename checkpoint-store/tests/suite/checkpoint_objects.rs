@@ -312,7 +312,7 @@ async fn a_sweep_leaves_whole_checkpoints_alone() {
     for (checkpoint, has_manifest) in [(1, true), (2, false), (3, true), (4, false)] {
         write(checkpoint, has_manifest).await;
     }
-    // A process that was killed while it wrote, an object that is not ours, another job.
+    // Left by a process that was killed while it wrote; an object with another form of name; another job.
     fs::write(place.file("j/1/512-1024.shard#7"), "half").unwrap();
     fs::create_dir_all(place.file("j/9")).unwrap();
     fs::write(place.file("j/9/0-5.shard#1"), "half").unwrap();

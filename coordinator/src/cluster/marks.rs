@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ledger::{BindingSummary, JobRecord, JobState, OpenedBranch};
-use proto::{JobId, MOST_MARKS_TOLD, Result, WorkerId, model::JobMark};
+use proto::{JobId, MAX_MARKS_PER_MESSAGE, Result, WorkerId, model::JobMark};
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
@@ -95,7 +95,7 @@ impl Cluster {
             if taken == Taken::Known { taken } else { self.marks.keep(worker, mark, taken, is_real) }
         };
         let taken = marks.iter().map(take).collect();
-        self.members.note_telling(worker, marks.len() >= MOST_MARKS_TOLD);
+        self.members.note_telling(worker, marks.len() >= MAX_MARKS_PER_MESSAGE);
         taken
     }
 

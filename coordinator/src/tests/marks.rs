@@ -106,11 +106,11 @@ async fn who_has_more_to_tell_is_waited_for() {
     let b = worker("b");
     let telling = async {
         tokio::time::sleep(TTL).await;
-        tells(&coordinator, "b", 2, (0..proto::MOST_MARKS_TOLD).map(elsewhere).collect());
+        tells(&coordinator, "b", 2, (0..proto::MAX_MARKS_PER_MESSAGE).map(elsewhere).collect());
         for _ in 0..4 {
             tokio::time::sleep(TTL / 2).await;
             coordinator.say("b", 2, &[], &[]);
-            coordinator.take_marks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+            coordinator.take_marks(&b, &(0..proto::MAX_MARKS_PER_MESSAGE).map(elsewhere).collect::<Vec<_>>());
         }
         assert!(began.elapsed() > TTL * 2, "the grace period is over");
         coordinator.take_marks(&b, &[mark(0, 5)]);
@@ -118,7 +118,7 @@ async fn who_has_more_to_tell_is_waited_for() {
     let (bound, ()) = tokio::join!(coordinator.bind(bind(2..3, "y")), telling);
     is_behind(bound, "worker b");
     // Nor for ever for one that has gone in the middle of it.
-    coordinator.take_marks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+    coordinator.take_marks(&b, &(0..proto::MAX_MARKS_PER_MESSAGE).map(elsewhere).collect::<Vec<_>>());
     tokio::time::sleep(TTL).await;
     is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
 }

@@ -1,59 +1,82 @@
-//! What can durably happen to a job. Its chain of events says all that the ledger knows of it.
+//! The events of a job. Its chain of events determines all that the ledger knows of it.
 
 use proto::{Commitment, CommitmentKind, hex_digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{JobRecord, JobState, ShardRecord};
 
-/// As JSON: what is stored, hashed and exported.
+/// A durable event in the life of a job. Its JSON is what is stored, hashed and exported, and never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
+    /// The job was created: always the first event.
     Created {
+        /// Digest of the plan's canonical form.
         #[serde(with = "hex_digest")]
         plan_digest: [u8; 32],
-        /// Of the plan's text.
+        /// SHA-256 of the plan's text.
         #[serde(with = "hex_digest")]
         plan_sha256: [u8; 32],
+        /// Coordinates of the vector.
         dimension: u64,
+        /// Rows of the plan.
         iterations: u64,
+        /// The mechanism's name.
         mechanism: String,
+        /// Commitment to the job's key.
         #[serde(with = "hex_digest")]
         key_commitment: [u8; 32],
-        /// 0, but where the job is older than its chain.
+        /// 0, except where the job is older than its chain.
         layout_epoch: u64,
+        /// The first shards.
         shards: Vec<ShardRecord>,
     },
+    /// Rows were bound to commitments.
     Bound {
-        /// Whose Z the rows have.
+        /// The branch whose Z the rows have.
         branch: u64,
+        /// The rows that no earlier event had bound.
         rows: Vec<BoundRow>,
     },
+    /// The job went back to a row, and draws fresh Z from there on.
     BranchOpened {
+        /// The new branch's number.
         branch: u64,
+        /// The branch that it keeps the rows before of.
         parent: u64,
+        /// Its first row.
         from_row: u64,
         /// Every shard, under the new epoch that fences the old branch.
         shards: Vec<ShardRecord>,
     },
+    /// The job was finished or destroyed.
     StateChanged {
+        /// The new state.
         state: JobState,
     },
-    /// Shards changed hands.
+    /// Shards were leased to other workers, or released.
     Leased {
+        /// The shards, under their new epochs.
         shards: Vec<ShardRecord>,
     },
+    /// The vector was cut into other shards.
     Resharded {
+        /// The number of the new layout.
         layout_epoch: u64,
+        /// The new shards.
         shards: Vec<ShardRecord>,
     },
+    /// A checkpoint was completed.
     CheckpointAdded {
+        /// The checkpoint's number.
         id: u64,
-        /// Of the record's JSON.
+        /// SHA-256 of the record's JSON.
         #[serde(with = "hex_digest")]
         sha256: [u8; 32],
     },
+    /// A checkpoint was deleted.
     CheckpointRemoved {
+        /// The checkpoint's number.
         id: u64,
     },
 }
@@ -74,10 +97,12 @@ impl Event {
     }
 }
 
-/// `[row, kind, digest]`.
+/// A row and its commitment; as JSON `[row, kind, digest]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundRow {
+    /// The row.
     pub row: u64,
+    /// The commitment that the row is bound to, for ever.
     pub commitment: Commitment,
 }
 

@@ -1,5 +1,5 @@
-//! Each job's chain: every durable event is an entry whose hash covers the event and the entry before. Whoever keeps
-//! the newest hash elsewhere can tell a ledger that was cut, altered or rolled back.
+//! Each job's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the newest
+//! hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
 pub mod event;
 pub mod replay;
@@ -17,32 +17,35 @@ use crate::{
 };
 use event::Event;
 
-/// Where a chain stands.
+/// The end of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Entries in the chain.
     pub entries: u64,
-    /// Of the last one.
+    /// The hash of the last entry.
     pub hash: [u8; 32],
 }
 
 /// One event with its place in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// The entry's number, from 0.
     pub index: u64,
+    /// The hash of the entry before.
     pub previous: [u8; 32],
+    /// The hash of this entry.
     pub hash: [u8; 32],
-    /// JSON, byte for byte what was hashed.
+    /// The event's JSON, byte for byte as it was hashed.
     pub event: String,
 }
 
 impl Head {
-    /// Before the first entry.
-    pub fn of_nothing(job: &str) -> Self {
+    /// Returns the head of a chain without entries.
+    pub fn empty(job: &str) -> Self {
         Self { entries: 0, hash: Sha256::digest(job).into() }
     }
 
-    /// The head once an event is added.
+    /// Returns the head after one more event.
     pub fn next(self, event: &[u8]) -> Self {
         let hash = Sha256::new()
             .chain_update(b"rustle ledger entry v1")
@@ -53,17 +56,17 @@ impl Head {
         Self { entries: self.entries + 1, hash: hash.into() }
     }
 
-    /// What the next event would be chained to. `heads`: of the transaction that adds it.
-    fn of(heads: &impl ReadableTable<&'static str, (u64, [u8; 32])>, job: &str) -> Result<Self, Fail> {
+    /// Reads the head that the next event is chained to. `heads` belongs to the transaction that adds it.
+    fn read(heads: &impl ReadableTable<&'static str, (u64, [u8; 32])>, job: &str) -> Result<Self, Fail> {
         let stored = heads.get(job)?.map(|head| head.value());
-        Ok(stored.map_or_else(|| Self::of_nothing(job), |(entries, hash)| Self { entries, hash }))
+        Ok(stored.map_or_else(|| Self::empty(job), |(entries, hash)| Self { entries, hash }))
     }
 }
 
-/// Adds an event to the job's chain, in the transaction that makes it happen.
+/// Appends an event to the job's chain, in the transaction that changes the tables accordingly.
 pub fn append(transaction: &RecordingTransaction<'_>, job: &JobId, event: &Event) -> Result<(), Fail> {
     let mut heads = transaction.open_table(HEADS)?;
-    let head = Head::of(&heads, job.as_str())?;
+    let head = Head::read(&heads, job.as_str())?;
     let event = tables::encode(event)?;
     let next = head.next(&event);
     let stored = [&next.hash[..], &event].concat();
@@ -72,14 +75,14 @@ pub fn append(transaction: &RecordingTransaction<'_>, job: &JobId, event: &Event
     Ok(())
 }
 
-/// Hash and event of a stored entry.
+/// Splits a stored entry into its hash and its event.
 pub fn split(stored: &[u8]) -> Result<([u8; 32], &[u8]), Fail> {
     let (hash, event) =
         stored.split_first_chunk().ok_or_else(|| Fail::Record("an entry of the chain is cut".to_owned()))?;
     Ok((*hash, event))
 }
 
-/// The hash of one entry; `None` where the chain is shorter.
+/// Returns the hash of one entry; `None` where the chain is shorter.
 pub fn hash_at(
     entries: &impl ReadableTable<(&'static str, u64), &'static [u8]>,
     job: &str,
@@ -89,20 +92,22 @@ pub fn hash_at(
 }
 
 impl Ledger {
+    /// Returns the end of the job's chain.
     pub fn head(&self, job: &JobId) -> Result<Head> {
         self.store.read(|transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
-            Head::of(&transaction.open_table(HEADS)?, job.as_str())
+            Head::read(&transaction.open_table(HEADS)?, job.as_str())
         })
     }
 
-    /// At most `most` entries from index `first` on, in order, and no more once their events have `most_bytes`.
+    /// Returns at most `most` entries from index `first` on, in order; fewer where their events would have more than
+    /// `most_bytes`, but at least one.
     pub fn entries(&self, job: &JobId, first: u64, most: usize, most_bytes: usize) -> Result<Vec<Entry>> {
         self.store.read(|transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
             let table = transaction.open_table(ENTRIES)?;
             let mut previous = match first.checked_sub(1) {
-                None => Head::of_nothing(job.as_str()).hash,
+                None => Head::empty(job.as_str()).hash,
                 Some(before) => match hash_at(&table, job.as_str(), before)? {
                     Some(hash) => hash,
                     None => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! A job as its events make it, one after another.
+//! A job reconstructed from its events, one after another.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{JobRecord, JobState, ShardRecord, tables::branch_cursor::BranchCurso
 
 use super::event::{BoundRow, Event};
 
-/// What events have come to.
+/// The state that a job has after its events so far.
 #[derive(Default)]
 pub struct ReplayedJob {
     created: Option<Event>,
@@ -16,7 +16,7 @@ pub struct ReplayedJob {
     lineages: BTreeMap<u64, Lineage>,
     layout_epoch: u64,
     shards: BTreeMap<u32, ShardRecord>,
-    /// Parent and first row of each branch but 0.
+    /// Parent and first row of each branch except 0.
     pub branches: BTreeMap<u64, (u64, u64)>,
     pub cursors: BTreeMap<u64, BranchCursor>,
     /// Digest of each checkpoint's record.
@@ -24,8 +24,8 @@ pub struct ReplayedJob {
 }
 
 impl ReplayedJob {
-    /// Error: an event that can't follow those before.
-    pub fn play(&mut self, job: &str, event: Event) -> Result<(), &'static str> {
+    /// Applies the next event. Error: it can't follow those before.
+    pub fn apply(&mut self, job: &str, event: Event) -> Result<(), &'static str> {
         if self.created.is_none() != matches!(event, Event::Created { .. }) {
             return Err("a job is created once, and first");
         }
@@ -34,7 +34,7 @@ impl ReplayedJob {
                 self.layout_epoch = layout_epoch;
                 self.state = Some(JobState::Running);
                 self.lineages.insert(0, Lineage::default());
-                self.take(shards.clone())?;
+                self.put_shards(shards.clone())?;
                 self.created = Some(event);
             }
             Event::Bound { branch, rows } => {
@@ -51,7 +51,7 @@ impl ReplayedJob {
                 }
                 self.lineages.insert(branch, lineage.rewound(from_row, branch));
                 self.branches.insert(branch, (parent, from_row));
-                self.take(shards)?;
+                self.put_shards(shards)?;
             }
             Event::StateChanged { state } => {
                 if self.state.is_none_or(|before| before as u8 >= state as u8) {
@@ -59,7 +59,7 @@ impl ReplayedJob {
                 }
                 self.state = Some(state);
             }
-            Event::Leased { shards } => self.take(shards)?,
+            Event::Leased { shards } => self.put_shards(shards)?,
             Event::Resharded { layout_epoch, shards } => {
                 let highest = self.shards.values().map(|shard| shard.epoch).max().unwrap_or(0);
                 if shards.iter().any(|shard| shard.epoch <= highest) {
@@ -67,7 +67,7 @@ impl ReplayedJob {
                 }
                 self.layout_epoch = layout_epoch;
                 self.shards.clear();
-                self.take(shards)?;
+                self.put_shards(shards)?;
             }
             Event::CheckpointAdded { id, sha256 } => {
                 self.checkpoints.insert(id, sha256);
@@ -79,7 +79,7 @@ impl ReplayedJob {
         Ok(())
     }
 
-    fn take(&mut self, shards: Vec<ShardRecord>) -> Result<(), &'static str> {
+    fn put_shards(&mut self, shards: Vec<ShardRecord>) -> Result<(), &'static str> {
         for shard in shards {
             if self.shards.get(&shard.shard).is_some_and(|before| before.epoch >= shard.epoch) {
                 return Err("an epoch fell");
@@ -89,7 +89,7 @@ impl ReplayedJob {
         Ok(())
     }
 
-    /// Error: what of the job's records differs.
+    /// Compares the state with the job's records. Error: the part of the records that differs.
     pub fn check(
         &self,
         name: &str,
@@ -97,22 +97,26 @@ impl ReplayedJob {
         shards: &[ShardRecord],
         plan_sha256: [u8; 32],
     ) -> Result<(), &'static str> {
-        let Some(Event::Created { shards: first, layout_epoch, plan_sha256: plan_then, .. }) = &self.created
+        let Some(Event::Created { shards: first, layout_epoch, plan_sha256: created_plan, .. }) =
+            &self.created
         else {
             return Err("beginning");
         };
-        let as_then = JobRecord { layout_epoch: *layout_epoch, ..record.clone() };
-        let created = Event::created(&as_then, *plan_then, first);
+        let as_created = JobRecord { layout_epoch: *layout_epoch, ..record.clone() };
+        let created = Event::created(&as_created, *created_plan, first);
         let lineage = self.lineages.last_key_value();
-        match () {
-            () if record.job.as_str() != name => Err("name"),
-            () if self.created.as_ref() != Some(&created) => Err("definition"),
-            () if plan_sha256 != *plan_then => Err("plan"),
-            () if self.state != Some(record.state) => Err("state"),
-            () if lineage != Some((&record.branch, &record.lineage)) => Err("lineage"),
-            () if self.layout_epoch != record.layout_epoch => Err("layout epoch"),
-            () if !self.shards.values().eq(shards) => Err("list of shards"),
-            () => Ok(()),
+        let checks = [
+            (record.job.as_str() == name, "name"),
+            (self.created.as_ref() == Some(&created), "definition"),
+            (plan_sha256 == *created_plan, "plan"),
+            (self.state == Some(record.state), "state"),
+            (lineage == Some((&record.branch, &record.lineage)), "lineage"),
+            (self.layout_epoch == record.layout_epoch, "layout epoch"),
+            (self.shards.values().eq(shards), "list of shards"),
+        ];
+        match checks.iter().find(|(is_equal, _)| !is_equal) {
+            Some((_, part)) => Err(part),
+            None => Ok(()),
         }
     }
 }

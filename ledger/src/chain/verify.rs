@@ -1,7 +1,7 @@
-//! Everything that the ledger says, against its chains: what the store's checksums can't know.
+//! The check of all tables against the chains of events: what the store's checksums can't notice.
 //!
-//! Each job's chain is walked from its first entry to its head, and its events are played on an empty job. What comes
-//! of them must be what the tables hold; any difference means that something was lost, added or altered.
+//! Each job's chain is walked from its first entry to its head, and its events are replayed on an empty job. The result
+//! must equal the tables; any difference means that something was lost, added or altered.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -21,7 +21,7 @@ use crate::{
 
 use super::replay::ReplayedJob;
 
-/// The format that the file says it has. Error: one that this build can't read.
+/// Returns the file's format. Error: this build can't read it.
 pub fn format_of(db: &Database, path: &Path) -> Result<u64, LedgerError> {
     let read = || -> Result<Option<u64>, redb::Error> {
         Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
@@ -36,7 +36,7 @@ pub fn format_of(db: &Database, path: &Path) -> Result<u64, LedgerError> {
     }
 }
 
-/// A ledger of this build's format.
+/// Checks a ledger of this build's format.
 pub fn verify(db: &Database, path: &Path) -> Result<(), LedgerError> {
     let transaction = db.begin_read().map_err(|error| damaged(path, error.to_string()))?;
     check_all(&transaction).map_err(|fail| match fail {
@@ -51,22 +51,22 @@ fn damaged(path: &Path, reason: String) -> LedgerError {
 }
 
 fn check_all(transaction: &ReadTransaction) -> Result<(), Fail> {
-    let played = play(transaction)?;
-    check_jobs(transaction, &played)?;
-    check_branches(transaction, &played)?;
-    check_bindings(transaction, &played)?;
-    check_checkpoints(transaction, &played)
+    let replayed = replay(transaction)?;
+    check_jobs(transaction, &replayed)?;
+    check_branches(transaction, &replayed)?;
+    check_bindings(transaction, &replayed)?;
+    check_checkpoints(transaction, &replayed)
 }
 
-/// Every job as its chain says it is.
-fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, ReplayedJob>, Fail> {
-    let mut played = BTreeMap::<String, (Head, ReplayedJob)>::new();
+/// Replays the chains of all jobs.
+fn replay(transaction: &ReadTransaction) -> Result<BTreeMap<String, ReplayedJob>, Fail> {
+    let mut replayed = BTreeMap::<String, (Head, ReplayedJob)>::new();
     for entry in transaction.open_table(ENTRIES)?.iter()? {
         let (key, stored) = entry?;
         let (job, index) = key.value();
         let (hash, event) = chain::split(stored.value())?;
-        let (head, played) =
-            played.entry(job.to_owned()).or_insert_with(|| (Head::of_nothing(job), ReplayedJob::default()));
+        let (head, replayed_job) =
+            replayed.entry(job.to_owned()).or_insert_with(|| (Head::empty(job), ReplayedJob::default()));
         let next = head.next(event);
         if index != head.entries || hash != next.hash {
             let reason = format!("the chain of job {job} breaks at entry {index}");
@@ -74,7 +74,9 @@ fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, ReplayedJob>, 
         }
         *head = next;
         let event = tables::decode(event)?;
-        played.play(job, event).map_err(|what| Fail::Record(format!("job {job}, entry {index}: {what}")))?;
+        replayed_job
+            .apply(job, event)
+            .map_err(|what| Fail::Record(format!("job {job}, entry {index}: {what}")))?;
     }
     let mut heads = BTreeMap::new();
     for entry in transaction.open_table(HEADS)?.iter()? {
@@ -82,9 +84,9 @@ fn play(transaction: &ReadTransaction) -> Result<BTreeMap<String, ReplayedJob>, 
         let (entries, hash) = head.value();
         heads.insert(job.value().to_owned(), Head { entries, hash });
     }
-    let walked = played.iter().map(|(job, (head, _))| (job.clone(), *head)).collect::<BTreeMap<_, _>>();
+    let walked = replayed.iter().map(|(job, (head, _))| (job.clone(), *head)).collect::<BTreeMap<_, _>>();
     same("heads of the chains", &walked, &heads)?;
-    Ok(played.into_iter().map(|(job, (_, played))| (job, played)).collect())
+    Ok(replayed.into_iter().map(|(job, (_, replayed))| (job, replayed)).collect())
 }
 
 fn same<T: PartialEq>(what: &str, chain: &T, table: &T) -> Result<(), Fail> {
@@ -95,7 +97,7 @@ fn same<T: PartialEq>(what: &str, chain: &T, table: &T) -> Result<(), Fail> {
     }
 }
 
-fn check_jobs(transaction: &ReadTransaction, played: &BTreeMap<String, ReplayedJob>) -> Result<(), Fail> {
+fn check_jobs(transaction: &ReadTransaction, replayed: &BTreeMap<String, ReplayedJob>) -> Result<(), Fail> {
     let shards = transaction.open_table(SHARDS)?;
     let plans = transaction.open_table(PLANS)?;
     let mut jobs = 0;
@@ -111,41 +113,47 @@ fn check_jobs(transaction: &ReadTransaction, played: &BTreeMap<String, ReplayedJ
         }
         coverage::check(&record, &own).map_err(|error| of_job(&format!("its shards: {error}")))?;
         let plan = plans.get(name)?.ok_or_else(|| of_job("its plan is missing"))?;
-        let played = played.get(name).ok_or_else(|| of_job("it has no chain of events"))?;
-        played
+        let replayed_job = replayed.get(name).ok_or_else(|| of_job("it has no chain of events"))?;
+        replayed_job
             .check(name, &record, &own, Sha256::digest(plan.value()).into())
             .map_err(|what| of_job(&format!("its {what} is not what its chain of events says")))?;
         (jobs, shards_seen) = (jobs + 1, shards_seen + own.len());
     }
     let stray =
-        jobs != played.len() || plans.iter()?.count() != jobs || shards.iter()?.count() != shards_seen;
+        jobs != replayed.len() || plans.iter()?.count() != jobs || shards.iter()?.count() != shards_seen;
     if stray { Err(Fail::Record("there are records of jobs that are not there".to_owned())) } else { Ok(()) }
 }
 
 type ByBranch<T> = BTreeMap<(String, u64), T>;
 
-/// Something that every job has for some of its numbers, as one map.
+/// Collects one map of all jobs, such as their branches, by job and number.
 fn of_all<T: Clone>(
-    played: &BTreeMap<String, ReplayedJob>,
+    replayed: &BTreeMap<String, ReplayedJob>,
     part: impl Fn(&ReplayedJob) -> &BTreeMap<u64, T>,
 ) -> ByBranch<T> {
-    let of_job = |(job, played): (&String, &ReplayedJob)| -> Vec<_> {
-        part(played).iter().map(|(number, value)| ((job.clone(), *number), value.clone())).collect()
+    let of_job = |(job, replayed): (&String, &ReplayedJob)| -> Vec<_> {
+        part(replayed).iter().map(|(number, value)| ((job.clone(), *number), value.clone())).collect()
     };
-    played.iter().flat_map(of_job).collect()
+    replayed.iter().flat_map(of_job).collect()
 }
 
-fn check_branches(transaction: &ReadTransaction, played: &BTreeMap<String, ReplayedJob>) -> Result<(), Fail> {
+fn check_branches(
+    transaction: &ReadTransaction,
+    replayed: &BTreeMap<String, ReplayedJob>,
+) -> Result<(), Fail> {
     let mut branches = ByBranch::new();
     for entry in transaction.open_table(BRANCHES)?.iter()? {
         let (key, opened) = entry?;
         branches.insert((key.value().0.to_owned(), key.value().1), opened.value());
     }
-    same(BRANCHES.name(), &of_all(played, |played| &played.branches), &branches)
+    same(BRANCHES.name(), &of_all(replayed, |job| &job.branches), &branches)
 }
 
-fn check_bindings(transaction: &ReadTransaction, played: &BTreeMap<String, ReplayedJob>) -> Result<(), Fail> {
-    let expected = of_all(played, |played| &played.cursors);
+fn check_bindings(
+    transaction: &ReadTransaction,
+    replayed: &BTreeMap<String, ReplayedJob>,
+) -> Result<(), Fail> {
+    let expected = of_all(replayed, |job| &job.cursors);
     let mut walked = ByBranch::<BranchCursor>::new();
     for entry in transaction.open_table(BINDINGS)?.iter()? {
         let (key, stored) = entry?;
@@ -163,7 +171,7 @@ fn check_bindings(transaction: &ReadTransaction, played: &BTreeMap<String, Repla
 
 fn check_checkpoints(
     transaction: &ReadTransaction,
-    played: &BTreeMap<String, ReplayedJob>,
+    replayed: &BTreeMap<String, ReplayedJob>,
 ) -> Result<(), Fail> {
     let mut checkpoints = ByBranch::<[u8; 32]>::new();
     for entry in transaction.open_table(CHECKPOINTS)?.iter()? {
@@ -172,5 +180,5 @@ fn check_checkpoints(
         let digest = Sha256::digest(stored.value()).into();
         checkpoints.insert((key.value().0.to_owned(), key.value().1), digest);
     }
-    same(CHECKPOINTS.name(), &of_all(played, |played| &played.checkpoints), &checkpoints)
+    same(CHECKPOINTS.name(), &of_all(replayed, |job| &job.checkpoints), &checkpoints)
 }

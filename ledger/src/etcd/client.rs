@@ -42,7 +42,7 @@ pub struct EtcdClient {
 struct Member {
     address: String,
     client: Client,
-    /// Whether its client has a token of etcd's. The client renews an expired token by itself, but not one that is older
+    /// True once its client has a token of etcd's. The client renews an expired token by itself, but not one that is older
     /// than etcd's users: see [`has_old_token`].
     is_authenticated: AtomicBool,
 }

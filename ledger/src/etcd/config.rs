@@ -1,4 +1,4 @@
-//! Where etcd is, and under which prefix: `etcd://host:port[,host:port…][/prefix]`.
+//! The place of a ledger in etcd: `etcd://host:port[,host:port…][/prefix]`.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -35,7 +35,7 @@ impl fmt::Debug for EtcdUser {
     }
 }
 
-/// Where a ledger lies in etcd, and how to reach it.
+/// The place of a ledger in etcd, and the way to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdConfig {
     /// `host:port` of one or more members of one etcd cluster.
@@ -46,7 +46,7 @@ pub struct EtcdConfig {
     pub tls: Option<EtcdTls>,
     /// `None` where etcd's authentication is off.
     pub user: Option<EtcdUser>,
-    /// How long after a leader is gone another can take over.
+    /// The life of a leader's lease: after a leader is gone, another can take over within this time.
     pub lease: Duration,
 }
 

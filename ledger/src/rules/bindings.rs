@@ -17,16 +17,23 @@ use crate::{
     tables::{BINDINGS, CURSORS, JOBS, branch_cursor::cursor_of, jobs_table},
 };
 
-/// Refused bindings of each job's branch since the ledger was opened.
+/// The number of refused bindings of each job's branch since the ledger was opened.
 pub type Refusals = Arc<Mutex<HashMap<(JobId, u64), u64>>>;
 
+/// The table of bindings, in a transaction that reads or writes.
 pub trait Bindings: ReadableTable<(&'static str, u64, u64), [u8; 33]> {}
 impl<T: ReadableTable<(&'static str, u64, u64), [u8; 33]>> Bindings for T {}
 
 impl Ledger {
-    /// Binds all of the rows or none; `commitments[i]` is for row `rows.start + i`. A row that is bound to the same
-    /// commitment already is fine. `branch` must be the current one; rows before it was opened keep the Z, and with it
-    /// the binding, of the branch they are from.
+    /// Binds all of the rows or none; `commitments[i]` is for row `rows.start + i`. Returns once that is durable.
+    ///
+    /// A row that is already bound to the same commitment is no error. `branch` must be the current one; rows before it was
+    /// opened keep the Z, and with it the binding, of the branch that they are from.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerError::AlreadyBound`] where a row is bound to another commitment, [`LedgerError::BranchSuperseded`] where the
+    /// job was rewound, [`LedgerError::JobState`], [`LedgerError::RowBeyondIterations`]; or the store failed.
     pub fn bind(
         &self,
         job: &JobId,
@@ -71,7 +78,7 @@ impl Ledger {
         self.group_commit.run(request, commit, |reason| self.store.stop(reason.to_owned()))
     }
 
-    /// Of the Z that is the branch's own.
+    /// Returns counts of the bindings of the branch's own Z.
     pub fn binding_summary(&self, job: &JobId, branch: u64) -> Result<BindingSummary> {
         let (cursor, first) = self.store.read(|transaction| {
             let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
@@ -84,7 +91,7 @@ impl Ledger {
         Ok(BindingSummary { rows_bound: cursor.rows_bound, next_row: cursor.next_row.max(first), refused })
     }
 
-    /// The bound rows of the branch's own Z among `rows`, in order.
+    /// Returns the bound rows of the branch's own Z among `rows`, in order.
     pub fn bindings(&self, job: &JobId, branch: u64, rows: Range<u64>) -> Result<Vec<(u64, Commitment)>> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -97,7 +104,7 @@ impl Ledger {
     }
 }
 
-/// A call of `bind`.
+/// A call of [`Ledger::bind`].
 pub struct Request {
     job: JobId,
     branch: u64,
@@ -105,10 +112,10 @@ pub struct Request {
     commitments: Box<[Commitment]>,
 }
 
-/// A row to bind, and the branch whose Z it has.
+/// The branch whose Z a row has, and the row to bind.
 type Unbound = (u64, BoundRow);
 
-/// Changes nothing unless all of the request may be bound.
+/// Binds all rows of the request, or changes nothing.
 fn bind_one(transaction: &RecordingTransaction<'_>, request: &Request) -> Result<BindOutcome, Fail> {
     // Read again: another call may have bound some of the rows meanwhile.
     let record = jobs_table::existing(&transaction.open_table(JOBS)?, &request.job)?;
@@ -144,7 +151,7 @@ impl Request {
         Ok(())
     }
 
-    /// The rows that this call would newly bind, or why it may not.
+    /// Returns the rows that this call would newly bind. Error: the reason why it may not.
     fn unbound(&self, record: &JobRecord, bindings: &impl Bindings) -> Result<Vec<Unbound>, Fail> {
         if record.state == JobState::Destroyed {
             return Err(record.wrong_state("nothing is released from a destroyed job").into());
@@ -198,6 +205,7 @@ fn bound_rows(
     Ok(bound)
 }
 
+/// Reads a stored commitment.
 pub fn commitment(stored: &[u8]) -> Result<Commitment, Fail> {
     Commitment::try_from(stored).map_err(|error| Fail::Record(error.to_string()))
 }

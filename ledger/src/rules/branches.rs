@@ -1,4 +1,4 @@
-//! Branches: a job that goes back to a row draws fresh Z from there on, under a new number, for ever.
+//! Branches: a job that goes back to a row draws fresh Z from there on, under a new number.
 
 use std::ops::Range;
 
@@ -16,29 +16,38 @@ use crate::{
     },
 };
 
-/// A branch, and which rows of its Z have been bound: all that may have left.
+/// A branch, and the rows of its Z that have been bound: all that may have been released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchReleases {
+    /// The branch's number.
     pub branch: u64,
-    /// `None` for branch 0.
+    /// The branch it was opened from; `None` for branch 0.
     pub parent: Option<u64>,
+    /// Its first row.
     pub from_row: u64,
+    /// The bound rows of its own Z.
     pub released: Vec<RowRange>,
 }
 
-/// What [`Ledger::open_branch`] left.
+/// The outcome of [`Ledger::open_branch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedBranch {
+    /// The job, on its new branch.
     pub job: JobRecord,
-    /// Under their new epochs.
+    /// All shards, under their new epochs.
     pub shards: Vec<ShardRecord>,
     /// False where the same request had opened the branch before.
     pub newly: bool,
 }
 
 impl Ledger {
-    /// Opens the next branch at `from_row` of the parent and fences the one before: every shard gets a new epoch, its
-    /// owner stays. The same request again finds the branch it opened, while nothing is bound on it.
+    /// Opens the next branch at `from_row` of the parent and fences the branch before: every shard gets a new epoch, and
+    /// keeps its owner. The same request again finds the branch it opened, while nothing is bound on it.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerError::BranchSuperseded`] where another branch than the expected one is current, [`LedgerError::JobState`],
+    /// or `from_row` is beyond the parent's next row.
     pub fn open_branch(&self, request: &OpenBranch) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
         self.store.write("open_branch", |transaction| {
@@ -83,7 +92,7 @@ impl Ledger {
         })
     }
 
-    /// The lineage of any branch of the job.
+    /// Returns the lineage of any branch of the job.
     pub fn lineage(&self, job: &JobId, branch: u64) -> Result<Lineage> {
         self.store.read(|transaction| {
             let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
@@ -91,7 +100,7 @@ impl Ledger {
         })
     }
 
-    /// Every branch of the job with the rows bound of its Z: what an accountant charges for.
+    /// Returns every branch of the job with the bound rows of its Z: what an accountant charges for.
     pub fn released(&self, job: &JobId) -> Result<Vec<BranchReleases>> {
         self.store.read(|transaction| {
             let record = jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
@@ -117,6 +126,7 @@ impl Ledger {
     }
 }
 
+/// Derives the lineage of a branch from the table of branches.
 pub fn lineage_of(
     branches: &impl ReadableTable<(&'static str, u64), (u64, u64)>,
     record: &JobRecord,
@@ -144,7 +154,7 @@ pub fn lineage_of(
     Ok(opened.into_iter().rev().fold(root, |lineage, (from_row, branch)| lineage.rewound(from_row, branch)))
 }
 
-/// At most the parent's next row, and a row that exists.
+/// Checks that the new branch's first row is at most the parent's next row, and a row of the plan.
 fn check_row(
     record: &JobRecord,
     cursors: &impl ReadableTable<(&'static str, u64), (u64, u64, [u8; 32])>,
@@ -163,7 +173,7 @@ fn check_row(
     Ok(())
 }
 
-/// Rows bound in a part of one branch's Z, and whether all of them are bound to exact commitments.
+/// Counts the rows bound in a part of one branch's Z, and tells whether all of them are bound to exact commitments.
 pub fn bound_in(
     bindings: &impl ReadableTable<(&'static str, u64, u64), [u8; 33]>,
     job: &JobId,

@@ -1,4 +1,4 @@
-//! The list of complete checkpoints. The objects themselves lie in the checkpoint store.
+//! The list of complete checkpoints. The objects themselves are in the checkpoint store.
 
 use proto::{CheckpointRecord, JobId, check_pieces, tiling};
 use redb::ReadableTable;
@@ -12,7 +12,11 @@ use crate::{
 };
 
 impl Ledger {
-    /// Notes a checkpoint whose objects are all written. The same record again is fine.
+    /// Records a checkpoint whose objects are all written. The same record again is no error.
+    ///
+    /// # Errors
+    ///
+    /// The pieces do not cover the vector, have names of another checkpoint, or the id has another record.
     pub fn add_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
         check_pieces(record)?;
         self.store.write("add_checkpoint", |transaction| {
@@ -31,7 +35,7 @@ impl Ledger {
                 return if existing? == *record {
                     Ok(Outcome::Nothing(()))
                 } else {
-                    Err(taken(record).into())
+                    Err(id_in_use(record).into())
                 };
             }
             let stored = tables::encode(record)?;
@@ -42,7 +46,7 @@ impl Ledger {
         })
     }
 
-    /// Oldest first.
+    /// Returns the job's checkpoints, oldest first.
     pub fn checkpoints(&self, job: &JobId) -> Result<Vec<CheckpointRecord>> {
         self.store.read(|transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
@@ -55,7 +59,8 @@ impl Ledger {
         })
     }
 
-    /// Forgets a checkpoint; one that is not there is fine. Its objects go first: those of one that is still listed are tried again.
+    /// Removes a checkpoint's record; a missing one is no error. Delete its objects first: the deletion of a checkpoint that
+    /// is still listed is tried again.
     pub fn remove_checkpoint(&self, job: &JobId, id: u64) -> Result<()> {
         self.store.write("remove_checkpoint", |transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
@@ -69,7 +74,7 @@ impl Ledger {
     }
 }
 
-fn taken(record: &CheckpointRecord) -> LedgerError {
+fn id_in_use(record: &CheckpointRecord) -> LedgerError {
     LedgerError::AlreadyExists {
         what: "checkpoint",
         name: format!("{} of job {}", record.id, record.job),
@@ -77,7 +82,7 @@ fn taken(record: &CheckpointRecord) -> LedgerError {
     }
 }
 
-/// A checkpoint that lacks a part of the job is none.
+/// Checks that the pieces cover the vector: a checkpoint without some part can't restore a job.
 fn check_covered(dimension: u64, record: &CheckpointRecord) -> Result<()> {
     let mut ranges: Vec<_> = record.pieces.iter().map(|piece| piece.range).collect();
     ranges.sort_unstable();

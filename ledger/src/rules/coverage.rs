@@ -1,10 +1,10 @@
-//! The shards of a job cover its coordinates once, in order.
+//! The check that the shards of a job cover its coordinates once, in order.
 
 use proto::tiling::check_ranges;
 
 use crate::{JobRecord, LedgerError, ShardRecord};
 
-/// Shards numbered 0.., as many as the job says, covering its dimension.
+/// Checks that the shards are numbered from 0, are as many as the job says, and cover its dimension.
 pub fn check(job: &JobRecord, shards: &[ShardRecord]) -> Result<(), LedgerError> {
     if shards.len() as u64 != u64::from(job.shards) {
         return Err(LedgerError::invalid("shards", shards.len(), format!("the job's {}", job.shards)));

@@ -1,5 +1,5 @@
-//! A job's place, small enough for a training checkpoint: which plan and layout, which branch and row, and how far the
-//! ledger's chain was. Whoever resumes with it finds a ledger that was rolled back since.
+//! Cursors: a job's position, small enough for a training checkpoint. A cursor names plan and layout, branch and row, and
+//! the head of the ledger's chain, so that resuming with it reveals a ledger that was rolled back since.
 
 use proto::{JobId, ServiceError};
 use sha2::{Digest, Sha256};
@@ -14,41 +14,50 @@ use crate::{
 
 use super::branches::{bound_in, lineage_of};
 
+/// The version of the encoding.
 const VERSION: u8 = 1;
 
-/// What a cursor says.
+/// A job's position, for a training checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobCursor {
+    /// Digest of the job's plan.
     pub plan_digest: [u8; 32],
+    /// Digest of the layout of the vector.
     pub layout_digest: [u8; 32],
+    /// The job.
     pub job: JobId,
+    /// The branch that was current.
     pub branch: u64,
     /// The next row of the training job.
     pub next_row: u64,
-    /// Of the coordinator that gave it.
+    /// The epoch of the coordinator that issued the cursor.
     pub coordinator_epoch: u64,
+    /// The end of the job's chain at that time.
     pub head: Head,
 }
 
-/// Where a job stands against a cursor of it.
+/// A job's state, compared with one of its cursors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorState {
+    /// The branch that is current now.
     pub current_branch: u64,
-    /// Rows bound at or after the cursor's next row on its branch, or on those that it has its earlier rows from.
+    /// The number of rows bound at or after the cursor's next row, on its branch or on those that it has its earlier rows
+    /// from.
     pub rows_beyond: u64,
-    /// Whether all of those are bound to exact commitments.
+    /// True where all of those are bound to exact commitments.
     pub replayable: bool,
     /// The current branch was opened at this very cursor, and nothing is bound on it.
     pub resumed_already: bool,
 }
 
 impl CursorState {
-    /// Whether the job can go on without a new branch.
+    /// Returns whether the job stands exactly at the cursor.
     pub fn continues(&self, cursor: &JobCursor) -> bool {
         self.current_branch == cursor.branch && self.rows_beyond == 0
     }
 
-    /// The same; with `replay` also where the rows beyond come again under the same exact commitments.
+    /// Returns whether the job can continue at the cursor without a new branch. With `replay` it also can where all rows
+    /// beyond are bound to exact commitments and will be bound to the same ones again.
     pub fn can_continue(&self, cursor: &JobCursor, replay: bool) -> bool {
         let replays = replay && self.replayable && self.current_branch == cursor.branch;
         self.continues(cursor) || replays || self.resumed_already
@@ -56,7 +65,7 @@ impl CursorState {
 }
 
 impl JobCursor {
-    /// Below 256 bytes: version, fields, the first 8 bytes of a SHA-256 of both.
+    /// Encodes the cursor in fewer than 256 bytes: version, fields, the first 8 bytes of a SHA-256 of both.
     pub fn to_bytes(&self) -> Vec<u8> {
         let job = self.job.as_str().as_bytes();
         let mut bytes = vec![VERSION];
@@ -73,10 +82,14 @@ impl JobCursor {
         bytes
     }
 
-    /// Errors: a newer version, a wrong length or checksum.
+    /// Decodes a cursor. Errors: a newer version, a wrong length or checksum.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ServiceError> {
         let refused = |value: &str| {
-            ServiceError::invalid("cursor", value, "a cursor as given out, whole and unchanged, of version 1")
+            ServiceError::invalid(
+                "cursor",
+                value,
+                "a cursor as it was issued, whole and unchanged, of version 1",
+            )
         };
         match bytes.first() {
             None => return Err(refused("empty")),
@@ -113,7 +126,8 @@ impl JobCursor {
 }
 
 impl Ledger {
-    /// Where the job stands now. `next_row`: the training job's own, at most the ledger's, which it is where not given.
+    /// Returns a cursor of the job's present position. `next_row` is the training job's own next row, at most the ledger's;
+    /// `None` takes the ledger's.
     pub fn cursor(&self, job: &JobId, layout_digest: [u8; 32], next_row: Option<u64>) -> Result<JobCursor> {
         let head = self.head(job)?;
         self.store.read(|transaction| {
@@ -138,7 +152,12 @@ impl Ledger {
         })
     }
 
-    /// Whether the cursor is this job's, and what has happened since. Changes nothing. `layout_digest`: the job's.
+    /// Checks that the cursor is this job's, and compares it with the job's present state. Changes nothing.
+    /// `layout_digest` is the job's.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerError::CursorMismatch`], or [`LedgerError::Behind`] where the ledger lacks what the cursor has seen.
     pub fn check_cursor(
         &self,
         job: &JobId,
@@ -154,7 +173,7 @@ impl Ledger {
             let entries = transaction.open_table(ENTRIES)?;
             let known = match cursor.head.entries.checked_sub(1) {
                 Some(last) => chain::hash_at(&entries, job.as_str(), last)?,
-                None => Some(Head::of_nothing(job.as_str()).hash),
+                None => Some(Head::empty(job.as_str()).hash),
             };
             let branches = transaction.open_table(BRANCHES)?;
             let cursors = transaction.open_table(CURSORS)?;
@@ -169,7 +188,7 @@ impl Ledger {
             let beyond = cursor.next_row..u64::MAX;
             let (rows_beyond, replayable) =
                 bound_in(&transaction.open_table(BINDINGS)?, job, cursor.branch, beyond)?;
-            // Rows that the branch has from those before it are bound there.
+            // Rows that the branch has from earlier branches are bound there.
             let before = lineage.from_row().saturating_sub(cursor.next_row);
             let rows_beyond = rows_beyond + before;
             let replayable = replayable && before == 0;

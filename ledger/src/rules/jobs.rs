@@ -17,7 +17,7 @@ use crate::{
 use super::coverage;
 
 impl Ledger {
-    /// A number above all that earlier coordinators on this ledger had: workers refuse lower ones.
+    /// Returns a number above those of all earlier coordinators on this ledger: workers refuse lower ones.
     pub fn next_coordinator_epoch(&self) -> Result<u64> {
         self.store.write("next_epoch", |transaction| {
             let mut meta = transaction.open_table(META)?;
@@ -27,13 +27,13 @@ impl Ledger {
         })
     }
 
-    /// Creates a running job with its shards. The same definition again is fine; a destroyed job's name stays taken.
+    /// Creates a running job with its shards. The same definition again is no error; a destroyed job's name stays in use.
     pub fn create_job(&self, job: &JobRecord, shards: &[ShardRecord]) -> Result<Created> {
         if job.state != JobState::Running {
-            return Err(LedgerError::invalid("state", job.state, "running: a job begins so"));
+            return Err(LedgerError::invalid("state", job.state, "running, the state of a new job"));
         }
         if job.branch != 0 || job.lineage != Lineage::default() {
-            return Err(LedgerError::invalid("lineage", &job.lineage, "branch 0 alone: a job begins so"));
+            return Err(LedgerError::invalid("lineage", &job.lineage, "branch 0 alone, as of a new job"));
         }
         coverage::check(job, shards)?;
         self.store.write("create_job", |transaction| {
@@ -54,6 +54,7 @@ impl Ledger {
         })
     }
 
+    /// Returns the job; `None` where no job has this name.
     pub fn job(&self, job: &JobId) -> Result<Option<JobRecord>> {
         self.store.read(|transaction| {
             let Some(mut record) = find(&transaction.open_table(JOBS)?, job)? else { return Ok(None) };
@@ -62,6 +63,7 @@ impl Ledger {
         })
     }
 
+    /// Returns all jobs, in order of their names.
     pub fn jobs(&self) -> Result<Vec<JobRecord>> {
         self.store.read(|transaction| {
             let plans = transaction.open_table(PLANS)?;
@@ -75,7 +77,7 @@ impl Ledger {
         })
     }
 
-    /// Running, then finished, then destroyed; never back.
+    /// Changes the job's state: from running to finished to destroyed, never back.
     pub fn set_job_state(&self, job: &JobId, state: JobState) -> Result<JobRecord> {
         self.store.write("set_job_state", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
@@ -88,7 +90,7 @@ impl Ledger {
                 JobState::Running => "finish or destroy it",
                 JobState::Finished if state == JobState::Destroyed => "destroy it",
                 JobState::Finished => "destroy it; a finished job does not run again",
-                JobState::Destroyed => "nothing; a destroyed job stays so",
+                JobState::Destroyed => "nothing; a destroyed job stays destroyed",
             };
             if (record.state as u8) > (state as u8) {
                 return Err(record.wrong_state(allowed).into());
@@ -101,21 +103,22 @@ impl Ledger {
     }
 }
 
-/// The plan's digest covers all of its meaning; shards and epochs may have changed since, and are no definition.
-fn same_definition(existing: &JobRecord, asked: &JobRecord) -> Result<()> {
+/// Checks that two records define the same job. The plan's digest covers all of its meaning; shards and epochs may have
+/// changed since, and are not part of the definition.
+fn same_definition(existing: &JobRecord, requested: &JobRecord) -> Result<()> {
     let hex = |digest: &[u8; 32]| hex::encode(digest);
     let pairs = [
-        ("plan digest", hex(&existing.plan_digest), hex(&asked.plan_digest)),
-        ("dimension", existing.dimension.to_string(), asked.dimension.to_string()),
-        ("iterations", existing.iterations.to_string(), asked.iterations.to_string()),
-        ("mechanism", existing.mechanism.clone(), asked.mechanism.clone()),
-        ("key commitment", hex(&existing.key_commitment), hex(&asked.key_commitment)),
+        ("plan digest", hex(&existing.plan_digest), hex(&requested.plan_digest)),
+        ("dimension", existing.dimension.to_string(), requested.dimension.to_string()),
+        ("iterations", existing.iterations.to_string(), requested.iterations.to_string()),
+        ("mechanism", existing.mechanism.clone(), requested.mechanism.clone()),
+        ("key commitment", hex(&existing.key_commitment), hex(&requested.key_commitment)),
     ];
     if let Some((what, old, new)) = pairs.iter().find(|(_, old, new)| old != new) {
         return Err(LedgerError::AlreadyExists {
             what: "job",
             name: existing.job.to_string(),
-            difference: format!("{what} is {old}, asked for {new}"),
+            difference: format!("{what} is {old}, requested {new}"),
         });
     }
     match existing.state {

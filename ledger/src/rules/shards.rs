@@ -1,4 +1,4 @@
-//! Shards: who holds which range, under an epoch that never falls.
+//! Shards: the owner of each range, under an epoch that never falls.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Ledger {
-    /// The job's shards in order of their ranges.
+    /// Returns the job's shards in order of their ranges.
     pub fn shards(&self, job: &JobId) -> Result<Vec<ShardRecord>> {
         self.store.read(|transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;
@@ -25,8 +25,8 @@ impl Ledger {
         })
     }
 
-    /// Gives shards to workers, or takes them, all in one transaction. Each shard named gets a new epoch, also where
-    /// the owner stays: a worker that started anew under its name must not meet its own old lease.
+    /// Assigns shards to workers, or removes their owners, all in one transaction. Each named shard gets a new epoch, even
+    /// where the owner stays: a restarted worker must not serve under its own old lease.
     pub fn set_owners(&self, job: &JobId, changes: &[(u32, Option<WorkerId>)]) -> Result<Vec<ShardRecord>> {
         let named: BTreeSet<u32> = changes.iter().map(|(shard, _)| *shard).collect();
         if named.len() != changes.len() {
@@ -53,7 +53,7 @@ impl Ledger {
         })
     }
 
-    /// Resharding: the ranges become shards 0.., without owner, with epochs above all that the job has had.
+    /// Replaces all shards: the ranges become shards 0.., without owners, with epochs above all that the job has had.
     pub fn replace_shards(&self, job: &JobId, ranges: &[CoordinateRange]) -> Result<Vec<ShardRecord>> {
         let count = u32::try_from(ranges.len())
             .map_err(|_| LedgerError::invalid("ranges", ranges.len(), format!("at most {}", u32::MAX)))?;
@@ -63,7 +63,7 @@ impl Ledger {
             tiling::check_ranges(record.dimension, ranges.iter().copied())?;
             let mut table = transaction.open_table(SHARDS)?;
             let old = all_of(&table, job)?;
-            // The highest present epoch is the highest of all times: each replacement starts above it.
+            // The highest present epoch is the highest there ever was: each replacement starts above it.
             let epoch = next_epoch(old.iter().map(|shard| shard.epoch).max().unwrap_or(0))?;
             for shard in &old {
                 table.remove((job.as_str(), shard.shard))?;
@@ -84,7 +84,7 @@ impl Ledger {
     }
 }
 
-/// Finished jobs still serve what is bound, so their shards still need owners; destroyed ones don't.
+/// Returns a job that is not destroyed. Finished jobs still serve what is bound, so that their shards need owners.
 fn live_job(
     jobs: &impl ReadableTable<&'static str, &'static [u8]>,
     job: &JobId,

@@ -1,34 +1,35 @@
-//! The seam between the ledger's rules and what keeps it.
+//! The interface between the ledger's rules and its storage.
 //!
-//! All rules lie above: they read and write the tables of one database, whatever keeps it. A [`Backend`] makes what a
-//! transaction changed durable, all of it or nothing, and knows whether this process may still speak for the ledger.
+//! Rules read and write the tables of one database, whatever its storage. A [`Backend`] makes the changes of a transaction
+//! durable, all or none, and knows whether this process is still the one that may change the ledger.
 
 use redb::WriteTransaction;
 
 use crate::{LedgerError, wire::change::Change};
 
+/// The storage that makes transactions durable.
 pub trait Backend: Send + Sync {
-    /// Error: another process may speak for the ledger by now, or soon.
+    /// Checks that this process leads the ledger. Error: another process may lead by now, or soon.
     fn is_leader(&self) -> Result<(), LedgerError>;
 
-    /// Whether [`Backend::commit`] wants to be told of every change; the transaction alone is enough for a file.
+    /// Returns whether [`Backend::commit`] needs a list of changes; a file needs the transaction alone.
     fn wants_changes(&self) -> bool;
 
-    /// Returns once the changes are durable, and only then may anyone be told of them.
+    /// Returns once the changes are durable. Until then no caller may hear of them.
     fn commit(&self, transaction: WriteTransaction, changes: &[Change]) -> Result<(), CommitError>;
 }
 
-/// Why changes are not known to be durable.
+/// The reason why changes are not known to be durable.
 pub enum CommitError {
     /// Nothing was changed, and nothing will be.
     Refused(LedgerError),
-    /// They may be durable or not: whoever opens the ledger next finds out.
+    /// They may be durable or not: the next opening of the ledger finds out.
     Unknown(String),
-    /// As [`CommitError::Unknown`], and another process may speak for the ledger by now: the same call there finds out.
+    /// They may be durable or not, and another process may lead by now: the same call there finds out.
     Lost(String),
 }
 
-/// The default: redb's own file, written by its commit. The file's lock says who may speak.
+/// The default backend: redb's own file, written by its commit. The file's lock decides which process may change it.
 pub struct FileBackend;
 
 impl Backend for FileBackend {

@@ -1,4 +1,4 @@
-//! Group commit: calls that come while a commit is under way share the next one.
+//! Group commit: calls that arrive during a commit share the next one.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use crate::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// Calls that wait, each for an outcome of its own.
+/// A queue of calls, each with an outcome of its own, that are committed in batches.
 pub struct GroupCommit<Q, A> {
     calls: Mutex<Calls<Q, A>>,
     /// A batch has its outcomes.
@@ -18,12 +18,12 @@ pub struct GroupCommit<Q, A> {
 }
 
 struct Calls<Q, A> {
-    /// By ticket, in the order in which they came.
+    /// Requests by ticket, in the order of arrival.
     waiting: Vec<(u64, Q)>,
-    /// Of those that were committed and whose callers have not looked since.
+    /// Outcomes of committed requests, until their callers take them.
     outcomes: HashMap<u64, Result<A>>,
     next_ticket: u64,
-    /// Somebody commits.
+    /// A caller is committing a batch.
     is_busy: bool,
 }
 
@@ -35,10 +35,10 @@ impl<Q, A> Default for GroupCommit<Q, A> {
 }
 
 impl<Q, A> GroupCommit<Q, A> {
-    /// Runs the request in a batch with all that wait; `commit` gives one outcome a request, in order, or fails for
-    /// all of them. The caller whose turn it is commits for the others, none of whom waits longer than their own
-    /// commit takes. Where `commit` panics or gives fewer outcomes, what it did is not known: each caller of that batch
-    /// gets the error that `lost` makes.
+    /// Runs the request in a batch with all that wait. `commit` returns one outcome for each request, in order, or fails
+    /// for all of them. One caller commits for the others, and no caller waits longer than its own commit takes. Where
+    /// `commit` panics or returns fewer outcomes, its effect is not known: each caller of that batch gets the error that
+    /// `lost` makes.
     pub fn run(
         &self,
         request: Q,
@@ -47,10 +47,10 @@ impl<Q, A> GroupCommit<Q, A> {
     ) -> Result<A> {
         let (ticket, batch) = match self.wait(request) {
             Turn::Over(Some(outcome)) => return outcome,
-            Turn::Over(None) => return Err(lost("whoever committed it ended without a word")),
+            Turn::Over(None) => return Err(lost("the call that committed it ended without an outcome")),
             Turn::Own(ticket, batch) => (ticket, batch),
         };
-        let leading = Leading(self);
+        let turn = CommitTurn(self);
         let requests: Vec<&Q> = batch.iter().map(|(_, request)| request).collect();
         let committed = catch_unwind(AssertUnwindSafe(|| commit(&requests)))
             .unwrap_or_else(|_| Err(lost("a commit panicked")))
@@ -58,7 +58,7 @@ impl<Q, A> GroupCommit<Q, A> {
                 if outcomes.len() == batch.len() {
                     Ok(outcomes)
                 } else {
-                    Err(lost("a commit gave another number of outcomes than it had requests"))
+                    Err(lost("a commit returned another number of outcomes than it had requests"))
                 }
             });
         let outcomes = committed.unwrap_or_else(|error| batch.iter().map(|_| Err(error.clone())).collect());
@@ -67,11 +67,11 @@ impl<Q, A> GroupCommit<Q, A> {
             calls.outcomes.extend(batch.iter().map(|(ticket, _)| *ticket).zip(outcomes));
             calls.outcomes.remove(&ticket)
         };
-        drop(leading);
+        drop(turn);
         own.unwrap_or_else(|| Err(lost("a batch lacked the request of its own caller")))
     }
 
-    /// Until the request has its outcome, or nobody commits: then the caller does, for all that wait.
+    /// Waits until the request has its outcome, or no commit is in progress: then the caller commits, for all that wait.
     fn wait(&self, request: Q) -> Turn<Q, A> {
         let mut calls = self.lock();
         let ticket = calls.next_ticket;
@@ -82,7 +82,7 @@ impl<Q, A> GroupCommit<Q, A> {
                 return Turn::Over(Some(outcome));
             }
             if !calls.is_busy {
-                // Not there any more, and without an outcome: who took it has unwound.
+                // The request is gone and has no outcome: the call that took it has unwound.
                 if !calls.waiting.iter().any(|(waiting, _)| *waiting == ticket) {
                     return Turn::Over(None);
                 }
@@ -99,19 +99,19 @@ impl<Q, A> GroupCommit<Q, A> {
 }
 
 enum Turn<Q, A> {
-    /// `None`: it will never have an outcome.
+    /// The request's outcome; `None` where it will never have one.
     Over(Option<Result<A>>),
-    /// The caller's ticket, and all that waited.
+    /// The caller commits: its ticket, and all requests that waited.
     Own(u64, Vec<(u64, Q)>),
 }
 
-/// Lets the next one commit when it is dropped, also where whoever commits unwinds: nobody waits for ever.
-struct Leading<'q, Q, A>(&'q GroupCommit<Q, A>);
+/// Lets the next caller commit when it is dropped, even where a commit unwinds, so that no call waits for ever.
+struct CommitTurn<'q, Q, A>(&'q GroupCommit<Q, A>);
 
-impl<Q, A> Drop for Leading<'_, Q, A> {
+impl<Q, A> Drop for CommitTurn<'_, Q, A> {
     fn drop(&mut self) {
         self.0.lock().is_busy = false;
-        // Those of the batch are done, and one of the others commits next.
+        // The callers of the batch are done, and one of the others commits next.
         self.0.ended.notify_all();
     }
 }
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn lost(reason: &str) -> LedgerError {
         LedgerError::Io { path: PathBuf::new(), reason: reason.to_owned() }
@@ -142,16 +142,16 @@ mod tests {
         queue.lock().waiting.len()
     }
 
-    /// Whether it came true in time.
-    fn comes_true(is_so: impl Fn() -> bool) -> bool {
-        let deadline = Instant::now() + PATIENCE;
+    /// Returns whether the condition became true in time.
+    fn becomes_true(is_so: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
         is_so()
     }
 
-    /// Whoever committed comes back at once and commits again: before those whose commit it was have been woken.
+    /// The caller that committed commits again at once, before the others of its batch have been woken.
     #[test]
     fn who_is_done_does_not_wait_for_the_next_commit() {
         const CALLERS: usize = 8;
@@ -162,12 +162,12 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(move || {
                 let commit = |batch: &[&usize]| {
-                    assert!(comes_true(|| waiting(queue) == CALLERS));
+                    assert!(becomes_true(|| waiting(queue) == CALLERS));
                     done(batch)
                 };
                 queue.run(0, commit, lost)
             });
-            assert!(comes_true(|| queue.lock().is_busy));
+            assert!(becomes_true(|| queue.lock().is_busy));
             for caller in 1..=CALLERS {
                 scope.spawn(move || {
                     let led = Cell::new(false);
@@ -182,7 +182,7 @@ mod tests {
                     }
                     let long = |batch: &[&usize]| {
                         let others = || returned.load(SeqCst) == CALLERS - 1;
-                        assert!(comes_true(others), "{} heard that they are done", returned.load(SeqCst));
+                        assert!(becomes_true(others), "{} heard that they are done", returned.load(SeqCst));
                         done(batch)
                     };
                     assert_eq!(queue.run(99, long, lost).ok(), Some(99));
@@ -198,7 +198,7 @@ mod tests {
         let queue = GroupCommit::<usize, usize>::default();
         let commits = AtomicUsize::new(0);
         let late = AtomicUsize::new(0);
-        // Gives the number of the commit.
+        // The outcome is the number of the commit.
         let commit = |batch: &[&usize]| {
             thread::sleep(Duration::from_millis(2));
             let number = commits.fetch_add(1, SeqCst) + 1;
@@ -225,7 +225,7 @@ mod tests {
         let late = late.into_inner();
         println!("{commits} commits, {late} answers more than two commits after their own");
         assert!(commits <= 3 * CALLS, "{commits} commits for {CALLS} calls of each of {CALLERS}");
-        // Nobody waits for other commits than their own, but for the processor where others have it.
+        // A caller waits for its own commit, and for a processor, but for no other commit.
         assert!(late <= CALLERS * CALLS / 20, "{late} late answers");
     }
 
@@ -236,12 +236,12 @@ mod tests {
         thread::scope(|scope| {
             let panics = scope.spawn(move || {
                 let commit = |_: &[&usize]| -> Result<Vec<Result<usize>>> {
-                    assert!(comes_true(|| waiting(queue) == 1));
+                    assert!(becomes_true(|| waiting(queue) == 1));
                     std::panic::resume_unwind(Box::new(()))
                 };
                 queue.run(1, commit, |_| std::panic::resume_unwind(Box::new(())))
             });
-            assert!(comes_true(|| queue.lock().is_busy));
+            assert!(becomes_true(|| queue.lock().is_busy));
             assert_eq!(queue.run(2, done, lost).ok(), Some(2));
             assert!(panics.join().is_err());
         });

@@ -1,4 +1,4 @@
-//! From format 1 to format 2: commitments get a kind, and every job the chain that says what it has come to.
+//! Migration from format 1 to format 2: commitments get a kind, and every job a chain of events.
 //!
 //! One durable commit: before it the file is a whole ledger of format 1, after it one of format 2.
 
@@ -24,10 +24,10 @@ use super::{begin_durable, recording::RecordingTransaction};
 /// Format 1: job, branch, row -> commitment.
 const OLD_BINDINGS: TableDefinition<(&str, u64, u64), [u8; 32]> = TableDefinition::new("bindings");
 
-/// Bindings in one event.
+/// The most bindings in one event.
 const ROWS: usize = 1024;
 
-/// Error: the file is damaged, or the commit failed; it is as it was then.
+/// Migrates the ledger. Error: the file is damaged, or the commit failed; the file is unchanged then.
 pub fn migrate(db: &Database, path: &Path) -> Result<(), LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     check_old(db).map_err(|fail| damaged(reason_of(fail)))?;
@@ -48,7 +48,7 @@ fn reason_of(fail: Fail) -> String {
     }
 }
 
-/// The bindings against their counts, as format 1 kept them: nothing damaged is carried over.
+/// Checks the bindings against their counts, as format 1 had them, so that no damage is carried over.
 fn check_old(db: &Database) -> Result<(), Fail> {
     let transaction = db.begin_read().map_err(|error| Fail::Store(error.into()))?;
     let mut walked = std::collections::BTreeMap::<(String, u64), BranchCursor>::new();
@@ -125,7 +125,7 @@ fn move_job(transaction: &RecordingTransaction<'_>, name: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// What was bound before there were kinds counts as declared: it can't be replayed by another process.
+/// Converts the bindings. Those older than kinds count as declared: another process can't replay them.
 fn move_bindings(transaction: &RecordingTransaction<'_>, record: &JobRecord) -> Result<(), Fail> {
     let name = record.job.as_str();
     let mut old = Vec::new();

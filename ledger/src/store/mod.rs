@@ -1,5 +1,5 @@
-//! Transactions on the ledger's tables. One rule here for all callers: a change is reported as done when its backend has
-//! made it durable, and when that can't be known the store stops until it is opened anew.
+//! Transactions on the ledger's tables. One rule holds for all callers: a change is reported as done once its backend has
+//! made it durable, and where that can't be known the store stops until it is opened again.
 
 #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
 // a file can't lose its leader, and needs no list of changes
@@ -43,28 +43,31 @@ pub struct Store {
     db: Database,
     backend: Box<dyn Backend>,
     path: PathBuf,
-    /// Set when a commit or the disk failed or the store panicked: what is on disk is not known.
+    /// Set when a commit or the disk failed or the store panicked: the content of the disk is not known.
     stopped: AtomicBool,
 }
 
-/// What a write transaction's body wants.
+/// The result of a write transaction's body.
 pub enum Outcome<T> {
+    /// The changes are to be committed.
     Commit(T),
-    /// Nothing was changed: there is nothing to wait for.
+    /// There are no changes, and nothing to wait for.
     Nothing(T),
 }
 
+/// Returns the message of a panic.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
 
 impl Store {
-    /// `path`: what errors call it.
+    /// Creates a store. Errors call it `path`.
     pub fn new(db: Database, backend: impl Backend + 'static, path: PathBuf) -> Self {
         Self { db, backend: Box::new(backend), path, stopped: AtomicBool::new(false) }
     }
 
+    /// Runs a transaction that reads.
     pub fn read<T>(&self, body: impl FnOnce(&ReadTransaction) -> Result<T, Fail>) -> Result<T, LedgerError> {
         self.guarded(|| {
             let transaction = self.db.begin_read().map_err(|error| self.failed(Fail::Store(error.into())))?;
@@ -72,7 +75,8 @@ impl Store {
         })
     }
 
-    /// `what` names the change in the fail points around it.
+    /// Runs a transaction that writes, and returns once it is durable. `what` names the change in the fail points around
+    /// it.
     pub fn write<T>(
         &self,
         #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
@@ -88,7 +92,7 @@ impl Store {
                     fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
                     self.backend
                         .commit(transaction, &changes)
-                        .map_err(|commit_error| self.commit_error(commit_error))?;
+                        .map_err(|commit_error| self.not_committed(commit_error))?;
                     fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
                     Ok(value)
                 }
@@ -113,7 +117,7 @@ impl Store {
             .unwrap_or_else(|panic| Err(self.stop(format!("the store panicked: {}", panic_text(&*panic)))))
     }
 
-    fn commit_error(&self, commit_error: CommitError) -> LedgerError {
+    fn not_committed(&self, commit_error: CommitError) -> LedgerError {
         match commit_error {
             CommitError::Refused(error) => error,
             CommitError::Unknown(reason) => self.stop(reason),
@@ -124,7 +128,8 @@ impl Store {
         }
     }
 
-    /// What is on disk is not known: nothing more is read or written until the ledger is opened anew.
+    /// Stops the store, because the content of the disk is not known: nothing more is read or written until the ledger is
+    /// opened again.
     pub fn stop(&self, reason: String) -> LedgerError {
         self.stopped.store(true, Ordering::Release);
         tracing::error!(path = %self.path.display(), reason, "the ledger stopped");
@@ -136,7 +141,7 @@ impl Store {
         match fail {
             Fail::Refused(error) => error,
             Fail::Store(redb::Error::Corrupted(reason)) => LedgerError::Damaged { path, reason },
-            // A disk that failed once may lose what it takes from now on, and say that all is well.
+            // A disk that failed once may lose later writes without an error.
             Fail::Store(error @ (redb::Error::Io(_) | redb::Error::PreviousIo)) => {
                 let _ = self.stop(error.to_string());
                 LedgerError::Io { path, reason: error.to_string() }
@@ -149,7 +154,7 @@ impl Store {
     }
 }
 
-/// Two-phase for every commit: redb then never falls back to an earlier commit after a crash, so that a newest commit
+/// Begins a durable transaction. Every commit is two-phase: redb then never falls back to an earlier commit after a crash, so that a newest commit
 /// whose pages are bad is reported as damage instead of being dropped together with its bindings.
 pub fn begin_durable(db: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = db.begin_write()?;

@@ -23,27 +23,28 @@ use crate::{LedgerError, chain::verify, tables};
 
 use super::{Store, backend::FileBackend, begin_durable, migrate, panic_text};
 
-/// Bytes of pages that are kept in memory, read and written. redb would take 1 GiB, and a coordinator reach it after a few million
+/// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few million
 /// rows.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// What is read at once, of a ledger that is copied.
+/// The bytes of one read, while a ledger is copied.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Of every store that a ledger lies in.
+/// Returns the settings of every database that holds a ledger.
 pub fn builder() -> Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
     builder
 }
 
+/// Opens the file at `path`, as [`crate::Ledger::open`] describes.
 pub fn open(path: &Path) -> Result<Store, LedgerError> {
     let io_error = |doing: &str, error: io::Error| LedgerError::Io {
         path: path.to_owned(),
         reason: format!("{doing}: {error}"),
     };
     if !path.try_exists().map_err(|error| io_error("looking for it", error))? {
-        begin(path).map_err(|error| io_error("beginning a new one", error))?;
+        create(path).map_err(|error| io_error("creating a new one", error))?;
     }
     let file = OpenOptions::new()
         .read(true)
@@ -56,7 +57,7 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
         Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
     }
     make_private(path).map_err(|error| io_error("setting its mode to 0600", error))?;
-    // Whoever began it may have ended before its name was durable.
+    // The process that created it may have ended before the name was durable.
     sync_folder(folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
     let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
     let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
@@ -73,8 +74,9 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
-/// A new ledger appears under its name only when it is complete, so that an empty file is never taken for a new one.
-fn begin(path: &Path) -> io::Result<()> {
+/// Creates a ledger. It appears under its name only when it is complete, so that an empty file is never taken for a new
+/// ledger.
+fn create(path: &Path) -> io::Result<()> {
     let folder = folder_of(path);
     create_private_folder(folder)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
@@ -86,11 +88,11 @@ fn begin(path: &Path) -> io::Result<()> {
     }
     let file = create_private_file(&draft)?;
     crash_point("ledger::create::begin");
-    let begun = builder().create_file(file).map_err(redb::Error::from);
-    let begun = begun.and_then(|db| begin_tables(&db)).map_err(io::Error::other);
+    let created = builder().create_file(file).map_err(redb::Error::from);
+    let created = created.and_then(|db| create_tables(&db)).map_err(io::Error::other);
     crash_point("ledger::create::before_link");
     // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
-    let linked = begun.and_then(|()| fs::hard_link(&draft, path));
+    let linked = created.and_then(|()| fs::hard_link(&draft, path));
     crash_point("ledger::create::after_link");
     fs::remove_file(&draft)?;
     match linked {
@@ -99,7 +101,8 @@ fn begin(path: &Path) -> io::Result<()> {
     }
 }
 
-pub fn begin_tables(db: &Database) -> Result<(), redb::Error> {
+/// Creates the tables of a new ledger.
+pub fn create_tables(db: &Database) -> Result<(), redb::Error> {
     let transaction = begin_durable(db)?;
     {
         tables::create_all(&transaction)?;
@@ -108,8 +111,8 @@ pub fn begin_tables(db: &Database) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// As [`open`], on a store that is not a file; `path` is what errors call it. An empty one becomes a new ledger: where
-/// that stops half way, the store must be emptied again, as the draft of a file is.
+/// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger: where that
+/// stops half way, the store must be emptied again, as the draft of a file is.
 pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerError> {
     let failed = |error: &dyn Display| LedgerError::Io { path: path.to_owned(), reason: error.to_string() };
     let length = disk.len().map_err(|error| failed(&error))?;
@@ -121,7 +124,7 @@ pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerEr
     }
     let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
     if is_new {
-        begin_tables(&db).map_err(|error| failed(&error))?;
+        create_tables(&db).map_err(|error| failed(&error))?;
     }
     if format < tables::FORMAT {
         migrate::migrate(&db, path)?;
@@ -129,7 +132,7 @@ pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerEr
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
 
-/// A ledger of `length` bytes in memory, once.
+/// Copies a ledger of `length` bytes to memory.
 fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<InMemoryBackend> {
     let copy = InMemoryBackend::new();
     copy.set_len(length)?;
@@ -142,8 +145,8 @@ fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::R
     Ok(copy)
 }
 
-/// Checks the store's checksums, then every chain and our records against it; gives the format. An older format is
-/// raised in the copy first, so that a migration that can't succeed is never begun in the file.
+/// Checks the store's checksums, then every chain and the records against it, and returns the format. An older format is
+/// migrated in the copy first, so that a migration that can't succeed is never begun in the file.
 fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<u64, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
@@ -187,7 +190,7 @@ fn open_checked(file: File, path: &Path) -> Result<Database, LedgerError> {
     }
 }
 
-/// A panic inside the store becomes an error like any other.
+/// Turns a panic inside the store into an error like any other.
 fn caught<T>(run: impl FnOnce() -> Result<T, redb::DatabaseError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|error| error.to_string()),

@@ -6,25 +6,30 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Fail;
 
-/// Counts of one branch's bindings, kept up with each.
+/// Counts of one branch's bindings, updated with each of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct BranchCursor {
+    /// The number of rows bound.
     pub rows_bound: u64,
+    /// One more than the highest row bound.
     pub next_row: u64,
-    /// XOR of a digest of each binding: independent of the order, kept up in constant time. It ties the table of
+    /// XOR of a digest of each binding: independent of the order, and updated in constant time. It ties the table of
     /// bindings to the chain, which has them in order.
     pub fingerprint: [u8; 32],
 }
 
 impl BranchCursor {
+    /// Reads a value of the table.
     pub fn from_stored((rows_bound, next_row, fingerprint): (u64, u64, [u8; 32])) -> Self {
         Self { rows_bound, next_row, fingerprint }
     }
 
+    /// Returns the value for the table.
     pub fn to_stored(self) -> (u64, u64, [u8; 32]) {
         (self.rows_bound, self.next_row, self.fingerprint)
     }
 
+    /// Counts one more binding.
     pub fn add(&mut self, job: &str, branch: u64, row: u64, commitment: &[u8]) {
         let digest = Sha256::new()
             .chain_update(b"rustle binding v2")
@@ -40,6 +45,7 @@ impl BranchCursor {
     }
 }
 
+/// Reads the counts of a branch: zeros where nothing is bound.
 pub fn cursor_of(
     cursors: &impl ReadableTable<(&'static str, u64), (u64, u64, [u8; 32])>,
     job: &JobId,

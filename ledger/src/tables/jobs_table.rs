@@ -5,7 +5,7 @@ use redb::ReadableTable;
 
 use crate::{JobRecord, LedgerError, error::Fail, store::recording::RecordingTable, tables};
 
-/// The job's record without its plan.
+/// Returns the job's record without its plan; `None` where there is no such job.
 pub fn find(
     jobs: &impl ReadableTable<&'static str, &'static [u8]>,
     job: &JobId,
@@ -13,6 +13,7 @@ pub fn find(
     jobs.get(job.as_str())?.map(|bytes| tables::decode(bytes.value())).transpose()
 }
 
+/// Returns the job's record without its plan. Error: there is no such job.
 pub fn existing(
     jobs: &impl ReadableTable<&'static str, &'static [u8]>,
     job: &JobId,
@@ -20,7 +21,7 @@ pub fn existing(
     find(jobs, job)?.ok_or_else(|| LedgerError::NotFound { what: "job", name: job.to_string() }.into())
 }
 
-/// Stores everything but the plan, which never changes.
+/// Writes the record without its plan, which never changes.
 pub fn put(
     jobs: &mut RecordingTable<'_, &'static str, &'static [u8]>,
     record: &JobRecord,
@@ -30,6 +31,7 @@ pub fn put(
     Ok(())
 }
 
+/// Returns the text of the job's plan.
 pub fn plan_of(plans: &impl ReadableTable<&'static str, &'static str>, job: &JobId) -> Result<String, Fail> {
     let plan = plans.get(job.as_str())?.map(|text| text.value().to_owned());
     plan.ok_or_else(|| Fail::Record(format!("the plan of job {job} is missing")))

@@ -9,11 +9,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::Fail;
 
-/// Rises with every change of the tables that an older build can't read.
+/// The version of the tables. It rises with every change that an older build can't read.
 pub const FORMAT: u64 = 2;
 
+/// Numbers of the ledger itself, by name.
 pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-/// Job -> its record, without the text of the plan: `bind` reads it each time, and a plan may have megabytes.
+/// Job -> its record, without the text of the plan: every `bind` reads the record, and a plan may have megabytes.
 pub const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
 /// Job -> plan.toml.
 pub const PLANS: TableDefinition<&str, &str> = TableDefinition::new("plans");
@@ -32,10 +33,12 @@ pub const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("e
 /// Job -> number of its entries, hash of the last.
 pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");
 
+/// The key of [`FORMAT`].
 pub const META_FORMAT: &str = "format";
+/// The key of the epoch of the newest coordinator.
 pub const META_EPOCH: &str = "coordinator_epoch";
 
-/// All of them, empty, so that no reader meets one that is missing.
+/// Creates all tables that are missing, so that every reader finds every table.
 pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::TableError> {
     transaction.open_table(META)?;
     transaction.open_table(JOBS)?;
@@ -50,10 +53,12 @@ pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::Tabl
     Ok(())
 }
 
+/// Encodes a record as JSON.
 pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, Fail> {
     serde_json::to_vec(record).map_err(|error| Fail::Record(error.to_string()))
 }
 
+/// Decodes a record. Error: the bytes are not its JSON.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fail> {
     serde_json::from_slice(bytes).map_err(|error| Fail::Record(error.to_string()))
 }

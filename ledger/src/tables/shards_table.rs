@@ -5,6 +5,7 @@ use redb::ReadableTable;
 
 use crate::{LedgerError, ShardRecord, error::Fail, tables};
 
+/// Returns the job's shards in order of their ranges.
 pub fn all_of(
     table: &impl ReadableTable<(&'static str, u32), &'static [u8]>,
     job: &JobId,

@@ -1,4 +1,7 @@
-//! One change of a table, in words that outlive the store's own encoding: `[table, key, value]` as JSON.
+//! One change of a table, in a form that does not depend on the store's own encoding: `[table, key, value]` as JSON.
+//!
+//! This mirrors the tables beside the chain of events, which alone could rebuild most of them. The log in etcd is made of
+//! changes because plan texts, checkpoint records and the coordinator's epoch are in no event.
 
 use redb::{Key, TableDefinition, TableHandle, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -13,11 +16,11 @@ use crate::{
 
 use super::json_codec::Field;
 
-/// Table, key, and its new value; none where the key was removed.
+/// Table, key, and the key's new value; none where the key was removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change(pub String, pub Json, pub Option<Json>);
 
-/// Makes the changes, in order, on tables that an earlier process wrote.
+/// Applies the changes, in order, to tables that an earlier process wrote. Error: a change of no known table or type.
 pub fn apply(transaction: &WriteTransaction, changes: Vec<Change>) -> Result<(), Fail> {
     create_all(transaction)?;
     for Change(table, key, value) in changes {
@@ -41,7 +44,7 @@ pub fn apply(transaction: &WriteTransaction, changes: Vec<Change>) -> Result<(),
     Ok(())
 }
 
-/// `None` where key or value is none of this table.
+/// Applies one change to one table; `None` where key or value have another type.
 fn put<K: Field + Key + 'static, V: Field + 'static>(
     transaction: &WriteTransaction,
     definition: TableDefinition<'_, K, V>,

@@ -1,15 +1,20 @@
 //! Keys and values of the tables as JSON, without loss.
+//!
+//! redb's encoding of a value is not meant to be read by other programs, so that the log in etcd holds JSON. Numbers and
+//! texts are themselves, tuples are arrays, and digests are hex.
 
 use redb::Value;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
+/// A key or value of a table that has a JSON form.
 pub trait Field: Value {
+    /// Converts the value to JSON.
     fn to_json<'a>(value: &Self::SelfType<'a>) -> Json
     where
         Self: 'a;
 
-    /// The store's own encoding; `None` where the JSON is none of this type.
+    /// Converts JSON to the store's own encoding; `None` where the JSON has another type.
     fn stored(json: Json) -> Option<Vec<u8>>;
 }
 
@@ -23,7 +28,8 @@ fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Fields that JSON has as they are.
+/// Implements [`Field`] for a type that serde converts by itself: `plain!(type, owned type, |owned| borrowed)`. The owned
+/// type is what is read from JSON, as `String` for `&str`; the closure borrows the table's type from it.
 macro_rules! plain {
     ($type:ty, $owned:ty, |$given:ident| $borrowed:expr) => {
         impl Field for $type {
@@ -49,7 +55,7 @@ plain!((&str, u32), (String, u32), |key| (key.0.as_str(), key.1));
 plain!((&str, u64), (String, u64), |key| (key.0.as_str(), key.1));
 plain!((&str, u64, u64), (String, u64, u64), |key| (key.0.as_str(), key.1, key.2));
 
-/// A binding's commitment.
+/// A binding's commitment, as hex.
 impl Field for [u8; 33] {
     fn to_json<'a>(value: &Self::SelfType<'a>) -> Json
     where
@@ -91,7 +97,7 @@ impl Field for (u64, u64, [u8; 32]) {
     }
 }
 
-/// Text where it is text, as records are; else a digest and the text behind it, as entries of a chain are.
+/// A text where the bytes are text, as records are; else a digest and the text after it, as entries of a chain are.
 impl Field for &[u8] {
     fn to_json<'a>(value: &Self::SelfType<'a>) -> Json
     where

@@ -1,4 +1,4 @@
-//! Records of the log: the changes themselves, or where their pieces lie.
+//! Records of the log: the changes themselves, or where their pieces are.
 
 use proto::hex_digest;
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,20 @@ use sha2::{Digest, Sha256};
 
 use super::change::Change;
 
-/// A request to etcd has 1.5 MiB at most, by default.
-pub const LARGEST: usize = 1 << 20;
+/// The most bytes of one value: a request to etcd has at most 1.5 MiB, by default.
+pub const MAX_VALUE_BYTES: usize = 1 << 20;
 
+/// The JSON of one key of the log.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Record {
+    /// A record in one piece.
     Whole {
-        /// Revision at which the leader who wrote it became leader.
+        /// The revision at which its writer became leader.
         by: i64,
         changes: Vec<Change>,
     },
-    /// The JSON of a [`Record::Whole`], cut.
+    /// A reference to the pieces of a [`Record::Whole`]'s JSON.
     InParts {
         by: i64,
         parts: usize,
@@ -26,23 +28,24 @@ pub enum Record {
     },
 }
 
-/// What is written: pieces first, where there are any, then the record.
-pub struct Encoded {
+/// An encoded record. Its pieces are written first, where there are any.
+pub struct EncodedRecord {
     pub parts: Vec<Vec<u8>>,
     pub record: Vec<u8>,
 }
 
-pub fn encode(by: i64, changes: &[Change]) -> serde_json::Result<Encoded> {
+/// Encodes the changes of one transaction.
+pub fn encode(by: i64, changes: &[Change]) -> serde_json::Result<EncodedRecord> {
     let whole = serde_json::to_vec(&Record::Whole { by, changes: changes.to_vec() })?;
-    if whole.len() <= LARGEST {
-        return Ok(Encoded { parts: Vec::new(), record: whole });
+    if whole.len() <= MAX_VALUE_BYTES {
+        return Ok(EncodedRecord { parts: Vec::new(), record: whole });
     }
-    let parts: Vec<Vec<u8>> = whole.chunks(LARGEST).map(<[u8]>::to_vec).collect();
+    let parts: Vec<Vec<u8>> = whole.chunks(MAX_VALUE_BYTES).map(<[u8]>::to_vec).collect();
     let record = Record::InParts { by, parts: parts.len(), sha256: Sha256::digest(&whole).into() };
-    Ok(Encoded { record: serde_json::to_vec(&record)?, parts })
+    Ok(EncodedRecord { record: serde_json::to_vec(&record)?, parts })
 }
 
-/// The changes in the pieces of a record; `None` where they are not what was written.
+/// Joins the pieces of a record to its changes; `None` where they are not what was written.
 pub fn join(parts: &[Vec<u8>], count: usize, sha256: [u8; 32]) -> Option<Vec<Change>> {
     let whole = parts.concat();
     if parts.len() != count || <[u8; 32]>::from(Sha256::digest(&whole)) != sha256 {
@@ -69,9 +72,9 @@ mod tests {
         let small = encode(7, &[change("x".to_owned())]).unwrap();
         assert!(small.parts.is_empty());
         assert_eq!(String::from_utf8(small.record).unwrap(), r#"{"by":7,"changes":[["plans","j","x"]]}"#);
-        let changes = [change("y".repeat(3 * LARGEST))];
+        let changes = [change("y".repeat(3 * MAX_VALUE_BYTES))];
         let large = encode(7, &changes).unwrap();
-        assert!(large.record.len() < 200 && large.parts.iter().all(|part| part.len() <= LARGEST));
+        assert!(large.record.len() < 200 && large.parts.iter().all(|part| part.len() <= MAX_VALUE_BYTES));
         let Record::InParts { by: 7, parts, sha256 } = serde_json::from_slice(&large.record).unwrap() else {
             panic!("not in parts")
         };

@@ -12,7 +12,7 @@ use crate::{LEASE, Place, commitment, elected, etcdctl, id, job, rows, two_shard
 
 /// Rows of one call, which are more than a request to etcd can have.
 const MANY: u64 = 20_000;
-/// The store, told to the process that is ended.
+/// The variable that names the store for the process that crashes.
 const STORE: &str = "RUSTLE_TEST_STORE";
 /// SIGABRT.
 const ABORTED: i32 = 6;
@@ -71,7 +71,7 @@ fn end_at(place: &Place, point: &str, before: u64) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(ABORTED), "{point} {before}: {} {said}", output.status);
     assert!(!asked.exists(), "{point} {before}: it ended elsewhere: {said}");
-    // Nobody needs to wait for the lease's end here.
+    // No process needs to wait for the lease's end here.
     etcdctl(&["del", &place.key("leader")]);
 }
 

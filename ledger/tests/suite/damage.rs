@@ -142,7 +142,7 @@ fn a_second_opening_is_told_that_the_file_is_held() {
     let error = open_error(&place.path()).unwrap();
     assert!(matches!(error, LedgerError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("ledger.redb"), "{error}");
-    // The one that holds it goes on.
+    // The one that has it open continues.
     ledger.bind(&id("j"), 0, rows(0, 1), &[commitment("a")]).unwrap();
     drop(ledger);
     place.open();

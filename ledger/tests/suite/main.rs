@@ -19,7 +19,7 @@ use ledger::Ledger;
 
 pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards};
 
-/// Whether all is asked that these tests can do, not a slice of it.
+/// Returns whether these tests run at full size, not a slice of it.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("RUSTLE_LONG").is_some()
 }
