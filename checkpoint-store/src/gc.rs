@@ -13,8 +13,8 @@ use crate::{
 
 impl CheckpointStore {
     /// Deletes the objects of the job's checkpoints other than those that `is_kept` accepts by id, manifest first, and
-    /// drafts that a killed process left in a folder. Returns the ids of deleted checkpoints. Call this while nothing of
-    /// the job is written.
+    /// drafts that a killed process left in a folder. Returns the ids of deleted checkpoints. Call this while nothing
+    /// of the job is written.
     ///
     /// Objects with names of another form are left alone. Parts of interrupted uploads to S3 can't be listed: a
     /// lifecycle rule of the bucket deletes them.

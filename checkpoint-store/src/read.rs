@@ -33,8 +33,8 @@ impl CheckpointStore {
     }
 
     /// Reads and checks one piece like [`Self::read_shard`], but keeps no more in memory than `wanted` needs:
-    /// `state` has the state of the blocks that it touches, `window` its coordinates of each row. The header is the whole
-    /// piece's, as it was stored. Error: `wanted` is not within the piece.
+    /// `state` has the state of the blocks that it touches, `window` its coordinates of each row. The header is the
+    /// whole piece's, as it was stored. Error: `wanted` is not within the piece.
     pub async fn read_part(
         &self,
         object: &str,

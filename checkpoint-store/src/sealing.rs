@@ -15,8 +15,8 @@ use crate::shard_file::TAG_BYTES;
 
 const INFO: &[u8] = b"rustle checkpoint object v3";
 
-/// The key that seals and opens what is stored of one job. Workers derive it from the job's key; a coordinator never has
-/// it.
+/// The key that seals and opens what is stored of one job. Workers derive it from the job's key; a coordinator never
+/// has it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct CheckpointKey([u8; 32]);
 
@@ -50,7 +50,8 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Begins with the first of `count` segments. `head` is the bytes before the payload, which every segment authenticates.
+    /// Begins with the first of `count` segments. `head` is the bytes before the payload, which every segment
+    /// authenticates.
     pub fn new(key: &CheckpointKey, salt: &[u8; 32], head: Vec<u8>, count: u64) -> Result<Self, String> {
         let mut bytes = Zeroizing::new([0u8; 32]);
         let expanded = Hkdf::<Sha256>::new(Some(salt), &key.0).expand(INFO, &mut *bytes);

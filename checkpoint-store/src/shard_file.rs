@@ -282,6 +282,34 @@ mod tests {
         }
     }
 
+    /// Written out by hand: an object of one build is read by every other build of the same version.
+    #[test]
+    fn the_bytes_of_a_header_are_frozen() {
+        let seal = Seal { segment_bytes: 64, salt: [9; 32] };
+        let body = [
+            &1u64.to_le_bytes()[..], // length of the job's name
+            b"j",
+            &0u64.to_le_bytes(), // branch
+            &[1; 32],            // plan digest
+            &[2; 32],            // key commitment
+            &1u32.to_le_bytes(), // stream version
+            &0u64.to_le_bytes(), // start
+            &512u64.to_le_bytes(), // end
+            &1u64.to_le_bytes(), // next row
+            &1u64.to_le_bytes(), // start of the window
+            &4u64.to_le_bytes(), // values of state for each block
+            &[1],                // f32
+            &64u32.to_le_bytes(), // bytes of a segment
+            &[9; 32],            // salt
+        ]
+        .concat();
+        let expected = [&b"RUSTLESH\x03\0\0\0"[..], &(body.len() as u32).to_le_bytes(), &body].concat();
+        assert_eq!(encode(&header(), &seal).unwrap(), expected);
+        // Four values of state and the tag of their segment follow.
+        let parsed = decode(&expected, expected.len() as u64 + 16 + 16).unwrap();
+        assert_eq!((parsed.header, parsed.seal), (header(), seal));
+    }
+
     #[test]
     fn another_version_or_element_type_is_refused_by_name() {
         let good = encode(&header(), &Seal { segment_bytes: 64, salt: [0; 32] }).unwrap();

@@ -76,14 +76,14 @@ impl CheckpointStore {
         Self { store, folder, part_bytes, segment_bytes: SEGMENT_BYTES }
     }
 
-    /// Returns the same store with parts and segments of other sizes, as tests of small objects need. `segment_bytes`: 64 to
-    /// 2²⁴, a multiple of 4.
+    /// Returns the same store with parts and segments of other sizes, as tests of small objects need. `segment_bytes`:
+    /// 64 to 2²⁴, a multiple of 4.
     pub fn with_sizes(self, part_bytes: usize, segment_bytes: u32) -> Self {
         Self { part_bytes, segment_bytes, ..self }
     }
 
-    /// Writes the manifest, which states that all pieces are there: to be called last. Refused where a piece is missing, or
-    /// where the checkpoint has another manifest already.
+    /// Writes the manifest, which states that all pieces are there: to be called last. Refused where a piece is
+    /// missing, or where the checkpoint has another manifest already.
     pub async fn write_manifest(&self, record: &CheckpointRecord) -> Result<()> {
         check_pieces(record)?;
         for piece in &record.pieces {
@@ -102,7 +102,8 @@ impl CheckpointStore {
         object_fail_point!("checkpoint::manifest::end", name);
         match put {
             Ok(_) => self.make_private(&name).await,
-            // A put whose answer was lost, sent again. Compared by bytes: a damaged one may still read as the same record.
+            // A put whose answer was lost, sent again. Compared by bytes: a damaged one may still read as the same
+            // record.
             Err(object_store::Error::AlreadyExists { .. }) if self.read_manifest(&name).await? == json => {
                 Ok(())
             }

@@ -53,7 +53,8 @@ impl CheckpointStore {
         let location = location(object)?;
         let store = self.store.clone();
         let part_bytes = self.part_bytes;
-        // In its own task, which continues where this future is dropped: else an upload that begins meanwhile would be lost.
+        // In its own task, which continues where this future is dropped: else an upload that begins meanwhile would be
+        // lost.
         let begun = async move {
             let upload = store.put_multipart(&location).await?;
             Ok(Upload(Some(WriteMultipart::new_with_chunk_size(upload, part_bytes))))
@@ -110,8 +111,8 @@ impl Upload {
         }
     }
 
-    /// Completes the object, in a task that continues where this future is dropped: nothing else could finish or abort a
-    /// half-completed upload. The store clears up where that fails.
+    /// Completes the object, in a task that continues where this future is dropped: nothing else could finish or abort
+    /// a half-completed upload. The store clears up where that fails.
     async fn finish(&mut self, object: &str) -> Result<()> {
         object_fail_point!("checkpoint::piece::finish", object);
         let Some(upload) = self.0.take() else { return Ok(()) };

@@ -1,14 +1,14 @@
 //! Points around every durable step where a test can stop, delay, break or end the process; nothing without the feature
-//! `failpoints`. They are armed by the variable FAILPOINTS, as in `FAILPOINTS='ledger::bind::before_commit=1*panic'`, or
-//! while the process runs by [`crash_point`].
+//! `failpoints`. They are armed by the variable FAILPOINTS, as in `FAILPOINTS='ledger::bind::before_commit=1*panic'`,
+//! or while the process runs by [`crash_point`].
 
 /// True where points can be armed in this build.
 pub const ARE_ARMABLE: bool = cfg!(feature = "failpoints");
 
 /// A point of the given name, where a test can panic, wait, crash or return an error.
 ///
-/// * `fail_point!("name with {inline} arguments", error)` returns `Err(error)` from the calling function where the point
-///   is armed with `return`.
+/// * `fail_point!("name with {inline} arguments", error)` returns `Err(error)` from the calling function where the
+///   point is armed with `return`.
 /// * `fail_point!("name", |reason| error)` does the same with the text that the point was armed with, an
 ///   `Option<String>`.
 ///

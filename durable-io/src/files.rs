@@ -9,7 +9,8 @@ use std::{
 
 use crate::fail_point;
 
-/// Creates the folder and those above it that are missing, durably, with mode 0700. A folder that exists keeps its mode.
+/// Creates the folder and those above it that are missing, durably, with mode 0700. A folder that exists keeps its
+/// mode.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();

@@ -2,11 +2,13 @@
 //!
 //! [`Ledger`] binds each row of a job to one commitment, durably, before any byte of the row may be released. It also
 //! records jobs, shards with their epochs, and the list of checkpoints. Where a commit's outcome can't be known, or the
-//! store is damaged, the ledger stops with a clear error: a lost row costs utility, a row used twice costs the guarantee.
+//! store is damaged, the ledger stops with a clear error: a lost row costs utility, a row used twice costs the
+//! guarantee.
 //!
 //! # Layout
 //!
-//! * `rules`: the calls of [`Ledger`] on jobs, shards, bindings, branches, cursors and checkpoints, one transaction each.
+//! * `rules`: the calls of [`Ledger`] on jobs, shards, bindings, branches, cursors and checkpoints, one transaction
+//!   each.
 //! * `tables`: the tables of the database, and how they are read and written.
 //! * `chain`: each job's chain of events, its replay, and the check of all tables against it.
 //! * `store`: transactions, group commit, opening and migrating a file; `store::backend` is the interface to storage.
@@ -112,8 +114,8 @@ impl Ledger {
         })
     }
 
-    /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call it
-    /// `path`.
+    /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call
+    /// it `path`.
     pub fn open_on(disk: impl redb::StorageBackend, path: &Path) -> Result<Self> {
         Ok(Self {
             store: Arc::new(open::open_on(disk, path)?),

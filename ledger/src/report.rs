@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::{Ledger, LedgerError, Result, rules::branches::BranchReleases};
 
 impl Ledger {
-    /// Returns the job with its plan and branches as JSON, in the form that `report::Job::read` takes. A bound row counts as
-    /// released, whether or not a byte of it was sent. Error: no such job.
+    /// Returns the job with its plan and branches as JSON, in the form that `report::Job::read` takes. A bound row
+    /// counts as released, whether or not a byte of it was sent. Error: no such job.
     pub fn report(&self, job: &JobId) -> Result<Value> {
         let record =
             self.job(job)?.ok_or_else(|| LedgerError::NotFound { what: "job", name: job.to_string() })?;

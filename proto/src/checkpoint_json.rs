@@ -1,4 +1,5 @@
-//! JSON of a checkpoint's pieces, in manifests and ledgers: a mirror, so that the type of messages can change without it.
+//! JSON of a checkpoint's pieces, in manifests and ledgers: a mirror, so that the type of messages can change without
+//! it.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

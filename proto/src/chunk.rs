@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use crate::{CoordinateRange, ElementType, RowRange, ServiceError, pb};
 
-/// The usual size of a chunk's data: large enough to amortise a message, small enough not to halve throughput (docs/serving.md has the sweep).
+/// The usual size of a chunk's data: large enough to amortise a message, small enough not to halve throughput
+/// (docs/serving.md has the sweep).
 pub const DEFAULT_CHUNK_BYTES: usize = 1024 * 1024;
 /// The smallest size that a client may choose: streams of tiny messages make some HTTP/2 peers close the connection.
 pub const MIN_CHUNK_BYTES: usize = 16 * 1024;
@@ -78,8 +79,8 @@ impl ChunkHead {
         })
     }
 
-    /// Returns the coordinates that the chunk covers. Error: a row or an element type that was not requested, or a broken
-    /// length.
+    /// Returns the coordinates that the chunk covers. Error: a row or an element type that was not requested, or a
+    /// broken length.
     pub fn check(&self, rows: RowRange, element: ElementType) -> Result<CoordinateRange, ChunkError> {
         let &Self { row, start, data_len: bytes, .. } = self;
         if !rows.as_range().contains(&row) {

@@ -1,5 +1,5 @@
-//! Damaged manifests. One says that a checkpoint is whole, to people and tools; what is restored, and by which hashes, the
-//! ledger says. It is read in one place: where it is there already when it is to be written.
+//! Damaged manifests. One says that a checkpoint is whole, to people and tools; what is restored, and by which hashes,
+//! the ledger says. It is read in one place: where it is there already when it is to be written.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Each job's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the newest
-//! hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
+//! Each job's chain: every durable event is an entry whose hash covers the event and the entry before. A copy of the
+//! newest hash, kept elsewhere, reveals a ledger that was cut, altered or rolled back.
 
 pub mod event;
 pub mod replay;

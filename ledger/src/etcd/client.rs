@@ -42,8 +42,8 @@ pub struct EtcdClient {
 struct Member {
     address: String,
     client: Client,
-    /// True once its client has a token of etcd's. The client renews an expired token by itself, but not one that is older
-    /// than etcd's users: see [`has_old_token`].
+    /// True once its client has a token of etcd's. The client renews an expired token by itself, but not one that is
+    /// older than etcd's users: see [`has_old_token`].
     is_authenticated: AtomicBool,
 }
 
@@ -88,8 +88,8 @@ impl EtcdClient {
         self.members.iter().map(|member| member.address.as_str())
     }
 
-    /// Waits for the work, on the client's runtime; `None` while the client is dropped. Never call this on a thread that must
-    /// not block.
+    /// Waits for the work, on the client's runtime; `None` while the client is dropped. Never call this on a thread
+    /// that must not block.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         // Behind a pointer it is compiled once, and not for each of tokio's schedulers.
         let work: Pin<&mut dyn Future<Output = T>> = pin!(work);
@@ -144,7 +144,8 @@ impl EtcdClient {
         }
     }
 
-    /// Requests a token for the user, once for each change of etcd's users: not on connecting, when a member may be down.
+    /// Requests a token for the user, once for each change of etcd's users: not on connecting, when a member may be
+    /// down.
     async fn authenticate(&self, member: &Member) -> Result<(), Error> {
         let Some(EtcdUser { name, password }) = &self.user else { return Ok(()) };
         if !member.is_authenticated.load(Ordering::Acquire) {

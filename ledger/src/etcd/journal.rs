@@ -100,9 +100,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Runs a transaction that etcd refuses unless this process still leads and `place` is still empty. An attempt without
-    /// an answer is repeated: it changes nothing where the first got through. Once the lease has run out, the outcome
-    /// stays unknown.
+    /// Runs a transaction that etcd refuses unless this process still leads and `place` is still empty. An attempt
+    /// without an answer is repeated: it changes nothing where the first got through. Once the lease has run out, the
+    /// outcome stays unknown.
     async fn write(&self, place: Option<(String, &[u8])>, operations: Vec<TxnOp>) -> Result<(), CommitError> {
         let lease = self.term.lease();
         let leader = self.term.keys.leader();
@@ -139,7 +139,8 @@ impl Journal {
         }
     }
 
-    /// Judges a failed comparison: an earlier attempt got through, or another coordinator leads and no attempt can succeed.
+    /// Judges a failed comparison: an earlier attempt got through, or another coordinator leads and no attempt can
+    /// succeed.
     fn refused(
         &self,
         reads: &[etcd_client::TxnOpResponse],
@@ -167,7 +168,7 @@ impl Journal {
 }
 
 impl Backend for Journal {
-    fn is_leader(&self) -> Result<(), LedgerError> {
+    fn ensure_leader(&self) -> Result<(), LedgerError> {
         self.term.lease().check()
     }
 

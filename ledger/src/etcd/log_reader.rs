@@ -8,8 +8,8 @@ use crate::Result;
 /// An answer within this part (a quarter) of the limit leaves room for one of twice the size.
 const FAST_PART: u32 = 4;
 
-/// Reads pages whose size adapts: it is halved after each request without an answer, down to one record, and doubled after
-/// a fast answer.
+/// Reads pages whose size adapts: it is halved after each request without an answer, down to one record, and doubled
+/// after a fast answer.
 pub struct LogReader {
     records: i64,
     most: i64,
@@ -22,8 +22,8 @@ impl LogReader {
         Self { records: most, most, limit }
     }
 
-    /// Calls `request` with the number of records of a page until there is an answer, or until `may_continue` fails. The
-    /// inner error is the reason why etcd refused.
+    /// Calls `request` with the number of records of a page until there is an answer, or until `may_continue` fails.
+    /// The inner error is the reason why etcd refused.
     pub async fn read<T>(
         &mut self,
         may_continue: impl Fn() -> Result<()>,
@@ -76,8 +76,8 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(work)
     }
 
-    /// Reads `count` pages over a network that carries `carries` records in time, and returns the sizes requested. Fails after
-    /// twenty requests.
+    /// Reads `count` pages over a network that carries `carries` records in time, and returns the sizes requested.
+    /// Fails after twenty requests.
     fn sizes(mut reader: LogReader, carries: i64, count: usize) -> Result<Vec<i64>> {
         let asked = RefCell::new(Vec::new());
         let gone = || LedgerError::NotLeader { path: PathBuf::new() };

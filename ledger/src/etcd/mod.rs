@@ -36,8 +36,8 @@ use crate::{
 use journal::Journal;
 
 impl Ledger {
-    /// Opens the ledger of a won election: reads the whole log, and checks it as a file is checked. The lead lasts until all
-    /// clones are dropped, or until the lease can't be renewed, which [`LeaderLease::lost`] reports. Blocks.
+    /// Opens the ledger of a won election: reads the whole log, and checks it as a file is checked. The lead lasts
+    /// until all clones are dropped, or until the lease can't be renewed, which [`LeaderLease::lost`] reports. Blocks.
     pub fn lead(term: Term) -> Result<Self> {
         let path = term.lease().path().to_owned();
         let io =

@@ -27,13 +27,13 @@ impl<T: ReadableTable<(&'static str, u64, u64), [u8; 33]>> Bindings for T {}
 impl Ledger {
     /// Binds all of the rows or none; `commitments[i]` is for row `rows.start + i`. Returns once that is durable.
     ///
-    /// A row that is already bound to the same commitment is no error. `branch` must be the current one; rows before it was
-    /// opened keep the Z, and with it the binding, of the branch that they are from.
+    /// A row that is already bound to the same commitment is no error. `branch` must be the current one; rows before it
+    /// was opened keep the Z, and with it the binding, of the branch that they are from.
     ///
     /// # Errors
     ///
-    /// [`LedgerError::AlreadyBound`] where a row is bound to another commitment, [`LedgerError::BranchSuperseded`] where the
-    /// job was rewound, [`LedgerError::JobState`], [`LedgerError::RowBeyondIterations`]; or the store failed.
+    /// [`LedgerError::AlreadyBound`] where a row is bound to another commitment, [`LedgerError::BranchSuperseded`]
+    /// where the job was rewound, [`LedgerError::JobState`], [`LedgerError::RowBeyondIterations`]; or the store failed.
     pub fn bind(
         &self,
         job: &JobId,

@@ -41,13 +41,13 @@ pub struct OpenedBranch {
 }
 
 impl Ledger {
-    /// Opens the next branch at `from_row` of the parent and fences the branch before: every shard gets a new epoch, and
-    /// keeps its owner. The same request again finds the branch it opened, while nothing is bound on it.
+    /// Opens the next branch at `from_row` of the parent and fences the branch before: every shard gets a new epoch,
+    /// and keeps its owner. The same request again finds the branch it opened, while nothing is bound on it.
     ///
     /// # Errors
     ///
-    /// [`LedgerError::BranchSuperseded`] where another branch than the expected one is current, [`LedgerError::JobState`],
-    /// or `from_row` is beyond the parent's next row.
+    /// [`LedgerError::BranchSuperseded`] where another branch than the expected one is current,
+    /// [`LedgerError::JobState`], or `from_row` is beyond the parent's next row.
     pub fn open_branch(&self, request: &OpenBranch) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
         self.store.write("open_branch", |transaction| {

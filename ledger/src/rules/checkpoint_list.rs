@@ -59,8 +59,8 @@ impl Ledger {
         })
     }
 
-    /// Removes a checkpoint's record; a missing one is no error. Delete its objects first: the deletion of a checkpoint that
-    /// is still listed is tried again.
+    /// Removes a checkpoint's record; a missing one is no error. Delete its objects first: the deletion of a checkpoint
+    /// that is still listed is tried again.
     pub fn remove_checkpoint(&self, job: &JobId, id: u64) -> Result<()> {
         self.store.write("remove_checkpoint", |transaction| {
             jobs_table::existing(&transaction.open_table(JOBS)?, job)?;

@@ -1,5 +1,5 @@
-//! Cursors: a job's position, small enough for a training checkpoint. A cursor names plan and layout, branch and row, and
-//! the head of the ledger's chain, so that resuming with it reveals a ledger that was rolled back since.
+//! Cursors: a job's position, small enough for a training checkpoint. A cursor names plan and layout, branch and row,
+//! and the head of the ledger's chain, so that resuming with it reveals a ledger that was rolled back since.
 
 use proto::{JobId, ServiceError};
 use sha2::{Digest, Sha256};
@@ -41,8 +41,8 @@ pub struct JobCursor {
 pub struct CursorState {
     /// The branch that is current now.
     pub current_branch: u64,
-    /// The number of rows bound at or after the cursor's next row, on its branch or on those that it has its earlier rows
-    /// from.
+    /// The number of rows bound at or after the cursor's next row, on its branch or on those that it has its earlier
+    /// rows from.
     pub rows_beyond: u64,
     /// True where all of those are bound to exact commitments.
     pub replayable: bool,
@@ -56,8 +56,8 @@ impl CursorState {
         self.current_branch == cursor.branch && self.rows_beyond == 0
     }
 
-    /// Returns whether the job can continue at the cursor without a new branch. With `replay` it also can where all rows
-    /// beyond are bound to exact commitments and will be bound to the same ones again.
+    /// Returns whether the job can continue at the cursor without a new branch. With `replay` it also can where all
+    /// rows beyond are bound to exact commitments and will be bound to the same ones again.
     pub fn can_continue(&self, cursor: &JobCursor, replay: bool) -> bool {
         let replays = replay && self.replayable && self.current_branch == cursor.branch;
         self.continues(cursor) || replays || self.resumed_already
@@ -126,8 +126,8 @@ impl JobCursor {
 }
 
 impl Ledger {
-    /// Returns a cursor of the job's present position. `next_row` is the training job's own next row, at most the ledger's;
-    /// `None` takes the ledger's.
+    /// Returns a cursor of the job's present position. `next_row` is the training job's own next row, at most the
+    /// ledger's; `None` takes the ledger's.
     pub fn cursor(&self, job: &JobId, layout_digest: [u8; 32], next_row: Option<u64>) -> Result<JobCursor> {
         let head = self.head(job)?;
         self.store.read(|transaction| {

@@ -27,7 +27,8 @@ impl Ledger {
         })
     }
 
-    /// Creates a running job with its shards. The same definition again is no error; a destroyed job's name stays in use.
+    /// Creates a running job with its shards. The same definition again is no error; a destroyed job's name stays in
+    /// use.
     pub fn create_job(&self, job: &JobRecord, shards: &[ShardRecord]) -> Result<Created> {
         if job.state != JobState::Running {
             return Err(LedgerError::invalid("state", job.state, "running, the state of a new job"));

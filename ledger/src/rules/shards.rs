@@ -25,8 +25,8 @@ impl Ledger {
         })
     }
 
-    /// Assigns shards to workers, or removes their owners, all in one transaction. Each named shard gets a new epoch, even
-    /// where the owner stays: a restarted worker must not serve under its own old lease.
+    /// Assigns shards to workers, or removes their owners, all in one transaction. Each named shard gets a new epoch,
+    /// even where the owner stays: a restarted worker must not serve under its own old lease.
     pub fn set_owners(&self, job: &JobId, changes: &[(u32, Option<WorkerId>)]) -> Result<Vec<ShardRecord>> {
         let named: BTreeSet<u32> = changes.iter().map(|(shard, _)| *shard).collect();
         if named.len() != changes.len() {

@@ -1,7 +1,7 @@
 //! The interface between the ledger's rules and its storage.
 //!
-//! Rules read and write the tables of one database, whatever its storage. A [`Backend`] makes the changes of a transaction
-//! durable, all or none, and knows whether this process is still the one that may change the ledger.
+//! Rules read and write the tables of one database, whatever its storage. A [`Backend`] makes the changes of a
+//! transaction durable, all or none, and knows whether this process is still the one that may change the ledger.
 
 use redb::WriteTransaction;
 
@@ -10,7 +10,7 @@ use crate::{LedgerError, wire::change::Change};
 /// The storage that makes transactions durable.
 pub trait Backend: Send + Sync {
     /// Checks that this process leads the ledger. Error: another process may lead by now, or soon.
-    fn is_leader(&self) -> Result<(), LedgerError>;
+    fn ensure_leader(&self) -> Result<(), LedgerError>;
 
     /// Returns whether [`Backend::commit`] needs a list of changes; a file needs the transaction alone.
     fn wants_changes(&self) -> bool;
@@ -33,7 +33,7 @@ pub enum CommitError {
 pub struct FileBackend;
 
 impl Backend for FileBackend {
-    fn is_leader(&self) -> Result<(), LedgerError> {
+    fn ensure_leader(&self) -> Result<(), LedgerError> {
         Ok(())
     }
 

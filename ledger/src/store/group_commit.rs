@@ -35,10 +35,10 @@ impl<Q, A> Default for GroupCommit<Q, A> {
 }
 
 impl<Q, A> GroupCommit<Q, A> {
-    /// Runs the request in a batch with all that wait. `commit` returns one outcome for each request, in order, or fails
-    /// for all of them. One caller commits for the others, and no caller waits longer than its own commit takes. Where
-    /// `commit` panics or returns fewer outcomes, its effect is not known: each caller of that batch gets the error that
-    /// `lost` makes.
+    /// Runs the request in a batch with all that wait. `commit` returns one outcome for each request, in order, or
+    /// fails for all of them. One caller commits for the others, and no caller waits longer than its own commit takes.
+    /// Where `commit` panics or returns fewer outcomes, its effect is not known: each caller of that batch gets the
+    /// error that `lost` makes.
     pub fn run(
         &self,
         request: Q,
@@ -71,7 +71,8 @@ impl<Q, A> GroupCommit<Q, A> {
         own.unwrap_or_else(|| Err(lost("a batch lacked the request of its own caller")))
     }
 
-    /// Waits until the request has its outcome, or no commit is in progress: then the caller commits, for all that wait.
+    /// Waits until the request has its outcome, or no commit is in progress: then the caller commits, for all that
+    /// wait.
     fn wait(&self, request: Q) -> Turn<Q, A> {
         let mut calls = self.lock();
         let ticket = calls.next_ticket;

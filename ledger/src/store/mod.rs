@@ -1,5 +1,5 @@
-//! Transactions on the ledger's tables. One rule holds for all callers: a change is reported as done once its backend has
-//! made it durable, and where that can't be known the store stops until it is opened again.
+//! Transactions on the ledger's tables. One rule holds for all callers: a change is reported as done once its backend
+//! has made it durable, and where that can't be known the store stops until it is opened again.
 
 #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
 // a file can't lose its leader, and needs no list of changes
@@ -75,8 +75,8 @@ impl Store {
         })
     }
 
-    /// Runs a transaction that writes, and returns once it is durable. `what` names the change in the fail points around
-    /// it.
+    /// Runs a transaction that writes, and returns once it is durable. `what` names the change in the fail points
+    /// around it.
     pub fn write<T>(
         &self,
         #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
@@ -108,7 +108,7 @@ impl Store {
 
     /// Runs a transaction unless the store has stopped; a panic inside it stops the store.
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
-        self.backend.is_leader()?;
+        self.backend.ensure_leader()?;
         if self.stopped.load(Ordering::Acquire) {
             let reason = "an earlier call failed in a way that leaves its outcome open".to_owned();
             return Err(LedgerError::Stopped { path: self.path.clone(), reason });
@@ -128,8 +128,8 @@ impl Store {
         }
     }
 
-    /// Stops the store, because the content of the disk is not known: nothing more is read or written until the ledger is
-    /// opened again.
+    /// Stops the store, because the content of the disk is not known: nothing more is read or written until the ledger
+    /// is opened again.
     pub fn stop(&self, reason: String) -> LedgerError {
         self.stopped.store(true, Ordering::Release);
         tracing::error!(path = %self.path.display(), reason, "the ledger stopped");
@@ -154,8 +154,9 @@ impl Store {
     }
 }
 
-/// Begins a durable transaction. Every commit is two-phase: redb then never falls back to an earlier commit after a crash, so that a newest commit
-/// whose pages are bad is reported as damage instead of being dropped together with its bindings.
+/// Begins a durable transaction. Every commit is two-phase: redb then never falls back to an earlier commit after a
+/// crash, so that a newest commit whose pages are bad is reported as damage instead of being dropped together with its
+/// bindings.
 pub fn begin_durable(db: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = db.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;

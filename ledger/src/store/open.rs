@@ -23,8 +23,8 @@ use crate::{LedgerError, chain::verify, tables};
 
 use super::{Store, backend::FileBackend, begin_durable, migrate, panic_text};
 
-/// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few million
-/// rows.
+/// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few
+/// million rows.
 const CACHE_BYTES: usize = 64 << 20;
 
 /// The bytes of one read, while a ledger is copied.
@@ -145,8 +145,8 @@ fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::R
     Ok(copy)
 }
 
-/// Checks the store's checksums, then every chain and the records against it, and returns the format. An older format is
-/// migrated in the copy first, so that a migration that can't succeed is never begun in the file.
+/// Checks the store's checksums, then every chain and the records against it, and returns the format. An older format
+/// is migrated in the copy first, so that a migration that can't succeed is never begun in the file.
 fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<u64, LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {

@@ -1,7 +1,7 @@
 //! One change of a table, in a form that does not depend on the store's own encoding: `[table, key, value]` as JSON.
 //!
-//! This mirrors the tables beside the chain of events, which alone could rebuild most of them. The log in etcd is made of
-//! changes because plan texts, checkpoint records and the coordinator's epoch are in no event.
+//! This mirrors the tables beside the chain of events, which alone could rebuild most of them. The log in etcd is made
+//! of changes because plan texts, checkpoint records and the coordinator's epoch are in no event.
 
 use redb::{Key, TableDefinition, TableHandle, WriteTransaction};
 use serde::{Deserialize, Serialize};

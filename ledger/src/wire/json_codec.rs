@@ -1,7 +1,7 @@
 //! Keys and values of the tables as JSON, without loss.
 //!
-//! redb's encoding of a value is not meant to be read by other programs, so that the log in etcd holds JSON. Numbers and
-//! texts are themselves, tuples are arrays, and digests are hex.
+//! redb's encoding of a value is not meant to be read by other programs, so that the log in etcd holds JSON. Numbers
+//! and texts are themselves, tuples are arrays, and digests are hex.
 
 use redb::Value;
 use serde::de::DeserializeOwned;
@@ -28,8 +28,8 @@ fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Implements [`Field`] for a type that serde converts by itself: `plain!(type, owned type, |owned| borrowed)`. The owned
-/// type is what is read from JSON, as `String` for `&str`; the closure borrows the table's type from it.
+/// Implements [`Field`] for a type that serde converts by itself: `plain!(type, owned type, |owned| borrowed)`. The
+/// owned type is what is read from JSON, as `String` for `&str`; the closure borrows the table's type from it.
 macro_rules! plain {
     ($type:ty, $owned:ty, |$given:ident| $borrowed:expr) => {
         impl Field for $type {

@@ -128,8 +128,8 @@ fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
     assert_eq!(bound(&place.open()).len(), 2);
 }
 
-/// A partition that lasts: this process stops before etcd lets another one lead, and its request arrives after that, and
-/// is refused.
+/// A partition that lasts: this process stops before etcd lets another one lead, and its request arrives after that,
+/// and is refused.
 #[test]
 fn whoever_is_cut_off_stops_before_another_may_lead() {
     let place = Place::new();

@@ -44,7 +44,8 @@ fn spread<T: Sync>(all: &[T], work: impl Fn(&Place, &[T]) -> usize + Sync) -> us
     })
 }
 
-/// The store panics where it finds damage, which is caught and becomes an error: a million times its words are too many.
+/// The store panics where it finds damage, which is caught and becomes an error: a million times its words are too
+/// many.
 fn be_quiet_about_the_store() {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
