@@ -13,7 +13,7 @@ export RUSTLE_BIN ?= $(CARGO_TARGET_DIR)/release/rustle
 export RUSTLE_MPI ?= $(CARGO_TARGET_DIR)/mpi
 STAGE := tests/setup/stage.sh
 # The tests' one set of features, so that nothing is built twice. By default none of them is on; `lint` compiles that.
-FEATURES := rustle/etcd,rustle/s3,tests/etcd,bench/etcd,ledger/etcd,ledger/failpoints
+FEATURES := rustle/etcd,rustle/s3,tests/etcd,bench/etcd,ledger/etcd,ledger/failpoints,checkpoint-store/failpoints
 WORKSPACE := --release --workspace --locked --features $(FEATURES)
 # By itself: of the workspace it would build all that depends on it again.
 MPI := --release --locked --package noise-worker --features mpi

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use ledger::PlainHttp;
+use checkpoint_store::PlainHttp;
 use node::config::settings::{Layers, Setting, SettingError};
 use node::config::units::parse_duration;
 use node::net::listen::bind_loopback_checked;

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use checkpoint_store::CheckpointStore;
 use client::Connections;
-use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, LedgerError};
+use ledger::{JobRecord, JobState, Ledger, LedgerError};
 use node::admission::Budget;
 use plan::Plan;
+use proto::CheckpointRecord;
 use proto::{JobId, Result};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore};

@@ -15,7 +15,7 @@ const LEDGER_ID: &str = "etcd-ledger";
 /// Creates the data folder, which only this user may read: it says which row was bound to what.
 pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
     let folder_error = || format!("data folder {}", folder.display());
-    ledger::create_private_folder(folder).with_context(folder_error)
+    durable_io::create_private_folder(folder).with_context(folder_error)
 }
 
 /// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known
@@ -51,16 +51,16 @@ pub fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let draft = path.with_extension("new");
-    ledger::end_where_asked("etcd_ledger::create::begin");
+    durable_io::crash_point("etcd_ledger::create::begin");
     let mut file = std::fs::File::create(&draft)?;
     file.write_all(text.as_bytes())?;
-    ledger::end_where_asked("etcd_ledger::create::written");
+    durable_io::crash_point("etcd_ledger::create::written");
     file.sync_all()?;
-    ledger::end_where_asked("etcd_ledger::create::before_rename");
+    durable_io::crash_point("etcd_ledger::create::before_rename");
     std::fs::rename(&draft, path)?;
-    ledger::end_where_asked("etcd_ledger::create::after_rename");
+    durable_io::crash_point("etcd_ledger::create::after_rename");
     std::fs::File::open(folder)?.sync_all()?;
-    ledger::end_where_asked("etcd_ledger::create::end");
+    durable_io::crash_point("etcd_ledger::create::end");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::Connections;
-use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
+use ledger::etcd::{Candidacy, Election, EtcdConfig, LeaderLease, Term};
 use ledger::{Ledger, LedgerError};
 use metrics::gauge;
 use node::net::acceptor::Incoming;
@@ -56,11 +56,11 @@ struct Current(Arc<Mutex<Option<Leading>>>);
 #[derive(Clone)]
 struct Leading {
     coordinator: Weak<Coordinator>,
-    seat: Arc<Seat>,
+    seat: Arc<LeaderLease>,
 }
 
 impl Current {
-    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<Seat>) {
+    fn set(&self, coordinator: &Arc<Coordinator>, seat: &Arc<LeaderLease>) {
         let leading = Leading { coordinator: Arc::downgrade(coordinator), seat: seat.clone() };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leading);
     }
@@ -181,11 +181,11 @@ impl LeaderLoop {
         loop {
             let election = self.election.clone();
             let address = self.address.clone();
-            let state = match node::process::blocking::run(move || election.stand(&address)).await? {
-                Ok(Standing::Elected(term)) => return Ok(Some(term)),
+            let state = match node::process::blocking::run(move || election.campaign(&address)).await? {
+                Ok(Candidacy::Elected(term)) => return Ok(Some(term)),
                 // This process's own earlier lease, under which it no longer leads.
-                Ok(Standing::Behind(leader)) if leader == self.address => self.behind(""),
-                Ok(Standing::Behind(leader)) => self.behind(&leader),
+                Ok(Candidacy::LedBy(leader)) if leader == self.address => self.behind(""),
+                Ok(Candidacy::LedBy(leader)) => self.behind(&leader),
                 Err(LedgerError::Unreachable { path, reason }) => {
                     format!("{} can't be reached: {reason}", path.display())
                 }
@@ -214,7 +214,7 @@ impl LeaderLoop {
 
     /// Reads the ledger. Returns `None` if the lease was lost meanwhile.
     async fn open(&self, term: Term) -> anyhow::Result<Option<LeaderTerm>> {
-        let seat = term.seat().clone();
+        let seat = term.lease().clone();
         let session = self.shutdown.child_token();
         let stop = FatalStop::new(session.clone());
         let settings = self.settings.clone();
@@ -266,7 +266,7 @@ impl LeaderLoop {
         }
         let election = self.election.clone();
         let reason = stop.reason();
-        node::process::blocking::run(move || election.give_up(&seat)).await?;
+        node::process::blocking::run(move || election.resign(&seat)).await?;
         match reason {
             Some(reason) => {
                 error!(reason, "giving up the leader lease");
@@ -280,7 +280,7 @@ impl LeaderLoop {
 /// A term as leader, ready to begin.
 struct LeaderTerm {
     coordinator: Arc<Coordinator>,
-    seat: Arc<Seat>,
+    seat: Arc<LeaderLease>,
     /// Ends with the term.
     session: CancellationToken,
     stop: FatalStop,

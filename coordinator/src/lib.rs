@@ -44,7 +44,6 @@ mod renamed_settings;
 mod report;
 mod run;
 mod service;
-pub mod split;
 mod status;
 mod status_page;
 

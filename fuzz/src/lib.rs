@@ -7,7 +7,6 @@ pub mod engine;
 pub mod figures;
 pub mod mutate;
 pub mod side_by_side;
-mod store;
 pub mod targets;
 
 /// Under this name the files of `noise-worker/src/mpi` find [`Rank`] and [`Tag`].
@@ -21,16 +20,6 @@ mod of_the_coordinator {
     pub mod reports;
 }
 #[allow(dead_code)]
-#[path = "../../ledger/src"]
-mod of_the_ledger {
-    pub mod change;
-    pub mod field;
-    pub mod hex_digest;
-    #[path = "etcd/record.rs"]
-    pub mod record;
-    pub mod tables;
-}
-#[allow(dead_code)]
 #[path = "../../noise-worker/src/mpi"]
 mod of_the_worker {
     pub mod agreed;
@@ -40,7 +29,6 @@ mod of_the_worker {
 }
 
 use noise_worker::marks;
-use of_the_ledger::{change, field, hex_digest, tables};
 
 /// As the crate `mpi` has them.
 type Rank = i32;
@@ -79,6 +67,6 @@ pub fn outcome<T, E: std::fmt::Display>(result: Result<T, E>) -> String {
 fn refusal(error: &proto::ServiceError) -> String {
     match error {
         proto::ServiceError::InvalidArgument { field, .. } => format!("invalid {field}"),
-        other => other.kind(),
+        other => other.kind().to_owned(),
     }
 }

@@ -1,6 +1,6 @@
-//! How long a durable binding takes here: `cargo run --release -p ledger --example bind_time [folder]`, on the folder's own
-//! disk (redb, with fsync) and on the same with 5 ms more for every fsync; with `--features etcd` in etcd instead:
-//! `… --example bind_time etcd://127.0.0.1:2379/bind-time`, a prefix that is not in use.
+//! Measures the time of a durable binding: `cargo run --release -p ledger --example bind_time [folder]`, on the
+//! folder's own disk (redb, with fsync) and on the same with 5 ms more for every fsync; with `--features etcd` in etcd
+//! instead: `… --example bind_time etcd://127.0.0.1:2379/bind-time`, a prefix that is not in use.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -17,7 +17,7 @@ use redb::{StorageBackend, backends::FileBackend};
 const CALLS: u64 = 1000;
 const THREADS: u64 = 16;
 
-/// What a slow disk takes for an fsync more than this one.
+/// The extra time of an fsync on the slow disk.
 const SLOWER: Duration = Duration::from_millis(5);
 
 fn main() {
@@ -35,7 +35,7 @@ fn measure(place: &Place) {
         create(&ledger, &job);
         let begun = Instant::now();
         let micros = (0..CALLS).map(|call| bind(&ledger, &job, call * rows_a_call, rows_a_call)).collect();
-        println!("  one caller, {rows_a_call} rows a call: {}", told(begun, CALLS * rows_a_call, micros));
+        println!("  one caller, {rows_a_call} rows a call: {}", summary(begun, CALLS * rows_a_call, micros));
     }
     at_once(&ledger);
     let job = JobId::new("many").unwrap();
@@ -50,7 +50,7 @@ fn measure(place: &Place) {
     println!("  opening 149,000 bindings{}: {:.0} ms", place.bytes(), start.elapsed().as_secs_f64() * 1e3);
 }
 
-/// Calls of many jobs, which share commits.
+/// Measures concurrent calls of many jobs, which share commits.
 fn at_once(ledger: &Ledger) {
     let begun = Instant::now();
     let micros = thread::scope(|scope| {
@@ -64,11 +64,11 @@ fn at_once(ledger: &Ledger) {
         let callers: Vec<_> = callers.collect();
         callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
     });
-    println!("  {THREADS} callers at once, 1 row a call: {}", told(begun, THREADS * CALLS, micros));
+    println!("  {THREADS} callers at once, 1 row a call: {}", summary(begun, THREADS * CALLS, micros));
 }
 
-/// `micros`: of each call.
-fn told(begun: Instant, bindings: u64, mut micros: Vec<f64>) -> String {
+/// Describes the rate of bindings and the times of calls, `micros` in microseconds.
+fn summary(begun: Instant, bindings: u64, mut micros: Vec<f64>) -> String {
     let rate = bindings as f64 / begun.elapsed().as_secs_f64();
     micros.sort_by(f64::total_cmp);
     let at = |share: f64| micros[(share * micros.len() as f64) as usize];
@@ -148,10 +148,10 @@ impl Place {
             Self::Slow(path) => Ledger::open_on(SlowDisk::open(path), path).unwrap(),
             #[cfg(feature = "etcd")]
             Self::Etcd(config) => {
-                use ledger::etcd::{Election, Standing};
+                use ledger::etcd::{Candidacy, Election};
                 let election = Election::connect(config).unwrap();
                 loop {
-                    if let Standing::Elected(term) = election.stand("bind_time").unwrap() {
+                    if let Candidacy::Elected(term) = election.campaign("bind_time").unwrap() {
                         return Ledger::lead(term).unwrap();
                     }
                 }
@@ -184,7 +184,7 @@ fn commitment(row: u64) -> Commitment {
     Commitment::of_text(&row.to_string())
 }
 
-/// Microseconds.
+/// Binds rows, and returns the time that it took, in microseconds.
 fn bind(ledger: &Ledger, job: &JobId, start: u64, rows: u64) -> f64 {
     let commitments: Vec<_> = (start..start + rows).map(commitment).collect();
     let begun = Instant::now();

@@ -1,77 +1,94 @@
-//! What the ledger and its stores refuse or fail with. Never holds noise, state or keys.
+//! The errors of the ledger. They never hold noise, state or keys.
 
 use std::path::PathBuf;
 
-use proto::ServiceError;
+use proto::{InvalidValue, ServiceError};
 
+/// Everything that the ledger refuses or fails with.
 #[derive(Clone, Debug, thiserror::Error)]
+#[allow(missing_docs)] // every variant has a doc; its fields are explained by its message
 pub enum LedgerError {
+    /// No job, shard or checkpoint has this name.
     #[error("no {what} named {name}")]
     NotFound { what: &'static str, name: String },
+    /// The name is in use with another definition.
     #[error("{what} {name} exists already with another definition: {difference}")]
     AlreadyExists { what: &'static str, name: String, difference: String },
+    /// The row is bound to another commitment, for ever.
     #[error(
         "row {row} of job {job}, branch {branch}, is bound to another commitment; it can't be released again"
     )]
     AlreadyBound { job: String, branch: u64, row: u64 },
+    /// The job was rewound: a later branch is the current one.
     #[error(
         "branch {branch} of job {job} is not the current one, {current}, which was opened at row {from_row}"
     )]
     BranchSuperseded { job: String, branch: u64, current: u64, from_row: u64 },
-    /// Someone else has seen more than this ledger has.
+    /// A worker or cursor has seen more than this ledger has.
     #[error(
         "of job {job} the ledger knows {known}, but {witness} has seen {seen}: the ledger may be an old copy"
     )]
     Behind { job: String, known: String, witness: String, seen: String },
+    /// The cursor belongs to another job, plan or layout.
     #[error("the cursor is of another {what}: {actual}; this is {expected}")]
     CursorMismatch { what: &'static str, expected: String, actual: String },
+    /// The plan has fewer rows.
     #[error("row {row} is beyond the plan's {iterations} iterations; rows 0..{iterations} exist")]
     RowBeyondIterations { row: u64, iterations: u64 },
+    /// The job's state does not allow the call.
     #[error("job {job} is {state}; allowed: {allowed}")]
     JobState { job: String, state: String, allowed: String },
+    /// An argument has a value that is not allowed.
     #[error("{field} is {value}; allowed: {allowed}")]
     Invalid { field: &'static str, value: String, allowed: String },
 
+    /// Another process has the file open.
     #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
     Locked { path: PathBuf },
+    /// The file, or the log in etcd, is not what a ledger wrote. It was left as it is.
     #[error(
         "ledger {} is damaged: {reason}. It was left as it is; restore it from a copy that is not older than the last \
          released row, or destroy its jobs",
         path.display()
     )]
     Damaged { path: PathBuf, reason: String },
+    /// The file has a format that this build can't read.
     #[error(
         "ledger {} has format {found}; this build reads formats 1 to {supported}: it is of a newer build, or none",
         path.display()
     )]
     Format { path: PathBuf, found: u64, supported: u64 },
+    /// The store failed, and nothing was changed.
     #[error("ledger {}: {reason}", path.display())]
     Io { path: PathBuf, reason: String },
-    /// Whether the change is on disk is not known.
+    /// The store failed, and it is not known whether the last change is on disk.
     #[error(
         "ledger {} stopped: {reason}. Whether the last change is on disk is not known; restart to read what is there",
         path.display()
     )]
     Stopped { path: PathBuf, reason: String },
 
-    /// Nothing was done: another coordinator leads, or will.
+    /// Another coordinator leads, or will. Nothing was done.
     #[error("this coordinator does not lead the ledger {}", path.display())]
     NotLeader { path: PathBuf },
-    /// Nothing was done, or it was and a call anew finds it so.
+    /// etcd did not answer. The same call, made again, finds out whether the change was made.
     #[error("ledger {} can't be reached: {reason}", path.display())]
     Unreachable { path: PathBuf, reason: String },
+    /// The store belongs to another ledger or cluster.
     #[error("{} is not this cluster's store: {reason}", path.display())]
     OtherStore { path: PathBuf, reason: String },
-
-    #[error("checkpoint {object}: {reason}")]
-    Checkpoint { object: String, reason: String },
-    #[error("checkpoint store, {object}: {reason}")]
-    ObjectStore { object: String, reason: String },
 }
 
 impl LedgerError {
     pub(crate) fn invalid(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::Invalid { field, value: value.to_string(), allowed: allowed.into() }
+    }
+}
+
+impl From<InvalidValue> for LedgerError {
+    fn from(error: InvalidValue) -> Self {
+        let InvalidValue { field, value, allowed } = error;
+        Self::Invalid { field, value, allowed }
     }
 }
 
@@ -97,12 +114,9 @@ impl From<LedgerError> for ServiceError {
             }
             LedgerError::JobState { job, state, allowed } => Self::JobState { job, state, allowed },
             LedgerError::Invalid { field, value, allowed } => Self::invalid(field, value, allowed),
-            LedgerError::Checkpoint { object, reason } => Self::Checkpoint { object, reason },
-            // Who leads is not the ledger's to say.
+            // The ledger does not know who leads.
             LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },
             error @ LedgerError::Unreachable { .. } => Self::Unavailable { what: error.to_string() },
-            // An object may always be written or read again: it is no release.
-            error @ LedgerError::ObjectStore { .. } => Self::Unavailable { what: error.to_string() },
             error @ (LedgerError::Locked { .. }
             | LedgerError::Damaged { .. }
             | LedgerError::Format { .. }
@@ -110,5 +124,40 @@ impl From<LedgerError> for ServiceError {
             | LedgerError::Io { .. }
             | LedgerError::Stopped { .. }) => Self::Store { reason: error.to_string() },
         }
+    }
+}
+
+/// The reason why the body of a transaction ended early.
+#[derive(Debug)]
+pub enum Fail {
+    /// A rule refused the change; the store works.
+    Refused(LedgerError),
+    /// The store failed.
+    Store(redb::Error),
+    /// A record that can't be read, though the store's checksums hold.
+    Record(String),
+}
+
+impl From<LedgerError> for Fail {
+    fn from(error: LedgerError) -> Self {
+        Fail::Refused(error)
+    }
+}
+
+impl From<redb::StorageError> for Fail {
+    fn from(error: redb::StorageError) -> Self {
+        Fail::Store(error.into())
+    }
+}
+
+impl From<redb::TableError> for Fail {
+    fn from(error: redb::TableError) -> Self {
+        Fail::Store(error.into())
+    }
+}
+
+impl From<InvalidValue> for Fail {
+    fn from(error: InvalidValue) -> Self {
+        Fail::Refused(error.into())
     }
 }

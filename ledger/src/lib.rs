@@ -1,101 +1,126 @@
-//! What may be released, and what is stored.
+//! The release ledger: a durable record of what may be released.
 //!
-//! [`Ledger`] binds each row of a job to one commitment, durably, before any byte of it may leave; it also keeps jobs,
-//! shards with their epochs, and the list of checkpoints. [`CheckpointStore`] holds the shards' states as objects.
+//! [`Ledger`] binds each row of a job to one commitment, durably, before any byte of the row may be released. It also
+//! records jobs, shards with their epochs, and the list of checkpoints. Where a commit's outcome can't be known, or the
+//! store is damaged, the ledger stops with a clear error: a lost row costs utility, a row used twice costs the
+//! guarantee.
 //!
-//! When a commit's outcome can't be known, or the store is damaged, the ledger stops with a clear error: a row lost
-//! costs utility, a row reused costs the guarantee.
+//! # Layout
+//!
+//! * `rules`: the calls of [`Ledger`] on jobs, shards, bindings, branches, cursors and checkpoints, one transaction
+//!   each.
+//! * `tables`: the tables of the database, and how they are read and written.
+//! * `chain`: each job's chain of events, its replay, and the check of all tables against it.
+//! * `store`: transactions, group commit, opening and migrating a file; `store::backend` is the interface to storage.
+//! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
+//! * `wire`: JSON of changes and records, as they are in etcd.
+//! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
+//!
+//! # Example
+//!
+//! ```
+//! use ledger::{BindOutcome, JobRecord, JobState, Ledger, LedgerError, ShardRecord};
+//! use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let ledger = Ledger::open(&folder.path().join("ledger.redb"))?;
+//!
+//! let job = JobId::new("default")?;
+//! let record = JobRecord {
+//!     job: job.clone(),
+//!     plan_toml: "mechanism = \"blt\"".to_owned(),
+//!     plan_digest: [1; 32],
+//!     dimension: 1000,
+//!     iterations: 100,
+//!     mechanism: "blt".to_owned(),
+//!     key_commitment: [2; 32],
+//!     branch: 0,
+//!     lineage: Lineage::default(),
+//!     shards: 1,
+//!     layout_epoch: 0,
+//!     state: JobState::Running,
+//! };
+//! let range = CoordinateRange::new(0, 1000)?;
+//! ledger.create_job(&record, &[ShardRecord { shard: 0, range, epoch: 0, owner: None }])?;
+//!
+//! let row = RowRange::new(0, 1)?;
+//! let step = Commitment::of_text("step 0 of my training");
+//! assert_eq!(ledger.bind(&job, 0, row, &[step])?, BindOutcome { newly: 1 });
+//! // The same commitment again releases nothing new, and another one is refused.
+//! assert_eq!(ledger.bind(&job, 0, row, &[step])?, BindOutcome { newly: 0 });
+//! let other = ledger.bind(&job, 0, row, &[Commitment::of_text("another step")]);
+//! assert!(matches!(other, Err(LedgerError::AlreadyBound { row: 0, .. })));
+//! # Ok(())
+//! # }
+//! ```
 
-mod bindings;
-mod branches;
+#![deny(missing_docs)]
+
 mod chain;
-#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
-mod change;
-mod checkpoint_list;
-mod checkpoint_store;
-mod container;
-mod cursor;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-mod event;
-mod fail_points;
-#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
-mod field;
-mod files;
-mod hex_digest;
-mod jobs;
-#[cfg_attr(not(feature = "etcd"), allow(dead_code))] // etcd is told of changes, a file is not
-mod keeper;
-mod migrate;
-mod object;
-mod open;
-mod payload;
-mod played;
-mod queue;
-mod read_shard;
-pub mod record;
+mod record;
 mod report;
-#[cfg(feature = "s3")]
-mod s3;
-mod sealing;
-mod shards;
+mod rules;
 mod store;
-mod sweep;
 mod sync;
-mod tables;
-mod tiling;
-mod verify;
-mod write_shard;
-mod writing;
+#[doc(hidden)]
+pub mod tables;
+#[doc(hidden)]
+pub mod wire;
 
 use std::{path::Path, sync::Arc};
 
-pub use branches::{BranchReleases, Opened};
-pub use chain::{Entry, Head};
-pub use checkpoint_store::{CheckpointStore, PlainHttp};
-pub use container::{ShardCheckpoint, ShardHeader};
-pub use cursor::{CursorState, JobCursor};
-pub use error::LedgerError;
-pub use event::{BoundRow, Event};
-pub use fail_points::{ARE_ARMABLE, FAIL_POINTS, end_where_asked};
-pub use files::{create_private_folder, sync_folder};
-pub use object::{manifest_object, piece_object};
-pub use payload::ShardValues;
-pub use record::{
-    BindingSummary, Bound, CheckpointRecord, Created, JobRecord, JobState, ShardRecord, pieces_by_checkpoint,
-    pieces_for,
-};
-pub use sealing::CheckpointKey;
-pub use write_shard::Written;
+use rules::bindings::{self, Refusals};
+use store::{Store, group_commit::GroupCommit, open};
 
+pub use chain::{
+    Entry, Head,
+    event::{BoundRow, Event},
+};
+pub use error::LedgerError;
+pub use record::{BindOutcome, BindingSummary, Created, JobRecord, JobState, ShardRecord};
+pub use rules::{
+    branches::{BranchReleases, OpenedBranch},
+    cursor::{CursorState, JobCursor},
+};
+pub use store::FAIL_POINTS;
+
+/// The result of a call of the ledger.
 pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
 
 /// The release ledger and the coordinator's metadata, in one file. Every call blocks, and what it reports as done is on
-/// disk when it returns. Clones share one store; one process at a time holds the file.
+/// disk when it returns. Clones share one store; the file is open in one process only.
 #[derive(Clone)]
 pub struct Ledger {
-    store: Arc<store::Store>,
-    refusals: bindings::Refusals,
-    queue: Arc<queue::Queue<bindings::Request, Bound>>,
+    store: Arc<Store>,
+    refusals: Refusals,
+    group_commit: Arc<GroupCommit<bindings::Request, BindOutcome>>,
 }
 
 impl Ledger {
-    /// Opens the ledger at `path`, or begins a new one where there is no file.
+    /// Opens the ledger at `path`, or creates a new one where there is no file.
     ///
     /// Before anything is written, a copy in memory is checked: the store's own checksums, then every job's chain of
     /// events, then all records against what the chains say. A file that fails is refused and left as it is. A file
-    /// of format 1 is brought to format 2, in one durable commit.
+    /// of format 1 is migrated to format 2, in one durable commit.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { store: Arc::new(open::open(path)?), refusals: Default::default(), queue: Arc::default() })
+        Ok(Self {
+            store: Arc::new(open::open(path)?),
+            refusals: Default::default(),
+            group_commit: Arc::default(),
+        })
     }
 
-    /// As [`Ledger::open`], on any store that keeps bytes: a simulated disk. Errors call it `path`.
+    /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call
+    /// it `path`.
     pub fn open_on(disk: impl redb::StorageBackend, path: &Path) -> Result<Self> {
         Ok(Self {
             store: Arc::new(open::open_on(disk, path)?),
             refusals: Default::default(),
-            queue: Arc::default(),
+            group_commit: Arc::default(),
         })
     }
 }

@@ -1,21 +1,21 @@
-//! What the ledger keeps about jobs, shards and checkpoints.
+//! The ledger's records of jobs and shards, and the outcomes of its calls.
 
-mod piece;
+use std::fmt;
 
-use std::{collections::BTreeMap, fmt};
-
-use proto::{CoordinateRange, JobId, Lineage, WorkerId, model::CheckpointPiece};
+use proto::{CoordinateRange, JobId, Lineage, WorkerId, hex_digest};
 use serde::{Deserialize, Serialize};
 
-use crate::{hex_digest, object::Piece};
+use crate::LedgerError;
 
+/// The state of a job. It only moves down this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
+    /// The job binds rows.
     Running,
-    /// Binds no further row; what is bound may still be fetched.
+    /// The job binds no further row; bound rows may still be fetched.
     Finished,
-    /// Releases nothing any more. Its bindings stay, so that its name can't be used for the same rows again.
+    /// The job releases nothing any more. Its bindings stay, so that its name can't be used for the same rows again.
     Destroyed,
 }
 
@@ -29,124 +29,95 @@ impl fmt::Display for JobState {
     }
 }
 
+/// A job: its definition, which never changes, and its branch, layout and state, which do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
+    /// The job's name.
     pub job: JobId,
+    /// The plan's text.
     pub plan_toml: String,
+    /// Digest of the plan's canonical form.
     #[serde(with = "hex_digest")]
     pub plan_digest: [u8; 32],
+    /// Coordinates of the vector.
     pub dimension: u64,
+    /// Rows of the plan.
     pub iterations: u64,
+    /// The mechanism's name.
     pub mechanism: String,
+    /// Commitment to the job's key.
     #[serde(with = "hex_digest")]
     pub key_commitment: [u8; 32],
     /// The branch that rows are bound on.
     pub branch: u64,
-    /// Whose Z the rows of that branch have.
+    /// The branches whose Z the rows of that branch have.
     #[serde(default)]
     pub lineage: Lineage,
+    /// Number of shards.
     pub shards: u32,
-    /// Rises with every resharding.
+    /// The number of the layout. It rises with every resharding.
     pub layout_epoch: u64,
+    /// The job's state.
     pub state: JobState,
 }
 
+impl JobRecord {
+    pub(crate) fn wrong_state(&self, allowed: &str) -> LedgerError {
+        LedgerError::JobState {
+            job: self.job.to_string(),
+            state: self.state.to_string(),
+            allowed: allowed.to_owned(),
+        }
+    }
+
+    /// The error for a call on `branch`, which is not the current one any more.
+    pub(crate) fn superseded(&self, branch: u64) -> LedgerError {
+        LedgerError::BranchSuperseded {
+            job: self.job.to_string(),
+            branch,
+            current: self.branch,
+            from_row: self.lineage.from_row(),
+        }
+    }
+}
+
+/// A shard and its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardRecord {
+    /// The shard's number.
     pub shard: u32,
+    /// The shard's coordinates.
     pub range: CoordinateRange,
-    /// Rises with every change of owner and never falls, also across resharding.
+    /// The epoch of the owner's lease. It rises with every change of owner and never falls, also across resharding.
     pub epoch: u64,
+    /// The worker that the shard is leased to.
     pub owner: Option<WorkerId>,
 }
 
-/// One checkpoint of a whole job; its JSON is the manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckpointRecord {
-    pub job: JobId,
-    pub id: u64,
-    pub branch: u64,
-    #[serde(with = "hex_digest")]
-    pub plan_digest: [u8; 32],
-    pub next_row: u64,
-    pub bytes: u64,
-    #[serde(with = "piece")]
-    pub pieces: Vec<CheckpointPiece>,
-}
-
-/// What [`crate::Ledger::create_job`] did.
+/// The outcome of [`crate::Ledger::create_job`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
+    /// The job was created.
     New,
     /// The same definition was there already.
-    Same,
+    Existing,
 }
 
+/// The outcome of [`crate::Ledger::bind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
-    /// Rows that no earlier call had bound.
+pub struct BindOutcome {
+    /// The number of rows that no earlier call had bound.
     pub newly: u64,
 }
 
+/// Counts of one branch's bindings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BindingSummary {
+    /// The number of rows bound of the branch's own Z.
     pub rows_bound: u64,
-    /// One more than the last bound row, at least the branch's first; rows before it may be unbound where a job
+    /// One more than the highest bound row, at least the branch's first; rows before it may be unbound where a job
     /// skipped some.
     pub next_row: u64,
     /// Bindings refused for another commitment since this process opened the ledger; not durable.
     pub refused: u64,
-}
-
-/// The pieces that hold a part of `range`.
-pub fn pieces_for(record: &CheckpointRecord, range: CoordinateRange) -> Vec<CheckpointPiece> {
-    record.pieces.iter().filter(|piece| piece.range.intersection(&range).is_some()).cloned().collect()
-}
-
-/// Pieces by the checkpoint they belong to, newest first. Those with names that are none of ours belong to none.
-pub fn pieces_by_checkpoint(pieces: &[CheckpointPiece]) -> Vec<(u64, Vec<CheckpointPiece>)> {
-    let mut by_id = BTreeMap::<u64, Vec<CheckpointPiece>>::new();
-    for piece in pieces {
-        if let Ok(name) = Piece::parse(&piece.object) {
-            by_id.entry(name.id).or_default().push(piece.clone());
-        }
-    }
-    by_id.into_iter().rev().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn piece(start: u64, end: u64) -> CheckpointPiece {
-        let range = CoordinateRange { start, end };
-        CheckpointPiece { object: format!("j/1/{start}-{end}.shard"), range, next_row: 4, sha256: [7; 32] }
-    }
-
-    #[test]
-    fn a_manifest_is_json_with_hex_digests_and_reads_back() {
-        let record = CheckpointRecord {
-            job: JobId::new("j").unwrap(),
-            id: 1,
-            branch: 0,
-            plan_digest: [0xab; 32],
-            next_row: 4,
-            bytes: 10,
-            pieces: vec![piece(0, 512), piece(512, 700)],
-        };
-        let json = serde_json::to_string(&record).unwrap();
-        assert!(json.contains(&"ab".repeat(32)) && json.contains(&"07".repeat(32)), "{json}");
-        assert_eq!(serde_json::from_str::<CheckpointRecord>(&json).unwrap(), record);
-
-        let overlapping = |start, end| pieces_for(&record, CoordinateRange { start, end });
-        assert_eq!(overlapping(0, 512), vec![piece(0, 512)]);
-        assert_eq!(overlapping(511, 513).len(), 2);
-        assert_eq!(overlapping(700, 800), vec![]);
-
-        let older = CheckpointPiece { object: "j/0/0-512.shard".to_owned(), ..piece(0, 512) };
-        let foreign = CheckpointPiece { object: "../0-512.shard".to_owned(), ..piece(0, 512) };
-        let mixed = [older.clone(), foreign, piece(0, 512), piece(512, 700)];
-        let expected = [(1, vec![piece(0, 512), piece(512, 700)]), (0, vec![older])];
-        assert_eq!(pieces_by_checkpoint(&mixed), expected);
-    }
 }

@@ -1,20 +1,20 @@
-//! What a job has released, for whoever states what that costs.
+//! Reports of what a job has released, for a statement of its privacy cost.
 
 use proto::JobId;
 use serde_json::{Value, json};
 
-use crate::{Ledger, LedgerError, Result, branches::BranchReleases};
+use crate::{Ledger, LedgerError, Result, rules::branches::BranchReleases};
 
 impl Ledger {
-    /// The job with its plan and its branches, as `report::Job::read` takes it. Rows bound count as released, whether or
-    /// not a byte of them left. Error: no such job.
+    /// Returns the job with its plan and branches as JSON, in the form that `report::Job::read` takes. A bound row
+    /// counts as released, whether or not a byte of it was sent. Error: no such job.
     pub fn report(&self, job: &JobId) -> Result<Value> {
         let record =
             self.job(job)?.ok_or_else(|| LedgerError::NotFound { what: "job", name: job.to_string() })?;
         let bound = self.binding_summary(job, record.branch)?;
-        let branch = |of: &BranchReleases| {
-            let released: Vec<_> = of.released.iter().map(|rows| [rows.start, rows.end]).collect();
-            json!({ "branch": of.branch, "parent": of.parent, "from_row": of.from_row, "released": released })
+        let branch = |releases: &BranchReleases| {
+            let released: Vec<_> = releases.released.iter().map(|rows| [rows.start, rows.end]).collect();
+            json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })
         };
         let branches: Vec<_> = self.released(job)?.iter().map(branch).collect();
         Ok(json!({

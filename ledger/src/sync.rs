@@ -1,3 +1,3 @@
-//! The locks of what threads meet in. `tests/schedules` builds the same files on locks that a scheduler hands out.
+//! The locks of code that several threads run. `tests/schedules` builds the same files on a scheduler's locks.
 
 pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -177,7 +177,7 @@ impl Delivery {
             let chunk = chunk_of(piece.row, piece.origin + at as u64, element, data);
             metrics::counter!(metric::BYTES_SERVED).increment(chunk.data.len() as u64);
             room.send(Ok(chunk));
-            ledger::end_where_asked("delivery::chunk");
+            durable_io::crash_point("delivery::chunk");
             at = next;
             if at == end {
                 break;

@@ -42,3 +42,6 @@ mod transport;
 
 pub use metric_definitions::DEFINITIONS;
 pub use run::{Over, run, run_over};
+
+// A stored shard has state for whole blocks of the kernel, and shards are cut between them.
+const _: () = assert!(noise_kernel::BLOCK as u64 == proto::tiling::SHARD_ALIGNMENT);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ledger::PlainHttp;
+use checkpoint_store::PlainHttp;
 use node::process::cpu_pool::CpuPool;
 use noise_kernel::Backend;
 use tokio::sync::Semaphore;

@@ -26,7 +26,7 @@ pub use log::{Line, Lines};
 use log::{Log, Nowhere};
 
 /// Marks in one message.
-const MOST_TOLD: usize = proto::MOST_MARKS_TOLD;
+const MOST_TOLD: usize = proto::MAX_MARKS_PER_MESSAGE;
 
 /// A row, the branch whose Z it has, and what it is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

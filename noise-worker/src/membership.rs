@@ -11,7 +11,7 @@ use std::{
 
 use node::{net::backoff::Backoff, process::readiness::Readiness};
 use proto::{
-    Incarnation, JobId, MOST_MARKS_TOLD, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
+    Incarnation, JobId, MAX_MARKS_PER_MESSAGE, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
     model::{LeaseGrant, LocalAccess, WorkerPlace},
     pb,
 };
@@ -239,7 +239,7 @@ async fn beat(client: &mut Client, shared: Shared<'_>, is_leaving: bool, ttl: Du
     leases.marks.clone().see(clerk.epoch, branches).await?;
     told_to_drain.store(response.draining, Ordering::Relaxed);
     let has_taken_over = leases.apply(granted, clerk, ttl, asked, plans);
-    let has_more_to_tell = told.len() >= MOST_MARKS_TOLD;
+    let has_more_to_tell = told.len() >= MAX_MARKS_PER_MESSAGE;
     Ok(Beat { may_leave: response.may_leave, has_taken_over, has_more_to_tell })
 }
 

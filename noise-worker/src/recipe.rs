@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::CheckpointKey;
+use checkpoint_store::CheckpointKey;
 use noise_kernel::{Backend, Generator, History, JobKey, KernelError, Oracle, Rounds, RowKeys, Stream};
 use plan::{Coefficients, Plan};
 use proto::{JobId, Lineage, ServiceError, model::LeaseGrant};

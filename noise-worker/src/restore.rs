@@ -8,8 +8,9 @@ mod tests;
 
 use std::time::Duration;
 
-use ledger::{ShardCheckpoint, ShardHeader, pieces_by_checkpoint};
+use checkpoint_store::{ShardCheckpoint, ShardHeader};
 use noise_kernel::Generator;
+use proto::pieces_by_checkpoint;
 use proto::{
     CoordinateRange, Result, ServiceError,
     model::{CheckpointPiece, LeaseGrant},

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ledger::{ShardHeader, ShardValues, Written};
+use checkpoint_store::{ShardHeader, ShardValues, WrittenShard};
 use noise_kernel::{BLOCK, Buffer, Generator};
 use proto::{ElementType, Result, ServiceError};
 use tokio::{
@@ -20,7 +20,7 @@ use crate::{limits::Limits, metric_definitions as metric, recipe::Recipe, row::R
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
     pub next_row: u64,
-    pub written: Written,
+    pub written: WrittenShard,
     /// From the request to the last byte on disk.
     pub took: Duration,
     /// The part of it in which no rows could be made.

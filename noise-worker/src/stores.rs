@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Mutex};
 
-use ledger::{CheckpointStore, PlainHttp};
+use checkpoint_store::{CheckpointStore, PlainHttp};
 use proto::Result;
 
 #[derive(Default)]

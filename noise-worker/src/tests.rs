@@ -159,7 +159,7 @@ impl Worker {
         self.leases.apply(granted, clerk(), TTL, asked, &plans);
     }
 
-    fn refused(&self, request: FetchSlice) -> String {
+    fn refused(&self, request: FetchSlice) -> &'static str {
         self.service.fetch_slice(request).map(|_| ()).expect_err("it is served").kind()
     }
 
@@ -263,7 +263,7 @@ async fn checkpointed(folder: &tempfile::TempDir) -> LeaseGrant {
     let grant = LeaseGrant { store_url: store_url.clone(), ..grant() };
     let worker = Worker::with(grant.clone(), Duration::ZERO);
     worker.fetch(request(2)).await.unwrap();
-    let object = ledger::piece_object(&job(), 1, RANGE);
+    let object = proto::piece_object(&job(), 1, RANGE);
     let Snapshot { next_row, written, .. } =
         worker.service.snapshot(&job(), 1, EPOCH, &object).await.unwrap();
     assert!(next_row > 2);

@@ -4,27 +4,37 @@ use bytes::Bytes;
 
 use crate::{CoordinateRange, ElementType, RowRange, ServiceError, pb};
 
-/// Large enough to amortise a message, small enough not to halve throughput (docs/serving.md has the sweep).
+/// The usual size of a chunk's data: large enough to amortise a message, small enough not to halve throughput
+/// (docs/serving.md has the sweep).
 pub const DEFAULT_CHUNK_BYTES: usize = 1024 * 1024;
-/// Streams of tiny messages make some HTTP/2 peers close the connection.
+/// The smallest size that a client may choose: streams of tiny messages make some HTTP/2 peers close the connection.
 pub const MIN_CHUNK_BYTES: usize = 16 * 1024;
+/// The largest size that a client may choose.
 pub const MAX_CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
+/// Builds the message for values of one row from coordinate `start` on, with their checksum.
 pub fn chunk_of(row: u64, start: u64, element: ElementType, data: Bytes) -> pb::Chunk {
     let crc32c = crc32c::crc32c(&data);
     pb::Chunk { row, start, data, crc32c, element_type: element.into(), placed: 0 }
 }
 
+/// A chunk that is damaged, or was not requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // every variant has a doc; its fields are explained by its message
 pub enum ChunkError {
+    /// The data does not have the checksum that was sent with it.
     #[error("chunk of row {row} at coordinate {start}: checksum {actual:#010x}, expected {expected:#010x}")]
     Checksum { row: u64, start: u64, expected: u32, actual: u32 },
+    /// The data ends within a value.
     #[error("chunk of row {row} at coordinate {start}: {bytes} bytes are not whole {element} values")]
     Length { row: u64, start: u64, bytes: usize, element: ElementType },
-    #[error("chunk of row {row}, which was not asked for (rows {rows})")]
+    /// The row was not requested.
+    #[error("chunk of row {row}, which was not requested (rows {rows})")]
     Row { row: u64, rows: RowRange },
-    #[error("chunk of {actual} values, {expected} asked for: the worker can't serve that element type")]
+    /// The values have another type than was requested.
+    #[error("chunk of {actual} values, {expected} requested: the worker can't serve that element type")]
     Element { expected: ElementType, actual: ElementType },
+    /// The chunk is empty, or its coordinates overflow.
     #[error("chunk of row {row} at coordinate {start} covers no or impossible coordinates")]
     Range { row: u64, start: u64 },
 }
@@ -32,7 +42,7 @@ pub enum ChunkError {
 impl From<ChunkError> for ServiceError {
     fn from(error: ChunkError) -> Self {
         match error {
-            // An older worker: asking it again changes nothing.
+            // An older worker: the same request again changes nothing.
             ChunkError::Element { .. } => ServiceError::internal(error),
             _ => ServiceError::Unavailable { what: error.to_string() },
         }
@@ -42,16 +52,22 @@ impl From<ChunkError> for ServiceError {
 /// A chunk's fields without its data: what can be checked before the bytes are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
+    /// The row.
     pub row: u64,
+    /// The first coordinate.
     pub start: u64,
+    /// CRC-32C of the data.
     pub crc32c: u32,
+    /// The type of the values.
     pub element: ElementType,
-    /// Coordinates written to a region; 0 where the data comes with the chunk.
+    /// Coordinates written to a shared-memory region; 0 where the data comes with the chunk.
     pub placed: u64,
+    /// Bytes of data that come with the chunk.
     pub data_len: usize,
 }
 
 impl ChunkHead {
+    /// Reads the fields of a message. Error: an unknown element type.
     pub fn of(chunk: &pb::Chunk) -> Result<Self, ServiceError> {
         Ok(Self {
             row: chunk.row,
@@ -63,7 +79,8 @@ impl ChunkHead {
         })
     }
 
-    /// The coordinates it covers. Refuses a row or an element type that was not asked for, and broken lengths.
+    /// Returns the coordinates that the chunk covers. Error: a row or an element type that was not requested, or a
+    /// broken length.
     pub fn check(&self, rows: RowRange, element: ElementType) -> Result<CoordinateRange, ChunkError> {
         let &Self { row, start, data_len: bytes, .. } = self;
         if !rows.as_range().contains(&row) {
@@ -81,6 +98,7 @@ impl ChunkHead {
         range.ok_or(ChunkError::Range { row, start })
     }
 
+    /// Compares the checksum of the data received with the one that was sent.
     pub fn check_sum(&self, actual: u32) -> Result<(), ChunkError> {
         let &Self { row, start, crc32c: expected, .. } = self;
         if actual == expected { Ok(()) } else { Err(ChunkError::Checksum { row, start, expected, actual }) }

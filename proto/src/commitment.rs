@@ -1,4 +1,4 @@
-//! What a row is bound to.
+//! Commitments: a row is bound to one, once.
 
 use std::fmt;
 
@@ -7,18 +7,19 @@ use sha2::{Digest, Sha256};
 
 use crate::ServiceError;
 
-/// What a commitment says of the row's gradient.
+/// The relation between a commitment and the row's gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitmentKind {
-    /// What the gradient will be made of: batches, clipping, plan, and a nonce of the process that makes it. Another
-    /// process can't give it again.
+    /// A digest of what the gradient will be made of: batches, clipping, plan, and a nonce of the process that computes
+    /// it. Another process can't produce it again.
     Declared,
-    /// The clipped sum itself: equal only where every byte of the sum is. Rows may be replayed under it.
+    /// A digest of the clipped sum itself: equal only where every byte of the sum is. Rows may be replayed under it.
     Exact,
 }
 
 impl CommitmentKind {
+    /// Returns the number in messages and ledgers.
     pub fn code(self) -> u8 {
         match self {
             Self::Declared => 1,
@@ -40,32 +41,36 @@ impl fmt::Display for CommitmentKind {
     }
 }
 
-/// Digest of what a step's gradient is made of. It must change whenever the released sum could change.
+/// A digest that identifies a step's gradient. It must change whenever the released sum could change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Commitment {
+    /// The relation to the gradient.
     pub kind: CommitmentKind,
+    /// A SHA-256.
     pub digest: [u8; 32],
 }
 
 impl Commitment {
-    /// Kind and digest.
+    /// The length of the encoded form: kind and digest.
     pub const BYTES: usize = 33;
 
+    /// Creates a commitment to what the gradient will be made of.
     pub fn declared(digest: [u8; 32]) -> Self {
         Self { kind: CommitmentKind::Declared, digest }
     }
 
-    /// `digest`: of the bytes of the clipped sum that the row will be added to.
+    /// Creates a commitment to a sum. `digest` is of the bytes of the clipped sum that the row will be added to.
     pub fn exact(digest: [u8; 32]) -> Self {
         Self { kind: CommitmentKind::Exact, digest }
     }
 
-    /// A `declared` commitment from any text that names the step's data.
+    /// Creates a `declared` commitment from any text that names the step's data.
     pub fn of_text(text: &str) -> Self {
         let digest = Sha256::new().chain_update(b"rustle commitment v1").chain_update(text).finalize();
         Self::declared(digest.into())
     }
 
+    /// Encodes kind and digest.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [self.kind.code(); Self::BYTES];
         bytes[1..].copy_from_slice(&self.digest);
@@ -75,7 +80,7 @@ impl Commitment {
 
 impl TryFrom<&[u8]> for Commitment {
     type Error = ServiceError;
-    /// 33 bytes: kind and digest; 32 bytes: the digest of a declared one.
+    /// Reads 33 bytes, kind and digest, or 32 bytes, the digest of a declared one.
     fn try_from(bytes: &[u8]) -> Result<Self, ServiceError> {
         let kind_and_digest = match bytes.len() {
             32 => Some((CommitmentKind::Declared, bytes)),

@@ -1,4 +1,4 @@
-//! How values are written: on the wire, in shared memory, in stored shards.
+//! The encoding of values: on the wire, in shared memory, in stored shards.
 
 use std::{fmt, str::FromStr};
 
@@ -12,6 +12,7 @@ const ALLOWED: &str = "f32 or bf16";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ElementType {
+    /// IEEE 754 single precision.
     #[default]
     F32,
     /// The upper half of the f32 value, rounded to nearest, ties to even.
@@ -19,7 +20,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Bytes of one value.
+    /// Returns the bytes of one value.
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -27,7 +28,7 @@ impl ElementType {
         }
     }
 
-    /// Its number in messages and files, never 0.
+    /// Returns the number in messages and files, never 0.
     pub fn number(self) -> u8 {
         match self {
             Self::F32 => 1,

@@ -9,16 +9,16 @@ use prost::{Message, encoding::encode_varint};
 
 use crate::{ChunkHead, ServiceError, pb};
 
-/// Bytes before a message.
+/// Bytes before a message: one for compression, four for its length.
 pub const FRAME_PREFIX: usize = 5;
 
-/// More than the fields beside the data ever take.
+/// More bytes than the fields beside the data ever take.
 const MAX_HEAD: usize = 64;
 
-/// Field 3, length-delimited.
+/// The key of the data: field 3, length-delimited.
 const DATA_KEY: u8 = 3 << 3 | 2;
 
-/// Everything of the frame of `chunk` that stands before its data.
+/// Encodes everything of the frame of `chunk` that stands before its data.
 pub fn frame_head(chunk: &pb::Chunk) -> Bytes {
     let fields = pb::Chunk { data: Bytes::new(), ..chunk.clone() };
     let mut head = BytesMut::with_capacity(FRAME_PREFIX + MAX_HEAD);
@@ -33,15 +33,17 @@ pub fn frame_head(chunk: &pb::Chunk) -> Bytes {
     head.freeze()
 }
 
-/// A chunk as it was received: its data in the pieces in which the transport delivered it.
+/// A chunk as it was received, with its data in the pieces that the transport delivered.
 #[derive(Clone, Debug)]
 pub struct ReceivedChunk {
+    /// The fields beside the data.
     pub head: ChunkHead,
+    /// The data's pieces, in order.
     pub data: Vec<Bytes>,
 }
 
 impl ReceivedChunk {
-    /// In one piece, for who needs it so.
+    /// Joins the data to one message.
     pub fn into_message(mut self) -> pb::Chunk {
         let ChunkHead { row, start, crc32c, element, placed, data_len } = self.head;
         let data = match self.data.len() {
@@ -59,12 +61,13 @@ impl ReceivedChunk {
 /// Reads chunks out of the pieces of a gRPC body.
 #[derive(Debug, Default)]
 pub struct FrameReader {
-    /// Not yet understood, oldest first.
+    /// Bytes that are not yet decoded, oldest first.
     pieces: std::collections::VecDeque<Bytes>,
     buffered: usize,
 }
 
 impl FrameReader {
+    /// Appends a piece of the body.
     pub fn push(&mut self, piece: Bytes) {
         self.buffered += piece.len();
         if !piece.is_empty() {
@@ -72,18 +75,18 @@ impl FrameReader {
         }
     }
 
-    /// True where a message has begun and not ended.
+    /// Returns whether a message has begun and not ended.
     pub fn is_inside(&self) -> bool {
         self.buffered > 0
     }
 
-    /// The next chunk that is there whole. Refuses compressed and oversized messages.
+    /// Takes the next complete chunk; `None` until it has arrived. Refuses compressed and oversized messages.
     pub fn next_chunk(&mut self) -> Result<Option<ReceivedChunk>, ServiceError> {
         let start = self.peek(FRAME_PREFIX + MAX_HEAD);
         let Some((prefix, rest)) = start.split_at_checked(FRAME_PREFIX) else { return Ok(None) };
         let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
         if prefix[0] != 0 {
-            return Err(ServiceError::internal("a compressed message, which was not asked for"));
+            return Err(ServiceError::internal("a compressed message, which was not requested"));
         }
         if length > crate::MAX_MESSAGE_BYTES {
             let limit = crate::MAX_MESSAGE_BYTES;
@@ -98,7 +101,7 @@ impl FrameReader {
                 let data = self.take(head.data_len);
                 Ok(Some(ReceivedChunk { head, data }))
             }
-            // Another sender may order its fields otherwise.
+            // Another sender may order its fields differently.
             None => self.decoded(length).map(Some),
         }
     }
@@ -131,7 +134,7 @@ impl FrameReader {
     }
 }
 
-/// The head, and how many bytes of the message it takes, where the data field comes last.
+/// Reads the head, and how many bytes of the message it takes; `None` where the data field is not last.
 fn head_of(message: &[u8], length: usize) -> Option<(ChunkHead, usize)> {
     let mut rest = message;
     loop {

@@ -1,10 +1,10 @@
-//! Names of jobs and workers: checked once, where they enter.
+//! Names of jobs and workers, checked once on entry.
 
 use std::fmt;
 
 use crate::ServiceError;
 
-/// A name that can't be taken.
+/// A name of another form than names may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{kind} {value:?} is not a valid name: 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit"
@@ -38,11 +38,13 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
+            /// Checks the name's form.
             pub fn new(value: impl Into<String>) -> Result<Self, IdError> {
                 let value = value.into();
                 if is_valid(&value) { Ok(Self(value)) } else { Err(IdError { kind: $kind, value }) }
             }
 
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -77,7 +79,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A job's name. Part of its key derivation: two jobs of other names never share noise.
+    /// A job's name. It is part of the key derivation: two jobs with different names never share noise.
     ///
     /// ```compile_fail
     /// let job: proto::JobId = proto::WorkerId::new("w").unwrap();
@@ -89,7 +91,7 @@ id!(
     WorkerId, "worker"
 );
 
-/// Distinguishes two starts of a worker under the same name.
+/// A random id that tells apart two starts of a worker under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 

@@ -2,26 +2,60 @@
 //! tokens, and the services generated from `proto/rustle/v1/*.proto`.
 //!
 //! Messages are generated into [`pb`]; [`model`] holds what services work with after the boundary has checked it.
+//!
+//! # Layout
+//!
+//! * `ids`, `range`, `lineage`, `commitment`, `element`: domain types, checked when they are created.
+//! * [`tiling`]: how a vector is cut into shards.
+//! * `token`: release tokens, signed by a coordinator and verified by workers.
+//! * `error`: [`ServiceError`], what it means for the caller, and its way across gRPC; `invalid`: [`InvalidValue`].
+//! * `chunk`, `frame`: values on the wire, without copies.
+//! * `checkpoint`, `checkpoint_names`, `checkpoint_json`, [`hex_digest`]: records of checkpoints and names of objects.
+//! * [`model`]: requests and grants, checked.
+//! * `version`: the version of the protocol.
+//!
+//! # Example
+//!
+//! ```
+//! use proto::{CoordinateRange, tiling};
+//!
+//! let shards = tiling::split(1300, 2, tiling::MAX_SHARDS)?;
+//! let wanted = CoordinateRange::new(500, 600)?;
+//! let parts: Vec<_> = shards.iter().filter_map(|shard| shard.intersection(&wanted)).collect();
+//! assert_eq!(parts, [CoordinateRange { start: 500, end: 512 }, CoordinateRange { start: 512, end: 600 }]);
+//! # Ok::<(), proto::ServiceError>(())
+//! ```
 
+#![deny(missing_docs)]
+
+mod checkpoint;
+mod checkpoint_json;
+mod checkpoint_names;
 mod chunk;
 mod commitment;
 mod element;
 mod error;
 mod frame;
+pub mod hex_digest;
 mod ids;
+mod invalid;
 mod lineage;
 pub mod model;
 mod range;
 pub mod rpc;
+pub mod tiling;
 mod token;
 mod version;
 
+pub use checkpoint::{CheckpointRecord, pieces_by_checkpoint, pieces_for};
+pub use checkpoint_names::{PieceName, check_pieces, manifest_object, piece_object};
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::{Commitment, CommitmentKind};
 pub use element::ElementType;
 pub use error::{Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
 pub use ids::{IdError, Incarnation, JobId, WorkerId};
+pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
 pub use range::{CoordinateRange, RowRange};
 pub use token::{ReleaseKey, ReleaseToken, Validity};
@@ -29,16 +63,16 @@ pub use version::{PROTOCOL_HEADER, PROTOCOL_VERSION, check_protocol};
 
 use std::time::Duration;
 
-/// Largest message a service takes or sends: a chunk with room for its fields.
+/// The largest message that a service receives or sends: a chunk with room for its fields.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Between two attempts of a worker to reach its coordinator, which waits for so much longer than a lease, once it has
-/// started, for what workers have to say.
+/// The longest pause between two attempts of a worker to reach its coordinator. A coordinator that has started waits
+/// this much longer than a lease for the reports of workers.
 pub const LONGEST_WORKER_BACKOFF: Duration = Duration::from_secs(1);
 
-/// Marks in one message of a worker, of at most some 200 bytes each. A message with so many is not the worker's last word:
-/// the next comes at once, and its coordinator waits for it before it binds.
-pub const MOST_MARKS_TOLD: usize = 8192;
+/// The most marks in one message of a worker, each of at most some 200 bytes. A message with this many is not the last:
+/// the next follows at once, and the coordinator waits for it before it binds.
+pub const MAX_MARKS_PER_MESSAGE: usize = 8192;
 
 /// Generated messages and services of the package `rustle.v1`.
 #[allow(clippy::all, clippy::unwrap_used, missing_docs)]

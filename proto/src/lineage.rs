@@ -1,4 +1,5 @@
-//! Whose Z a row has: a job that was rewound draws fresh Z from the row it went back to, and keeps the rows before.
+//! Lineages: the branch whose Z each row has. A job that was rewound draws fresh Z from the row it went back to on, and
+//! keeps the rows before.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RowRange, ServiceError, pb};
 
-/// Rows from `from_row` on come from the key of `branch`, up to the next segment.
+/// Rows of one branch's key: from `from_row` up to the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Segment {
+    /// The first row.
     pub from_row: u64,
+    /// The branch whose Z the rows have.
     pub branch: u64,
 }
 
@@ -22,6 +25,7 @@ pub struct Lineage(Vec<Segment>);
 const ALLOWED: &str = "segments from row 0 on whose rows and branches rise, such as 0..120=0,120..=1";
 
 impl Lineage {
+    /// Checks the order of the segments.
     pub fn new(segments: Vec<Segment>) -> Result<Self, ServiceError> {
         let rise = |pair: &[Segment]| pair[0].from_row < pair[1].from_row && pair[0].branch < pair[1].branch;
         let is_sound =
@@ -33,17 +37,18 @@ impl Lineage {
         }
     }
 
-    /// All rows from one branch's key.
+    /// Returns the lineage whose rows all come from one branch's key.
     pub fn of_branch(branch: u64) -> Self {
         Self(vec![Segment { from_row: 0, branch }])
     }
 
-    /// The lineage of `branch`, opened at `from_row` of this one. `branch` is above every branch of the job.
+    /// Returns the lineage of `branch`, opened at `from_row` of this one. `branch` is above every branch of the job.
     pub fn rewound(&self, from_row: u64, branch: u64) -> Self {
         let kept = self.0.iter().filter(|segment| segment.from_row < from_row);
         Self(kept.copied().chain([Segment { from_row, branch }]).collect())
     }
 
+    /// Returns the segments, oldest first.
     pub fn segments(&self) -> &[Segment] {
         &self.0
     }
@@ -52,22 +57,23 @@ impl Lineage {
         self.0[self.0.len() - 1]
     }
 
+    /// Returns the branch itself.
     pub fn branch(&self) -> u64 {
         self.last().branch
     }
 
-    /// The first row whose Z is the branch's own.
+    /// Returns the first row whose Z is the branch's own.
     pub fn from_row(&self) -> u64 {
         self.last().from_row
     }
 
-    /// The branch whose Z the row has.
+    /// Returns the branch whose Z the row has.
     pub fn branch_of(&self, row: u64) -> u64 {
         let at = self.0.partition_point(|segment| segment.from_row <= row);
         self.0[at.saturating_sub(1)].branch
     }
 
-    /// `rows` cut where the branch changes.
+    /// Cuts `rows` where the branch changes, into pairs of branch and rows.
     pub fn cut(&self, rows: RowRange) -> Vec<(u64, RowRange)> {
         let ends = self.0.iter().skip(1).map(|next| next.from_row).chain([u64::MAX]);
         let pieces = self.0.iter().zip(ends).filter_map(|(segment, end)| {
@@ -77,14 +83,14 @@ impl Lineage {
         pieces.collect()
     }
 
-    /// Whether what `branch` had made of rows before `next_row` is what this lineage makes: a state before `next_row`
-    /// may then be restored here. Branches that share a segment share all rows before its end.
+    /// Returns whether this lineage has the same rows before `next_row` as `branch`, so that a state of `branch` at
+    /// `next_row` may be restored here. Branches that share a segment share all rows before its end.
     pub fn continues(&self, branch: u64, next_row: u64) -> bool {
         let Some(at) = self.0.iter().position(|segment| segment.branch == branch) else { return false };
         self.0.get(at + 1).is_none_or(|next| next_row <= next.from_row)
     }
 
-    /// (first row, branch), as the noise kernel takes it.
+    /// Returns pairs (first row, branch), as the noise kernel takes them.
     pub fn pairs(&self) -> Vec<(u64, u64)> {
         pairs(&self.0)
     }
@@ -95,7 +101,7 @@ fn pairs(segments: &[Segment]) -> Vec<(u64, u64)> {
 }
 
 impl Default for Lineage {
-    /// That of a job never rewound.
+    /// The lineage of a job that was never rewound.
     fn default() -> Self {
         Self::of_branch(0)
     }
@@ -152,7 +158,7 @@ impl FromStr for Lineage {
         };
         let segments = text.split(',').map(segment).collect::<Option<Vec<_>>>().ok_or_else(refused)?;
         let lineage = Self::new(segments)?;
-        // The ends are said twice: they must agree.
+        // Each end is written twice: both must agree.
         if lineage.to_string() == text { Ok(lineage) } else { Err(refused()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests and grants after the boundary has checked them.
+//! Requests and grants after the boundary has checked them: messages of [`crate::pb`] with types that can't be wrong.
 
 mod grants;
 mod jobs;

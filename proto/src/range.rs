@@ -11,12 +11,14 @@ macro_rules! range {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name {
+            /// The first element.
             pub start: u64,
+            /// One more than the last element.
             pub end: u64,
         }
 
         impl $name {
-            /// Refuses an empty or backward range.
+            /// Creates a range. Error: it is empty or backward.
             pub fn new(start: u64, end: u64) -> Result<Self, ServiceError> {
                 if start < end {
                     Ok(Self { start, end })
@@ -25,23 +27,27 @@ macro_rules! range {
                 }
             }
 
+            /// Returns the number of elements.
             pub fn len(&self) -> u64 {
                 self.end - self.start
             }
 
-            /// Never: a range is checked on entry to hold at least one element.
+            /// Returns false: a range is checked on entry to have at least one element.
             pub fn is_empty(&self) -> bool {
                 false
             }
 
+            /// Returns whether the other range lies within this one.
             pub fn contains(&self, other: &Self) -> bool {
                 self.start <= other.start && other.end <= self.end
             }
 
+            /// Returns the common elements; `None` where there are none.
             pub fn intersection(&self, other: &Self) -> Option<Self> {
                 Self::new(self.start.max(other.start), self.end.min(other.end)).ok()
             }
 
+            /// Returns the same range as std's type.
             pub fn as_range(&self) -> Range<u64> {
                 self.start..self.end
             }
@@ -54,7 +60,7 @@ macro_rules! range {
         }
 
         impl From<Range<u64>> for $name {
-            /// Unchecked, for what was checked before or is only named.
+            /// Converts without a check, for ranges that were checked before or are only printed.
             fn from(range: Range<u64>) -> Self {
                 Self { start: range.start, end: range.end }
             }
@@ -77,12 +83,21 @@ macro_rules! range {
 }
 
 range!(
-    /// Global coordinates start..end of the flattened parameter vector.
+    /// Global coordinates `start..end` of the flattened parameter vector.
+    ///
+    /// ```
+    /// use proto::CoordinateRange;
+    ///
+    /// let shard = CoordinateRange::new(512, 1024).unwrap();
+    /// let wanted = CoordinateRange::new(1000, 3000).unwrap();
+    /// assert_eq!(shard.intersection(&wanted), Some(CoordinateRange { start: 1000, end: 1024 }));
+    /// assert!(CoordinateRange::new(7, 7).is_err(), "a range is never empty");
+    /// ```
     CoordinateRange, "range"
 );
 
 impl CoordinateRange {
-    /// The same coordinates in as few ranges as there can be, in order.
+    /// Merges ranges that touch or overlap, and sorts them: the same coordinates in as few ranges as possible.
     pub fn joined(mut ranges: Vec<Self>) -> Vec<Self> {
         ranges.sort_unstable();
         ranges.dedup_by(|next, before| {
@@ -97,6 +112,6 @@ impl CoordinateRange {
 }
 
 range!(
-    /// Rows start..end, counted from 0.
+    /// Rows `start..end`, counted from 0.
     RowRange, "rows"
 );

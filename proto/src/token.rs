@@ -10,7 +10,8 @@ use crate::{Commitment, CoordinateRange, JobId, ServiceError};
 
 const DOMAIN: &[u8] = b"rustle release token v2";
 
-/// Makes and checks tokens. New with every start of a coordinator; given to workers with their leases. Secret.
+/// The secret that signs and verifies tokens. Each start of a coordinator draws a new one, and sends it to workers with
+/// their leases.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct ReleaseKey([u8; 32]);
 
@@ -20,22 +21,24 @@ impl fmt::Debug for ReleaseKey {
     }
 }
 
-/// Whose token it is, for how long, and for which coordinates.
+/// The limits of a token: its coordinator, its time, and its coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Of the coordinator that bound the row.
+    /// The epoch of the coordinator that bound the row.
     pub epoch: u64,
     /// Milliseconds on that coordinator's own clock, which begins with its epoch and never jumps.
     pub until_ms: u64,
-    /// `None`: for all.
+    /// The coordinates that may be fetched; `None` for all.
     pub extent: Option<CoordinateRange>,
 }
 
 impl ReleaseKey {
+    /// Creates the key from 32 secret bytes.
     pub fn new(key: [u8; 32]) -> Self {
         Self(key)
     }
 
+    /// Reads a key from a message. Error: it has another length.
     pub fn try_from_bytes(bytes: &[u8]) -> Result<Self, ServiceError> {
         // The bytes themselves must not reach the message.
         bytes
@@ -44,6 +47,7 @@ impl ReleaseKey {
             .map_err(|_| ServiceError::invalid("release_key", format!("{} bytes", bytes.len()), "32 bytes"))
     }
 
+    /// Returns the secret bytes, for a message.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.to_vec()
     }
@@ -66,7 +70,7 @@ impl ReleaseKey {
         mac.update(&commitment.to_bytes());
         mac.update(&validity.epoch.to_le_bytes());
         mac.update(&validity.until_ms.to_le_bytes());
-        // All before has a length of its own: with an extent taken off or put on it is another text.
+        // All fields before have a fixed or written length, so that a text with an extent never equals one without.
         if let Some(CoordinateRange { start, end }) = validity.extent {
             mac.update(&start.to_le_bytes());
             mac.update(&end.to_le_bytes());
@@ -74,7 +78,7 @@ impl ReleaseKey {
         mac
     }
 
-    /// Call only after the binding is durable.
+    /// Signs a token. Call this only after the binding is durable.
     pub fn sign(
         &self,
         job: &JobId,
@@ -87,8 +91,8 @@ impl ReleaseKey {
         ReleaseToken { commitment, validity, tag }
     }
 
-    /// Constant-time check that this key's owner bound the row. The validity is part of what was signed; whether the
-    /// token is still valid is the caller's to judge.
+    /// Checks, in constant time, that the owner of this key bound the row. The validity is part of what was signed; the
+    /// caller decides whether the token is still valid.
     pub fn verify(
         &self,
         job: &JobId,
@@ -102,10 +106,12 @@ impl ReleaseKey {
     }
 }
 
-/// Opaque to the job: commitment, validity, and a MAC over job, branch, row and both.
+/// The proof that a row is bound, opaque to the job: commitment, validity, and a MAC over job, branch, row and both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReleaseToken {
+    /// The commitment that the row is bound to.
     pub commitment: Commitment,
+    /// The token's limits.
     pub validity: Validity,
     tag: [u8; 32],
 }
@@ -117,10 +123,11 @@ impl fmt::Debug for ReleaseToken {
 }
 
 impl ReleaseToken {
-    /// Of a token for all coordinates.
+    /// The length of a token for all coordinates.
     pub const BYTES: usize = Commitment::BYTES + 8 + 8 + 32;
     const EXTENT_BYTES: usize = 8 + 8;
 
+    /// Encodes the token.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Validity { epoch, until_ms, extent } = self.validity;
         let extent = extent.map(|extent| [extent.start.to_le_bytes(), extent.end.to_le_bytes()].concat());

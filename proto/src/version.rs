@@ -1,17 +1,17 @@
-//! Which protocol a caller speaks, said with every call.
+//! The version of the protocol, which a client sends with every call.
 
 use crate::{Result, ServiceError};
 
-/// Rises with every change that an older process can't speak.
+/// The version of the protocol. It rises with every change that an older process can't speak.
 pub const PROTOCOL_VERSION: u32 = 3;
 
-/// Header of every call of our clients: the caller's version, in decimal.
+/// The header of every call that holds the caller's version, in decimal.
 pub const PROTOCOL_HEADER: &str = "rustle-protocol";
 
-/// Refuses a caller that says it speaks another version. Who says nothing, as other gRPC clients do, is not asked.
-pub fn check_protocol(said: Option<&[u8]>) -> Result<()> {
-    let Some(said) = said else { return Ok(()) };
-    let text = String::from_utf8_lossy(said);
+/// Refuses a caller with another version. A call without the header is accepted, as other gRPC clients send it.
+pub fn check_protocol(header: Option<&[u8]>) -> Result<()> {
+    let Some(version) = header else { return Ok(()) };
+    let text = String::from_utf8_lossy(version);
     match text.parse() {
         Ok(PROTOCOL_VERSION) => Ok(()),
         Ok(actual) => Err(ServiceError::ProtocolVersionMismatch { expected: PROTOCOL_VERSION, actual }),
@@ -29,10 +29,10 @@ mod tests {
     fn another_version_is_refused_by_name() {
         assert_eq!((check_protocol(None), check_protocol(Some(b"3"))), (Ok(()), Ok(())));
         for actual in [2, 4] {
-            let said = actual.to_string();
+            let header = actual.to_string();
             let expected = PROTOCOL_VERSION;
             let refused = Err(ServiceError::ProtocolVersionMismatch { expected, actual });
-            assert_eq!(check_protocol(Some(said.as_bytes())), refused);
+            assert_eq!(check_protocol(Some(header.as_bytes())), refused);
         }
         for bad in [&b""[..], b"two", b"-1", b"\xff"] {
             assert_eq!(check_protocol(Some(bad)).unwrap_err().kind(), "invalid_argument");

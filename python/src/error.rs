@@ -35,7 +35,7 @@ impl From<Refused> for PyErr {
             Refused::Here(kind, message) => (kind.to_owned(), message, false, String::new()),
             Refused::Service(error) => {
                 let fields = serde_json::to_string(&error).unwrap_or_default();
-                (error.kind(), error.to_string(), error.retry_safe(), fields)
+                (error.kind().to_owned(), error.to_string(), error.retry_safe(), fields)
             }
         };
         Python::attach(|py| {

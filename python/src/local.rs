@@ -13,8 +13,7 @@ use node::config::secrets::read_key_file;
 use node::process::secret::SecretBytes;
 use noise_kernel::{Generator, History, JobKey, Rounds, Stream};
 use plan::{Coefficients, Layout, Plan};
-use proto::model::OpenBranch;
-use proto::{CoordinateRange, JobId, Lineage, RowRange, ServiceError};
+use proto::{CoordinateRange, JobId, Lineage, RowRange, ServiceError, model::OpenBranch};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
@@ -207,7 +206,7 @@ impl Engine for Local {
         let cursor = JobCursor::from_bytes(cursor)?;
         let job = &self.job.name;
         let state = self.ledger.check_cursor(job, self.layout_digest()?, &cursor)?;
-        let goes_on = state.goes_on(&cursor, replay);
+        let goes_on = state.can_continue(&cursor, replay);
         let branch = if goes_on {
             state.current_branch
         } else {

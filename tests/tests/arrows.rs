@@ -5,19 +5,37 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and the five that test may depend on all.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("strategy", &[]),
     ("accounting", &["strategy", "batches"]),
     ("planner", &["strategy", "accounting", "plan"]),
     ("plan", &["strategy"]),
     ("noise-kernel", &["plan"]),
     ("proto", &[]),
-    ("ledger", &["proto"]),
+    ("durable-io", &[]),
+    ("checkpoint-store", &["proto", "durable-io"]),
+    ("ledger", &["proto", "durable-io"]),
     ("node", &["proto"]),
     ("shared-memory", &["proto"]),
     ("client", &["proto", "node", "shared-memory"]),
-    ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),
-    ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting"]),
+    (
+        "noise-worker",
+        // The ledger is for the feature `mpi` alone, as the next test checks.
+        &[
+            "noise-kernel",
+            "plan",
+            "proto",
+            "ledger",
+            "checkpoint-store",
+            "durable-io",
+            "node",
+            "shared-memory",
+        ],
+    ),
+    (
+        "coordinator",
+        &["proto", "plan", "ledger", "checkpoint-store", "durable-io", "node", "client", "accounting"],
+    ),
     ("plot", &[]),
     ("batches", &[]),
     ("dice", &[]),
@@ -63,4 +81,14 @@ fn every_arrow_is_allowed() {
             );
         }
     }
+}
+
+/// A worker releases by tokens: it neither reads nor writes a ledger. Only under MPI, without a coordinator, it has one.
+#[test]
+fn a_worker_links_no_ledger_without_mpi() {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
+    let worker = metadata.packages.iter().find(|package| package.name.as_str() == "noise-worker");
+    let dependencies = &worker.expect("the worker's package").dependencies;
+    let ledger = dependencies.iter().filter(|dependency| dependency.name == "ledger");
+    assert!(ledger.clone().count() > 0 && ledger.clone().all(|dependency| dependency.optional));
 }

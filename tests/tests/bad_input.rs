@@ -117,7 +117,7 @@ fn each_refusal_says_what_to_do_is_logged_once_and_changes_nothing() {
         ("already_bound", "send the first one", Box::new(|| caller.bind("digits", 1, 1..2, "x").map(|_| ()))),
         (
             "branch_superseded",
-            "go on with branch 1",
+            "continue with branch 1",
             Box::new(|| caller.bind("digits", 0, 5..6, "x").map(|_| ())),
         ),
         (

@@ -334,7 +334,7 @@ fn one_member_of_three_may_be_lost() {
 /// Wherever it ends: the next start knows which ledger the folder belongs to, and takes no other.
 #[test]
 fn a_coordinator_that_ends_as_it_notes_its_ledger_starts_again_on_it_alone() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }

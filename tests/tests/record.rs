@@ -19,7 +19,7 @@ fn other(number: usize) -> JobId {
 fn a_worker_with_a_long_record_serves_and_every_line_of_it_counts() {
     let mut cluster = start(0);
     let folder = cluster.dir.path().join("workers").join("worker-0");
-    ledger::create_private_folder(&folder).unwrap();
+    durable_io::create_private_folder(&folder).unwrap();
     let record = Arc::new(Marks::open(Some(&folder)).unwrap());
     let branches = (0..JOBS).map(|number| (other(number), 1)).collect();
     cluster.runtime.block_on(record.see(0, branches)).unwrap();

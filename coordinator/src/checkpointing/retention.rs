@@ -1,7 +1,7 @@
 //! Which checkpoints are kept, and the deletion of the others.
 
-use ledger::{CheckpointRecord, CheckpointStore};
-use proto::JobId;
+use checkpoint_store::CheckpointStore;
+use proto::{CheckpointRecord, JobId};
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;

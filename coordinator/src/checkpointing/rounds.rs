@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use checkpoint_store::CheckpointStore;
 use client::{Route, from_status};
 use futures::{StreamExt, TryStreamExt, stream};
-use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, piece_object};
+use ledger::{JobRecord, JobState};
 use metrics::{counter, gauge, histogram};
-use proto::model::CheckpointPiece;
-use proto::{JobId, Result, ServiceError, WorkerId, pb};
+use proto::{CheckpointRecord, piece_object};
+use proto::{JobId, Result, ServiceError, WorkerId, model::CheckpointPiece, pb};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ledger::{BindingSummary, CheckpointRecord, JobRecord, JobState, ShardRecord};
-use proto::model::PlacementHint;
+use ledger::{BindingSummary, JobRecord, JobState, ShardRecord};
+use proto::{CheckpointRecord, model::PlacementHint};
 use proto::{CoordinateRange, Incarnation, ServiceError, pb};
 use tokio::time::Instant;
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ledger::{CheckpointRecord, JobRecord, pieces_for};
+use ledger::JobRecord;
 use proto::model::{CheckpointPiece, LeaseGrant};
+use proto::{CheckpointRecord, pieces_for};
 use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ledger::{BindingSummary, JobRecord, JobState, Opened};
+use ledger::{BindingSummary, JobRecord, JobState, OpenedBranch};
 use proto::model::JobMark;
-use proto::{JobId, MOST_MARKS_TOLD, Result, WorkerId};
+use proto::{JobId, MAX_MARKS_PER_MESSAGE, Result, WorkerId};
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
@@ -108,7 +108,7 @@ impl Cluster {
             self.watermarks.keep(worker, mark, verdict, is_real)
         };
         let verdicts = marks.iter().map(accept).collect();
-        self.members.set_reporting(worker, marks.len() >= MOST_MARKS_TOLD);
+        self.members.set_reporting(worker, marks.len() >= MAX_MARKS_PER_MESSAGE);
         verdicts
     }
 
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Applies a branch that the ledger has opened. Owners stay, and must report again that they are ready.
-    pub fn branch_opened(&mut self, opened: Opened, bound: BindingSummary) -> Result<()> {
+    pub fn branch_opened(&mut self, opened: OpenedBranch, bound: BindingSummary) -> Result<()> {
         let view = self.job_mut(&opened.job.job)?;
         let holders: Vec<_> = view.shards.iter().map(|shard| shard.holder).collect();
         let shards = opened.shards.into_iter().zip(holders);

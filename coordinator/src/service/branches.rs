@@ -1,8 +1,7 @@
 //! Rewinds: branches, and cursors that record where a training job stood.
 
 use ledger::{CursorState, JobCursor};
-use proto::model::OpenBranch;
-use proto::{JobId, Result, pb};
+use proto::{JobId, Result, model::OpenBranch, pb};
 use tracing::info;
 
 use crate::coordinator::Coordinator;
@@ -96,7 +95,7 @@ impl Coordinator {
     pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.cursor_state(&job, &cursor).await?;
-        let job = if state.goes_on(&cursor, replay) {
+        let job = if state.can_continue(&cursor, replay) {
             self.job_message(&job)?
         } else {
             let from_row = cursor.next_row;

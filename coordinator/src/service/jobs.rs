@@ -3,14 +3,13 @@
 use ledger::{Created, JobRecord, JobState, ShardRecord};
 use plan::Plan;
 use proto::model::{CreateJob, PlacementHint};
-use proto::{CoordinateRange, JobId, Lineage, Result, RowRange, ServiceError, pb};
+use proto::{CoordinateRange, JobId, Lineage, Result, RowRange, ServiceError, pb, tiling};
 use tokio::time::Instant;
 use tracing::info;
 
 use crate::cluster::JobView;
 use crate::coordinator::Coordinator;
 use crate::plan_summary::PlanSummary;
-use crate::split;
 
 /// Placement hints of one job: as many as a job can have shards.
 const MAX_HINTS: usize = 4096;
@@ -43,7 +42,7 @@ impl Coordinator {
         let shards = first_shards(&record)?;
         let view = JobView::new(record.clone(), shards.clone(), PlanSummary::new(&plan, dimension)?);
         match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
-            Created::Same => info!(%job, "job exists with this definition"),
+            Created::Existing => info!(%job, "job exists with this definition"),
             Created::New => {
                 info!(%job, dimension, shards = view.shards.len(), "job created");
                 self.cluster().add_job(view);
@@ -63,7 +62,7 @@ impl Coordinator {
             return view.record.shards;
         }
         let live = cluster.members.all_live(Instant::now()).count().max(1) as u64;
-        live.min(split::most_shards(dimension)) as u32
+        live.min(tiling::most_shards(dimension)) as u32
     }
 
     /// Returns all jobs, by name.
@@ -189,6 +188,6 @@ fn dimension_of(request: &CreateJob, plan: &Plan) -> Result<u64> {
 }
 
 fn first_shards(record: &JobRecord) -> Result<Vec<ShardRecord>> {
-    let ranges = split::ranges(record.dimension, record.shards)?.into_iter();
+    let ranges = tiling::split(record.dimension, record.shards.into(), tiling::MAX_SHARDS)?.into_iter();
     Ok(ranges.zip(0..).map(|(range, shard)| ShardRecord { shard, range, epoch: 0, owner: None }).collect())
 }

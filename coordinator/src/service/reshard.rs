@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use ledger::JobState;
-use proto::{CoordinateRange, JobId, Result, ServiceError, pb};
+use proto::{CoordinateRange, JobId, Result, ServiceError, pb, tiling};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::cluster::{PendingLayout, PendingShard};
 use crate::coordinator::Coordinator;
-use crate::split;
 
 /// How long the new shards may take to become ready: replaying a job's whole past may take long, and the old shards
 /// serve meanwhile.
@@ -59,7 +58,7 @@ impl Coordinator {
         if view.record.state != JobState::Running {
             return Err(view.wrong_state("running, to be resharded"));
         }
-        let ranges = split::ranges(view.record.dimension, shards)?;
+        let ranges = tiling::split(view.record.dimension, shards.into(), tiling::MAX_SHARDS)?;
         view.shards.iter_mut().for_each(|shard| shard.standby = None);
         let pending = |(range, shard)| PendingShard { shard, range, standby: None, is_unschedulable: false };
         view.pending =
@@ -92,7 +91,7 @@ impl Coordinator {
     fn has_layout(&self, job: &JobId, shards: u32) -> Result<bool> {
         let cluster = self.cluster();
         let view = cluster.job(job)?;
-        let ranges = split::ranges(view.record.dimension, shards)?;
+        let ranges = tiling::split(view.record.dimension, shards.into(), tiling::MAX_SHARDS)?;
         let is_running = view.record.state == JobState::Running;
         Ok(is_running && view.shards.iter().map(|shard| shard.record.range).eq(ranges))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::CheckpointStore;
+use checkpoint_store::CheckpointStore;
 use tokio_util::sync::CancellationToken;
 
 use super::*;

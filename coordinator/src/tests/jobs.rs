@@ -121,7 +121,7 @@ async fn a_checkpoint_without_a_store_or_without_workers_is_a_clear_error() {
     let error = coordinator.checkpoint(&job()).await.unwrap_err();
     assert!(error.to_string().contains("--checkpoint-url"), "{error}");
     let url = format!("file://{}", folder.path().join("c").display());
-    coordinator.set_checkpoint_store(ledger::CheckpointStore::open(&url).unwrap());
+    coordinator.set_checkpoint_store(checkpoint_store::CheckpointStore::open(&url).unwrap());
     let error = coordinator.checkpoint(&job()).await.unwrap_err();
     assert!(
         matches!(error, ServiceError::RangeUnavailable { ref missing, .. } if *missing == [(0..4096).into()]),

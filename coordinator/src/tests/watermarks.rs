@@ -106,12 +106,12 @@ async fn who_has_more_to_tell_is_waited_for() {
     let b = worker("b");
     let telling = async {
         tokio::time::sleep(TTL).await;
-        register_with(&coordinator, "b", 2, (0..proto::MOST_MARKS_TOLD).map(elsewhere).collect());
+        register_with(&coordinator, "b", 2, (0..proto::MAX_MARKS_PER_MESSAGE).map(elsewhere).collect());
         for _ in 0..4 {
             tokio::time::sleep(TTL / 2).await;
             coordinator.send_heartbeat("b", 2, &[], &[]);
             coordinator
-                .accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+                .accept_watermarks(&b, &(0..proto::MAX_MARKS_PER_MESSAGE).map(elsewhere).collect::<Vec<_>>());
         }
         assert!(began.elapsed() > TTL * 2, "the grace period is over");
         coordinator.accept_watermarks(&b, &[mark(0, 5)]);
@@ -119,7 +119,7 @@ async fn who_has_more_to_tell_is_waited_for() {
     let (bound, ()) = tokio::join!(coordinator.bind(bind(2..3, "y")), telling);
     is_behind(bound, "worker b");
     // A worker that has gone in the middle is not waited for.
-    coordinator.accept_watermarks(&b, &(0..proto::MOST_MARKS_TOLD).map(elsewhere).collect::<Vec<_>>());
+    coordinator.accept_watermarks(&b, &(0..proto::MAX_MARKS_PER_MESSAGE).map(elsewhere).collect::<Vec<_>>());
     tokio::time::sleep(TTL).await;
     is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use checkpoint_store::{CheckpointKey, CheckpointStore, ShardHeader};
 use client::Connections;
-use ledger::{CheckpointKey, CheckpointStore, ShardHeader};
 use proto::model::{FetchSlice, LeaseGrant};
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use proto::{ElementType, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, chunk_of};

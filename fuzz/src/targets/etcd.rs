@@ -5,18 +5,19 @@ mod tables_in_memory;
 
 use std::sync::LazyLock;
 
-use ledger::{Ledger, LedgerError};
+use ledger::{
+    Ledger, LedgerError,
+    tables::{FORMAT, META, META_FORMAT},
+    wire::{
+        Fail,
+        change::{self, Change},
+        log_record::{self, Record},
+    },
+};
 use redb::{Database, ReadableDatabase};
 use sha2::{Digest, Sha256};
 
-use crate::{
-    Target,
-    change::{self, Change},
-    of_the_ledger::record::{self, Record},
-    store::Fail,
-    tables::{FORMAT, META, META_FORMAT},
-    words,
-};
+use crate::{Target, words};
 use seeds::{JOB, made, records};
 use tables_in_memory::{Disk, open, rows, rows_of};
 
@@ -69,7 +70,7 @@ fn record(bytes: &[u8]) -> String {
     let transaction = TABLES.begin_write().expect("tables in memory");
     let said = match change::apply(&transaction, changes.clone()) {
         Ok(()) => {
-            let encoded = record::encode(7, &changes).expect("changes are JSON");
+            let encoded = log_record::encode(7, &changes).expect("changes are JSON");
             assert_eq!(
                 changes_in(&encoded.record).as_ref(),
                 Ok(&changes),
@@ -87,6 +88,7 @@ fn record(bytes: &[u8]) -> String {
             "none of this build"
         }
         Err(Fail::Store(error)) => panic!("the tables: {error}"),
+        Err(Fail::Refused(error)) => panic!("a rule spoke: {error}"),
     };
     transaction.abort().expect("tables in memory");
     assert_eq!(rows_of(&TABLES), before, "a record that was not kept changed the tables");
@@ -112,10 +114,16 @@ fn is_there(changes: &[Change], made: &[Change]) {
 fn in_pieces(bytes: &[u8], changes: &[Change]) {
     let pieces: Vec<_> = bytes.chunks(bytes.len().div_ceil(3).max(1)).map(<[u8]>::to_vec).collect();
     let digest: [u8; 32] = Sha256::digest(bytes).into();
-    let joined = record::join(&pieces, pieces.len(), digest);
+    let joined = log_record::join(&pieces, pieces.len(), digest);
     assert_eq!(joined.as_deref(), Some(changes), "another record in pieces");
-    assert!(record::join(&pieces[1..], pieces.len(), digest).is_none(), "a record without a piece was taken");
-    assert!(record::join(&pieces, pieces.len(), [0; 32]).is_none(), "a record of another digest was taken");
+    assert!(
+        log_record::join(&pieces[1..], pieces.len(), digest).is_none(),
+        "a record without a piece was taken"
+    );
+    assert!(
+        log_record::join(&pieces, pieces.len(), [0; 32]).is_none(),
+        "a record of another digest was taken"
+    );
 }
 
 /// Refused; or all that it says was really done, in order and without a gap. Of the log as it was made, everything.
@@ -145,6 +153,7 @@ fn replay(disk: &Disk, log: &[u8]) -> Result<(), String> {
         change::apply(&transaction, changes_in(record)?).map_err(|fail| match fail {
             Fail::Record(_) => "none of this build".to_owned(),
             Fail::Store(error) => panic!("the tables: {error}"),
+            Fail::Refused(error) => panic!("a rule spoke: {error}"),
         })?;
     }
     transaction.commit().expect("tables in memory");

@@ -2,11 +2,11 @@
 
 use std::{fs, path::Path};
 
-use ledger::{
-    CheckpointKey, CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, ShardHeader, ShardRecord,
-    piece_object,
+use checkpoint_store::{CheckpointKey, CheckpointStore, ShardHeader};
+use ledger::{JobRecord, JobState, Ledger, ShardRecord};
+use proto::{
+    CheckpointRecord, Commitment, CoordinateRange, ElementType, JobId, Lineage, RowRange, piece_object,
 };
-use proto::{Commitment, CoordinateRange, ElementType, JobId, Lineage, RowRange};
 use rustle::npy::{NpyReader, NpyWriter};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -181,7 +181,7 @@ fn manifest(bytes: &[u8]) -> String {
         Ok(record) => {
             let text = serde_json::to_vec(&record).expect("a manifest");
             assert_eq!(serde_json::from_slice::<CheckpointRecord>(&text).ok().as_ref(), Some(&record));
-            let _ = ledger::pieces_for(&record, RANGE);
+            let _ = proto::pieces_for(&record, RANGE);
             "ok".into()
         }
         Err(error) => words(error),

@@ -104,7 +104,7 @@ fn error_seeds() -> Vec<Vec<u8>> {
         ServiceError::invalid("rows", 3, "1 or more"),
     ];
     let detail = |error: &ServiceError| pb::ErrorDetail {
-        kind: error.kind(),
+        kind: error.kind().to_owned(),
         retry_safe: error.retry_safe(),
         fields_json: serde_json::to_string(error).unwrap_or_default(),
     };
@@ -117,5 +117,5 @@ fn error_trailer(bytes: &[u8]) -> String {
     let error = ServiceError::from(status);
     let again = ServiceError::from(Status::from(error.clone()));
     assert_eq!(again, error, "it changed on a second way");
-    error.kind()
+    error.kind().to_owned()
 }

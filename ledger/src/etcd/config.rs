@@ -1,4 +1,4 @@
-//! Where etcd is, and under which prefix: `etcd://host:port[,host:port…][/prefix]`.
+//! The place of a ledger in etcd: `etcd://host:port[,host:port…][/prefix]`.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -8,21 +8,24 @@ use crate::{LedgerError, Result};
 
 const SCHEME: &str = "etcd://";
 const DEFAULT_PREFIX: &str = "rustle";
-/// etcd itself gives no shorter one by default.
+/// etcd itself grants no shorter one by default.
 const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 
-/// PEM files: whom to trust, and who we are.
+/// PEM files for TLS: the authority to trust, and this process's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdTls {
+    /// Certificate of the authority.
     pub ca: PathBuf,
-    /// Certificate and key; `None` where etcd asks its clients for none.
+    /// Certificate and key; `None` where etcd requires none of its clients.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Of etcd's own users, where its authentication is on.
+/// One of etcd's own users, where its authentication is on.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EtcdUser {
+    /// The user's name.
     pub name: String,
+    /// The user's password.
     pub password: Zeroizing<String>,
 }
 
@@ -32,18 +35,23 @@ impl fmt::Debug for EtcdUser {
     }
 }
 
+/// The place of a ledger in etcd, and the way to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdConfig {
     /// `host:port` of one or more members of one etcd cluster.
     pub members: Vec<String>,
+    /// The start of all keys of the ledger.
     pub prefix: String,
+    /// `None` for connections in plain text.
     pub tls: Option<EtcdTls>,
+    /// `None` where etcd's authentication is off.
     pub user: Option<EtcdUser>,
-    /// How long a leader that is gone is waited for.
+    /// The life of a leader's lease: after a leader is gone, another can take over within this time.
     pub lease: Duration,
 }
 
 impl EtcdConfig {
+    /// Reads `etcd://host:port[,host:port…][/prefix]`.
     pub fn parse(url: &str, tls: Option<EtcdTls>, lease: Duration) -> Result<Self> {
         let refused = || {
             let allowed =
@@ -68,13 +76,13 @@ impl EtcdConfig {
         Ok(Self { members, prefix: prefix.to_owned(), tls, user: None, lease })
     }
 
-    /// As etcd's client names a member.
+    /// Returns the member's URL, as etcd's client takes it.
     pub(super) fn endpoint(&self, member: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{member}")
     }
 
-    /// What errors call the store.
+    /// Returns what errors call the store.
     pub fn name(&self) -> PathBuf {
         format!("{SCHEME}{}/{}", self.members.join(","), self.prefix).into()
     }

@@ -12,7 +12,7 @@ use crate::{LEASE, Place, commitment, elected, etcdctl, id, job, rows, two_shard
 
 /// Rows of one call, which are more than a request to etcd can have.
 const MANY: u64 = 20_000;
-/// The store, told to the process that is ended.
+/// The variable that names the store for the process that crashes.
 const STORE: &str = "RUSTLE_TEST_STORE";
 /// SIGABRT.
 const ABORTED: i32 = 6;
@@ -64,20 +64,20 @@ fn end_at(place: &Place, point: &str, before: u64) {
     fs::write(&asked, format!("{point} {before}")).unwrap();
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "ends::leads_and_binds_many", "--ignored", "--nocapture"])
-        .env("RUSTLE_END_AT", &asked)
+        .env("RUSTLE_CRASH_AT", &asked)
         .env(STORE, place.config().name())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(ABORTED), "{point} {before}: {} {said}", output.status);
     assert!(!asked.exists(), "{point} {before}: it ended elsewhere: {said}");
-    // Nobody needs to wait for the lease's end here.
+    // No process needs to wait for the lease's end here.
     etcdctl(&["del", &place.key("leader")]);
 }
 
 #[test]
 fn a_leader_that_ends_within_a_record_leaves_all_of_it_or_nothing() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }
@@ -110,7 +110,7 @@ fn a_leader_that_ends_within_a_record_leaves_all_of_it_or_nothing() {
 
 #[test]
 fn a_leader_that_ends_as_it_clears_up_leaves_that_to_the_next() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }

@@ -1,10 +1,10 @@
-//! One leader at a time: what an old one still does, what a new one finds, and writes whose answers are lost.
+//! Only one leader: an old one can't change anything, a new one finds everything, and writes whose answers are lost.
 
 use std::{thread, time::Duration};
 
 use ledger::{
     Ledger, LedgerError,
-    etcd::{Election, Standing},
+    etcd::{Candidacy, Election},
 };
 use proto::{Commitment, ServiceError};
 
@@ -47,13 +47,17 @@ fn one_leads_and_the_others_are_told_who() {
     let one = Election::connect(&place.config()).unwrap();
     let other = Election::connect(&place.config()).unwrap();
     assert_eq!(one.ledger(), other.ledger());
-    let Standing::Elected(term) = one.stand("http://one").unwrap() else { panic!("nobody else stands") };
-    let Standing::Behind(leader) = other.stand("http://other").unwrap() else { panic!("two leaders") };
+    let Candidacy::Elected(term) = one.campaign("http://one").unwrap() else {
+        panic!("there is no other candidate")
+    };
+    let Candidacy::LedBy(leader) = other.campaign("http://other").unwrap() else { panic!("two leaders") };
     assert_eq!(leader, "http://one");
-    assert!(term.seat().left().is_some_and(|left| left < LEASE));
-    one.give_up(term.seat());
-    assert!(term.seat().left().is_none());
-    let Standing::Elected(_) = other.stand("http://other").unwrap() else { panic!("the lead was given up") };
+    assert!(term.lease().left().is_some_and(|left| left < LEASE));
+    one.resign(term.lease());
+    assert!(term.lease().left().is_none());
+    let Candidacy::Elected(_) = other.campaign("http://other").unwrap() else {
+        panic!("the lead was given up")
+    };
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_binding_whose_answer_is_lost_is_bound_once() {
     assert_eq!(bind(&ledger, 0, "zero").unwrap(), 0);
 }
 
-/// Answers stay away until the lease has run out: nothing is said to be bound, and the next leader says what is.
+/// Answers are lost until the lease has run out: nothing is reported as bound, and the next leader reports what is.
 #[test]
 fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
     let place = Place::new();
@@ -100,16 +104,16 @@ fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
     drop(place.with_job());
     let election = Election::connect(&place.config_over(&cable.address())).unwrap();
     let term = elected(&election);
-    let seat = term.seat().clone();
+    let lease = term.lease().clone();
     let ledger = Ledger::lead(term).unwrap();
     bind(&ledger, 0, "zero").unwrap();
-    // The answer is lost, what was asked is not: the row is bound, and nobody may say so.
+    // The answer is lost and the request is not: the row is bound, and no caller may hear so.
     cable.cut_answers();
     let error = bind(&ledger, 1, "one").unwrap_err();
-    // The job may ask the next leader, and is told there.
+    // The job may call the next leader, and gets the answer there.
     assert!(matches!(error, LedgerError::Unreachable { .. }), "{error}");
     assert!(ServiceError::from(error).retry_safe());
-    assert!(seat.left().is_none());
+    assert!(lease.left().is_none());
     let error = bind(&ledger, 0, "zero").unwrap_err();
     assert!(matches!(error, LedgerError::NotLeader { .. }), "{error}");
 
@@ -124,8 +128,8 @@ fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
     assert_eq!(bound(&place.open()).len(), 2);
 }
 
-/// A partition that lasts: this process stops before etcd lets another one lead, and what it had asked for comes
-/// after that, and is refused.
+/// A partition that lasts: this process stops before etcd lets another one lead, and its request arrives after that,
+/// and is refused.
 #[test]
 fn whoever_is_cut_off_stops_before_another_may_lead() {
     let place = Place::new();

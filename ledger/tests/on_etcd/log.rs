@@ -74,7 +74,7 @@ fn open_error(place: &Place) -> String {
     Ledger::lead(elected(&election)).err().expect("a damaged log was opened").to_string()
 }
 
-/// Of a place; its last record's key, and that record.
+/// The key of a log's last record, and that record.
 type Edit = fn(&Place, &str, &str);
 
 #[test]

@@ -41,7 +41,7 @@ use std::{
 use etcd::Etcd;
 use ledger::{
     Ledger,
-    etcd::{Election, EtcdConfig, Standing, Term},
+    etcd::{Candidacy, Election, EtcdConfig, Term},
 };
 
 pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards};
@@ -116,9 +116,9 @@ impl Place {
 pub(crate) fn elected(election: &Election) -> Term {
     let deadline = Instant::now() + 5 * LEASE;
     loop {
-        match election.stand("http://here") {
-            Ok(Standing::Elected(term)) => return term,
-            Ok(Standing::Behind(_)) => assert!(Instant::now() < deadline, "nobody gives up the lead"),
+        match election.campaign("http://here") {
+            Ok(Candidacy::Elected(term)) => return term,
+            Ok(Candidacy::LedBy(_)) => assert!(Instant::now() < deadline, "nobody gives up the lead"),
             Err(error) => panic!("{error}"),
         }
         thread::sleep(Duration::from_millis(5));

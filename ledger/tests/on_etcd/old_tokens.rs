@@ -11,7 +11,7 @@ use std::{
 
 use ledger::{
     Ledger,
-    etcd::{Election, EtcdConfig, EtcdUser, Standing},
+    etcd::{Candidacy, Election, EtcdConfig, EtcdUser},
 };
 
 use crate::{LEASE, commitment, elected, id, job, ports::free_address, rows, two_shards};
@@ -111,7 +111,7 @@ fn who_leads_goes_on_when_etcds_users_change() {
         etcd.add_user(&format!("somebody-{row}"));
         // The change itself, and the lead.
         assert_eq!(bind(2 * row + 1).unwrap(), 1);
-        assert!(matches!(stands_by.stand("http://there").unwrap(), Standing::Behind(_)));
+        assert!(matches!(stands_by.campaign("http://there").unwrap(), Candidacy::LedBy(_)));
     }
     thread::sleep(LEASE + LEASE / 2);
     assert_eq!(bind(6).unwrap(), 1);

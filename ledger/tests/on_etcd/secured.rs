@@ -1,4 +1,4 @@
-//! An etcd that asks for certificates and passwords: who has them leads, and who has not is told what is wrong.
+//! An etcd that requires certificates and passwords: a coordinator with them leads, and one without gets a clear error.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ledger::{Bound, JobState, LedgerError};
+use ledger::{BindOutcome, JobState, LedgerError};
 use proto::{Commitment, ServiceError};
 
 use crate::{ITERATIONS, Place, commitment, id, rows};
@@ -16,11 +16,11 @@ fn a_row_is_bound_once_and_the_same_again_is_fine() {
     let place = Place::new();
     let ledger = place.with_job();
     let bind = |start, end, c: &[Commitment]| ledger.bind(&id("j"), 0, rows(start, end), c);
-    assert_eq!(bind(0, 3, &many("a", 3)).unwrap(), Bound { newly: 3 });
-    assert_eq!(bind(0, 3, &many("a", 3)).unwrap(), Bound { newly: 0 });
+    assert_eq!(bind(0, 3, &many("a", 3)).unwrap(), BindOutcome { newly: 3 });
+    assert_eq!(bind(0, 3, &many("a", 3)).unwrap(), BindOutcome { newly: 0 });
     assert_eq!(
         bind(1, 4, &[many("a", 3)[1], many("a", 3)[2], commitment("new")]).unwrap(),
-        Bound { newly: 1 }
+        BindOutcome { newly: 1 }
     );
 
     let refused = bind(2, 3, &[commitment("other")]).unwrap_err();
@@ -69,7 +69,7 @@ fn a_finished_job_keeps_its_rows_fetchable_and_a_destroyed_one_does_not() {
     let bind = |row, text| ledger.bind(&id("j"), 0, rows(row, row + 1), &[commitment(text)]);
     bind(0, "a").unwrap();
     ledger.set_job_state(&id("j"), JobState::Finished).unwrap();
-    assert_eq!(bind(0, "a").unwrap(), Bound { newly: 0 });
+    assert_eq!(bind(0, "a").unwrap(), BindOutcome { newly: 0 });
     assert!(matches!(bind(0, "b"), Err(LedgerError::AlreadyBound { .. })));
     assert!(matches!(bind(1, "a"), Err(LedgerError::JobState { .. })));
     ledger.set_job_state(&id("j"), JobState::Destroyed).unwrap();

@@ -1,11 +1,11 @@
 //! Rewinding: fresh Z under a new number, the old one fenced.
 
-use ledger::{JobState, Ledger, LedgerError, Opened, Result};
+use ledger::{JobState, Ledger, LedgerError, OpenedBranch, Result};
 use proto::{ServiceError, model::OpenBranch};
 
 use crate::{ITERATIONS, Place, commitment, id, rows};
 
-fn rewind(ledger: &Ledger, from_row: u64, expected_branch: u64) -> Result<Opened> {
+fn rewind(ledger: &Ledger, from_row: u64, expected_branch: u64) -> Result<OpenedBranch> {
     ledger.open_branch(&OpenBranch { job: id("j"), from_row, expected_branch, parent: None })
 }
 
@@ -16,7 +16,7 @@ fn bound_to(rows: u64) -> (Place, Ledger) {
     (place, ledger)
 }
 
-fn bind(ledger: &Ledger, branch: u64, start: u64, end: u64, text: &str) -> Result<ledger::Bound> {
+fn bind(ledger: &Ledger, branch: u64, start: u64, end: u64, text: &str) -> Result<ledger::BindOutcome> {
     ledger.bind(&id("j"), branch, rows(start, end), &vec![commitment(text); (end - start) as usize])
 }
 

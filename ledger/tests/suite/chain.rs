@@ -1,6 +1,7 @@
 //! The chain of events: what happened, in order, and nothing that can be changed unseen.
 
-use ledger::{BoundRow, CheckpointRecord, Event, JobState, Ledger, LedgerError};
+use ledger::{BoundRow, Event, JobState, Ledger, LedgerError};
+use proto::CheckpointRecord;
 use proto::model::{CheckpointPiece, OpenBranch};
 use redb::{Database, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};

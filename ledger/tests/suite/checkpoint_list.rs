@@ -1,7 +1,7 @@
 //! The list of checkpoints in the ledger.
 
-use ledger::{CheckpointRecord, LedgerError, piece_object};
-use proto::model::CheckpointPiece;
+use ledger::LedgerError;
+use proto::{CheckpointRecord, model::CheckpointPiece, piece_object};
 
 use crate::{Place, id, range};
 

@@ -58,7 +58,7 @@ fn a_cursor_says_what_has_happened_since() {
     let early = ledger.cursor(&id("j"), LAYOUT, Some(2)).unwrap();
     let state = ledger.check_cursor(&id("j"), LAYOUT, &early).unwrap();
     assert_eq!((early.branch, early.next_row, state.rows_beyond, state.replayable), (1, 2, 4, false));
-    assert!(!state.continues(&early) && !state.goes_on(&early, true));
+    assert!(!state.continues(&early) && !state.can_continue(&early, true));
 }
 
 #[test]

@@ -44,7 +44,8 @@ fn spread<T: Sync>(all: &[T], work: impl Fn(&Place, &[T]) -> usize + Sync) -> us
     })
 }
 
-/// The store panics where it finds damage, which is caught and becomes an error: a million times its words are too many.
+/// The store panics where it finds damage, which is caught and becomes an error: a million times its words are too
+/// many.
 fn be_quiet_about_the_store() {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -142,7 +143,7 @@ fn a_second_opening_is_told_that_the_file_is_held() {
     let error = open_error(&place.path()).unwrap();
     assert!(matches!(error, LedgerError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("ledger.redb"), "{error}");
-    // The one that holds it goes on.
+    // The one that has it open continues.
     ledger.bind(&id("j"), 0, rows(0, 1), &[commitment("a")]).unwrap();
     drop(ledger);
     place.open();

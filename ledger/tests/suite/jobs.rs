@@ -32,11 +32,11 @@ fn a_job_is_created_once_under_one_definition() {
     let place = Place::new();
     let ledger = place.open();
     assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::New);
-    assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::Same);
+    assert_eq!(ledger.create_job(&job("j"), &two_shards()).unwrap(), Created::Existing);
     ledger.replace_shards(&id("j"), &[range(0, 2000)]).unwrap();
     assert_eq!(
         ledger.create_job(&job("j"), &two_shards()).unwrap(),
-        Created::Same,
+        Created::Existing,
         "layout is no definition"
     );
     for other in [

@@ -1,4 +1,4 @@
-//! The ledger and its checkpoint store, seen from outside.
+//! The ledger, seen from outside.
 #![allow(clippy::unwrap_used)]
 
 mod against_model;
@@ -6,12 +6,10 @@ mod binding;
 mod branches;
 mod chain;
 mod checkpoint_list;
-mod checkpoint_objects;
 mod cursor;
 mod damage;
 mod faults;
 mod jobs;
-mod manifest;
 mod memory;
 mod migration;
 mod parts;
@@ -21,7 +19,7 @@ use ledger::Ledger;
 
 pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards};
 
-/// Whether all is asked that these tests can do, not a slice of it.
+/// Returns whether these tests run at full size, not a slice of it.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("RUSTLE_LONG").is_some()
 }

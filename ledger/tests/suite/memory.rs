@@ -1,4 +1,4 @@
-//! What a ledger takes of memory, however much is bound.
+//! The memory of a ledger, however much is bound.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use ledger::Ledger;
 
 use crate::{Place, commitment, id, job, rows, two_shards};
 
-/// In commits of so many.
+/// Rows of one commit.
 const TOGETHER: u64 = 2_000;
 const COMMITS: u64 = 500;
 
@@ -44,7 +44,7 @@ fn bind(ledger: &Ledger, commit: u64) {
     ledger.bind(&id("j"), 0, range, &commitments).unwrap();
 }
 
-/// Of this process, which is the test's own.
+/// Reads a figure of this process, which is the test's own.
 fn bytes(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();

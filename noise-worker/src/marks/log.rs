@@ -81,13 +81,13 @@ impl Log {
             whole += line.len() as u64;
         }
         // Never acted on: its row was to leave only once all of it was on disk.
-        ledger::end_where_asked("released::reopen::begin");
+        durable_io::crash_point("released::reopen::begin");
         log.file.set_len(whole)?;
-        ledger::end_where_asked("released::reopen::cut");
+        durable_io::crash_point("released::reopen::cut");
         make_durable(path, &bytes[..whole as usize])?;
-        ledger::end_where_asked("released::reopen::written");
+        durable_io::crash_point("released::reopen::written");
         log.file.sync_all()?;
-        ledger::end_where_asked("released::reopen::end");
+        durable_io::crash_point("released::reopen::end");
         Ok(log)
     }
 
@@ -124,11 +124,11 @@ impl Lines for Log {
             text.push_str(&format!("{} {json}\n", hex::encode(head)));
         }
         if !text.is_empty() {
-            ledger::end_where_asked("released::append::begin");
+            durable_io::crash_point("released::append::begin");
             self.file.write_all(text.as_bytes())?;
-            ledger::end_where_asked("released::append::written");
+            durable_io::crash_point("released::append::written");
             self.file.sync_data()?;
-            ledger::end_where_asked("released::append::end");
+            durable_io::crash_point("released::append::end");
         }
         self.head = head;
         Ok(())
@@ -143,7 +143,7 @@ fn make_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
-    ledger::create_private_folder(folder)?;
+    durable_io::create_private_folder(folder)?;
     let is_new = !path.try_exists()?;
     let log = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     match log.try_lock() {
@@ -152,13 +152,13 @@ fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     if is_new {
-        ledger::end_where_asked("released::create::begin");
+        durable_io::crash_point("released::create::begin");
         log.sync_all()?;
     }
     // Whoever made it may have ended before its name was durable.
-    ledger::sync_folder(folder)?;
+    durable_io::sync_folder(folder)?;
     if is_new {
-        ledger::end_where_asked("released::create::end");
+        durable_io::crash_point("released::create::end");
     }
     Ok(log)
 }

@@ -1,7 +1,6 @@
 //! A checkpoint's pieces: each written by the rank that owns the shard, told to the first rank in 56 bytes.
 
-use ledger::{CheckpointRecord, LedgerError, piece_object};
-use proto::{CoordinateRange, JobId, Result, model::CheckpointPiece};
+use proto::{CheckpointRecord, CoordinateRange, JobId, Result, model::CheckpointPiece, piece_object};
 
 use super::owner::Owner;
 use crate::snapshot::Snapshot;
@@ -60,7 +59,7 @@ pub async fn write_piece(owner: &Owner, id: u64) -> Result<Snapshot> {
 }
 
 /// The checkpoint's number, where all of it was written down.
-pub fn published(record: Result<CheckpointRecord, LedgerError>) -> Option<u64> {
+pub fn published(record: anyhow::Result<CheckpointRecord>) -> Option<u64> {
     match record {
         Ok(CheckpointRecord { job, id, next_row, bytes, .. }) => {
             tracing::info!(%job, id, next_row, bytes, "checkpoint written");

@@ -1,6 +1,9 @@
 //! What every process of a launch says first, to all others: 192 bytes, little-endian (docs/mpi.md).
 
-use proto::{CoordinateRange, JobId, Result, ServiceError};
+use proto::{
+    CoordinateRange, JobId, Result, ServiceError,
+    tiling::{self, SHARD_ALIGNMENT},
+};
 use sha2::{Digest, Sha256};
 
 use super::{message::VERSION, told::NOISE_VERSION};
@@ -159,19 +162,14 @@ impl Hello {
 
 /// The ranges of `count` noise ranks, in order: cut at multiples of 512, in sizes that differ by one block at most.
 pub fn ranges(dimension: u64, count: usize) -> Result<Vec<CoordinateRange>> {
-    let block = noise_kernel::BLOCK as u64;
-    let blocks = dimension.div_ceil(block);
-    let count = count as u64;
-    if !(1..=blocks).contains(&count) {
-        let allowed =
-            format!("1 to {blocks} for dimension {dimension} (a rank needs a block of {block} coordinates)");
-        return Err(ServiceError::invalid("noise ranks", count, allowed));
-    }
-    let bound = |rank: u64| {
-        let first = (u128::from(blocks) * u128::from(rank) / u128::from(count)) as u64;
-        first.saturating_mul(block).min(dimension)
-    };
-    (0..count).map(|rank| CoordinateRange::new(bound(rank), bound(rank + 1))).collect()
+    // A launch may have more ranks than a coordinator may have shards: no limit but the number of blocks.
+    tiling::split(dimension, count as u64, u64::MAX).map_err(|_| {
+        let blocks = dimension.div_ceil(SHARD_ALIGNMENT);
+        let allowed = format!(
+            "1 to {blocks} for dimension {dimension} (a rank needs a block of {SHARD_ALIGNMENT} coordinates)"
+        );
+        ServiceError::invalid("noise ranks", count, allowed)
+    })
 }
 
 fn array<const N: usize>(bytes: &[u8; BYTES], at: usize) -> [u8; N] {
@@ -235,6 +233,11 @@ mod tests {
             assert_eq!((ranges[0].start, ranges[count - 1].end), (0, dimension));
             assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].end % 512 == 0));
         }
-        assert!(ranges(3_700, 9).unwrap_err().to_string().contains("1 to 8"));
+        let error = ranges(3_700, 9).unwrap_err().to_string();
+        let expected =
+            "noise ranks is 9; allowed: 1 to 8 for dimension 3700 (a rank needs a block of 512 coordinates)";
+        assert_eq!(error, expected);
+        assert!(ranges(3_700, 0).is_err());
+        assert_eq!(ranges(5_000 * 512, 5_000).unwrap().len(), 5_000, "more than a coordinator's shards");
     }
 }

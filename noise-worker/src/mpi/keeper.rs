@@ -1,12 +1,11 @@
 //! What the first noise rank keeps: the ledger, which no other process may open meanwhile, and the list of checkpoints.
 
-use ledger::{
-    CheckpointRecord, CheckpointStore, Created, JobRecord, JobState, Ledger, LedgerError, ShardRecord,
-    pieces_for,
-};
+use checkpoint_store::CheckpointStore;
+use ledger::{Created, JobRecord, JobState, Ledger, LedgerError, ShardRecord};
 use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::Plan;
+use proto::{CheckpointRecord, pieces_for};
 use proto::{
     Commitment, CoordinateRange, JobId, Lineage, Result, RowRange,
     model::{CheckpointPiece, LeaseGrant},
@@ -51,7 +50,7 @@ impl Keeper {
         let shards: Vec<_> = shards
             .map(|(range, shard)| ShardRecord { shard, range: *range, epoch: 0, owner: None })
             .collect();
-        if ledger.create_job(&new, &shards)? == Created::Same {
+        if ledger.create_job(&new, &shards)? == Created::Existing {
             ledger.replace_shards(&args.job, ranges)?;
         }
         let epoch = ledger.next_coordinator_epoch()?;
@@ -121,7 +120,7 @@ impl Keeper {
         id: u64,
         bytes: u64,
         pieces: Vec<CheckpointPiece>,
-    ) -> Result<CheckpointRecord, LedgerError> {
+    ) -> anyhow::Result<CheckpointRecord> {
         let record = CheckpointRecord {
             job: self.job.job.clone(),
             id,
@@ -143,8 +142,11 @@ impl Keeper {
     fn drop_old(&self, runtime: &Runtime, store: &CheckpointStore) {
         let checkpoints = self.ledger.checkpoints(&self.job.job).unwrap_or_default();
         for old in &checkpoints[..checkpoints.len().saturating_sub(KEPT)] {
-            let deleted = runtime.block_on(store.delete_checkpoint(old));
-            if let Err(error) = deleted.and_then(|()| self.ledger.remove_checkpoint(&old.job, old.id)) {
+            let delete = || -> anyhow::Result<()> {
+                runtime.block_on(store.delete_checkpoint(old))?;
+                Ok(self.ledger.remove_checkpoint(&old.job, old.id)?)
+            };
+            if let Err(error) = delete() {
                 tracing::warn!(job = %old.job, id = old.id, %error, "checkpoint could not be deleted");
             }
         }

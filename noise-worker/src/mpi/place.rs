@@ -23,11 +23,11 @@ impl Keeper {
         Ok(self.ledger.cursor(&self.job.job, self.layout_digest()?, Some(row))?.to_bytes())
     }
 
-    /// By the rule of `CursorState::goes_on`.
+    /// By the rule of `CursorState::can_continue`.
     pub fn resume(&mut self, cursor: &[u8], replay: bool) -> Result<Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let state = self.ledger.check_cursor(&self.job.job, self.layout_digest()?, &cursor)?;
-        if !state.goes_on(&cursor, replay) {
+        if !state.can_continue(&cursor, replay) {
             self.open_branch(cursor.next_row, Some(cursor.branch))?;
         }
         Ok(Resumed { next_row: cursor.next_row, opened_branch: self.job.branch != cursor.branch })

@@ -1,10 +1,11 @@
 use std::{fs, ops::Range, path::PathBuf, time::Duration};
 
+use checkpoint_store::CheckpointStore;
 use clap::Parser;
-use ledger::{CheckpointStore, piece_object};
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::JobId;
+use proto::piece_object;
 use tokio::time::{Instant, sleep};
 
 use super::*;

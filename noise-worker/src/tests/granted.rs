@@ -21,7 +21,7 @@ async fn another_name_of_the_store_costs_no_shard_and_is_used_from_then_on() {
         worker.lease(of(at, epoch), Duration::ZERO);
         assert!(Arc::ptr_eq(&begun, &shard(epoch)), "it was begun anew");
         assert!(!begun.cancelled.is_cancelled());
-        let object = ledger::piece_object(&job(), id, RANGE);
+        let object = proto::piece_object(&job(), id, RANGE);
         worker.service.snapshot(&job(), 1, epoch, &object).await.unwrap();
         let is_there = folders.each_ref().map(|folder| folder.path().join(&object).exists());
         assert_eq!(is_there, [0, 1, 2].map(|folder| folder == at));

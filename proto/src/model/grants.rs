@@ -1,4 +1,4 @@
-//! What workers are granted.
+//! Grants of leases to workers.
 
 use super::digest;
 use crate::{CoordinateRange, JobId, Lineage, Result, ServiceError, pb};
@@ -6,9 +6,13 @@ use crate::{CoordinateRange, JobId, Lineage, Result, ServiceError, pb};
 /// A stored shard state that overlaps a granted range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointPiece {
+    /// The object's name in the store.
     pub object: String,
+    /// The coordinates that the piece covers.
     pub range: CoordinateRange,
+    /// The first row that the state has not generated yet.
     pub next_row: u64,
+    /// SHA-256 of the whole object, as it is stored.
     pub sha256: [u8; 32],
 }
 
@@ -34,22 +38,32 @@ impl From<CheckpointPiece> for pb::CheckpointPiece {
 /// The right to make and serve one shard of one job, under an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseGrant {
+    /// The job.
     pub job: JobId,
-    /// Whose Z each row has; its last branch is the one to serve.
+    /// The branch whose Z each row has; the last one is to be served.
     pub lineage: Lineage,
+    /// The shard's number.
     pub shard: u32,
+    /// The shard's coordinates.
     pub range: CoordinateRange,
+    /// The epoch under which requests must name the shard.
     pub epoch: u64,
+    /// Coordinates of the whole vector.
     pub dimension: u64,
+    /// Digest of the job's plan.
     pub plan_digest: [u8; 32],
+    /// Commitment to the job's key.
     pub key_commitment: [u8; 32],
+    /// The next row that the job will bind.
     pub next_row: u64,
+    /// URL of the checkpoint store; empty for none.
     pub store_url: String,
+    /// Stored states that overlap the range, of all usable checkpoints.
     pub pieces: Vec<CheckpointPiece>,
 }
 
 impl LeaseGrant {
-    /// The branch to serve.
+    /// Returns the branch to serve.
     pub fn branch(&self) -> u64 {
         self.lineage.branch()
     }

@@ -1,18 +1,22 @@
-//! What trainers ask of jobs as a whole.
+//! Requests of trainers about jobs as a whole.
 
 use super::digest;
 use crate::{CoordinateRange, JobId, Result, ServiceError, pb};
 
-/// A job as it is asked for. The plan's text is checked by `plan`.
+/// A request to create a job. The plan's text is checked by the crate `plan`.
 #[derive(Clone, Debug)]
 pub struct CreateJob {
+    /// The job's name.
     pub job: JobId,
+    /// The plan's text.
     pub plan_toml: String,
-    /// `None` where the plan's layout says it.
+    /// Coordinates of the vector; `None` where the plan's layout determines them.
     pub dimension: Option<u64>,
-    /// `None` lets the coordinator choose.
+    /// Number of shards; `None` lets the coordinator choose.
     pub shards: Option<u32>,
+    /// Commitment to the job's key.
     pub key_commitment: [u8; 32],
+    /// The digest that the caller expects the plan to have.
     pub plan_digest: Option<[u8; 32]>,
 }
 
@@ -34,9 +38,10 @@ impl TryFrom<pb::CreateJobRequest> for CreateJob {
     }
 }
 
-/// Which workers should be near a range.
+/// A wish for workers near a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementHint {
+    /// The coordinates.
     pub range: CoordinateRange,
     /// A worker's name, a label of workers, or the boot id of a host.
     pub near: String,
@@ -54,14 +59,16 @@ impl TryFrom<pb::PlacementHint> for PlacementHint {
     }
 }
 
-/// Asks for fresh Z from a row on.
+/// A request for fresh Z from a row on.
 #[derive(Clone, Debug)]
 pub struct OpenBranch {
+    /// The job.
     pub job: JobId,
+    /// The first row of the new branch.
     pub from_row: u64,
-    /// The branch that the caller takes for the current one.
+    /// The branch that the caller believes to be the current one.
     pub expected_branch: u64,
-    /// Whose rows before `from_row` are kept; the current branch where not given.
+    /// The branch whose rows before `from_row` are kept; `None` for the current one.
     pub parent: Option<u64>,
 }
 

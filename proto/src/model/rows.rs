@@ -1,4 +1,4 @@
-//! Rows that are bound, and fetched.
+//! Requests to bind and to fetch rows.
 
 use crate::{
     Commitment, CoordinateRange, ElementType, JobId, ReleaseToken, Result, RowRange, ServiceError, pb,
@@ -13,14 +13,18 @@ fn one_each<T>(field: &str, items: Vec<T>, rows: RowRange) -> Result<Vec<T>> {
     }
 }
 
+/// A request to bind rows to commitments.
 #[derive(Clone, Debug)]
 pub struct Bind {
+    /// The job.
     pub job: JobId,
+    /// The branch that the caller believes to be the current one.
     pub branch: u64,
+    /// The rows.
     pub rows: RowRange,
-    /// One for each row.
+    /// One commitment for each row.
     pub commitments: Vec<Commitment>,
-    /// What the caller may fetch: its tokens are good for that much. `None`: for all.
+    /// The coordinates that the caller's tokens will be valid for; `None` for all.
     pub extent: Option<CoordinateRange>,
 }
 
@@ -41,12 +45,16 @@ impl TryFrom<pb::BindRequest> for Bind {
     }
 }
 
-/// Rows of one range, through the coordinator.
+/// A request for rows of one range, through the coordinator.
 #[derive(Clone, Debug)]
 pub struct Fetch {
+    /// The rows, and the commitments to bind them to.
     pub bind: Bind,
+    /// The coordinates.
     pub range: CoordinateRange,
+    /// The type that values are sent as.
     pub element: ElementType,
+    /// The time that the caller waits, in milliseconds; `None` for the service's own limit.
     pub deadline_ms: Option<u64>,
 }
 
@@ -63,27 +71,37 @@ impl TryFrom<pb::FetchRequest> for Fetch {
     }
 }
 
-/// Rows of a part of one shard, from the worker that holds it.
+/// A request for rows of a part of one shard, from the worker that has it.
 #[derive(Clone, Debug)]
 pub struct FetchSlice {
+    /// The job.
     pub job: JobId,
+    /// The current branch.
     pub branch: u64,
+    /// The shard's number.
     pub shard: u32,
+    /// The epoch of the worker's lease.
     pub lease_epoch: u64,
+    /// The rows.
     pub rows: RowRange,
+    /// The coordinates, within the shard.
     pub range: CoordinateRange,
-    /// One for each row.
+    /// One token for each row.
     pub tokens: Vec<ReleaseToken>,
+    /// The time that the caller waits, in milliseconds; `None` for the service's own limit.
     pub deadline_ms: Option<u64>,
+    /// The type that values are sent as.
     pub element: ElementType,
-    /// Where to write the rows instead of sending them.
+    /// A region to write the rows to, instead of sending them.
     pub target: Option<Target>,
 }
 
-/// A place in a lent region: `slot` is the first row's, the others follow.
+/// A place in a shared-memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// The region's id.
     pub region: [u8; 16],
+    /// The slot of the first row; the other rows follow it.
     pub slot: u32,
 }
 

@@ -1,8 +1,8 @@
-//! What workers say of themselves.
+//! Reports of workers about themselves.
 
 use crate::{Incarnation, JobId, Result, ServiceError, WorkerId, pb};
 
-/// How processes on the worker's own host reach it.
+/// The ways in which processes on the worker's own host reach it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalAccess {
     /// Boot id of the host.
@@ -30,21 +30,29 @@ impl From<LocalAccess> for pb::LocalAccess {
     }
 }
 
-/// What an endpoint may look like.
+/// The beginnings that an endpoint may have.
 const ENDPOINT_SCHEMES: [&str; 3] = ["http://", "https://", "unix:///"];
 
+/// A worker's registration with the coordinator.
 #[derive(Clone, Debug)]
 pub struct Register {
+    /// The worker's name.
     pub worker: WorkerId,
+    /// The URL where the worker serves slices.
     pub endpoint: String,
+    /// Access from the worker's own host; `None` where it offers none.
     pub local: Option<LocalAccess>,
+    /// The version of the protocol that the worker speaks.
     pub protocol_version: u32,
+    /// The version of the noise stream that the worker computes.
     pub stream_version: u32,
+    /// The id of this start of the worker.
     pub incarnation: Incarnation,
-    /// All that the worker knows to have released.
+    /// All that the worker has on record as released.
     pub marks: Vec<JobMark>,
-    /// An earlier coordinator told it to drain.
+    /// True where an earlier coordinator ordered the worker to drain.
     pub draining: bool,
+    /// Facts that placement uses.
     pub place: WorkerPlace,
 }
 
@@ -76,20 +84,21 @@ impl TryFrom<pb::RegisterRequest> for Register {
     }
 }
 
-/// What placement knows of a worker before it has made anything.
+/// Facts about a worker that placement uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerPlace {
-    /// Boot id of its host; empty where the system doesn't tell.
+    /// Boot id of its host; empty where the system has none.
     pub host: String,
-    /// `key=value`.
+    /// Labels `key=value`.
     pub labels: Vec<String>,
-    /// For the state and four rows of each shard, of all shards together; `None` for no limit.
+    /// Memory for the state and four rows of each shard, of all shards together, in bytes; `None` for no limit.
     pub memory_bytes: Option<u64>,
 }
 
-/// How far a job's rows were released, as a worker has it on its own disk.
+/// The end of a job's released rows, as a worker has it on its own disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobMark {
+    /// The job.
     pub job: JobId,
     /// The highest branch seen.
     pub branch: u64,

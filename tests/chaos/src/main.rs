@@ -110,7 +110,7 @@ fn rounds(rounds: &Rounds, common: &Common) -> anyhow::Result<bool> {
     let mut count = rounds.count;
     if let Some(times) = rounds.every_point {
         anyhow::ensure!(
-            ledger::ARE_ARMABLE,
+            durable_io::ARE_ARMABLE,
             "--every-point needs a build with the feature ledger/failpoints"
         );
         (faults, count) = (vec![Fault::EndAt], times * ends::rounds());

@@ -68,7 +68,7 @@ impl Fault {
             Fault::Partition | Fault::OneWay | Fault::SlowLink => place.has_network,
             Fault::Reset => place.has_network && place.has_resets,
             Fault::PowerCut => place.disks.is_some(),
-            Fault::EndAt => ledger::ARE_ARMABLE,
+            Fault::EndAt => durable_io::ARE_ARMABLE,
             _ => true,
         }
     }

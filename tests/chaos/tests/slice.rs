@@ -39,7 +39,7 @@ fn jobs_that_go_back_while_processes_are_killed_get_fresh_rows() {
 /// Before, within and after the commits of a new branch and of a binding. `make ends` has all points.
 #[test]
 fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }
@@ -51,7 +51,7 @@ fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
 /// Before, within and after the reopening of its record, whose last line is cut.
 #[test]
 fn a_worker_ended_as_it_reads_its_record_keeps_every_whole_line() {
-    if !ledger::ARE_ARMABLE {
+    if !durable_io::ARE_ARMABLE {
         println!("SKIPPED: built without the feature ledger/failpoints");
         return;
     }

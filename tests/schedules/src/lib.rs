@@ -13,9 +13,9 @@ pub mod process {
     pub use crate::blocking;
 }
 
-#[path = "../../../ledger/src"]
+#[path = "../../../ledger/src/store"]
 mod of_the_ledger {
-    pub mod queue;
+    pub mod group_commit;
 }
 #[path = "../../../noise-worker/src"]
 mod of_the_worker {
@@ -28,6 +28,6 @@ mod sync {
 
 use ledger::{LedgerError, Result};
 
-pub use of_the_ledger::queue;
+pub use of_the_ledger::group_commit;
 pub use of_the_worker::marks;
 pub use run::each_schedule;

@@ -5,7 +5,7 @@
 use std::{cell::Cell, path::PathBuf, sync};
 
 use ledger::{LedgerError, Result};
-use schedules::{each_schedule, queue::Queue};
+use schedules::{each_schedule, group_commit::GroupCommit};
 use shuttle::{
     rand::{Rng, thread_rng},
     sync::{
@@ -76,7 +76,12 @@ fn error(reason: String) -> LedgerError {
 }
 
 /// What the caller is told.
-fn call(queue: &Queue<u32, u32>, commits: &Commits, request: u32, fate: impl FnOnce() -> Fate) -> String {
+fn call(
+    queue: &GroupCommit<u32, u32>,
+    commits: &Commits,
+    request: u32,
+    fate: impl FnOnce() -> Fate,
+) -> String {
     let number = Cell::new(usize::MAX);
     let commit = |batch: &[&u32]| {
         let fate = fate();
@@ -106,7 +111,7 @@ fn callers(
     calls: u32,
     fate: impl Fn() -> Fate + Copy + Send + 'static,
 ) -> Vec<(Fate, Vec<u32>)> {
-    let queue = Arc::<Queue<u32, u32>>::default();
+    let queue = Arc::<GroupCommit<u32, u32>>::default();
     let commits = Arc::<Commits>::default();
     let threads: Vec<_> = (0..callers)
         .map(|caller| {

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use checkpoint_store::PlainHttp;
 use coordinator::checkpointing::interval::{Expectations, Schedule};
 use coordinator::{Settings, TestProbe};
 use dice::Dice;
-use ledger::{Ledger, PlainHttp};
+use ledger::Ledger;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ledger::CheckpointStore;
+use checkpoint_store::CheckpointStore;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use opentelemetry_proto::tonic::{

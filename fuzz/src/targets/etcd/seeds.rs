@@ -1,13 +1,16 @@
 //! A log as a ledger writes it: what each of some calls changed, in records by the encoder itself.
 
-use ledger::{CheckpointRecord, JobRecord, JobState, Ledger, ShardRecord, piece_object};
+use ledger::{
+    JobRecord, JobState, Ledger, ShardRecord,
+    wire::{change::Change, log_record},
+};
 use proto::{
-    Commitment, CoordinateRange, JobId, Lineage, RowRange, WorkerId,
+    CheckpointRecord, Commitment, CoordinateRange, JobId, Lineage, RowRange, WorkerId,
     model::{CheckpointPiece, OpenBranch},
+    piece_object,
 };
 
 use super::tables_in_memory::{Disk, open, rows_of};
-use crate::{change::Change, of_the_ledger::record};
 
 pub const JOB: &str = "job-1";
 const RANGE: CoordinateRange = CoordinateRange { start: 0, end: 1_024 };
@@ -99,7 +102,7 @@ pub fn records() -> Vec<Vec<u8>> {
         let after = after(*step);
         let changes = differences(&before, &after);
         before = after;
-        record::encode(7, &changes).expect("changes are JSON").record
+        log_record::encode(7, &changes).expect("changes are JSON").record
     };
     STEPS.iter().map(record).collect()
 }

@@ -6,16 +6,14 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use ledger::Ledger;
+use ledger::{
+    Ledger,
+    tables::{BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, PLANS, SHARDS},
+    wire::{change::Change, json_codec::Field},
+};
 use redb::{
     Database, Key, ReadableTable, StorageBackend, TableDefinition, TableHandle, WriteTransaction,
     backends::InMemoryBackend,
-};
-
-use crate::{
-    change::Change,
-    field::Field,
-    tables::{BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, PLANS, SHARDS},
 };
 
 /// Clones are the same one.

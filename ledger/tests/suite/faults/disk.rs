@@ -28,16 +28,16 @@ struct State {
     durable: Vec<u8>,
     /// Each page as it was after each write to it since the last sync: any of these may be on the disk by now.
     dirty: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// Of the file, since the last sync.
+    /// The lengths of the file since the last sync.
     lengths: Vec<usize>,
-    /// Of all times.
+    /// All operations since the disk was created.
     operations: Vec<Operation>,
     /// Strikes at the first operation it concerns from that one on.
     armed: Option<(usize, Fault)>,
     struck: Option<Fault>,
-    /// Of all times.
+    /// The number of all faults since the disk was created.
     strikes: usize,
-    /// Asked for by a process that had met a fault.
+    /// Calls of a process that had met a fault.
     asked_after: usize,
     power_is_out: bool,
     is_full: bool,
@@ -116,7 +116,7 @@ impl Disk {
         self.state().is_full = false;
     }
 
-    /// Of what was not synced each sector is as it was at any moment since, or as before.
+    /// Each sector that was not synced has any of its contents since the last sync, or the content before.
     pub(super) fn cut_power(&self) {
         let mut state = self.state();
         let state = &mut *state;

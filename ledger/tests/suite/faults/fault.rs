@@ -1,4 +1,4 @@
-//! What a disk is asked for, and what it fails with.
+//! The calls of a disk, and the errors that it fails with.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {

@@ -1,9 +1,10 @@
 //! A short history with a call of every kind, and what a ledger shows after each.
 
-use ledger::{CheckpointRecord, Head, JobRecord, JobState, Ledger, Result, ShardRecord, piece_object};
+use ledger::{Head, JobRecord, JobState, Ledger, Result, ShardRecord};
 use proto::{
-    Commitment, WorkerId,
+    CheckpointRecord, Commitment, WorkerId,
     model::{CheckpointPiece, OpenBranch},
+    piece_object,
 };
 
 use crate::{commitment, id, job, range, rows, two_shards};

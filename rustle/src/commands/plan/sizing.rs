@@ -1,8 +1,7 @@
 //! The formulas of `rustle plan resources`: docs/operations.md explains them.
 
-use coordinator::split;
 use plan::{Coefficients, Inverse, Plan};
-use proto::ServiceError;
+use proto::{ServiceError, tiling};
 use serde_json::{Value, json};
 
 use crate::args::Bytes;
@@ -85,7 +84,7 @@ impl Sizing {
     /// Error: a dimension or a number of workers that a job can't have.
     pub fn of(plan: &Plan, setting: Setting) -> Result<Self, ServiceError> {
         let Setting { dimension, workers, rows_per_second: rate, store_bandwidth, .. } = setting;
-        let ranges = split::ranges(dimension, workers)?;
+        let ranges = tiling::split(dimension, workers.into(), tiling::MAX_SHARDS)?;
         let len = ranges.iter().map(|range| range.len()).max().unwrap_or(dimension);
         let blocks = len.next_multiple_of(noise_kernel::BLOCK as u64) as f64;
         let all_blocks = dimension.next_multiple_of(noise_kernel::BLOCK as u64) as f64;

@@ -90,7 +90,7 @@ fn ledger_with(case: &Case, bound: &Bound) -> anyhow::Result<Ledger> {
     Ok(ledger)
 }
 
-fn bind(ledger: &Ledger, case: &Case, row: usize, asked: u8) -> Result<ledger::Bound, LedgerError> {
+fn bind(ledger: &Ledger, case: &Case, row: usize, asked: u8) -> Result<ledger::BindOutcome, LedgerError> {
     let rows = RowRange { start: row as u64, end: row as u64 + 1 };
     ledger.bind(&case.job, 0, rows, &[commitment(asked)])
 }

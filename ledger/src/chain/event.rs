@@ -1,0 +1,124 @@
+//! The events of a job. Its chain of events determines all that the ledger knows of it.
+
+use proto::{Commitment, CommitmentKind, hex_digest};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use crate::{JobRecord, JobState, ShardRecord};
+
+/// A durable event in the life of a job. Its JSON is what is stored, hashed and exported, and never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Event {
+    /// The job was created: always the first event.
+    Created {
+        /// Digest of the plan's canonical form.
+        #[serde(with = "hex_digest")]
+        plan_digest: [u8; 32],
+        /// SHA-256 of the plan's text.
+        #[serde(with = "hex_digest")]
+        plan_sha256: [u8; 32],
+        /// Coordinates of the vector.
+        dimension: u64,
+        /// Rows of the plan.
+        iterations: u64,
+        /// The mechanism's name.
+        mechanism: String,
+        /// Commitment to the job's key.
+        #[serde(with = "hex_digest")]
+        key_commitment: [u8; 32],
+        /// 0, except where the job is older than its chain.
+        layout_epoch: u64,
+        /// The first shards.
+        shards: Vec<ShardRecord>,
+    },
+    /// Rows were bound to commitments.
+    Bound {
+        /// The branch whose Z the rows have.
+        branch: u64,
+        /// The rows that no earlier event had bound.
+        rows: Vec<BoundRow>,
+    },
+    /// The job went back to a row, and draws fresh Z from there on.
+    BranchOpened {
+        /// The new branch's number.
+        branch: u64,
+        /// The branch that it keeps the rows before of.
+        parent: u64,
+        /// Its first row.
+        from_row: u64,
+        /// Every shard, under the new epoch that fences the old branch.
+        shards: Vec<ShardRecord>,
+    },
+    /// The job was finished or destroyed.
+    StateChanged {
+        /// The new state.
+        state: JobState,
+    },
+    /// Shards were leased to other workers, or released.
+    Leased {
+        /// The shards, under their new epochs.
+        shards: Vec<ShardRecord>,
+    },
+    /// The vector was cut into other shards.
+    Resharded {
+        /// The number of the new layout.
+        layout_epoch: u64,
+        /// The new shards.
+        shards: Vec<ShardRecord>,
+    },
+    /// A checkpoint was completed.
+    CheckpointAdded {
+        /// The checkpoint's number.
+        id: u64,
+        /// SHA-256 of the record's JSON.
+        #[serde(with = "hex_digest")]
+        sha256: [u8; 32],
+    },
+    /// A checkpoint was deleted.
+    CheckpointRemoved {
+        /// The checkpoint's number.
+        id: u64,
+    },
+}
+
+impl Event {
+    /// Returns the event that a job begins with.
+    pub(crate) fn created(job: &JobRecord, plan_sha256: [u8; 32], shards: &[ShardRecord]) -> Self {
+        Self::Created {
+            plan_digest: job.plan_digest,
+            plan_sha256,
+            dimension: job.dimension,
+            iterations: job.iterations,
+            mechanism: job.mechanism.clone(),
+            key_commitment: job.key_commitment,
+            layout_epoch: job.layout_epoch,
+            shards: shards.to_vec(),
+        }
+    }
+}
+
+/// A row and its commitment; as JSON `[row, kind, digest]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundRow {
+    /// The row.
+    pub row: u64,
+    /// The commitment that the row is bound to, for ever.
+    pub commitment: Commitment,
+}
+
+impl Serialize for BoundRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Commitment { kind, digest } = self.commitment;
+        (self.row, kind, hex::encode(digest)).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for BoundRow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (row, kind, text) = <(u64, CommitmentKind, String)>::deserialize(deserializer)?;
+        let mut digest = [0; 32];
+        hex::decode_to_slice(&text, &mut digest)
+            .map_err(|_| D::Error::custom("a digest is 64 hex digits"))?;
+        Ok(Self { row, commitment: Commitment { kind, digest } })
+    }
+}

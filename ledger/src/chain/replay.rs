@@ -1,0 +1,122 @@
+//! A job reconstructed from its events, one after another.
+
+use std::collections::BTreeMap;
+
+use proto::Lineage;
+
+use crate::{JobRecord, JobState, ShardRecord, tables::branch_cursor::BranchCursor};
+
+use super::event::{BoundRow, Event};
+
+/// The state that a job has after its events so far.
+#[derive(Default)]
+pub struct ReplayedJob {
+    created: Option<Event>,
+    state: Option<JobState>,
+    lineages: BTreeMap<u64, Lineage>,
+    layout_epoch: u64,
+    shards: BTreeMap<u32, ShardRecord>,
+    /// Parent and first row of each branch except 0.
+    pub branches: BTreeMap<u64, (u64, u64)>,
+    pub cursors: BTreeMap<u64, BranchCursor>,
+    /// Digest of each checkpoint's record.
+    pub checkpoints: BTreeMap<u64, [u8; 32]>,
+}
+
+impl ReplayedJob {
+    /// Applies the next event. Error: it can't follow those before.
+    pub fn apply(&mut self, job: &str, event: Event) -> Result<(), &'static str> {
+        if self.created.is_none() != matches!(event, Event::Created { .. }) {
+            return Err("a job is created once, and first");
+        }
+        match event {
+            Event::Created { layout_epoch, ref shards, .. } => {
+                self.layout_epoch = layout_epoch;
+                self.state = Some(JobState::Running);
+                self.lineages.insert(0, Lineage::default());
+                self.put_shards(shards.clone())?;
+                self.created = Some(event);
+            }
+            Event::Bound { branch, rows } => {
+                let cursor = self.cursors.entry(branch).or_default();
+                for BoundRow { row, commitment } in rows {
+                    cursor.add(job, branch, row, &commitment.to_bytes());
+                }
+            }
+            Event::BranchOpened { branch, parent, from_row, shards } => {
+                let next = self.lineages.last_key_value().map(|(last, _)| last + 1);
+                let lineage = self.lineages.get(&parent).ok_or("a branch without its parent")?;
+                if next != Some(branch) {
+                    return Err("branches are numbered one after another");
+                }
+                self.lineages.insert(branch, lineage.rewound(from_row, branch));
+                self.branches.insert(branch, (parent, from_row));
+                self.put_shards(shards)?;
+            }
+            Event::StateChanged { state } => {
+                if self.state.is_none_or(|before| before as u8 >= state as u8) {
+                    return Err("a job's state never goes back");
+                }
+                self.state = Some(state);
+            }
+            Event::Leased { shards } => self.put_shards(shards)?,
+            Event::Resharded { layout_epoch, shards } => {
+                let highest = self.shards.values().map(|shard| shard.epoch).max().unwrap_or(0);
+                if shards.iter().any(|shard| shard.epoch <= highest) {
+                    return Err("an epoch fell");
+                }
+                self.layout_epoch = layout_epoch;
+                self.shards.clear();
+                self.put_shards(shards)?;
+            }
+            Event::CheckpointAdded { id, sha256 } => {
+                self.checkpoints.insert(id, sha256);
+            }
+            Event::CheckpointRemoved { id } => {
+                self.checkpoints.remove(&id);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_shards(&mut self, shards: Vec<ShardRecord>) -> Result<(), &'static str> {
+        for shard in shards {
+            if self.shards.get(&shard.shard).is_some_and(|before| before.epoch >= shard.epoch) {
+                return Err("an epoch fell");
+            }
+            self.shards.insert(shard.shard, shard);
+        }
+        Ok(())
+    }
+
+    /// Compares the state with the job's records. Error: the part of the records that differs.
+    pub fn check(
+        &self,
+        name: &str,
+        record: &JobRecord,
+        shards: &[ShardRecord],
+        plan_sha256: [u8; 32],
+    ) -> Result<(), &'static str> {
+        let Some(Event::Created { shards: first, layout_epoch, plan_sha256: created_plan, .. }) =
+            &self.created
+        else {
+            return Err("beginning");
+        };
+        let as_created = JobRecord { layout_epoch: *layout_epoch, ..record.clone() };
+        let created = Event::created(&as_created, *created_plan, first);
+        let lineage = self.lineages.last_key_value();
+        let checks = [
+            (record.job.as_str() == name, "name"),
+            (self.created.as_ref() == Some(&created), "definition"),
+            (plan_sha256 == *created_plan, "plan"),
+            (self.state == Some(record.state), "state"),
+            (lineage == Some((&record.branch, &record.lineage)), "lineage"),
+            (self.layout_epoch == record.layout_epoch, "layout epoch"),
+            (self.shards.values().eq(shards), "list of shards"),
+        ];
+        match checks.iter().find(|(is_equal, _)| !is_equal) {
+            Some((_, part)) => Err(part),
+            None => Ok(()),
+        }
+    }
+}

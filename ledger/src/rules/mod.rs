@@ -1,0 +1,9 @@
+//! The rules of what may be recorded: each call of [`crate::Ledger`] is one transaction on the tables.
+
+pub mod bindings;
+pub mod branches;
+mod checkpoint_list;
+pub mod coverage;
+pub mod cursor;
+mod jobs;
+mod shards;

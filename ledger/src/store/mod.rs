@@ -1,0 +1,165 @@
+//! Transactions on the ledger's tables. One rule holds for all callers: a change is reported as done once its backend
+//! has made it durable, and where that can't be known the store stops until it is opened again.
+
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))]
+// a file can't lose its leader, and needs no list of changes
+pub mod backend;
+pub mod group_commit;
+mod migrate;
+pub mod open;
+pub mod recording;
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use durable_io::fail_point;
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
+
+use crate::{LedgerError, error::Fail};
+use backend::{Backend, CommitError};
+use recording::RecordingTransaction;
+
+/// The changes that have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
+/// `before_commit` or `after_commit` and CHANGE is one of these.
+pub const FAIL_POINTS: [&str; 10] = [
+    "next_epoch",
+    "create_job",
+    "set_job_state",
+    "set_owners",
+    "replace_shards",
+    "open_branch",
+    "bind",
+    "add_checkpoint",
+    "remove_checkpoint",
+    "migrate",
+];
+
+/// Transactions on one database, made durable by a [`Backend`].
+pub struct Store {
+    db: Database,
+    backend: Box<dyn Backend>,
+    path: PathBuf,
+    /// Set when a commit or the disk failed or the store panicked: the content of the disk is not known.
+    stopped: AtomicBool,
+}
+
+/// The result of a write transaction's body.
+pub enum Outcome<T> {
+    /// The changes are to be committed.
+    Commit(T),
+    /// There are no changes, and nothing to wait for.
+    Nothing(T),
+}
+
+/// Returns the message of a panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}
+
+impl Store {
+    /// Creates a store. Errors call it `path`.
+    pub fn new(db: Database, backend: impl Backend + 'static, path: PathBuf) -> Self {
+        Self { db, backend: Box::new(backend), path, stopped: AtomicBool::new(false) }
+    }
+
+    /// Runs a transaction that reads.
+    pub fn read<T>(&self, body: impl FnOnce(&ReadTransaction) -> Result<T, Fail>) -> Result<T, LedgerError> {
+        self.guarded(|| {
+            let transaction = self.db.begin_read().map_err(|error| self.failed(Fail::Store(error.into())))?;
+            body(&transaction).map_err(|fail| self.failed(fail))
+        })
+    }
+
+    /// Runs a transaction that writes, and returns once it is durable. `what` names the change in the fail points
+    /// around it.
+    pub fn write<T>(
+        &self,
+        #[cfg_attr(not(feature = "failpoints"), allow(unused_variables))] what: &'static str,
+        body: impl FnOnce(&RecordingTransaction<'_>) -> Result<Outcome<T>, Fail>,
+    ) -> Result<T, LedgerError> {
+        self.guarded(|| {
+            fail_point!("ledger::{what}::begin", self.stop("a fail point".to_owned()));
+            let transaction = begin_durable(&self.db).map_err(|error| self.failed(Fail::Store(error)))?;
+            let writing = RecordingTransaction::new(&transaction, self.backend.wants_changes());
+            match body(&writing) {
+                Ok(Outcome::Commit(value)) => {
+                    let changes = writing.into_changes();
+                    fail_point!("ledger::{what}::before_commit", self.stop("a fail point".to_owned()));
+                    self.backend
+                        .commit(transaction, &changes)
+                        .map_err(|commit_error| self.not_committed(commit_error))?;
+                    fail_point!("ledger::{what}::after_commit", self.stop("a fail point".to_owned()));
+                    Ok(value)
+                }
+                Ok(Outcome::Nothing(value)) => {
+                    transaction.abort().map_err(|error| self.failed(Fail::Store(error.into())))?;
+                    Ok(value)
+                }
+                // Dropping the transaction undoes what it did.
+                Err(fail) => Err(self.failed(fail)),
+            }
+        })
+    }
+
+    /// Runs a transaction unless the store has stopped; a panic inside it stops the store.
+    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+        self.backend.ensure_leader()?;
+        if self.stopped.load(Ordering::Acquire) {
+            let reason = "an earlier call failed in a way that leaves its outcome open".to_owned();
+            return Err(LedgerError::Stopped { path: self.path.clone(), reason });
+        }
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(self.stop(format!("the store panicked: {}", panic_text(&*panic)))))
+    }
+
+    fn not_committed(&self, commit_error: CommitError) -> LedgerError {
+        match commit_error {
+            CommitError::Refused(error) => error,
+            CommitError::Unknown(reason) => self.stop(reason),
+            CommitError::Lost(reason) => {
+                let _ = self.stop(reason.clone());
+                LedgerError::Unreachable { path: self.path.clone(), reason }
+            }
+        }
+    }
+
+    /// Stops the store, because the content of the disk is not known: nothing more is read or written until the ledger
+    /// is opened again.
+    pub fn stop(&self, reason: String) -> LedgerError {
+        self.stopped.store(true, Ordering::Release);
+        tracing::error!(path = %self.path.display(), reason, "the ledger stopped");
+        LedgerError::Stopped { path: self.path.clone(), reason }
+    }
+
+    fn failed(&self, fail: Fail) -> LedgerError {
+        let path = self.path.clone();
+        match fail {
+            Fail::Refused(error) => error,
+            Fail::Store(redb::Error::Corrupted(reason)) => LedgerError::Damaged { path, reason },
+            // A disk that failed once may lose later writes without an error.
+            Fail::Store(error @ (redb::Error::Io(_) | redb::Error::PreviousIo)) => {
+                let _ = self.stop(error.to_string());
+                LedgerError::Io { path, reason: error.to_string() }
+            }
+            Fail::Store(error) => LedgerError::Io { path, reason: error.to_string() },
+            Fail::Record(reason) => {
+                LedgerError::Damaged { path, reason: format!("a record can't be read: {reason}") }
+            }
+        }
+    }
+}
+
+/// Begins a durable transaction. Every commit is two-phase: redb then never falls back to an earlier commit after a
+/// crash, so that a newest commit whose pages are bad is reported as damage instead of being dropped together with its
+/// bindings.
+pub fn begin_durable(db: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut transaction = db.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_two_phase_commit(true);
+    Ok(transaction)
+}

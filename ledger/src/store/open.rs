@@ -1,0 +1,199 @@
+//! Opening a ledger: lock, check a copy, then open.
+//!
+//! redb repairs while it opens and while it checks, and a repair may drop the newest commit. On a damaged file that
+//! would lose bindings, and a second start would find a clean, shorter ledger. So the check runs on a copy in memory,
+//! under the lock; the file itself is opened only when the copy was whole.
+
+use std::{
+    fmt::Display,
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::FileExt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    process,
+};
+
+use durable_io::{
+    crash_point, create_private_file, create_private_folder, folder_of, make_private, sync_folder,
+};
+use redb::{Builder, Database, StorageBackend, backends::InMemoryBackend};
+
+use crate::{LedgerError, chain::verify, tables};
+
+use super::{Store, backend::FileBackend, begin_durable, migrate, panic_text};
+
+/// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few
+/// million rows.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// The bytes of one read, while a ledger is copied.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Returns the settings of every database that holds a ledger.
+pub fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+/// Opens the file at `path`, as [`crate::Ledger::open`] describes.
+pub fn open(path: &Path) -> Result<Store, LedgerError> {
+    let io_error = |doing: &str, error: io::Error| LedgerError::Io {
+        path: path.to_owned(),
+        reason: format!("{doing}: {error}"),
+    };
+    if !path.try_exists().map_err(|error| io_error("looking for it", error))? {
+        create(path).map_err(|error| io_error("creating a new one", error))?;
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| io_error("opening it", error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(io_error("locking it", error)),
+    }
+    make_private(path).map_err(|error| io_error("setting its mode to 0600", error))?;
+    // The process that created it may have ended before the name was durable.
+    sync_folder(folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
+    let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
+    let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
+    let format = check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
+    let db = open_checked(file, path)?;
+    if format < tables::FORMAT {
+        let migrated = catch_unwind(AssertUnwindSafe(|| migrate::migrate(&db, path)));
+        migrated.unwrap_or_else(|panic| {
+            let reason = format!("the store panicked: {}", panic_text(&*panic));
+            Err(LedgerError::Damaged { path: path.to_owned(), reason })
+        })?;
+        tracing::info!(path = %path.display(), from = format, to = tables::FORMAT, "the ledger's format was raised");
+    }
+    Ok(Store::new(db, FileBackend, path.to_owned()))
+}
+
+/// Creates a ledger. It appears under its name only when it is complete, so that an empty file is never taken for a new
+/// ledger.
+fn create(path: &Path) -> io::Result<()> {
+    let folder = folder_of(path);
+    create_private_folder(folder)?;
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+    name.push(format!(".new-{}", process::id()));
+    let draft = folder.join(name);
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = create_private_file(&draft)?;
+    crash_point("ledger::create::begin");
+    let created = builder().create_file(file).map_err(redb::Error::from);
+    let created = created.and_then(|db| create_tables(&db)).map_err(io::Error::other);
+    crash_point("ledger::create::before_link");
+    // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
+    let linked = created.and_then(|()| fs::hard_link(&draft, path));
+    crash_point("ledger::create::after_link");
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync_folder(folder),
+    }
+}
+
+/// Creates the tables of a new ledger.
+pub fn create_tables(db: &Database) -> Result<(), redb::Error> {
+    let transaction = begin_durable(db)?;
+    {
+        tables::create_all(&transaction)?;
+        transaction.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger: where that
+/// stops half way, the store must be emptied again, as the draft of a file is.
+pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerError> {
+    let failed = |error: &dyn Display| LedgerError::Io { path: path.to_owned(), reason: error.to_string() };
+    let length = disk.len().map_err(|error| failed(&error))?;
+    let is_new = length == 0;
+    let mut format = tables::FORMAT;
+    if !is_new {
+        let copy = copied(length, |at, piece| disk.read(at, piece));
+        format = check_copy(copy.map_err(|error| failed(&error))?, path)?;
+    }
+    let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
+    if is_new {
+        create_tables(&db).map_err(|error| failed(&error))?;
+    }
+    if format < tables::FORMAT {
+        migrate::migrate(&db, path)?;
+    }
+    Ok(Store::new(db, FileBackend, path.to_owned()))
+}
+
+/// Copies a ledger of `length` bytes to memory.
+fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<InMemoryBackend> {
+    let copy = InMemoryBackend::new();
+    copy.set_len(length)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    for start in (0..length).step_by(PIECE_BYTES) {
+        let piece = &mut piece[..PIECE_BYTES.min((length - start) as usize)];
+        read(start, piece)?;
+        copy.write(start, piece)?;
+    }
+    Ok(copy)
+}
+
+/// Checks the store's checksums, then every chain and the records against it, and returns the format. An older format
+/// is migrated in the copy first, so that a migration that can't succeed is never begun in the file.
+fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<u64, LedgerError> {
+    let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
+    if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
+        return Err(damaged("the file is empty".to_owned()));
+    }
+    let mut db = caught(|| builder().create_with_backend(copy)).map_err(damaged)?;
+    match caught(|| db.check_integrity()) {
+        Ok(true) => {}
+        Ok(false) => return Err(damaged("its checksums or its free space are wrong".to_owned())),
+        Err(reason) => {
+            // Closing a store that has just failed its check may panic again, and then nothing could report it.
+            std::mem::forget(db);
+            return Err(damaged(reason));
+        }
+    }
+    let check = || {
+        let format = verify::format_of(&db, path)?;
+        if format < tables::FORMAT {
+            migrate::migrate(&db, path)?;
+        }
+        verify::verify(&db, path).map(|()| format)
+    };
+    match catch_unwind(AssertUnwindSafe(check)) {
+        Ok(checked) => checked,
+        Err(panic) => {
+            std::mem::forget(db);
+            Err(damaged(panic_text(&*panic)))
+        }
+    }
+}
+
+fn open_checked(file: File, path: &Path) -> Result<Database, LedgerError> {
+    let opened = catch_unwind(AssertUnwindSafe(|| builder().create_file(file)));
+    match opened {
+        Ok(Ok(db)) => Ok(db),
+        Ok(Err(redb::DatabaseError::DatabaseAlreadyOpen)) => {
+            Err(LedgerError::Locked { path: path.to_owned() })
+        }
+        Ok(Err(error)) => Err(LedgerError::Io { path: path.to_owned(), reason: error.to_string() }),
+        Err(panic) => Err(LedgerError::Damaged { path: path.to_owned(), reason: panic_text(&*panic) }),
+    }
+}
+
+/// Turns a panic inside the store into an error like any other.
+fn caught<T>(run: impl FnOnce() -> Result<T, redb::DatabaseError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("the store panicked: {}", panic_text(&*panic))),
+    }
+}

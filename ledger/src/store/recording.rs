@@ -1,0 +1,103 @@
+//! A transaction that rules write through: it does what redb's does, and records each change for backends that need it.
+
+use std::{borrow::Borrow, cell::RefCell, ops::RangeBounds};
+
+use redb::{
+    AccessGuard, Key, Range, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, TableHandle, TableStats, WriteTransaction,
+};
+
+use crate::wire::{change::Change, json_codec::Field};
+
+/// A write transaction that records its changes.
+pub struct RecordingTransaction<'d> {
+    transaction: &'d WriteTransaction,
+    changes: Option<RefCell<Vec<Change>>>,
+}
+
+impl<'d> RecordingTransaction<'d> {
+    /// Wraps redb's transaction. Changes are recorded where `records_changes`.
+    pub fn new(transaction: &'d WriteTransaction, records_changes: bool) -> Self {
+        Self { transaction, changes: records_changes.then(RefCell::default) }
+    }
+
+    /// Opens a table for writing.
+    pub fn open_table<K: Field + Key + 'static, V: Field + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<RecordingTable<'_, K, V>, TableError> {
+        let table = self.transaction.open_table(definition)?;
+        Ok(RecordingTable { table, changes: self.changes.as_ref() })
+    }
+
+    /// Returns redb's transaction, for tables that only a migration knows.
+    pub fn redb(&self) -> &'d WriteTransaction {
+        self.transaction
+    }
+
+    /// Returns the changes in order; none where they were not recorded.
+    pub fn into_changes(self) -> Vec<Change> {
+        self.changes.map(RefCell::into_inner).unwrap_or_default()
+    }
+}
+
+/// A table of a [`RecordingTransaction`].
+pub struct RecordingTable<'t, K: Key + 'static, V: redb::Value + 'static> {
+    table: Table<'t, K, V>,
+    changes: Option<&'t RefCell<Vec<Change>>>,
+}
+
+impl<K: Field + Key + 'static, V: Field + 'static> RecordingTable<'_, K, V> {
+    /// Inserts or replaces the value.
+    pub fn insert<'k, 'v>(
+        &mut self,
+        key: impl Borrow<K::SelfType<'k>>,
+        value: impl Borrow<V::SelfType<'v>>,
+    ) -> Result<(), StorageError> {
+        self.record(key.borrow(), || Some(V::to_json(value.borrow())));
+        self.table.insert(key, value).map(drop)
+    }
+
+    /// Removes the key, and returns whether it was there.
+    pub fn remove<'k>(&mut self, key: impl Borrow<K::SelfType<'k>>) -> Result<bool, StorageError> {
+        self.record(key.borrow(), || None);
+        Ok(self.table.remove(key)?.is_some())
+    }
+
+    fn record<'k>(&self, key: &K::SelfType<'k>, value: impl FnOnce() -> Option<serde_json::Value>) {
+        if let Some(changes) = self.changes {
+            changes.borrow_mut().push(Change(self.table.name().to_owned(), K::to_json(key), value()));
+        }
+    }
+}
+
+impl<K: Key + 'static, V: redb::Value + 'static> ReadableTableMetadata for RecordingTable<'_, K, V> {
+    fn stats(&self) -> Result<TableStats, StorageError> {
+        self.table.stats()
+    }
+
+    fn len(&self) -> Result<u64, StorageError> {
+        self.table.len()
+    }
+}
+
+impl<K: Key + 'static, V: redb::Value + 'static> ReadableTable<K, V> for RecordingTable<'_, K, V> {
+    fn get<'a>(&self, key: impl Borrow<K::SelfType<'a>>) -> Result<Option<AccessGuard<'_, V>>, StorageError> {
+        self.table.get(key)
+    }
+
+    fn range<'a, KR>(&self, range: impl RangeBounds<KR> + 'a) -> Result<Range<'_, K, V>, StorageError>
+    where
+        KR: Borrow<K::SelfType<'a>> + 'a,
+    {
+        self.table.range(range)
+    }
+
+    fn first(&self) -> Result<Option<(AccessGuard<'_, K>, AccessGuard<'_, V>)>, StorageError> {
+        self.table.first()
+    }
+
+    fn last(&self) -> Result<Option<(AccessGuard<'_, K>, AccessGuard<'_, V>)>, StorageError> {
+        self.table.last()
+    }
+}

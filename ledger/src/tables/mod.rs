@@ -1,0 +1,64 @@
+//! The ledger's tables. Records are JSON, so that a ledger can be read with a generic tool years later.
+
+pub(crate) mod branch_cursor;
+pub(crate) mod jobs_table;
+pub(crate) mod shards_table;
+
+use redb::TableDefinition;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::Fail;
+
+/// The version of the tables. It rises with every change that an older build can't read.
+pub const FORMAT: u64 = 2;
+
+/// Numbers of the ledger itself, by name.
+pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// Job -> its record, without the text of the plan: every `bind` reads the record, and a plan may have megabytes.
+pub const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
+/// Job -> plan.toml.
+pub const PLANS: TableDefinition<&str, &str> = TableDefinition::new("plans");
+/// Job, shard -> its record.
+pub const SHARDS: TableDefinition<(&str, u32), &[u8]> = TableDefinition::new("shards");
+/// Job, branch whose Z the row has, row -> commitment. Nothing is ever removed from here.
+pub const BINDINGS: TableDefinition<(&str, u64, u64), [u8; 33]> = TableDefinition::new("commitments");
+/// Job, branch -> rows bound, last bound row + 1, fingerprint of all its bindings.
+pub const CURSORS: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("cursors");
+/// Job, branch -> the branch it was opened from, its first row. Branch 0 has no entry.
+pub const BRANCHES: TableDefinition<(&str, u64), (u64, u64)> = TableDefinition::new("branches");
+/// Job, id -> record.
+pub const CHECKPOINTS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("checkpoints");
+/// Job, index -> hash of the entry, then its event as JSON.
+pub const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
+/// Job -> number of its entries, hash of the last.
+pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");
+
+/// The key of [`FORMAT`].
+pub const META_FORMAT: &str = "format";
+/// The key of the epoch of the newest coordinator.
+pub const META_EPOCH: &str = "coordinator_epoch";
+
+/// Creates all tables that are missing, so that every reader finds every table.
+pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::TableError> {
+    transaction.open_table(META)?;
+    transaction.open_table(JOBS)?;
+    transaction.open_table(PLANS)?;
+    transaction.open_table(SHARDS)?;
+    transaction.open_table(BINDINGS)?;
+    transaction.open_table(CURSORS)?;
+    transaction.open_table(BRANCHES)?;
+    transaction.open_table(CHECKPOINTS)?;
+    transaction.open_table(ENTRIES)?;
+    transaction.open_table(HEADS)?;
+    Ok(())
+}
+
+/// Encodes a record as JSON.
+pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, Fail> {
+    serde_json::to_vec(record).map_err(|error| Fail::Record(error.to_string()))
+}
+
+/// Decodes a record. Error: the bytes are not its JSON.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fail> {
+    serde_json::from_slice(bytes).map_err(|error| Fail::Record(error.to_string()))
+}

@@ -1,0 +1,64 @@
+//! One change of a table, in a form that does not depend on the store's own encoding: `[table, key, value]` as JSON.
+//!
+//! This mirrors the tables beside the chain of events, which alone could rebuild most of them. The log in etcd is made
+//! of changes because plan texts, checkpoint records and the coordinator's epoch are in no event.
+
+use redb::{Key, TableDefinition, TableHandle, WriteTransaction};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::{
+    error::Fail,
+    tables::{
+        BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, PLANS, SHARDS, create_all,
+    },
+};
+
+use super::json_codec::Field;
+
+/// Table, key, and the key's new value; none where the key was removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change(pub String, pub Json, pub Option<Json>);
+
+/// Applies the changes, in order, to tables that an earlier process wrote. Error: a change of no known table or type.
+pub fn apply(transaction: &WriteTransaction, changes: Vec<Change>) -> Result<(), Fail> {
+    create_all(transaction)?;
+    for Change(table, key, value) in changes {
+        let outcome = match table.as_str() {
+            name if name == META.name() => put(transaction, META, key, value),
+            name if name == JOBS.name() => put(transaction, JOBS, key, value),
+            name if name == PLANS.name() => put(transaction, PLANS, key, value),
+            name if name == SHARDS.name() => put(transaction, SHARDS, key, value),
+            name if name == BINDINGS.name() => put(transaction, BINDINGS, key, value),
+            name if name == CURSORS.name() => put(transaction, CURSORS, key, value),
+            name if name == BRANCHES.name() => put(transaction, BRANCHES, key, value),
+            name if name == CHECKPOINTS.name() => put(transaction, CHECKPOINTS, key, value),
+            name if name == ENTRIES.name() => put(transaction, ENTRIES, key, value),
+            name if name == HEADS.name() => put(transaction, HEADS, key, value),
+            _ => Ok(None),
+        };
+        if outcome?.is_none() {
+            return Err(Fail::Record(format!("a change of table {table} is none that this build knows")));
+        }
+    }
+    Ok(())
+}
+
+/// Applies one change to one table; `None` where key or value have another type.
+fn put<K: Field + Key + 'static, V: Field + 'static>(
+    transaction: &WriteTransaction,
+    definition: TableDefinition<'_, K, V>,
+    key: Json,
+    value: Option<Json>,
+) -> Result<Option<()>, Fail> {
+    let Some(key) = K::stored(key) else { return Ok(None) };
+    let mut table = transaction.open_table(definition)?;
+    match value {
+        None => drop(table.remove(K::from_bytes(&key))?),
+        Some(value) => {
+            let Some(value) = V::stored(value) else { return Ok(None) };
+            drop(table.insert(K::from_bytes(&key), V::from_bytes(&value))?);
+        }
+    }
+    Ok(Some(()))
+}
