@@ -16,10 +16,10 @@ use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::{self, Output};
 use crate::program::program;
-use crate::stats::Spread;
+use reproduce::measure::Machine;
+use reproduce::measure::Spread;
 
 const KEY: [u8; 32] = [9; 32];
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     std::fs::remove_dir_all(&bench.store).with_context(|| format!("remove {}", bench.store.display()))?;
     let replay_seconds = bench.restart(row + 1)?;
     let report = report(args, &measured, restore_seconds, replay_seconds)?;
-    let machine = Machine::this(arguments::cores());
+    let machine = Machine::current(arguments::cores());
     args.output.give("checkpoint", &machine, &report, &[(title(&report), table(&report))], &[])
 }
 

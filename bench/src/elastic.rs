@@ -14,9 +14,9 @@ use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::{self, Output};
 use crate::program::program;
+use reproduce::measure::Machine;
 
 const KEY: [u8; 32] = [9; 32];
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "Time to a row of {} coordinates, {} workers, a row every {} ms",
         report.dimension, report.workers, args.pace
     );
-    let machine = Machine::this(arguments::cores());
+    let machine = Machine::current(arguments::cores());
     args.output.give("elastic", &machine, &report, &[(title, table(&report))], &[])
 }
 

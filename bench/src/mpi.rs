@@ -14,9 +14,9 @@ use plot::{Axis, Bars, Chart, Group};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::{self, Output};
-use crate::stats::{Spread, ratios};
+use reproduce::measure::Machine;
+use reproduce::measure::{Spread, ratios};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -73,7 +73,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         window: spread(&rates.placed)?,
         window_of_copy: spread(&ratios(&rates.placed, &rates.copied))?,
     };
-    args.output.give("mpi", &Machine::this(arguments::cores()), &report, &report.tables(), &report.charts())
+    args.output.give(
+        "mpi",
+        &Machine::current(arguments::cores()),
+        &report,
+        &report.tables(),
+        &report.charts(),
+    )
 }
 
 fn measure(args: &Args) -> anyhow::Result<Rates> {

@@ -4,13 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use plot::Chart;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::machine::Machine;
+use reproduce::measure::{Format, Machine};
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct Output {
@@ -21,12 +20,6 @@ pub struct Output {
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "bench/record")]
     pub record: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Table,
-    Json,
 }
 
 impl Output {
@@ -107,7 +100,7 @@ mod tests {
     fn a_record_holds_results_machine_and_picture() {
         let folder = tempfile::tempdir().unwrap();
         let output = Output { format: Format::Json, record: Some(folder.path().into()) };
-        let machine = Machine::this(3);
+        let machine = Machine::current(3);
         let series = vec![plot::Series::new("one", vec![(1.0, 2.0.into())])];
         let x = plot::Axis::linear("x");
         let y = plot::Axis::linear("y");

@@ -1,9 +1,9 @@
-//! RMSE at a privacy budget, with amplification by cyclic Poisson sampling (papers/001, Prop. 2.1 and 2.2).
+//! RMSE at a privacy budget, with amplification by cyclic Poisson sampling (McKenna (2024), Prop. 2.1 and 2.2).
 
 use accounting::calibrate_gaussian;
 use rayon::prelude::*;
 
-use super::work::Work;
+use crate::work::Work;
 
 /// (ε, δ) under zeroing out one record.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Budget {
 
     /// RMSE of prefix sums in units of the clip norm, for `epochs` expected participations in n rounds.
     pub fn amplified(self, work: &Work, n: u64, epochs: u64, bands: u64) -> anyhow::Result<f64> {
-        work.says(&format!("ε = {}, n = {n}, k = {epochs}, p = {bands}", self.epsilon));
+        work.report(&format!("ε = {}, n = {n}, k = {epochs}, p = {bands}", self.epsilon));
         let sigma = work.amplified_noise((self.epsilon, self.delta), n, epochs, bands)?;
         Ok(sigma * work.column_normalised_error(n, bands)?)
     }

@@ -1,25 +1,44 @@
 //! What can be reproduced, and what one reproduction finds.
 
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
 use plot::Chart;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::work::Work;
-use crate::stats::Spread;
+use crate::measure::Spread;
+use crate::work::Work;
 
-/// A figure or table of a paper.
+/// A figure or table of a paper. Its words are in `items.toml`.
 #[derive(Clone, Copy)]
 pub struct Item {
     pub name: &'static str,
-    pub source: Source,
-    pub title: &'static str,
-    /// What the paper shows there, in our words.
-    pub shows: &'static str,
-    /// Timings differ from run to run; everything else does not.
-    pub timed: bool,
-    pub make: fn(&Work) -> anyhow::Result<Found>,
+    pub make: fn(&Work) -> anyhow::Result<Findings>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What `items.toml` says of an item.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
+    pub source: Source,
+    pub title: String,
+    /// Timings differ from run to run; everything else does not.
+    #[serde(default)]
+    pub timed: bool,
+    /// What the paper shows there, in our words.
+    pub paper: String,
+    /// The setting here, and what was chosen where the text is silent.
+    pub setting: String,
+    /// What the paper says of it, in the order of [`Findings::claims`].
+    #[serde(default)]
+    pub claims: Vec<String>,
+    /// Where this differs and why, what is left out; `{}` stands for the next remark that is computed.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Source {
     Blt,
     Banded,
@@ -31,47 +50,71 @@ pub enum Source {
 impl Source {
     pub const ALL: [Self; 5] = [Self::Blt, Self::Banded, Self::Gboard, Self::UserLevel, Self::NearExact];
 
-    pub fn cited(self) -> &'static str {
+    pub fn citation(self) -> &'static str {
         match self {
             Self::Blt => {
-                "papers/000: McMahan, Xu, Zhang, *A Hassle-free Algorithm for Private Learning in Practice: Don't \
-                 Use Tree Aggregation, Use BLTs*"
+                "McMahan, Xu, Zhang (2024), *A Hassle-free Algorithm for Private Learning in Practice: Don't Use Tree \
+                 Aggregation, Use BLTs*, arXiv:2408.08868"
             }
             Self::Banded => {
-                "papers/001: McKenna, *Scaling up the Banded Matrix Factorization Mechanism for Differentially \
-                 Private ML*"
+                "McKenna (2024), *Scaling up the Banded Matrix Factorization Mechanism for Differentially Private ML*, \
+                 arXiv:2405.15913"
             }
             Self::NearExact => {
-                "papers/003: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta, *Near Exact Privacy Amplification for \
-                 Matrix Mechanisms*"
+                "Choquette-Choo, Ganesh, Haque, Steinke, Thakurta (2024), *Near Exact Privacy Amplification for Matrix \
+                 Mechanisms*, arXiv:2410.06266"
             }
             Self::Gboard => {
-                "papers/002: Xu, Zhang, et al., *Federated Learning of Gboard Language Models with Differential \
-                 Privacy*"
+                "Xu, Zhang, et al. (2023), *Federated Learning of Gboard Language Models with Differential Privacy*, \
+                 arXiv:2305.18465"
             }
             Self::UserLevel => {
-                "papers/004: Charles, Ganesh, et al., *Fine-Tuning Large Language Models with User-Level \
-                 Differential Privacy*"
+                "Charles, Ganesh, et al. (2024), *Fine-Tuning Large Language Models with User-Level Differential \
+                 Privacy*, arXiv:2407.07737"
             }
         }
     }
 }
 
+/// The words of all items, by name.
+pub fn words() -> anyhow::Result<BTreeMap<String, Words>> {
+    toml::from_str(include_str!("../items.toml")).context("items.toml")
+}
+
+/// What an item computes, and what its page says.
 #[derive(Default, Serialize)]
-pub struct Found {
-    /// The setting here, and what was chosen where the text is silent.
+pub struct Findings {
     pub setting: String,
     pub claims: Vec<Claim>,
     pub tables: Vec<Table>,
-    /// Where we differ and why, what is left out.
+    /// Of an item: those that are computed.
     pub remarks: Vec<String>,
     #[serde(skip)]
     pub charts: Vec<Chart>,
 }
 
-/// Something the paper says of this figure, held against what we get.
+impl Findings {
+    /// Adds the words. Fails where the paper's claims are not as many as were checked.
+    pub fn worded(mut self, words: &Words) -> anyhow::Result<Self> {
+        let mut papers = words.claims.iter();
+        for claim in self.claims.iter_mut().filter(|claim| claim.paper.is_empty()) {
+            claim.paper = papers.next().context("a claim without words in items.toml")?.clone();
+        }
+        ensure!(papers.next().is_none(), "a claim in items.toml that is not checked");
+        let mut computed = self.remarks.into_iter();
+        let mut remarks = Vec::new();
+        for remark in &words.remarks {
+            remarks.extend(if remark == "{}" { computed.next() } else { Some(remark.clone()) });
+        }
+        remarks.extend(computed);
+        Ok(Self { setting: words.setting.clone(), remarks, ..self })
+    }
+}
+
+/// Something the paper says of this figure, compared with what is computed here.
 #[derive(Clone, Serialize)]
 pub struct Claim {
+    /// Empty until the words are added, unless it is computed from published numbers.
     pub paper: String,
     pub here: String,
     pub holds: bool,
@@ -83,6 +126,14 @@ impl Claim {
     }
 }
 
+/// The claims of an item: `condition => "what was found", values…;`.
+macro_rules! claims {
+    ($($holds:expr => $here:literal $(, $value:expr)*);* $(;)?) => {
+        vec![$($crate::item::Claim::new("", format!($here $(, $value)*), $holds)),*]
+    };
+}
+pub(crate) use claims;
+
 #[derive(Clone, Serialize)]
 pub struct Table {
     pub title: String,
@@ -91,8 +142,13 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(title: impl Into<String>, header: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { title: title.into(), header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    pub fn new(
+        title: impl Into<String>,
+        header: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Self {
+        let header = header.into_iter().map(Into::into).collect();
+        Self { title: title.into(), header, rows: rows.into_iter().collect() }
     }
 }
 
@@ -114,6 +170,10 @@ pub enum Cell {
 impl Cell {
     pub fn number(value: f64, digits: usize) -> Self {
         Self::Number { value, digits }
+    }
+
+    pub fn whole(value: f64) -> Self {
+        Self::number(value, 0)
     }
 
     pub fn maybe(value: Option<f64>, digits: usize) -> Self {
@@ -152,7 +212,7 @@ impl From<String> for Cell {
 
 impl From<u64> for Cell {
     fn from(number: u64) -> Self {
-        Self::number(number as f64, 0)
+        Self::whole(number as f64)
     }
 }
 
@@ -187,5 +247,13 @@ mod tests {
         let shown =
             [Cell::Once(2.5), Cell::Once(2.5e-3), Cell::Once(2.5e-6), Cell::Absent].map(|c| c.shown());
         assert_eq!(shown, ["2.50 s", "2.50 ms", "2.50 µs", "–"]);
+    }
+
+    #[test]
+    fn every_item_has_words_and_no_words_are_left() {
+        let words: Vec<String> = words().unwrap().into_keys().collect();
+        let mut items: Vec<&str> = crate::ITEMS.iter().map(|item| item.name).collect();
+        items.sort_unstable();
+        assert_eq!(words, items);
     }
 }

@@ -1,4 +1,4 @@
-//! One reproduction as a page of Markdown with its picture.
+//! Pages of Markdown: one for each reproduction, with its picture, and one that lists all.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,91 +8,104 @@ use anyhow::Context;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::item::{Found, Item, Table};
-use crate::machine::Machine;
+use crate::item::{Cell, Findings, Item, Source, Table, Words};
+use crate::measure::Machine;
 
 pub struct Page {
-    pub item: Item,
-    pub found: Found,
+    pub name: &'static str,
+    pub words: Words,
+    pub found: Findings,
     pub machine: Machine,
 }
 
 impl Page {
     /// Writes `<item>.md`, and `<item>.svg` where there is a picture.
     pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let name = self.item.name;
-        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        let to = |extension: &str, text: String| {
-            let path = folder.join(format!("{name}.{extension}"));
-            fs::write(&path, text).with_context(|| format!("write {}", path.display()))
-        };
         if !self.found.charts.is_empty() {
-            to("svg", plot::svg(&self.found.charts)?)?;
+            write(folder, &format!("{}.svg", self.name), &plot::svg(&self.found.charts)?)?;
         }
-        to("md", self.markdown())
+        write(folder, &format!("{}.md", self.name), &self.markdown())
     }
 
     pub fn markdown(&self) -> String {
-        let Item { name, source, title, shows, .. } = self.item;
+        let Self { name, found, .. } = self;
+        let Words { source, title, paper, timed, .. } = &self.words;
         let mut text = format!(
-            "# {title}\n\n{}\n\n```sh\n{}\n```\n\n**The paper.** {shows}\n\n**Here.** {}\n",
-            source.cited(),
+            "# {title}\n\n{}\n\n```sh\n{}\n```\n\n**The paper.** {paper}\n\n**Here.** {}\n",
+            source.citation(),
             command(name),
-            self.found.setting
+            found.setting
         );
-        if self.item.timed {
+        if *timed {
             let Machine { processor, instruction_set, cores, .. } = &self.machine;
             let _ = write!(text, "\nTimed on {processor}, {instruction_set}, {cores} processors; ");
-            text.push_str(
-                "where a cell has three numbers, they are the median, the least and the greatest.\n",
-            );
+            text += "where a cell has three numbers, they are the median, the least and the greatest.\n";
         }
-        if !self.found.claims.is_empty() {
-            text.push_str("\n| the paper says | here | |\n|---|---|---|\n");
+        if !found.claims.is_empty() {
+            text += "\n| the paper says | here | |\n|---|---|---|\n";
         }
-        for claim in &self.found.claims {
+        for claim in &found.claims {
             let holds = if claim.holds { "holds" } else { "**differs**" };
             let _ = writeln!(text, "| {} | {} | {holds} |", claim.paper, claim.here);
         }
-        for table in &self.found.tables {
-            text.push_str(&markdown_table(table));
-        }
-        if !self.found.charts.is_empty() {
+        text.extend(found.tables.iter().map(markdown_table));
+        if !found.charts.is_empty() {
             let _ = write!(text, "\n![{title}]({name}.svg)\n");
         }
-        if !self.found.remarks.is_empty() {
-            text.push_str("\n## Where this differs, and why\n\n");
+        if !found.remarks.is_empty() {
+            text += "\n## Where this differs, and why\n\n";
         }
-        for remark in &self.found.remarks {
-            let _ = writeln!(text, "* {remark}");
-        }
+        text.extend(found.remarks.iter().map(|remark| format!("* {remark}\n")));
         text
     }
 }
 
 impl Serialize for Page {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Item { name, title, shows, .. } = self.item;
-        json!({ "name": name, "title": title, "paper": shows, "command": command(name), "found": self.found })
+        let Words { title, paper, .. } = &self.words;
+        let command = command(self.name);
+        json!({ "name": self.name, "title": title, "paper": paper, "command": command, "found": self.found })
             .serialize(serializer)
     }
 }
 
-pub fn command(name: &str) -> String {
-    format!("cargo run --release -p bench -- reproduce {name}")
+/// Writes the page that lists all others.
+pub fn write_index(items: &[(Item, Words)], folder: &Path) -> anyhow::Result<()> {
+    let mut text = format!(
+        "# Reproductions\n\nFigures and tables of five papers, made again by Rustle's own optimisers and accounts, \
+         each beside what was published. Pages and pictures are generated:\n\n```sh\n{}\n{}\n```\n\n\
+         Pages without timings come out the same every time; those with timings name the processor. `--out DIR` \
+         writes elsewhere, `--format json` prints all numbers whole.\n",
+        command("all"),
+        command("blt-table-3"),
+    );
+    for source in Source::ALL {
+        let _ = write!(text, "\n## {}\n\n| item | what | timed |\n|---|---|---|\n", source.citation());
+        for (Item { name, .. }, words) in items.iter().filter(|(_, words)| words.source == source) {
+            let timed = if words.timed { "yes" } else { "" };
+            let _ = writeln!(text, "| [{name}]({name}.md) | {} | {timed} |", words.title);
+        }
+    }
+    write(folder, "README.md", &text)
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    let path = folder.join(name);
+    fs::write(&path, text).with_context(|| format!("write {}", path.display()))
+}
+
+fn command(name: &str) -> String {
+    format!("cargo run --release -p reproduce -- {name}")
 }
 
 /// Names to the left, numbers to the right.
 fn markdown_table(table: &Table) -> String {
     let rule = (0..table.header.len()).map(|column| if column == 0 { "---" } else { "---:" });
-    let mut text = format!(
-        "\n## {}\n\n| {} |\n|{}|\n",
-        table.title,
-        table.header.join(" | "),
-        rule.collect::<Vec<_>>().join("|")
-    );
+    let rule = rule.collect::<Vec<_>>().join("|");
+    let mut text = format!("\n## {}\n\n| {} |\n|{rule}|\n", table.title, table.header.join(" | "));
     for row in &table.rows {
-        let cells: Vec<String> = row.iter().map(super::item::Cell::shown).collect();
+        let cells: Vec<String> = row.iter().map(Cell::shown).collect();
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text

@@ -1,4 +1,4 @@
-//! What papers/000 and papers/002 run in production, and how they print what it costs.
+//! What McMahan, Xu, Zhang (2024) and Xu et al. (2023) run in production, and how they print what it costs.
 
 use strategy::{Blt, Strategy};
 
@@ -13,7 +13,7 @@ pub const TREE_NOISE: f64 = 7.0;
 pub const B400_NOISE: f64 = 7.379;
 pub const B1000_NOISE: f64 = 8.681;
 
-/// BLTs of papers/000, App. A, by the min-sep that they were made for: (θ, ω).
+/// BLTs of McMahan, Xu, Zhang (2024), App. A, by the min-sep that they were made for: (θ, ω).
 type Parameters = ([f64; 4], [f64; 4]);
 const B100: Parameters = (
     [0.989739971007307, 0.7352001759538236, 0.16776199983448145, 0.1677619998016191],
@@ -28,7 +28,7 @@ const B1000: Parameters = (
     [0.008657392263671862, 0.05890891298180163, 0.14548176930698697, 0.2770117005326523],
 );
 
-/// A BLT of papers/000, App. A.
+/// A BLT of McMahan, Xu, Zhang (2024), App. A.
 #[derive(Clone, Copy, Debug)]
 pub enum Production {
     B100,

@@ -1,19 +1,18 @@
 //! Losses of a few mechanisms, each made once, as the setting they are used in changes.
 
-use plot::{Axis, Chart, Lines, Series};
 use rayon::prelude::*;
 use strategy::optimize::{Family, Optimised};
 use strategy::{Participation, Strategy, Tree};
 
-use super::item::{Cell, Table};
-use super::tree_full;
-use super::work::{Loss, Work, named, normalised};
+use crate::curves::Curves;
+use crate::tree_full;
+use crate::work::{Loss, Work, named, normalised};
 
 /// A mechanism with its RmsError over the rounds it runs for.
 pub struct Mechanism {
     pub name: String,
-    strategy: Strategy,
-    rms_error: f64,
+    pub strategy: Strategy,
+    pub rms_error: f64,
 }
 
 impl Mechanism {
@@ -63,86 +62,38 @@ impl Mechanism {
     }
 }
 
-/// RmsLoss of every mechanism (first index) at every x (second).
-pub struct Sweep {
-    pub xs: Vec<u64>,
-    pub names: Vec<String>,
-    pub losses: Vec<Vec<f64>>,
-    /// Sensitivities that are upper bounds: no search of patterns settled them.
-    pub bounds: usize,
+/// RmsLoss of every mechanism under the rule that belongs to each x, and a remark where some sensitivities are only
+/// upper bounds.
+pub fn losses(
+    work: &Work,
+    mechanisms: &[Mechanism],
+    n: u64,
+    rules: &[(u64, Participation)],
+) -> anyhow::Result<(Curves, Option<String>)> {
+    let cases: Vec<_> = mechanisms.iter().flat_map(|m| rules.iter().map(move |r| (m, r))).collect();
+    let found: strategy::Result<Vec<_>> = cases
+        .par_iter()
+        .map(|(mechanism, (_, rule))| {
+            work.report(&format!("{} at b = {}", mechanism.name, rule.min_sep));
+            let sensitivity = mechanism.strategy.sensitivity(n, *rule)?;
+            Ok((mechanism.rms_error * sensitivity.value, sensitivity.exact))
+        })
+        .collect();
+    let found = found?;
+    let mut curves = Curves::new(rules.iter().map(|(x, _)| *x as f64));
+    for (mechanism, row) in mechanisms.iter().zip(found.chunks(rules.len())) {
+        curves.add(&mechanism.name, row.iter().map(|(loss, _)| *loss));
+    }
+    let bounds = found.iter().filter(|(_, exact)| !exact).count();
+    let remark = format!(
+        "{bounds} of {} sensitivities are upper bounds, of banded matrices whose columns overlap: no search of patterns \
+         settled them.",
+        cases.len()
+    );
+    Ok((curves, (bounds > 0).then_some(remark)))
 }
 
-impl Sweep {
-    /// Under the rule that belongs to each x.
-    pub fn over_rules(
-        work: &Work,
-        mechanisms: &[Mechanism],
-        n: u64,
-        rules: &[(u64, Participation)],
-    ) -> anyhow::Result<Self> {
-        let cases: Vec<_> = mechanisms.iter().flat_map(|m| rules.iter().map(move |r| (m, r))).collect();
-        let found: strategy::Result<Vec<_>> = cases
-            .par_iter()
-            .map(|(mechanism, (_, rule))| {
-                work.says(&format!("{} at b = {}", mechanism.name, rule.min_sep));
-                let sensitivity = mechanism.strategy.sensitivity(n, *rule)?;
-                Ok((mechanism.rms_error * sensitivity.value, sensitivity.exact))
-            })
-            .collect();
-        let found = found?;
-        Ok(Self {
-            xs: rules.iter().map(|(x, _)| *x).collect(),
-            names: mechanisms.iter().map(|mechanism| mechanism.name.clone()).collect(),
-            losses: found
-                .chunks(rules.len())
-                .map(|row| row.iter().map(|(loss, _)| *loss).collect())
-                .collect(),
-            bounds: found.iter().filter(|(_, exact)| !exact).count(),
-        })
-    }
-
-    /// The loss of the mechanism of this name at the x nearest to `x`; NaN for a name that is not there.
-    pub fn at(&self, name: &str, x: u64) -> f64 {
-        let nearest = (0..self.xs.len()).min_by_key(|i| self.xs[*i].abs_diff(x));
-        let mechanism = self.names.iter().position(|other| other == name);
-        nearest.zip(mechanism).map_or(f64::NAN, |(i, mechanism)| self.losses[mechanism][i])
-    }
-
-    /// All losses beside those of one mechanism; unchanged for a name that is not there.
-    pub fn relative_to(&self, name: &str) -> Self {
-        let one = vec![1.0; self.xs.len()];
-        let unit = self.names.iter().position(|other| other == name).map_or(&one, |i| &self.losses[i]);
-        let losses = self.losses.iter().map(|row| row.iter().zip(unit).map(|(x, unit)| x / unit).collect());
-        Self { xs: self.xs.clone(), names: self.names.clone(), losses: losses.collect(), bounds: self.bounds }
-    }
-
-    pub fn table(&self, title: &str, x: &str) -> Table {
-        let header = std::iter::once(x.to_owned()).chain(self.names.iter().cloned());
-        let mut table = Table::new(title, header);
-        for (i, x) in self.xs.iter().enumerate() {
-            let losses = self.losses.iter().map(|row| Cell::number(row[i], 3));
-            table.rows.push(std::iter::once(Cell::from(*x)).chain(losses).collect());
-        }
-        table
-    }
-
-    pub fn chart(&self, title: &str, x: Axis, y: Axis) -> Chart {
-        let series = self.names.iter().zip(&self.losses).map(|(name, losses)| {
-            let points = self.xs.iter().zip(losses).map(|(x, loss)| (*x as f64, (*loss).into()));
-            Series::new(name, points.collect())
-        });
-        Chart::Lines(Lines { title: title.into(), x, y, series: series.collect() })
-    }
-
-    /// A remark where some sensitivities are bounds.
-    pub fn remark(&self) -> Option<String> {
-        let all = self.xs.len() * self.names.len();
-        (self.bounds > 0).then(|| {
-            format!(
-                "{} of {all} sensitivities are upper bounds, of banded matrices whose columns overlap: no search of \
-                 patterns settled them.",
-                self.bounds
-            )
-        })
-    }
+/// Rules of `k` participations at each separation.
+pub fn rules<const N: usize>(separations: [u64; N], k: impl Fn(u64) -> u64) -> [(u64, Participation); N] {
+    separations.map(|b| (b, Participation { min_sep: b, max_participations: k(b) }))
 }

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
 use strategy::{Participation, Strategy};
 
-use super::item::{Found, Item};
+use crate::item::{Findings, Item, Words};
 
 /// The loss a strategy is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,21 +68,21 @@ impl Work {
     }
 
     /// Makes one item.
-    pub fn over(&self, item: &Item) -> anyhow::Result<Found> {
+    pub fn over(&self, item: Item, words: &Words) -> anyhow::Result<Findings> {
         if self.lines {
             let done = self.bar.position() + 1;
             let all = self.bar.length().unwrap_or_default();
             eprintln!("{done}/{all} {}", item.name);
         }
         self.bar.set_prefix(item.name);
-        self.says(item.title);
-        let found = (item.make)(self)?;
+        self.report(&words.title);
+        let found = (item.make)(self)?.worded(words)?;
         self.bar.inc(1);
         Ok(found)
     }
 
-    /// What is being done now.
-    pub fn says(&self, what: &str) {
+    /// Shows what is being done now.
+    pub fn report(&self, what: &str) {
         self.bar.set_message(format!("{}: {what}", self.bar.prefix()));
         self.bar.tick();
     }
@@ -101,7 +101,7 @@ impl Work {
     ) -> anyhow::Result<Arc<Optimised>> {
         self.strategies.get((family, n, rule, loss), || {
             let found = optimize(family, &Target::new(n, rule, loss.objective()), &mut |step| {
-                self.says(&format!("{} at n = {n}, step {}", named(family), step.iteration));
+                self.report(&format!("{} at n = {n}, step {}", named(family), step.iteration));
                 ControlFlow::Continue(())
             });
             Ok(Arc::new(found?))

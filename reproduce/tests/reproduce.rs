@@ -1,4 +1,4 @@
-//! `bench reproduce` as people and scripts run it, on an item that takes seconds.
+//! `reproduce` as people and scripts run it, on an item that takes seconds.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use serde_json::Value;
 const ITEM: &str = "banded-figure-10";
 
 fn reproduce(item: &str, out: &Path) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_bench"))
-        .args(["reproduce", item, "--format", "json", "--out"])
+    let output = Command::new(env!("CARGO_BIN_EXE_reproduce"))
+        .args([item, "--format", "json", "--out"])
         .arg(out)
         .output();
-    output.expect("bench runs")
+    output.expect("reproduce runs")
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn an_item_writes_its_page_picture_and_index_the_same_every_time() {
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     let page = read("banded-figure-10.md");
     let picture = read("banded-figure-10.svg");
-    assert!(page.contains("cargo run --release -p bench -- reproduce banded-figure-10"));
+    assert!(page.contains("cargo run --release -p reproduce -- banded-figure-10"));
     assert!(page.contains("](banded-figure-10.svg)") && roxmltree::Document::parse(&picture).is_ok());
     assert!(read("README.md").contains("[blt-table-3](blt-table-3.md)"), "the index lists every item");
 
@@ -62,7 +62,7 @@ fn a_table_of_trees_has_its_published_figures() {
     let epsilons = [9.0103, 9.0103, 9.0103, 7.3050, 9.0103, 5.1335, 9.5641];
     assert!(apart(&columns(9), epsilons) < 6e-5);
     let page = fs::read_to_string(folder.path().join("gboard-table-2.md")).unwrap();
-    assert!(page.contains("papers/002") && !folder.path().join("gboard-table-2.svg").exists());
+    assert!(page.contains("arXiv:2305.18465") && !folder.path().join("gboard-table-2.svg").exists());
     let index = fs::read_to_string(folder.path().join("README.md")).unwrap();
     assert!(index.contains("[user-level-figure-2](user-level-figure-2.md)"));
 }

@@ -8,7 +8,7 @@ use accounting::{Account, Neighbouring};
 use super::grid::{Mechanism, Setting};
 use super::peer::{Answer, Library};
 use super::row::{Beside, Fine, Row};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// Turns of each side.
 const TURNS: usize = 3;

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::grid::{GRID, Setting};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// Most that a composed ε may be off the peer's, relatively.
 const APART: f64 = 1e-3;

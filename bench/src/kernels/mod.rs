@@ -10,12 +10,12 @@ use crate::arguments::{self, Compute};
 use crate::cases::Case;
 use crate::job::Job;
 use crate::limits::{KEYSTREAMS, Limits, Moment};
-use crate::machine::Machine;
 use crate::memory;
 use crate::output::Output;
 use crate::roofline::{bytes_per_coordinate, roofline};
-use crate::stats::{Spread, ratios};
 use report::{Measured, Report, Skipped};
+use reproduce::measure::Machine;
+use reproduce::measure::{Spread, ratios};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -79,7 +79,7 @@ struct Settings {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let backend = args.compute.backend()?;
-    let machine = Machine::this(args.compute.threads());
+    let machine = Machine::current(args.compute.threads());
     let report = args.compute.install(|| measure(args, backend))?;
     args.output.give("kernels", &machine, &report, &report.tables(), &report.charts())
 }

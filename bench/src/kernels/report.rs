@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cases::Case;
 use crate::limits::Moment;
 use crate::output::{round, table};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 #[derive(Debug, Default, Serialize)]
 pub struct Report {

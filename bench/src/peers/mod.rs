@@ -15,13 +15,13 @@ use serde::Serialize;
 use crate::arguments::{self, Compute};
 use crate::cases::Case;
 use crate::job::{self, Job};
-use crate::machine::Machine;
 use crate::memory;
 use crate::output::Output;
-use crate::stats::{Spread, ratios};
 use environment::Environment;
 use process::Peer;
 use report::{Compared, Failed, Report};
+use reproduce::measure::Machine;
+use reproduce::measure::{Spread, ratios};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     anyhow::ensure!(!report.is_empty(), "nothing could be compared with:\n{}", report.failures());
-    args.output.give("peers", &Machine::this(threads), &report, &report.tables(), &report.charts())
+    args.output.give("peers", &Machine::current(threads), &report, &report.tables(), &report.charts())
 }
 
 /// Everything started from here on, Rustle's threads and the peers, runs on the same processors.

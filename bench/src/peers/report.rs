@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::Library;
 use crate::cases::Case;
 use crate::output::{round, table};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// Rates in coordinates a second.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::Settings;
 use crate::cases::Case;
 use crate::job::Job;
 use crate::memory;
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// Rows at the end of a run that are measured: where most lies behind them.
 const WINDOW: u64 = 256;

@@ -8,7 +8,7 @@ use super::peer::Kind;
 use super::rustle::{Served, Transport};
 use super::usage::Usage;
 use crate::output;
-use crate::stats::{Spread, ratios};
+use reproduce::measure::{Spread, ratios};
 
 /// One number a round, unless said otherwise.
 #[derive(Default)]

@@ -14,7 +14,6 @@ mod setting;
 use std::path::PathBuf;
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::Output;
 use crate::peers::{self, environment::Environment};
 use compare::{Beside, Library};
@@ -22,6 +21,7 @@ use figure::Figure;
 use ours::Ours;
 use progress::Progress;
 use report::Report;
+use reproduce::measure::Machine;
 use row::{Row, Timed, Verdict};
 use setting::Setting;
 
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     progress.finish();
 
     let report = Report { named, settings, verdict };
-    args.output.give("strategy", &Machine::this(threads), &report, &report.tables(), &report.charts())?;
+    args.output.give("strategy", &Machine::current(threads), &report, &report.tables(), &report.charts())?;
     let faults = report.faults();
     anyhow::ensure!(!args.check || faults.is_empty(), "--check: {}", faults.join("; "));
     Ok(())

@@ -8,7 +8,7 @@ use strategy::Strategy;
 use strategy::optimize::optimize;
 
 use super::setting::{Loss, Setting};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// No setting may take longer than this, on either side.
 pub const LIMIT: Duration = Duration::from_secs(300);

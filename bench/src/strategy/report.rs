@@ -9,7 +9,7 @@ use super::figure::Figure;
 use super::row::{Ratios, Row, SLACK, SPEED, Verdict};
 use super::setting::{Kind, Loss, Setting};
 use crate::output::{round, table};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// `named`: without a peer; `settings`: beside it, with what they say together.
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::compare::Beside;
 use super::ours::{Losses, Ours};
 use super::setting::Setting;
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// A loss this much above the peer's, relatively, is no worse: both searches end before the last digit.
 pub const SLACK: f64 = 1e-6;

@@ -2,12 +2,13 @@
 //! stays the same.
 
 use accounting::zcdp;
-use plot::{Axis, Chart, Lines, Series};
+use plot::{Axis, Chart};
 use rayon::prelude::*;
 use strategy::{Participation, Sensitivity, Strategy};
 
-use super::item::{Cell, Table};
-use super::production::REPORT_GOAL;
+use crate::curves::Curves;
+use crate::item::{Cell, Table};
+use crate::production::REPORT_GOAL;
 
 /// A mechanism as it runs in production.
 pub struct Runner {
@@ -65,14 +66,13 @@ impl Runner {
     }
 }
 
-/// Lines over one axis.
+/// ρ of several runners over one axis.
 pub struct Panel {
-    pub title: String,
+    title: String,
     x: Axis,
-    pub xs: Vec<u64>,
-    pub names: Vec<String>,
-    /// ρ by line and x.
-    pub rho: Vec<Vec<Option<Rho>>>,
+    pub curves: Curves,
+    /// Whether the values of each line are upper bounds.
+    bounds: Vec<Vec<bool>>,
 }
 
 impl Panel {
@@ -86,59 +86,44 @@ impl Panel {
     ) -> anyhow::Result<Self> {
         let lines: Vec<(&Runner, u64)> =
             runners.iter().flat_map(|runner| rounds.iter().map(move |n| (runner, *n))).collect();
-        let name = |(runner, n): &(&Runner, u64)| match rounds {
-            [_] => runner.name.clone(),
-            _ => format!("{}, n = {n}", runner.name),
-        };
         let line = |(runner, n): &(&Runner, u64)| xs.iter().map(|x| runner.rho(point(*x, *n))).collect();
-        let rho: anyhow::Result<Vec<_>> = lines.par_iter().map(line).collect();
-        let names = lines.iter().map(name).collect();
-        Ok(Self { title: title.into(), x, xs: xs.to_vec(), names, rho: rho? })
+        let rho: anyhow::Result<Vec<Vec<Option<Rho>>>> = lines.par_iter().map(line).collect();
+        let mut panel = Self { title: title.into(), x, curves: Curves::of_whole(xs), bounds: Vec::new() };
+        for ((runner, n), values) in lines.iter().zip(rho?) {
+            let name = if rounds.len() == 1 { runner.name.clone() } else { line_name(&runner.name, *n) };
+            panel.curves.add(name, values.iter().map(|rho| rho.map(|rho| rho.value)));
+            panel.bounds.push(values.iter().map(|rho| rho.is_some_and(|rho| !rho.exact)).collect());
+        }
+        Ok(panel)
     }
 
-    /// NaN where there is no such line or nothing at this x.
-    pub fn at(&self, name: &str, x: u64) -> f64 {
-        let line = self.names.iter().position(|other| other == name);
-        let place = self.xs.iter().position(|other| *other == x);
-        let rho = line.zip(place).and_then(|(line, place)| self.rho[line][place]);
-        rho.map_or(f64::NAN, |rho| rho.value)
-    }
-
-    /// Of the places where both lines have a value, those where `below` is less than `above`, and all.
-    pub fn places_below(&self, below: &str, above: &str) -> (usize, usize) {
-        let pairs = self.xs.iter().map(|x| (self.at(below, *x), self.at(above, *x)));
-        let both: Vec<_> = pairs.filter(|(below, above)| !below.is_nan() && !above.is_nan()).collect();
-        (both.iter().filter(|(below, above)| below < above).count(), both.len())
-    }
-
+    /// Values that are upper bounds are marked.
     pub fn table(&self) -> Table {
-        let header = std::iter::once(self.x.label.clone()).chain(self.names.iter().cloned());
-        let mut table = Table::new(self.title.clone(), header);
-        for (place, x) in self.xs.iter().enumerate() {
-            let shown = |rho: Rho| {
-                let bound = if rho.exact { "" } else { "≤ " };
-                Cell::from(format!("{bound}{:.4}", rho.value))
-            };
-            let cells = self.rho.iter().map(|line| line[place].map_or(Cell::Absent, shown));
-            table.rows.push(std::iter::once(Cell::from(*x)).chain(cells).collect());
+        let mut table = self.curves.table(&self.title, &self.x.label, Cell::whole, 4);
+        for (place, row) in table.rows.iter_mut().enumerate() {
+            for (cell, bounds) in row.iter_mut().skip(1).zip(&self.bounds) {
+                if matches!(cell, Cell::Number { .. }) {
+                    let mark = if bounds[place] { "≤ " } else { "" };
+                    *cell = Cell::Text(format!("{mark}{}", cell.shown()));
+                }
+            }
         }
         table
     }
 
     pub fn chart(&self) -> Chart {
-        let series = self.names.iter().zip(&self.rho).map(|(name, line)| {
-            let points = self.xs.iter().zip(line);
-            let points = points.filter_map(|(x, rho)| Some((*x as f64, (*rho)?.value.into())));
-            Series::new(name, points.collect())
-        });
-        let y = Axis::log("ρ of zCDP");
-        Chart::Lines(Lines { title: self.title.clone(), x: self.x.clone(), y, series: series.collect() })
+        self.curves.chart(&self.title, self.x.clone(), Axis::log("ρ of zCDP"))
     }
 
     /// Sensitivities that are upper bounds.
     pub fn bounds(&self) -> usize {
-        self.rho.iter().flatten().flatten().filter(|rho| !rho.exact).count()
+        self.bounds.iter().flatten().filter(|bound| **bound).count()
     }
+}
+
+/// The name of the line of a runner over `n` rounds.
+pub fn line_name(runner: &str, n: u64) -> String {
+    format!("{runner}, n = {n}")
 }
 
 #[cfg(test)]
