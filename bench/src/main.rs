@@ -4,6 +4,8 @@ mod accounting;
 mod arguments;
 mod cases;
 mod checkpoint;
+mod cluster;
+mod comparison;
 mod coordinator;
 mod elastic;
 mod http;

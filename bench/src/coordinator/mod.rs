@@ -3,7 +3,7 @@
 
 mod etcd;
 mod fleet;
-mod latency;
+pub mod latency;
 mod process;
 mod report;
 mod store;
