@@ -4,7 +4,9 @@
 use std::ops::Range;
 
 use plotters::coord::Shift;
+use plotters::coord::combinators::{LogCoord, WithKeyPoints};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -67,9 +69,9 @@ fn page(charts: &[Chart], text: &mut String) -> Drawn<()> {
                 let y = extent(chart.y.scale, points().flat_map(|(_, y)| ends(y)));
                 match (chart.x.scale, chart.y.scale) {
                     (Scale::Linear, Scale::Linear) => lines(chart, &area, x, y)?,
-                    (Scale::Linear, Scale::Log) => lines(chart, &area, x, y.log_scale())?,
-                    (Scale::Log, Scale::Linear) => lines(chart, &area, x.log_scale(), y)?,
-                    (Scale::Log, Scale::Log) => lines(chart, &area, x.log_scale(), y.log_scale())?,
+                    (Scale::Linear, Scale::Log) => lines(chart, &area, x, log(y))?,
+                    (Scale::Log, Scale::Linear) => lines(chart, &area, log(x), y)?,
+                    (Scale::Log, Scale::Log) => lines(chart, &area, log(x), log(y))?,
                 }
                 let named = chart.series.iter().map(|series| (&series.name, series.dashed));
                 draw_legend(&legend, named.collect())?;
@@ -79,7 +81,7 @@ fn page(charts: &[Chart], text: &mut String) -> Drawn<()> {
                 let y = extent(chart.y.scale, values.flat_map(ends).chain(chart.level));
                 match chart.y.scale {
                     Scale::Linear => bars(chart, &area, y.clone(), y)?,
-                    Scale::Log => bars(chart, &area, y.clone(), y.log_scale())?,
+                    Scale::Log => bars(chart, &area, y.clone(), log(y))?,
                 }
                 draw_legend(&legend, chart.groups.iter().map(|group| (&group.name, false)).collect())?;
             }
@@ -112,6 +114,23 @@ fn extent(scale: Scale, values: impl Iterator<Item = f64>) -> Range<f64> {
         // Linear axes of values above 0 start at 0: a length is read against it.
         Scale::Linear => (if low >= 0.0 { 0.0 } else { low - room })..high + room,
     }
+}
+
+/// A logarithmic axis with round values along it: decades, 1, 2 and 5 of each where there are few, and evenly spaced
+/// values where there is less than one.
+fn log(axis: Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
+    let decades = (axis.end / axis.start).log10();
+    let within: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let every = (decades / 10.0).ceil() as i32;
+    let mut ticks: Vec<f64> = (axis.start.log10().floor() as i32..=axis.end.log10().ceil() as i32)
+        .filter(|decade| decade % every == 0)
+        .flat_map(|decade| within.iter().map(move |round| round * 10f64.powi(decade)))
+        .filter(|tick| axis.contains(tick))
+        .collect();
+    if ticks.len() < 3 {
+        ticks = RangedCoordf64::from(axis.clone()).key_points(6);
+    }
+    axis.log_scale().with_key_points(ticks)
 }
 
 /// The axes with their grid. `below`: pixels for what stands below the chart; `ticks`: whether x has any.
@@ -289,6 +308,16 @@ mod tests {
             let axis = extent(scale, std::iter::once(5.0));
             assert!(axis.contains(&5.0) && axis.start < axis.end, "{scale:?}: {axis:?}");
         }
+    }
+
+    #[test]
+    fn ticks_of_logarithmic_axes_are_round_and_within() {
+        let ticks = |axis: Range<f64>| log(axis).bold_points().to_vec();
+        assert_eq!(ticks(2e4..2e8), [1e5, 1e6, 1e7, 1e8]);
+        assert_eq!(ticks(3.0..30.0), [5.0, 10.0, 20.0]);
+        assert!(ticks(1e-100..1e100).len() <= 12);
+        let narrow = ticks(1.2..1.9);
+        assert!(narrow.len() > 3 && narrow.iter().all(|tick| (1.2..1.9).contains(tick)), "{narrow:?}");
     }
 
     #[test]

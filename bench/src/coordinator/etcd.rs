@@ -1,4 +1,4 @@
-//! A real etcd (Debian's `etcd-server`) of one member, on the cores of whoever starts it.
+//! A real etcd (Debian's `etcd-server`) of one member, on the cores of the process that starts it.
 
 use std::fs::{self, File};
 use std::net::TcpListener;

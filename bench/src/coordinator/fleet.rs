@@ -1,4 +1,4 @@
-//! Simulated workers: each registers, takes whatever leases it is given, says at once that they are ready, and goes on
+//! Simulated workers: each registers, takes whatever leases it is given, says at once that they are ready, and keeps
 //! saying so.
 
 use std::sync::Arc;

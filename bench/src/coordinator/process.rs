@@ -15,7 +15,7 @@ use crate::serve::usage;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One core for a coordinator, the others for whoever asks it.
+/// One core for a coordinator, the others for its callers.
 pub struct Cores {
     pub own: usize,
     others: Vec<usize>,
