@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use noise_kernel::Backend;
+pub use reproduce::measure::cores;
 
 /// What to run on.
 #[derive(clap::Args, Clone, Debug)]
@@ -37,11 +38,6 @@ pub fn with_threads<T: Send>(
 ) -> anyhow::Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.with_context(|| format!("start {threads} threads"))?.install(work)
-}
-
-/// Processors this process may run on.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 pub fn positive(text: &str) -> Result<usize, String> {

@@ -57,9 +57,9 @@ impl FromStr for Case {
 }
 
 impl Case {
-    /// The cases of `names`, which are known.
-    pub fn list(names: &[&str]) -> anyhow::Result<Vec<Self>> {
-        names.iter().map(|name| name.parse().map_err(anyhow::Error::msg)).collect()
+    /// The cases of `names`, which are known, with spaces between them.
+    pub fn list(names: &str) -> anyhow::Result<Vec<Self>> {
+        names.split_whitespace().map(|name| name.parse().map_err(anyhow::Error::msg)).collect()
     }
 
     /// The same mechanism with n = `iterations`.
@@ -106,16 +106,21 @@ impl Case {
 
     /// The plan of a job that runs this case.
     pub fn plan(&self) -> anyhow::Result<Plan> {
-        Ok(Plan::new(PlanSpec {
-            chacha_rounds: 20,
-            iterations: self.iterations,
-            noise_multiplier: 1.0,
-            clip_norm: 1.0,
-            participation: Participation { min_sep: 1, max_participations: 1 },
-            mechanism: self.mechanism.clone(),
-            layout: None,
-        })?)
+        plan(self.mechanism.clone(), self.iterations, 1)
     }
+}
+
+/// A plan of this mechanism: σ = 1, clip norm 1, one participation.
+pub fn plan(mechanism: Mechanism, iterations: u64, min_sep: u64) -> anyhow::Result<Plan> {
+    Ok(Plan::new(PlanSpec {
+        chacha_rounds: 20,
+        iterations,
+        noise_multiplier: 1.0,
+        clip_norm: 1.0,
+        participation: Participation { min_sep, max_participations: 1 },
+        mechanism,
+        layout: None,
+    })?)
 }
 
 /// Decays that come ever closer to 1 and weights small enough for a bounded inverse.
@@ -145,18 +150,9 @@ mod tests {
 
     #[test]
     fn every_name_makes_a_plan() {
-        let names = [
-            "identity",
-            "tree",
-            "lambda-cgd",
-            "blt-1",
-            "blt-8",
-            "band-toeplitz-1",
-            "band-toeplitz-400",
-            "band-inverse-8",
-            "dense-16",
-        ];
-        for case in Case::list(&names).unwrap() {
+        let names =
+            "identity tree lambda-cgd blt-1 blt-8 band-toeplitz-1 band-toeplitz-400 band-inverse-8 dense-16";
+        for case in Case::list(names).unwrap() {
             let plan = case.plan().unwrap_or_else(|error| panic!("{}: {error}", case.name));
             assert_eq!(plan.iterations(), case.iterations);
         }

@@ -5,24 +5,19 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use client::{Client, FetchRequest};
 use comfy_table::Table;
 use coordinator::checkpointing::interval::{self, CheckpointCost, Expectations, Schedule};
 use node::process::runtime::Runtime;
-use noise_kernel::JobKey;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
-use rustle::cluster::{ClusterOptions, LocalCluster};
+use plan::Mechanism;
 use serde::Serialize;
 
 use crate::arguments;
-use crate::machine::Machine;
+use crate::cluster::{JobCluster, Size};
+use crate::comparison::spread;
 use crate::output::{self, Output};
-use crate::program::program;
-use crate::stats::Spread;
+use reproduce::measure::Machine;
+use reproduce::measure::Spread;
 
-const KEY: [u8; 32] = [9; 32];
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Those of a coordinator that is told nothing else.
 const EXPECTED: Expectations =
     Expectations { mtbf: Duration::from_secs(3 * 3600), max_replay: Duration::from_secs(60) };
@@ -95,12 +90,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     std::fs::remove_dir_all(&bench.store).with_context(|| format!("remove {}", bench.store.display()))?;
     let replay_seconds = bench.restart(row + 1)?;
     let report = report(args, &measured, restore_seconds, replay_seconds)?;
-    let machine = Machine::this(arguments::cores());
+    let machine = Machine::current(arguments::cores());
     args.output.give("checkpoint", &machine, &report, &[(title(&report), table(&report))], &[])
 }
 
 fn report(args: &Args, measured: &Measured, restore: f64, replay: f64) -> anyhow::Result<Report> {
-    let spread = |values: &[f64]| Spread::of(values).context("nothing was measured");
     let writing = spread(&measured.writing)?;
     let cost = spread(&measured.cost)?;
     // Rows are fetched as fast as they are made: replay is as slow as the job.
@@ -146,69 +140,42 @@ fn table(report: &Report) -> Table {
 }
 
 struct Bench<'a> {
-    runtime: &'a Runtime,
-    cluster: LocalCluster,
-    client: Client,
-    job: JobId,
-    dimension: u64,
+    cluster: JobCluster<'a>,
     workers: usize,
     store: PathBuf,
-    buffer: Vec<f32>,
-    _folder: tempfile::TempDir,
 }
 
 impl<'a> Bench<'a> {
     fn start(args: &Args, runtime: &'a Runtime) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let store = args.folder.clone().unwrap_or_else(|| folder.path().to_owned()).join("bench-checkpoints");
-        let store = std::path::absolute(store)?;
-        let mut options = ClusterOptions::new(program()?, folder.path().to_owned(), args.workers);
-        options.threads_per_worker = (arguments::cores() / args.workers).max(1);
-        let url = format!("file://{}", store.display());
-        options.coordinator_flags =
-            ["--checkpoint-interval", "0", "--checkpoint-url", &url].map(String::from).into();
-        options.worker_flags = vec!["--snapshot-bytes".into(), args.snapshot_bytes.clone()];
-        let cluster = LocalCluster::start(options, KEY)?;
-        let _inside = runtime.enter();
-        let client = Client::connect(&cluster.url())?;
-        let iterations = 5 + 2 * args.rows * args.repeats as u64;
-        let plan = Plan::new(PlanSpec {
-            chacha_rounds: 20,
-            iterations: iterations + 1,
-            noise_multiplier: 1.0,
-            clip_norm: 1.0,
-            participation: Participation { min_sep: 1, max_participations: 1 },
-            mechanism: Mechanism::Blt { theta: vec![0.99, 0.9, 0.6, 0.2], omega: vec![0.01, 0.1, 0.2, 0.2] },
-            layout: None,
+        let Args { workers, dimension, .. } = *args;
+        let iterations = 6 + 2 * args.rows * args.repeats as u64;
+        let size = Size { workers, shards: workers as u32, dimension, iterations };
+        let mechanism = Mechanism::Blt { theta: vec![0.99, 0.9, 0.6, 0.2], omega: vec![0.01, 0.1, 0.2, 0.2] };
+        let mut store = PathBuf::new();
+        let cluster = JobCluster::start(runtime, &size, mechanism, |folder, options| {
+            let folder = args.folder.as_deref().unwrap_or(folder).join("bench-checkpoints");
+            store = std::path::absolute(folder)?;
+            let url = format!("file://{}", store.display());
+            options.coordinator_flags =
+                ["--checkpoint-interval", "0", "--checkpoint-url", &url].map(String::from).into();
+            options.worker_flags = vec!["--snapshot-bytes".into(), args.snapshot_bytes.clone()];
+            Ok(())
         })?;
-        let job = JobId::new("bench")?;
-        let request = pb::CreateJobRequest {
-            job: job.to_string(),
-            plan_toml: plan.to_toml_string()?,
-            dimension: args.dimension,
-            shards: args.workers as u32,
-            key_commitment: JobKey::from_bytes(&KEY)?.commitment().to_vec(),
-            plan_digest: vec![],
-        };
-        runtime.block_on(client.jobs().create(request))?;
-        let buffer = vec![0.0; args.dimension as usize];
-        let dimension = args.dimension;
-        let workers = args.workers;
-        Ok(Self { runtime, cluster, client, job, dimension, workers, store, buffer, _folder: folder })
+        Ok(Self { cluster, workers, store })
     }
 
-    /// Rows without a checkpoint, then as many with one; gives the next row.
+    /// Fetches rows without a checkpoint, then as many with one; returns the next row.
     fn turn(&mut self, row: u64, rows: u64, measured: &mut Measured) -> anyhow::Result<u64> {
         let alone = self.fetch(row..row + rows)?;
-        let jobs = self.client.jobs();
-        let job = self.job.clone();
-        let writing = self.runtime.spawn(async move { jobs.checkpoint(&job).await });
+        let jobs = self.cluster.client.jobs();
+        let job = self.cluster.job.clone();
+        let writing = self.cluster.runtime.spawn(async move { jobs.checkpoint(&job).await });
         let beside = self.fetch(row + rows..row + 2 * rows)?;
         ensure!(
             writing.is_finished(),
             "{rows} rows were fetched before the checkpoint was written: ask for more (--rows)"
         );
-        let written = self.runtime.block_on(writing)??;
+        let written = self.cluster.runtime.block_on(writing)??;
         measured.alone.push(alone / rows as f64);
         measured.beside.push(beside / rows as f64);
         measured.writing.push(written.seconds);
@@ -221,25 +188,17 @@ impl<'a> Bench<'a> {
     fn fetch(&mut self, rows: Range<u64>) -> anyhow::Result<f64> {
         let started = Instant::now();
         for row in rows {
-            let request = FetchRequest {
-                job: self.job.clone(),
-                branch: 0,
-                rows: RowRange { start: row, end: row + 1 },
-                range: CoordinateRange { start: 0, end: self.dimension },
-                commitments: vec![Commitment::of_text("bench")],
-                deadline: (Instant::now() + PATIENCE).into(),
-            };
-            self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.buffer))?;
+            self.cluster.fetch(row)?;
         }
         Ok(started.elapsed().as_secs_f64())
     }
 
-    /// New processes for all workers; seconds until they have served a row.
+    /// Starts new processes for all workers; returns the seconds until they have served a row.
     fn restart(&mut self, row: u64) -> anyhow::Result<f64> {
-        (0..self.workers).try_for_each(|worker| self.cluster.kill_worker(worker))?;
+        (0..self.workers).try_for_each(|worker| self.cluster.cluster.kill_worker(worker))?;
         let started = Instant::now();
-        (0..self.workers).try_for_each(|worker| self.cluster.start_worker(worker))?;
-        self.fetch(row..row + 1)?;
+        (0..self.workers).try_for_each(|worker| self.cluster.cluster.start_worker(worker))?;
+        self.cluster.fetch(row)?;
         Ok(started.elapsed().as_secs_f64())
     }
 }

@@ -4,22 +4,18 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use client::{Client, FetchRequest};
 use comfy_table::Table;
 use node::process::runtime::Runtime;
-use noise_kernel::JobKey;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, JobId, RowRange, WorkerId, pb};
-use rustle::cluster::{ClusterOptions, LocalCluster};
+use plan::Mechanism;
+use proto::WorkerId;
 use serde::Serialize;
 
 use crate::arguments;
-use crate::machine::Machine;
+use crate::cluster::{JobCluster, Size, TIMEOUT};
+use crate::coordinator::latency::nearest_rank;
 use crate::output::{self, Output};
-use crate::program::program;
+use reproduce::measure::Machine;
 
-const KEY: [u8; 32] = [9; 32];
-const PATIENCE: Duration = Duration::from_secs(300);
 const ITERATIONS: u64 = 1_000_000;
 
 #[derive(clap::Args, Debug)]
@@ -93,11 +89,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let lateness = measured.into_iter().map(|(change, mut seconds, through_seconds)| {
         seconds.sort_by(f64::total_cmp);
-        let p50 = percentile(&seconds, 50.0);
-        let p99 = percentile(&seconds, 99.0);
-        let worst = percentile(&seconds, 100.0);
-        let rows = seconds.len();
-        Lateness { change, p50, p99, worst, rows, through_seconds }
+        let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|share| nearest_rank(&seconds, share));
+        Lateness { change, p50, p99, worst, rows: seconds.len(), through_seconds }
     });
     let report = Report {
         dimension: args.dimension,
@@ -110,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "Time to a row of {} coordinates, {} workers, a row every {} ms",
         report.dimension, report.workers, args.pace
     );
-    let machine = Machine::this(arguments::cores());
+    let machine = Machine::current(arguments::cores());
     args.output.give("elastic", &machine, &report, &[(title, table(&report))], &[])
 }
 
@@ -125,69 +118,27 @@ fn table(report: &Report) -> Table {
     output::table(&header, report.lateness.iter().map(row))
 }
 
-/// Nearest rank, of sorted values.
-fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-}
-
 struct Bench<'a> {
-    runtime: &'a Runtime,
-    cluster: LocalCluster,
-    client: Client,
-    job: JobId,
-    dimension: u64,
+    it: JobCluster<'a>,
     pace: Duration,
     row: u64,
     shards: u32,
     /// Workers that run, by index.
     workers: Vec<usize>,
-    buffer: Vec<f32>,
-    _folder: tempfile::TempDir,
 }
 
 impl<'a> Bench<'a> {
     fn start(args: &Args, runtime: &'a Runtime) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let mut options = ClusterOptions::new(program()?, folder.path().to_owned(), args.workers);
-        options.threads_per_worker = (arguments::cores() / args.workers).max(1);
-        options.coordinator_flags = vec!["--checkpoint-interval".into(), "2s".into()];
-        let cluster = LocalCluster::start(options, KEY)?;
-        let _inside = runtime.enter();
-        let client = Client::connect(&cluster.url())?;
-        let plan = Plan::new(PlanSpec {
-            chacha_rounds: 20,
-            iterations: ITERATIONS,
-            noise_multiplier: 1.0,
-            clip_norm: 1.0,
-            participation: Participation { min_sep: 1, max_participations: 1 },
-            mechanism: Mechanism::Blt { theta: vec![0.99, 0.6], omega: vec![0.05, 0.2] },
-            layout: None,
+        let Args { workers, dimension, .. } = *args;
+        let shards = 2 * workers as u32;
+        let size = Size { workers, shards, dimension, iterations: ITERATIONS };
+        let mechanism = Mechanism::Blt { theta: vec![0.99, 0.6], omega: vec![0.05, 0.2] };
+        let it = JobCluster::start(runtime, &size, mechanism, |_, options| {
+            options.coordinator_flags = vec!["--checkpoint-interval".into(), "2s".into()];
+            Ok(())
         })?;
-        let job = JobId::new("bench")?;
-        let shards = 2 * args.workers as u32;
-        let request = pb::CreateJobRequest {
-            job: job.to_string(),
-            plan_toml: plan.to_toml_string()?,
-            dimension: args.dimension,
-            shards,
-            key_commitment: JobKey::from_bytes(&KEY)?.commitment().to_vec(),
-            plan_digest: vec![],
-        };
-        runtime.block_on(client.jobs().create(request))?;
-        let mut bench = Self {
-            runtime,
-            cluster,
-            client,
-            job,
-            dimension: args.dimension,
-            pace: Duration::from_millis(args.pace),
-            row: 0,
-            shards,
-            workers: (0..args.workers).collect(),
-            buffer: vec![0.0; args.dimension as usize],
-            _folder: folder,
-        };
+        let pace = Duration::from_millis(args.pace);
+        let mut bench = Self { it, pace, row: 0, shards, workers: (0..workers).collect() };
         bench.settle(&mut vec![])?;
         (0..20).try_for_each(|_| bench.take(&mut vec![]))?;
         Ok(bench)
@@ -200,43 +151,43 @@ impl<'a> Bench<'a> {
         match change {
             Change::Nothing => {}
             Change::Add => {
-                let added = self.cluster.add_worker()?;
+                let added = self.it.cluster.add_worker()?;
                 self.workers.push(added);
                 self.until(seconds, move |bench| Ok(bench.served_by(added)? > 0))?;
             }
             Change::Drain => {
                 let worker = WorkerId::new(format!("worker-{}", self.workers[0]))?;
                 self.until(seconds, |bench| {
-                    Ok(bench.runtime.block_on(bench.client.drain_worker(&worker, false))? == 0)
+                    Ok(bench.it.runtime.block_on(bench.it.client.drain_worker(&worker, false))? == 0)
                 })?;
-                self.runtime.block_on(self.client.drain_worker(&worker, true))?;
+                self.it.runtime.block_on(self.it.client.drain_worker(&worker, true))?;
             }
             // The worker's process ends once others have taken over: waited for by itself, so that rows go on.
             Change::Stop => {
                 let worker = self.workers.remove(0);
-                let pid = self.cluster.worker(worker).context("the worker")?.pid();
+                let pid = self.it.cluster.worker(worker).context("the worker")?.pid();
                 terminate(pid)?;
                 self.until(seconds, move |bench| Ok(bench.served_by(worker)? == 0))?;
-                self.cluster.stop_worker(worker)?;
+                self.it.cluster.stop_worker(worker)?;
             }
             Change::Split | Change::Merge => {
                 let shards = if change == Change::Split { 2 * self.shards } else { self.shards };
-                let jobs = self.client.jobs();
-                let job = self.job.clone();
-                let cutting = self.runtime.spawn(async move { jobs.reshard(&job, shards).await });
+                let jobs = self.it.client.jobs();
+                let job = self.it.job.clone();
+                let cutting = self.it.runtime.spawn(async move { jobs.reshard(&job, shards).await });
                 while !cutting.is_finished() {
                     self.take(seconds)?;
                 }
-                self.runtime.block_on(cutting)??;
+                self.it.runtime.block_on(cutting)??;
             }
             Change::Kill => {
                 let worker = self.workers[0];
-                let endpoint = self.cluster.worker(worker).context("the worker")?.grpc().to_owned();
-                self.cluster.kill_worker(worker)?;
+                let endpoint = self.it.cluster.worker(worker).context("the worker")?.grpc().to_owned();
+                self.it.cluster.kill_worker(worker)?;
                 // Its shards count as served until it is missed.
                 self.until(seconds, |bench| Ok(bench.served_at(&endpoint)? == 0))?;
                 self.settle(seconds)?;
-                self.cluster.start_worker(worker)?;
+                self.it.cluster.start_worker(worker)?;
             }
         }
         self.settle(seconds)?;
@@ -250,7 +201,7 @@ impl<'a> Bench<'a> {
     /// Until every shard is served.
     fn settle(&mut self, seconds: &mut Vec<f64>) -> anyhow::Result<()> {
         self.until(seconds, |bench| {
-            let job = bench.runtime.block_on(bench.client.jobs().get(&bench.job))?;
+            let job = bench.it.runtime.block_on(bench.it.client.jobs().get(&bench.it.job))?;
             Ok(job.shards == job.shards_ready)
         })
     }
@@ -262,36 +213,27 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         while !is_through(self)? {
-            ensure!(began.elapsed() < PATIENCE, "the change was not through after {PATIENCE:?}");
+            ensure!(began.elapsed() < TIMEOUT, "the change was not through after {TIMEOUT:?}");
             self.take(seconds)?;
         }
         Ok(())
     }
 
     fn served_by(&self, worker: usize) -> anyhow::Result<usize> {
-        let Some(process) = self.cluster.worker(worker) else { return Ok(0) };
+        let Some(process) = self.it.cluster.worker(worker) else { return Ok(0) };
         self.served_at(process.grpc())
     }
 
     fn served_at(&self, endpoint: &str) -> anyhow::Result<usize> {
-        let routes = self.runtime.block_on(self.client.routing(&self.job))?.routes;
+        let routes = self.it.runtime.block_on(self.it.client.routing(&self.it.job))?.routes;
         Ok(routes.iter().filter(|route| route.endpoint.as_deref() == Some(endpoint)).count())
     }
 
     /// The next row, at the job's pace.
     fn take(&mut self, seconds: &mut Vec<f64>) -> anyhow::Result<()> {
-        let request = FetchRequest {
-            job: self.job.clone(),
-            branch: 0,
-            rows: RowRange { start: self.row, end: self.row + 1 },
-            range: CoordinateRange { start: 0, end: self.dimension },
-            commitments: vec![Commitment::of_text("bench")],
-            deadline: (Instant::now() + PATIENCE).into(),
-        };
-        self.row += 1;
         let began = Instant::now();
-        self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.buffer))?;
-        seconds.push(began.elapsed().as_secs_f64());
+        seconds.push(self.it.fetch(self.row)?);
+        self.row += 1;
         std::thread::sleep(self.pace.saturating_sub(began.elapsed()));
         Ok(())
     }
@@ -300,16 +242,4 @@ impl<'a> Bench<'a> {
 fn terminate(pid: u32) -> anyhow::Result<()> {
     let pid = rustix::process::Pid::from_raw(pid as i32).context("a process's number")?;
     Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_nearest_ranks() {
-        let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!([50.0, 99.0, 100.0].map(|percent| percentile(&values, percent)), [50.0, 99.0, 100.0]);
-        assert_eq!(percentile(&[3.0], 99.0), 3.0);
-    }
 }

@@ -4,23 +4,22 @@ mod accounting;
 mod arguments;
 mod cases;
 mod checkpoint;
+mod cluster;
+mod comparison;
 mod coordinator;
 mod elastic;
 mod http;
 mod job;
 mod kernels;
 mod limits;
-mod machine;
 mod memory;
 mod mpi;
 mod output;
 mod peers;
 mod program;
-mod reproduce;
 mod roofline;
 mod scale;
 mod serve;
-mod stats;
 mod strategy;
 
 use std::process::ExitCode;
@@ -51,7 +50,8 @@ enum Cli {
     Strategy(strategy::Args),
     /// Our accounts beside dp-accounting's: ε of sampled rounds, of trees and of balls-in-bins, and the time they take
     Accounting(accounting::Args),
-    /// Figures and tables of papers/000 to 004, made again, each beside what was published
+    /// The figures and tables of the crate `reproduce`, which has a program of its own
+    #[command(hide = true)]
     Reproduce(reproduce::Args),
     /// One worker of `scale`: measures whenever a line comes in
     #[command(hide = true)]

@@ -9,14 +9,16 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use comfy_table::Table;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
-use plot::{Axis, Bars, Chart, Group};
+use plan::Mechanism;
+use plot::{Axis, Chart};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments;
-use crate::machine::Machine;
+use crate::cases::plan;
+use crate::comparison::spread;
 use crate::output::{self, Output};
-use crate::stats::{Spread, ratios};
+use reproduce::measure::Machine;
+use reproduce::measure::{Spread, ratios};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -62,7 +64,6 @@ struct Report {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let rates = measure(args)?;
-    let spread = |values: &[f64]| Spread::of(values).context("nothing was measured");
     let report = Report {
         dimension: args.dimension,
         rows: args.rows,
@@ -73,7 +74,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         window: spread(&rates.placed)?,
         window_of_copy: spread(&ratios(&rates.placed, &rates.copied))?,
     };
-    args.output.give("mpi", &Machine::this(arguments::cores()), &report, &report.tables(), &report.charts())
+    args.output.give(
+        "mpi",
+        &Machine::current(arguments::cores()),
+        &report,
+        &report.tables(),
+        &report.charts(),
+    )
 }
 
 fn measure(args: &Args) -> anyhow::Result<Rates> {
@@ -83,7 +90,7 @@ fn measure(args: &Args) -> anyhow::Result<Rates> {
     let file = |name: &str| folder.path().join(name);
     // Rows of each round twice, and one round before.
     let iterations = 2 * args.rows * (args.repeats as u64 + 2);
-    fs::write(file("plan.toml"), plan(iterations)?.to_toml_string()?)?;
+    fs::write(file("plan.toml"), plan(Mechanism::Identity, iterations, iterations)?.to_toml_string()?)?;
     fs::write(file("job.key"), [7; 32])?;
     fs::set_permissions(file("job.key"), fs::Permissions::from_mode(0o400))?;
     let mut command = Command::new("mpirun");
@@ -112,18 +119,6 @@ fn measure(args: &Args) -> anyhow::Result<Rates> {
     Ok(serde_json::from_str(line)?)
 }
 
-fn plan(iterations: u64) -> anyhow::Result<Plan> {
-    Ok(Plan::new(PlanSpec {
-        chacha_rounds: 20,
-        iterations,
-        noise_multiplier: 1.0,
-        clip_norm: 1.0,
-        participation: Participation { min_sep: iterations, max_participations: 1 },
-        mechanism: Mechanism::Identity,
-        layout: None,
-    })?)
-}
-
 impl Report {
     fn tables(&self) -> Vec<(String, Table)> {
         let percent = |spread: &Spread| format!("{} %", spread.shown(0.01));
@@ -150,15 +145,9 @@ impl Report {
             ("copy", &self.copy),
             ("shared window", &self.window),
         ];
-        vec![Chart::Bars(Bars {
-            title: format!("Rows of {} coordinates over MPI, on one machine", output::round(self.dimension)),
-            y: Axis::linear("GB/s"),
-            categories: named.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            groups: vec![Group {
-                name: "delivered".into(),
-                bars: named.iter().map(|(_, rate)| Some(rate.drawn(1e9))).collect(),
-            }],
-            level: None,
-        })]
+        let title = format!("Rows of {} coordinates over MPI, on one machine", output::round(self.dimension));
+        let categories = named.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let bars = named.iter().map(|(_, rate)| Some(rate.drawn(1e9))).collect();
+        vec![Chart::bars(title, Axis::linear("GB/s"), categories, [("delivered", bars)], None)]
     }
 }

@@ -4,13 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
-use plot::Chart;
+use plot::{Chart, Series, Value};
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::machine::Machine;
+use reproduce::measure::{Format, Machine};
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct Output {
@@ -21,12 +19,6 @@ pub struct Output {
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "bench/record")]
     pub record: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Table,
-    Json,
 }
 
 impl Output {
@@ -60,14 +52,14 @@ impl Output {
     }
 }
 
-fn with_machine(machine: &Machine, results: &impl Serialize) -> anyhow::Result<Value> {
+fn with_machine(machine: &Machine, results: &impl Serialize) -> anyhow::Result<serde_json::Value> {
     let mut json = serde_json::to_value(results)?;
     let fields = json.as_object_mut().context("results are an object")?;
     fields.insert("machine".into(), serde_json::to_value(machine)?);
     Ok(json)
 }
 
-fn record(path: &Path, json: &Value, charts: &[Chart]) -> anyhow::Result<()> {
+fn record(path: &Path, json: &serde_json::Value, charts: &[Chart]) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -84,6 +76,18 @@ pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Table 
     table.load_preset(presets::ASCII_MARKDOWN).set_header(header).add_rows(rows);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
+}
+
+/// Lines from named points, in the order in which their names first come.
+pub fn by_name<'a>(points: impl Iterator<Item = (&'a str, (f64, Value))>) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for (name, point) in points {
+        match all.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => all.push(Series::new(name, vec![point])),
+        }
+    }
+    all
 }
 
 /// 1e5 rather than 100000, where it is a power of ten.
@@ -107,14 +111,14 @@ mod tests {
     fn a_record_holds_results_machine_and_picture() {
         let folder = tempfile::tempdir().unwrap();
         let output = Output { format: Format::Json, record: Some(folder.path().into()) };
-        let machine = Machine::this(3);
-        let series = vec![plot::Series::new("one", vec![(1.0, 2.0.into())])];
-        let x = plot::Axis::linear("x");
-        let y = plot::Axis::linear("y");
-        let chart = Chart::Lines(plot::Lines { title: "t".into(), x, y, series });
+        let machine = Machine::current(3);
+        let axis = plot::Axis::linear;
+        let chart =
+            Chart::lines("t", axis("x"), axis("y"), by_name([("one", (1.0, 2.0.into()))].into_iter()));
         output.give("kernels", &machine, &serde_json::json!({ "cases": [] }), &[], &[chart]).unwrap();
         let path = folder.path().join(machine.slug()).join(format!("{}-kernels", machine.date));
-        let json: Value = serde_json::from_slice(&fs::read(path.with_extension("json")).unwrap()).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_slice(&fs::read(path.with_extension("json")).unwrap()).unwrap();
         assert_eq!(json["machine"]["threads"], 3);
         assert!(json["cases"].is_array());
         let picture = fs::read_to_string(path.with_extension("svg")).unwrap();

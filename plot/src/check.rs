@@ -2,7 +2,9 @@
 
 use crate::{Axis, Bars, Chart, Lines, Scale, Value};
 
+/// Why a chart can't be drawn.
 #[derive(Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the messages name the fields
 pub enum PlotError {
     #[error("nothing to draw in \"{title}\"")]
     Empty { title: String },
@@ -12,6 +14,8 @@ pub enum PlotError {
     NotPositive { axis: String, series: String, value: f64 },
     #[error("\"{group}\" of \"{title}\" has {got} bars; allowed: {expected}, one a category")]
     Bars { title: String, group: String, got: usize, expected: usize },
+    #[error("the picture can't be drawn: {why}")]
+    Drawing { why: String },
 }
 
 pub(crate) fn chart(chart: &Chart) -> Result<(), PlotError> {

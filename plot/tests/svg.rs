@@ -23,7 +23,7 @@ fn texts(picture: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(picture).expect("XML");
     let texts =
         document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text")));
-    texts.filter_map(|node| node.text().map(str::to_owned)).collect()
+    texts.filter_map(|node| node.text().map(|text| text.trim().to_owned())).collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use accounting::monte_carlo::{BallsInBins, Pair, SampleBudget};
 use serde::Serialize;
 use strategy::{Blt, Strategy};
 
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 pub const EPOCHS: [u64; 4] = [1, 4, 16, 64];
 pub const BATCHES: u64 = 128;

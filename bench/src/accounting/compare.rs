@@ -7,8 +7,9 @@ use accounting::{Account, Neighbouring};
 
 use super::grid::{Mechanism, Setting};
 use super::peer::{Answer, Library};
-use super::row::{Beside, Fine, Row};
-use crate::stats::Spread;
+use super::row::{Fine, Row, Theirs};
+use crate::comparison::{Comparison, spread};
+use reproduce::measure::Spread;
 
 /// Turns of each side.
 const TURNS: usize = 3;
@@ -39,9 +40,9 @@ pub fn compare(setting: &Setting, mut library: Option<&mut Library>) -> anyhow::
     }
     let times: Vec<f64> = theirs.iter().map(|answer| answer.seconds).collect();
     let beside = match (theirs.first(), Spread::of(&times), failed) {
-        (.., Some(why)) => Beside::Failed(why),
-        (Some(first), Some(seconds), None) => Beside::Compared { figure: first.figure, seconds },
-        _ => Beside::Alone,
+        (.., Some(why)) => Comparison::Failed(why),
+        (Some(first), Some(seconds), None) => Comparison::Compared(Theirs { figure: first.figure, seconds }),
+        _ => Comparison::Alone,
     };
     let fine = match setting.mechanism {
         Mechanism::Gaussian | Mechanism::Tree { .. } => None,
@@ -50,7 +51,7 @@ pub fn compare(setting: &Setting, mut library: Option<&mut Library>) -> anyhow::
             Some(Fine { accuracy: FINE, figure, seconds })
         }
     };
-    let seconds = Spread::of(&ours).ok_or_else(|| anyhow::anyhow!("nothing was measured"))?;
+    let seconds = spread(&ours)?;
     Ok(Row { setting: setting.clone(), figure, seconds, fine, beside })
 }
 

@@ -9,7 +9,7 @@ pub const GRID: f64 = 1e-4;
 /// The least speed beside the peer where losses are composed.
 const RATIO: f64 = 50.0;
 
-/// One tree without restarts, σ = 7, δ = 1e-10: papers/002, Tables 1 and 2. (name, rounds, MinS, MaxP), where MinS
+/// One tree without restarts, σ = 7, δ = 1e-10: Xu et al. (2023), Tables 1 and 2. (name, rounds, MinS, MaxP), where MinS
 /// counts the rounds in between.
 const TREES: [(&str, u64, u64, u64); 20] = [
     ("nwp-de-DE", 930, 212, 4),

@@ -10,7 +10,6 @@ mod row;
 use std::path::PathBuf;
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::Output;
 use crate::peers;
 use balls::Epochs;
@@ -18,6 +17,7 @@ use compare::compare;
 use grid::Setting;
 use peer::Library;
 use report::Report;
+use reproduce::measure::Machine;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("{}", balls::name(epochs));
         report.balls_in_bins.push(Epochs::measure(epochs)?);
     }
-    let machine = Machine::this(arguments::cores().min(peers::THREADS));
+    let machine = Machine::current(arguments::cores().min(peers::THREADS));
     args.output.give("accounting", &machine, &report, &report.tables(), &report.charts())?;
     let faults = report.faults();
     anyhow::ensure!(!args.check || faults.is_empty(), "--check: {}", faults.join("; "));

@@ -1,7 +1,5 @@
-//! dp-accounting and TensorFlow Privacy's tree accounts, in one Python process that is started again after it was cut
-//! off.
+//! dp-accounting and TensorFlow Privacy's tree accounts, in one Python process.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::grid::Setting;
 use crate::peers::environment::Environment;
-use crate::strategy::peer::Peer;
+use crate::peers::python::Python;
 
 /// Longest answer to anything but a tree.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -19,14 +17,11 @@ const RUNNER: &str = include_str!("../../peers/accounting.py");
 const TREES: &str = "tensorflow_privacy/privacy/analysis/tree_aggregation_accountant.py";
 
 pub struct Library {
-    environment: Environment,
-    runner: PathBuf,
+    python: Python,
     /// TensorFlow Privacy's file of tree accounts.
     trees: String,
     /// Of a tree.
     limit: Duration,
-    /// With the limit that it was started with.
-    running: Option<(Duration, Peer)>,
 }
 
 /// One answer.
@@ -49,30 +44,15 @@ impl Library {
             "tensorflow-privacy",
             &["--no-deps", "--ignore-requires-python", "--upgrade", "--target", &target],
         )?;
-        let runner = environment.folder().join("accounting.py");
-        fs::write(&runner, RUNNER).with_context(|| format!("write {}", runner.display()))?;
+        let python = Python::new(&environment, "accounting.py", RUNNER, Box::new(|| {}))?;
         let trees = format!("{target}/{TREES}");
-        Ok(Self { environment, runner, trees, limit: Duration::from_secs_f64(limit), running: None })
+        Ok(Self { python, trees, limit: Duration::from_secs_f64(limit) })
     }
 
     /// Error: also where it is cut off.
     pub fn ask(&mut self, setting: &Setting) -> anyhow::Result<Answer> {
         let request = setting.request(&self.trees)?;
         let limit = if setting.is_tree() { self.limit } else { LIMIT };
-        let (_, peer) = match self.running.take_if(|(started_with, _)| *started_with == limit) {
-            Some(running) => self.running.insert(running),
-            None => {
-                let errors = self.environment.folder().join("stderr.txt");
-                let python = self.environment.python();
-                let peer = Peer::start(&python, &self.runner, &errors, limit, Box::new(|| {}))?;
-                self.running.insert((limit, peer))
-            }
-        };
-        let answer = peer.ask(&request);
-        if answer.is_err() {
-            // It may have ended, or be busy still with what took too long.
-            self.running = None;
-        }
-        Ok(Answer::deserialize(answer?)?)
+        Ok(Answer::deserialize(self.python.ask(&request, limit)?)?)
     }
 }

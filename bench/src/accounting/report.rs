@@ -1,11 +1,12 @@
 //! What `bench accounting` found, as JSON, tables and charts.
 
 use comfy_table::Table;
-use plot::{Axis, Bars, Chart, Group};
+use plot::{Axis, Chart};
 use serde::Serialize;
 
 use super::balls::{BATCHES, Epochs, LIMIT, SAMPLES};
-use super::row::{Beside, Row};
+use super::row::Row;
+use crate::comparison::{cell, short_time};
 use crate::output::table;
 
 #[derive(Default, Serialize)]
@@ -47,43 +48,29 @@ impl Report {
         if compared.is_empty() {
             return Vec::new();
         }
-        let milliseconds =
-            |pick: fn(&Row) -> Option<plot::Value>| compared.iter().map(|row| pick(row)).collect();
-        vec![Chart::Bars(Bars {
-            title: "Time of an account".into(),
-            y: Axis::log("ms"),
-            categories: compared.iter().map(|row| row.setting.name.clone()).collect(),
-            groups: vec![
-                Group { name: "ours".into(), bars: milliseconds(|row| Some(row.seconds.drawn(1e-3))) },
-                Group {
-                    name: "peer".into(),
-                    bars: milliseconds(|row| match &row.beside {
-                        Beside::Compared { seconds, .. } => Some(seconds.drawn(1e-3)),
-                        _ => None,
-                    }),
-                },
-            ],
-            level: None,
-        })]
+        let bars = |pick: fn(&Row) -> Option<plot::Value>| compared.iter().map(|row| pick(row)).collect();
+        let names = compared.iter().map(|row| row.setting.name.clone()).collect();
+        let groups = [
+            ("ours", bars(|row| Some(row.seconds.drawn(1e-3)))),
+            ("peer", bars(|row| Some(row.beside.compared()?.seconds.drawn(1e-3)))),
+        ];
+        vec![Chart::bars("Time of an account", Axis::log("ms"), names, groups, None)]
     }
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let (theirs, seconds) = match &row.beside {
-        Beside::Compared { figure, seconds } => (format!("{figure:.6}"), milliseconds(seconds.median)),
-        _ => Default::default(),
-    };
+    let theirs = row.beside.compared();
     vec![
         row.setting.name.clone(),
         row.setting.figure().into(),
         format!("{:.6}", row.figure),
-        row.fine.map_or_else(String::new, |fine| format!("{:.6}", fine.figure)),
-        theirs,
-        row.apart().map_or_else(String::new, |apart| format!("{apart:+.1e}")),
+        cell(row.fine, |fine| format!("{:.6}", fine.figure)),
+        cell(theirs, |theirs| format!("{:.6}", theirs.figure)),
+        cell(row.apart(), |apart| format!("{apart:+.1e}")),
         milliseconds(row.seconds.median),
-        row.fine.map_or_else(String::new, |fine| milliseconds(fine.seconds)),
-        seconds,
-        row.ratio().map_or_else(String::new, |ratio| format!("{ratio:.0}")),
+        cell(row.fine, |fine| milliseconds(fine.seconds)),
+        cell(theirs, |theirs| milliseconds(theirs.seconds.median)),
+        cell(row.ratio(), |ratio| format!("{ratio:.0}")),
         row.outcome(),
     ]
 }
@@ -101,11 +88,7 @@ fn epochs(row: &Epochs) -> Vec<String> {
 
 /// Three digits that count.
 fn milliseconds(seconds: f64) -> String {
-    match seconds * 1e3 {
-        ms if ms >= 100.0 => format!("{ms:.0}"),
-        ms if ms >= 1.0 => format!("{ms:.2}"),
-        ms => format!("{ms:.4}"),
-    }
+    short_time(seconds * 1e3, [2, 4])
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::grid::{GRID, Setting};
-use crate::stats::Spread;
+use crate::comparison::Comparison;
+use reproduce::measure::Spread;
 
 /// Most that a composed ε may be off the peer's, relatively.
 const APART: f64 = 1e-3;
@@ -19,17 +20,11 @@ pub struct Fine {
     pub seconds: f64,
 }
 
-/// How a setting came out on the other side.
-#[derive(Clone, Debug)]
-pub enum Beside {
-    Compared {
-        figure: f64,
-        seconds: Spread,
-    },
-    /// It gave no answer in time, or none that is of use.
-    Failed(String),
-    /// There was nobody to ask.
-    Alone,
+/// What the peer found.
+#[derive(Clone, Copy, Debug)]
+pub struct Theirs {
+    pub figure: f64,
+    pub seconds: Spread,
 }
 
 #[derive(Clone, Debug)]
@@ -39,14 +34,14 @@ pub struct Row {
     pub figure: f64,
     pub seconds: Spread,
     pub fine: Option<Fine>,
-    pub beside: Beside,
+    pub beside: Comparison<Theirs>,
 }
 
 impl Row {
     /// How many times as long as ours the peer takes, by medians.
     pub fn ratio(&self) -> Option<f64> {
         match &self.beside {
-            Beside::Compared { seconds, .. } => Some(seconds.median / self.seconds.median),
+            Comparison::Compared(Theirs { seconds, .. }) => Some(seconds.median / self.seconds.median),
             _ => None,
         }
     }
@@ -54,7 +49,7 @@ impl Row {
     /// Ours over the peer's, less one.
     pub fn apart(&self) -> Option<f64> {
         match &self.beside {
-            Beside::Compared { figure, .. } => Some(self.figure / figure - 1.0),
+            Comparison::Compared(Theirs { figure, .. }) => Some(self.figure / figure - 1.0),
             _ => None,
         }
     }
@@ -62,9 +57,9 @@ impl Row {
     pub fn outcome(&self) -> String {
         match (&self.beside, self.faults().is_empty()) {
             (_, false) => "missed".into(),
-            (Beside::Compared { .. }, true) => "agrees".into(),
-            (Beside::Failed(why), true) => format!("no peer: {why}"),
-            (Beside::Alone, true) => "alone".into(),
+            (Comparison::Compared(_), true) => "agrees".into(),
+            (Comparison::Alone, true) => "alone".into(),
+            (other, true) => format!("no peer: {}", other.why().unwrap_or_default()),
         }
     }
 
@@ -83,8 +78,8 @@ impl Row {
             faults.push(format!("{name}: {found:.1} times as fast as the peer, limit {least}"));
         }
         match &self.beside {
-            Beside::Compared { figure, .. } => faults.extend(self.disagreement(*figure)),
-            Beside::Failed(why) if !self.setting.is_tree() => {
+            Comparison::Compared(Theirs { figure, .. }) => faults.extend(self.disagreement(*figure)),
+            Comparison::Failed(why) if !self.setting.is_tree() => {
                 faults.push(format!("{name}: no peer: {why}"));
             }
             _ => {}
@@ -115,15 +110,9 @@ impl Serialize for Row {
             .fine
             .map(|fine| json!({ name: fine.figure, "accuracy": fine.accuracy, "seconds": fine.seconds }));
         fields.insert("fine".into(), json!(fine));
-        let (peer, why) = match &self.beside {
-            Beside::Compared { figure, seconds } => {
-                (json!({ name: figure, "seconds": seconds }), Value::Null)
-            }
-            Beside::Failed(why) => (Value::Null, json!(why)),
-            Beside::Alone => (Value::Null, Value::Null),
-        };
-        fields.insert("peer".into(), peer);
-        fields.insert("why".into(), why);
+        let peer = self.beside.compared().map(|it| json!({ name: it.figure, "seconds": it.seconds }));
+        fields.insert("peer".into(), json!(peer));
+        fields.insert("why".into(), json!(self.beside.why()));
         fields.insert("ratio".into(), json!(self.ratio()));
         fields.insert("apart".into(), json!(self.apart()));
         fields.insert("limit_seconds".into(), json!(self.setting.seconds));
@@ -143,7 +132,7 @@ pub mod tests {
 
     pub fn row(name: &str, figure: f64, seconds: f64, theirs: f64) -> Row {
         let setting = super::super::grid::all().into_iter().find(|setting| setting.name == name).unwrap();
-        let beside = Beside::Compared { figure: theirs, seconds: spread(1.0) };
+        let beside = Comparison::Compared(Theirs { figure: theirs, seconds: spread(1.0) });
         Row { setting, figure, seconds: spread(seconds), fine: None, beside }
     }
 
@@ -165,7 +154,7 @@ pub mod tests {
             "{slow:?}"
         );
         let without =
-            |name| Row { beside: Beside::Failed("no answer".into()), ..row(name, 0.35, 0.001, 0.35) };
+            |name| Row { beside: Comparison::Failed("no answer".into()), ..row(name, 0.35, 0.001, 0.35) };
         assert_eq!(without("poisson-64").faults().len(), 1);
         assert!(without("tree-nwp-es-ES").faults().is_empty());
         let json = serde_json::to_value(without("tree-nwp-es-ES")).unwrap();

@@ -1,4 +1,4 @@
-//! A real etcd (Debian's `etcd-server`) of one member, on the cores of whoever starts it.
+//! A real etcd (Debian's `etcd-server`) of one member, on the cores of the process that starts it.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::store::Beside;
+use super::store::EtcdUsage;
 use crate::http;
 use crate::serve::usage;
 
@@ -74,11 +74,11 @@ impl Etcd {
         })
     }
 
-    pub fn since(&self, before: &Counted) -> anyhow::Result<Beside> {
+    pub fn since(&self, before: &Counted) -> anyhow::Result<EtcdUsage> {
         let now = self.counted()?;
         let seconds = now.at.duration_since(before.at).as_secs_f64();
         let syncs = now.syncs - before.syncs;
-        Ok(Beside {
+        Ok(EtcdUsage {
             cpu_share: (now.cpu_seconds - before.cpu_seconds) / seconds,
             resident_bytes: usage::memory(self.process.id(), "VmRSS:")?,
             syncs_per_second: syncs / seconds,

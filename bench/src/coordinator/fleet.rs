@@ -1,4 +1,4 @@
-//! Simulated workers: each registers, takes whatever leases it is given, says at once that they are ready, and goes on
+//! Simulated workers: each registers, takes whatever leases it is given, says at once that they are ready, and keeps
 //! saying so.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::Setting;
 use super::latency::{Times, phase};
 
 const REGISTERING_AT_ONCE: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub struct Fleet {
     tasks: JoinSet<Times>,
@@ -49,13 +49,13 @@ impl Fleet {
     }
 
     pub async fn wait_until_ready(&self, shards: u64) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let ready = self.leases.load(Ordering::Relaxed);
             if ready >= shards {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "after {PATIENCE:?} {ready} of {shards} shards are held");
+            ensure!(Instant::now() < deadline, "after {TIMEOUT:?} {ready} of {shards} shards are held");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -73,12 +73,16 @@ impl Quantiles {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let max = *sorted.last()?;
-        let at = |share: f64| {
-            let rank = (share * sorted.len() as f64).ceil() as usize;
-            sorted[rank.clamp(1, sorted.len()) - 1]
-        };
+        let at = |share: f64| nearest_rank(&sorted, share);
         Some(Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max })
     }
+}
+
+/// The value of this rank, of sorted values; NaN of nothing.
+pub fn nearest_rank(sorted: &[f64], share: f64) -> f64 {
+    // A little less, so that 0.99 · 100 is 99 and not the float above it.
+    let rank = (share * sorted.len() as f64 - 1e-9).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 /// When something that happens every so often is first due, as a share of its period: spread evenly, and the same in
@@ -99,6 +103,9 @@ mod tests {
         assert_eq!((of.p50, of.p90, of.p99, of.p999, of.max), (500.0, 900.0, 990.0, 999.0, 1000.0));
         assert_eq!(Quantiles::of(&[3.0]).unwrap().p50, 3.0);
         assert_eq!(Quantiles::of(&[]), None);
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|share| nearest_rank(&hundred, share)), [50.0, 99.0, 100.0]);
+        assert_eq!(nearest_rank(&[3.0], 0.99), 3.0);
     }
 
     #[test]

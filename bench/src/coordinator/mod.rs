@@ -3,7 +3,7 @@
 
 mod etcd;
 mod fleet;
-mod latency;
+pub mod latency;
 mod process;
 mod report;
 mod store;
@@ -20,12 +20,12 @@ use node::process::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::Output;
 use etcd::Etcd;
 use fleet::Fleet;
 use process::{Cores, Pinned};
 use report::{Measured, Memory, Report};
+use reproduce::measure::Machine;
 use store::{Kept, Store};
 use trainers::Trainers;
 
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         runtime.block_on(measure(args, &cores, store, &folder)).with_context(|| store.name().to_owned())
     });
     let report = Report::of(args, &cores, measured.collect::<anyhow::Result<_>>()?);
-    let machine = Machine::this(1);
+    let machine = Machine::current(1);
     args.output.give("coordinator", &machine, &report, &report.tables(), &[])
 }
 

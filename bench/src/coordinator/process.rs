@@ -13,9 +13,9 @@ use crate::http;
 use crate::program::program;
 use crate::serve::usage;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One core for a coordinator, the others for whoever asks it.
+/// One core for a coordinator, the others for its callers.
 pub struct Cores {
     pub own: usize,
     others: Vec<usize>,
@@ -75,14 +75,14 @@ impl Pinned {
 
     /// At once, but with etcd.
     fn wait_until_it_leads(&self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let status: serde_json::Value =
                 serde_json::from_str(&http::get(self.process.metrics(), "/status")?)?;
             if status["coordinator_epoch"].is_u64() {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "the coordinator does not lead after {PATIENCE:?}: {status}");
+            ensure!(Instant::now() < deadline, "the coordinator does not lead after {TIMEOUT:?}: {status}");
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Args;
 use super::latency::{Quantiles, Summary};
 use super::process::Cores;
-use super::store::{Beside, Store};
+use super::store::{EtcdUsage, Store};
 use crate::output;
 
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ pub struct Measured {
     /// On disk; nothing of an etcd that ran before.
     ledger_bytes: Option<u64>,
     /// Of an etcd of its own, which is not on the coordinator's core.
-    etcd: Option<Beside>,
+    etcd: Option<EtcdUsage>,
 }
 
 /// Resident bytes of the coordinator.
@@ -59,7 +59,7 @@ impl Measured {
         cpu_share: f64,
         memory: Memory,
         ledger_bytes: Option<u64>,
-        etcd: Option<Beside>,
+        etcd: Option<EtcdUsage>,
     ) -> Self {
         let target = store.target();
         let is_within = |of: &Summary| of.since_due.p99 <= target && of.failed == 0;
@@ -95,7 +95,7 @@ impl Measured {
     /// In the order of [`COSTS`].
     fn costs(&self) -> Vec<String> {
         let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
-        let etcd = |show: fn(&Beside) -> String| self.etcd.as_ref().map_or_else(String::new, show);
+        let etcd = |show: fn(&EtcdUsage) -> String| self.etcd.as_ref().map_or_else(String::new, show);
         let Memory { started, with_workers, with_jobs, after, peak } = self.memory;
         let within = if self.is_within_target { "yes" } else { "no" };
         vec![

@@ -36,7 +36,7 @@ pub enum Kept {
 
 /// What an etcd of its own used, while calls counted.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Beside {
+pub struct EtcdUsage {
     /// Of one core.
     pub cpu_share: f64,
     pub resident_bytes: u64,

@@ -8,14 +8,15 @@ use noise_kernel::Backend;
 
 use crate::arguments::{self, Compute};
 use crate::cases::Case;
+use crate::comparison::spread;
 use crate::job::Job;
 use crate::limits::{KEYSTREAMS, Limits, Moment};
-use crate::machine::Machine;
 use crate::memory;
 use crate::output::Output;
 use crate::roofline::{bytes_per_coordinate, roofline};
-use crate::stats::{Spread, ratios};
 use report::{Measured, Report, Skipped};
+use reproduce::measure::Machine;
+use reproduce::measure::ratios;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -43,27 +44,9 @@ pub struct Args {
     quick: bool,
 }
 
-const ALL: [&str; 17] = [
-    "identity",
-    "blt-1",
-    "blt-2",
-    "blt-3",
-    "blt-4",
-    "blt-5",
-    "blt-6",
-    "blt-7",
-    "blt-8",
-    "band-toeplitz-8",
-    "band-toeplitz-32",
-    "band-toeplitz-128",
-    "band-toeplitz-400",
-    "band-inverse-8",
-    "lambda-cgd",
-    "tree",
-    "dense-64",
-];
-const QUICK: [&str; 7] =
-    ["identity", "blt-4", "band-toeplitz-8", "band-inverse-8", "lambda-cgd", "tree", "dense-16"];
+const ALL: &str = "identity blt-1 blt-2 blt-3 blt-4 blt-5 blt-6 blt-7 blt-8 band-toeplitz-8 band-toeplitz-32 \
+                   band-toeplitz-128 band-toeplitz-400 band-inverse-8 lambda-cgd tree dense-64";
+const QUICK: &str = "identity blt-4 band-toeplitz-8 band-inverse-8 lambda-cgd tree dense-16";
 
 /// A dense matrix draws all rows so far again for each row; past this size it says nothing new.
 const LARGEST_DENSE: u64 = 1_000_000;
@@ -79,7 +62,7 @@ struct Settings {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let backend = args.compute.backend()?;
-    let machine = Machine::this(args.compute.threads());
+    let machine = Machine::current(args.compute.threads());
     let report = args.compute.install(|| measure(args, backend))?;
     args.output.give("kernels", &machine, &report, &report.tables(), &report.charts())
 }
@@ -91,7 +74,7 @@ fn measure(args: &Args, backend: Backend) -> anyhow::Result<Report> {
         longest: Duration::from_secs_f64(args.seconds),
         backend,
     };
-    let names: &[&str] = if args.quick { &QUICK } else { &ALL };
+    let names = if args.quick { QUICK } else { ALL };
     let cases = if args.case.is_empty() { Case::list(names)? } else { args.case.clone() };
     let sizes: &[u64] = if args.quick {
         &[10_000, 1_000_000]
@@ -150,7 +133,6 @@ fn one(
         copied.push(moment.copied / 4.0);
         moments.push(moment);
     }
-    let spread = |values: &[f64]| Spread::of(values).ok_or_else(|| anyhow::anyhow!("nothing was measured"));
     Ok(Measured {
         case: case.name.clone(),
         shard: size,

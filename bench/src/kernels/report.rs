@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use comfy_table::Table;
-use plot::{Axis, Bars, Chart, Group, Lines, Series};
+use plot::{Axis, Chart};
 use serde::Serialize;
 
 use crate::cases::Case;
 use crate::limits::Moment;
-use crate::output::{round, table};
-use crate::stats::Spread;
+use crate::output::{self, round, table};
+use reproduce::measure::Spread;
 
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
@@ -108,17 +108,12 @@ impl Report {
 
     /// Rates against shard sizes, of the cases that are `shown`; `None` where there are none.
     fn rates(&self, title: String, rows: usize, shown: impl Fn(&str) -> bool) -> Option<Chart> {
-        let mut series: Vec<Series> = Vec::new();
-        for case in self.cases.iter().filter(|case| case.rows_at_once == rows && shown(&case.case)) {
-            let point = (case.shard as f64, case.coordinates_per_second.drawn(1.0));
-            match series.iter_mut().find(|series| series.name == case.case) {
-                Some(series) => series.points.push(point),
-                None => series.push(Series::new(&case.case, vec![point])),
-            }
-        }
+        let cases = self.cases.iter().filter(|case| case.rows_at_once == rows && shown(&case.case));
+        let points = cases
+            .map(|case| (case.case.as_str(), (case.shard as f64, case.coordinates_per_second.drawn(1.0))));
+        let series = output::by_name(points);
         let x = Axis::log("coordinates of the shard");
-        let y = Axis::log("coordinates/s");
-        (!series.is_empty()).then_some(Chart::Lines(Lines { title, x, y, series }))
+        (!series.is_empty()).then(|| Chart::lines(title, x, Axis::log("coordinates/s"), series))
     }
 
     /// Shares of the roofline at the largest shard.
@@ -135,11 +130,11 @@ impl Report {
         let groups = counts.into_iter().map(|rows| {
             let find = |name: &String| there().find(|case| case.rows_at_once == rows && &case.case == name);
             let bars = categories.iter().map(|name| find(name).map(|case| case.of_roofline.drawn(0.01)));
-            Group { name: format!("rows at once: {rows}"), bars: bars.collect() }
+            (format!("rows at once: {rows}"), bars.collect())
         });
-        let groups = groups.collect();
+        let groups: Vec<_> = groups.collect();
         let title = format!("Share of the roofline, {} coordinates", round(largest));
-        Some(Chart::Bars(Bars { title, y: Axis::linear("%"), categories, groups, level: Some(100.0) }))
+        Some(Chart::bars(title, Axis::linear("%"), categories, groups, Some(100.0)))
     }
 }
 

@@ -7,10 +7,8 @@ use std::process::Command;
 use anyhow::Context;
 
 use super::Library;
-use super::process::Peer;
 
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
-const RUNNER: &str = include_str!("../../peers/peer.py");
 
 pub struct Environment {
     folder: PathBuf,
@@ -35,7 +33,6 @@ impl Environment {
             made?;
         }
         fs::write(environment.requirements(), REQUIREMENTS).context("write the requirements")?;
-        fs::write(environment.runner(), RUNNER).context("write the runner")?;
         Ok(environment)
     }
 
@@ -52,22 +49,10 @@ impl Environment {
         }
         eprintln!("installing {name}");
         let mut pip = Command::new(self.python());
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--only-binary",
-            ":all:",
-        ]);
+        pip.args("-m pip install --quiet --disable-pip-version-check --only-binary :all:".split(' '));
         pip.arg("--constraint").arg(self.requirements()).args(words).arg(name);
         run(&mut pip).with_context(|| format!("install {name}"))?;
         fs::write(stamp, REQUIREMENTS).context("write down what is installed")
-    }
-
-    pub fn start(&self) -> anyhow::Result<Peer> {
-        Peer::start(&self.python(), &self.runner(), &self.folder.join("stderr.txt"))
     }
 
     pub fn folder(&self) -> &Path {
@@ -80,10 +65,6 @@ impl Environment {
 
     fn requirements(&self) -> PathBuf {
         self.folder.join("requirements.txt")
-    }
-
-    fn runner(&self) -> PathBuf {
-        self.folder.join("peer.py")
     }
 }
 

@@ -1,27 +1,31 @@
 //! `bench peers`: the same work by Rustle and by other libraries, strictly in turn, on the same processors.
 
 pub mod environment;
-mod process;
+pub mod python;
 mod report;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
 use noise_kernel::Backend;
-use serde::Serialize;
+use plan::Mechanism;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::arguments::{self, Compute};
 use crate::cases::Case;
+use crate::comparison::spread;
 use crate::job::{self, Job};
-use crate::machine::Machine;
 use crate::memory;
 use crate::output::Output;
-use crate::stats::{Spread, ratios};
 use environment::Environment;
-use process::Peer;
+use python::Python;
 use report::{Compared, Failed, Report};
+use reproduce::measure::Machine;
+use reproduce::measure::ratios;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -76,23 +80,10 @@ impl Library {
     }
 }
 
-const ALL: [&str; 15] = [
-    "identity",
-    "blt-1",
-    "blt-2",
-    "blt-3",
-    "blt-4",
-    "blt-5",
-    "blt-6",
-    "blt-7",
-    "blt-8",
-    "band-toeplitz-8",
-    "band-toeplitz-32",
-    "band-toeplitz-128",
-    "band-toeplitz-400",
-    "tree",
-    "band-inverse-8",
-];
+const ALL: &str = "identity blt-1 blt-2 blt-3 blt-4 blt-5 blt-6 blt-7 blt-8 band-toeplitz-8 band-toeplitz-32 \
+                   band-toeplitz-128 band-toeplitz-400 tree band-inverse-8";
+
+const RUNNER: &str = include_str!("../../peers/peer.py");
 
 /// Two threads unless asked otherwise, on either side.
 pub const THREADS: usize = 2;
@@ -106,7 +97,7 @@ struct Settings {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let cases = if args.case.is_empty() { Case::list(&ALL)? } else { args.case.clone() };
+    let cases = if args.case.is_empty() { Case::list(ALL)? } else { args.case.clone() };
     let backend = args.compute.backend()?;
     let threads = args.compute.threads.unwrap_or(THREADS.min(arguments::cores()));
     pin(threads)?;
@@ -120,12 +111,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .extend(args.with.iter().filter(|asked| !libraries.contains(asked)).copied().collect::<Vec<_>>());
     for library in libraries {
         match environment.install(library) {
-            Ok(()) => with_library(library, &cases, &settings, &environment, &mut report),
+            Ok(()) => {
+                // A process of its own for each library.
+                let mut peer = Python::new(&environment, "peer.py", RUNNER, Box::new(|| ()))?;
+                with_library(library, &cases, &settings, &mut peer, &mut report);
+            }
             Err(error) => report.failed(Failed::new(library, None, &error)),
         }
     }
     anyhow::ensure!(!report.is_empty(), "nothing could be compared with:\n{}", report.failures());
-    args.output.give("peers", &Machine::this(threads), &report, &report.tables(), &report.charts())
+    args.output.give("peers", &Machine::current(threads), &report, &report.tables(), &report.charts())
 }
 
 /// Everything started from here on, Rustle's threads and the peers, runs on the same processors.
@@ -147,19 +142,14 @@ fn with_library(
     library: Library,
     cases: &[Case],
     settings: &Settings,
-    environment: &Environment,
+    peer: &mut Python,
     report: &mut Report,
 ) {
-    let mut peer = None;
     for case in cases.iter().filter(|case| library.has(case)) {
         eprintln!("{} beside {}", case.name, library.name());
-        match compare(library, case, settings, environment, &mut peer) {
+        match compare(library, case, settings, peer) {
             Ok(compared) => report.add(compared),
-            Err(error) => {
-                report.failed(Failed::new(library, Some(case), &error));
-                // It may have ended, or hold what it could not finish.
-                peer = None;
-            }
+            Err(error) => report.failed(Failed::new(library, Some(case), &error)),
         }
     }
 }
@@ -168,76 +158,101 @@ fn compare(
     library: Library,
     case: &Case,
     settings: &Settings,
-    environment: &Environment,
-    peer: &mut Option<Peer>,
+    peer: &mut Python,
 ) -> anyhow::Result<Compared> {
     let size = settings.size.unwrap_or(if case.bands() > 32 { 1_000_000 } else { 10_000_000 });
     let rows_ahead = job::rows_ahead(case)?;
     if let Some(why) = memory::lacking(case, size, rows_ahead)? {
         anyhow::bail!("{size} coordinates: {why}");
     }
-    let peer = match peer {
-        Some(peer) => peer,
-        None => peer.insert(environment.start()?),
-    };
-    let way = peer.prepare(library, case, size, settings.compute.threads())?;
-    let measured = settings.compute.install(|| in_turn(case, size, rows_ahead, settings, peer))?;
-    measured.compared(library, case, size, rows_ahead, way)
+    let way = prepare(peer, library, case, size, settings.compute.threads())?;
+    // Coordinates a second, in the order in which they are taken.
+    let [mut ours, mut beside, mut ours_ahead, mut beside_ahead] = [const { Vec::new() }; 4];
+    settings.compute.install(|| {
+        let mut one = Job::new(case, 0..size, 1, settings.backend)?;
+        let mut ahead = Job::new(case, 0..size, rows_ahead, settings.backend)?;
+        for _ in 0..settings.repeats {
+            ours.push(one.rate(settings.time)?);
+            beside.push(measure(peer, settings.time)?);
+            ours_ahead.push(ahead.rate(settings.time)?);
+            beside_ahead.push(measure(peer, settings.time)?);
+        }
+        Ok(())
+    })?;
+    Ok(Compared {
+        case: case.name.clone(),
+        library,
+        dimension: size,
+        rows_ahead,
+        way: way.chosen,
+        ways: way.rates,
+        ratio: spread(&ratios(&ours, &beside))?,
+        ratio_ahead: spread(&ratios(&ours_ahead, &beside_ahead))?,
+        ours: spread(&ours)?,
+        ours_ahead: spread(&ours_ahead)?,
+        peer: spread(&[beside, beside_ahead].concat())?,
+    })
 }
 
-/// Coordinates a second, in the order in which they were taken.
-#[derive(Default)]
-struct InTurn {
-    ours: Vec<f64>,
-    peer: Vec<f64>,
-    ours_ahead: Vec<f64>,
-    peer_ahead: Vec<f64>,
+/// How the library does a case: the rates of all the ways it has, in coordinates a second, and the fastest.
+#[derive(Debug, Deserialize)]
+struct Way {
+    rates: BTreeMap<String, f64>,
+    chosen: String,
 }
 
-fn in_turn(
+/// Compiles and warms up a case in all its ways, and keeps the fastest.
+fn prepare(
+    peer: &mut Python,
+    library: Library,
     case: &Case,
     size: u64,
-    rows_ahead: usize,
-    settings: &Settings,
-    peer: &mut Peer,
-) -> anyhow::Result<InTurn> {
-    let mut one = Job::new(case, 0..size, 1, settings.backend)?;
-    let mut ahead = Job::new(case, 0..size, rows_ahead, settings.backend)?;
-    let mut all = InTurn::default();
-    for _ in 0..settings.repeats {
-        all.ours.push(one.rate(settings.time)?);
-        all.peer.push(peer.measure(settings.time)?);
-        all.ours_ahead.push(ahead.rate(settings.time)?);
-        all.peer_ahead.push(peer.measure(settings.time)?);
-    }
-    Ok(all)
+    threads: usize,
+) -> anyhow::Result<Way> {
+    let mut request = family(case)?;
+    request["library"] = json!(library.name());
+    request["dimension"] = size.into();
+    request["threads"] = threads.into();
+    Ok(serde_json::from_value(peer.ask(&json!({ "prepare": request }), Duration::MAX)?)?)
 }
 
-impl InTurn {
-    fn compared(
-        mut self,
-        library: Library,
-        case: &Case,
-        size: u64,
-        rows_ahead: usize,
-        way: process::Way,
-    ) -> anyhow::Result<Compared> {
-        let spread = |values: &[f64]| Spread::of(values).context("nothing was measured");
-        let ratio = spread(&ratios(&self.ours, &self.peer))?;
-        let ratio_ahead = spread(&ratios(&self.ours_ahead, &self.peer_ahead))?;
-        self.peer.append(&mut self.peer_ahead);
-        Ok(Compared {
-            case: case.name.clone(),
-            library,
-            dimension: size,
-            rows_ahead,
-            way: way.chosen,
-            ways: way.rates,
-            ours: spread(&self.ours)?,
-            ours_ahead: spread(&self.ours_ahead)?,
-            peer: spread(&self.peer)?,
-            ratio,
-            ratio_ahead,
-        })
+/// Coordinates a second over at least `time`.
+fn measure(peer: &mut Python, time: Duration) -> anyhow::Result<f64> {
+    let answer = peer.ask(&json!({ "measure": time.as_secs_f64() }), Duration::MAX)?;
+    answer["coordinates_per_second"].as_f64().with_context(|| format!("the peer answered {answer}"))
+}
+
+/// What the runner needs to know of a mechanism. Fails for one it has no way to do.
+fn family(case: &Case) -> anyhow::Result<Value> {
+    Ok(match &case.mechanism {
+        Mechanism::Identity => json!({ "family": "identity" }),
+        Mechanism::Tree { .. } => json!({ "family": "tree" }),
+        Mechanism::Blt { theta, omega } => json!({ "family": "blt", "theta": theta, "omega": omega }),
+        Mechanism::BandToeplitz { coefficients, .. } => {
+            json!({ "family": "band-toeplitz", "coefficients": coefficients })
+        }
+        Mechanism::BandInverse { coefficients } => {
+            json!({ "family": "band-inverse", "coefficients": coefficients })
+        }
+        _ => anyhow::bail!("no peer does {}", case.name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_come_back() {
+        let (_folder, mut peer) =
+            python::tests::peer("read a; echo '{\"coordinates_per_second\": 5.5}'; read a");
+        assert_eq!(measure(&mut peer, Duration::from_secs(1)).unwrap(), 5.5);
+    }
+
+    #[test]
+    fn coefficients_go_along() {
+        let request = family(&"band-inverse-3".parse().unwrap()).unwrap();
+        assert_eq!(request["coefficients"].as_array().unwrap().len(), 3);
+        assert!(family(&"dense-4".parse().unwrap()).is_err());
     }
 }

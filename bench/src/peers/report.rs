@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use comfy_table::Table;
-use plot::{Axis, Bars, Chart, Group};
+use plot::{Axis, Chart};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Library;
 use crate::cases::Case;
 use crate::output::{round, table};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// Rates in coordinates a second.
 #[derive(Debug)]
@@ -91,39 +91,28 @@ impl Report {
     }
 
     pub fn charts(&self) -> Vec<Chart> {
-        let categories = self.all().map(|compared| match compared.library {
+        let name = |compared: &Compared| match compared.library {
             Library::JaxPrivacy => compared.case.clone(),
             library => format!("{} ({})", compared.case, library.name()),
-        });
+        };
+        let categories: Vec<String> = self.all().map(name).collect();
         let bars = |pick: fn(&Compared) -> &Spread, unit: f64| {
             self.all().map(|compared| Some(pick(compared).drawn(unit))).collect()
         };
-        let categories: Vec<String> = categories.collect();
-        let ratios = Bars {
-            title: "Rate of ours to the peer's".into(),
-            y: Axis::log("times"),
-            categories: categories.clone(),
-            groups: vec![
-                Group { name: "one row at a time".into(), bars: bars(|compared| &compared.ratio, 1.0) },
-                Group { name: "running ahead".into(), bars: bars(|compared| &compared.ratio_ahead, 1.0) },
-            ],
-            level: Some(1.0),
-        };
-        let rates = Bars {
-            title: "Rates".into(),
-            y: Axis::log("M coordinates/s"),
-            categories,
-            groups: vec![
-                Group { name: "ours, one row".into(), bars: bars(|compared| &compared.ours, 1e6) },
-                Group {
-                    name: "ours, running ahead".into(),
-                    bars: bars(|compared| &compared.ours_ahead, 1e6),
-                },
-                Group { name: "peer".into(), bars: bars(|compared| &compared.peer, 1e6) },
-            ],
-            level: None,
-        };
-        vec![Chart::Bars(ratios), Chart::Bars(rates)]
+        let ratios = [
+            ("one row at a time", bars(|compared| &compared.ratio, 1.0)),
+            ("running ahead", bars(|compared| &compared.ratio_ahead, 1.0)),
+        ];
+        let rates = [
+            ("ours, one row", bars(|compared| &compared.ours, 1e6)),
+            ("ours, running ahead", bars(|compared| &compared.ours_ahead, 1e6)),
+            ("peer", bars(|compared| &compared.peer, 1e6)),
+        ];
+        let times = Axis::log("times");
+        vec![
+            Chart::bars("Rate of ours to the peer's", times, categories.clone(), ratios, Some(1.0)),
+            Chart::bars("Rates", Axis::log("M coordinates/s"), categories, rates, None),
+        ]
     }
 
     fn all(&self) -> impl Iterator<Item = &Compared> {

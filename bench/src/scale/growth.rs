@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::Settings;
 use crate::cases::Case;
+use crate::comparison::spread;
 use crate::job::Job;
 use crate::memory;
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// Rows at the end of a run that are measured: where most lies behind them.
 const WINDOW: u64 = 256;
@@ -93,7 +94,7 @@ fn row(case: &Case, coordinates: u64, settings: &Settings) -> anyhow::Result<Spr
     for _ in 0..settings.repeats {
         seconds.push(coordinates as f64 / job.rate(settings.time / 4)?);
     }
-    Spread::of(&seconds).ok_or_else(|| anyhow::anyhow!("nothing was measured"))
+    spread(&seconds)
 }
 
 #[cfg(test)]

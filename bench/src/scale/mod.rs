@@ -11,9 +11,9 @@ use noise_kernel::Backend;
 
 use crate::arguments::{self, Compute};
 use crate::cases::Case;
-use crate::machine::Machine;
 use crate::output::Output;
 use report::Report;
+use reproduce::measure::Machine;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "--size {} for {most} workers; allowed: {smallest} or more, a block of 512 each",
         settings.size
     );
-    let machine = Machine::this(most);
+    let machine = Machine::current(most);
     let report = Report {
         case: settings.case.name.clone(),
         rows_at_once: settings.rows,

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use comfy_table::Table;
-use plot::{Axis, Chart, Lines, Series};
+use plot::{Axis, Chart, Series};
 use serde::Serialize;
 
 use super::growth::{Grown, Grows};
 use super::scaling::{Kind, Scaled};
-use crate::output::{round, table};
+use crate::output::{by_name, round, table};
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -49,20 +49,14 @@ impl Report {
     }
 
     fn costs(&self, grows: Grows) -> Chart {
-        let mut series: Vec<Series> = Vec::new();
-        for grown in self.growth.iter().filter(|grown| grown.grows == grows) {
-            let point = (grown.value as f64, grown.seconds_per_row.drawn(1e-3));
-            match series.iter_mut().find(|series| series.name == grown.family) {
-                Some(series) => series.points.push(point),
-                None => series.push(Series::new(&grown.family, vec![point])),
-            }
-        }
+        let grown = self.growth.iter().filter(|grown| grown.grows == grows);
+        let points = grown.map(|it| (it.family.as_str(), (it.value as f64, it.seconds_per_row.drawn(1e-3))));
         let (title, label) = match grows {
             Grows::Rows => ("Time of a row as n grows", "rows n"),
             Grows::Coordinates => ("Time of a row as d grows", "coordinates d"),
             Grows::Bands => ("Time of a row as p grows", "bands p"),
         };
-        Chart::Lines(Lines { title: title.into(), x: Axis::log(label), y: Axis::log("ms a row"), series })
+        Chart::lines(title, Axis::log(label), Axis::log("ms a row"), by_name(points))
     }
 }
 
@@ -86,9 +80,7 @@ fn speedups(what: &str, found: &[Scaled]) -> Chart {
         series.push(Series { name, points: perfect.collect(), dashed: true });
     }
     let title = format!("{what}: strong and weak scaling");
-    let x = Axis::linear("threads or workers");
-    let y = Axis::linear("coordinates/s");
-    Chart::Lines(Lines { title, x, y, series })
+    Chart::lines(title, Axis::linear("threads or workers"), Axis::linear("coordinates/s"), series)
 }
 
 impl Scaled {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Settings;
 use crate::arguments::with_threads;
 use crate::job::Job;
-use crate::stats::{Spread, ratios};
+use reproduce::measure::{Spread, ratios};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

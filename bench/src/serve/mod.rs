@@ -14,11 +14,11 @@ use anyhow::Context;
 use node::process::runtime::Runtime;
 
 use crate::arguments;
-use crate::machine::Machine;
 use crate::output::Output;
 use copying::Copying;
 use peer::{PeerProcess, Peers};
 use report::{Measured, Report};
+use reproduce::measure::Machine;
 use rustle::{Serving, Transport};
 
 #[derive(clap::Args, Debug)]
@@ -82,7 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let threads = arguments::cores();
     let Args { dimension, rows, chunk_bytes, output, .. } = &bench.args;
     let report = Report::of(&measured, *dimension, *rows, *chunk_bytes)?;
-    output.give("serve", &Machine::this(threads), &report, &report.tables(), &report.charts())
+    output.give("serve", &Machine::current(threads), &report, &report.tables(), &report.charts())
 }
 
 impl Bench {

@@ -1,14 +1,16 @@
 //! What was found, as JSON and as tables.
 
 use comfy_table::Table;
-use plot::{Axis, Bars, Chart, Group};
+use plot::{Axis, Chart};
 use serde::Serialize;
 
 use super::peer::Kind;
 use super::rustle::{Served, Transport};
 use super::usage::Usage;
+use crate::comparison::spread;
+use crate::coordinator::latency::nearest_rank;
 use crate::output;
-use crate::stats::{Spread, ratios};
+use reproduce::measure::{Spread, ratios};
 
 /// One number a round, unless said otherwise.
 #[derive(Default)]
@@ -83,8 +85,6 @@ struct WorkerCpu {
 
 impl Report {
     pub fn of(measured: &Measured, dimension: u64, rows: u64, chunk_bytes: usize) -> anyhow::Result<Self> {
-        let spread =
-            |values: &[f64]| Spread::of(values).ok_or_else(|| anyhow::anyhow!("nothing was measured"));
         let copy_row = spread(&measured.copy_row)?;
         let rated = |over, rates: &[f64], beside: Option<&[f64]>| {
             anyhow::Ok(Delivered {
@@ -165,30 +165,25 @@ impl Report {
     }
 
     pub fn charts(&self) -> Vec<Chart> {
-        let rates = Bars {
-            title: format!("Rows of {} coordinates, delivered", output::round(self.dimension)),
-            y: Axis::linear("GB/s"),
-            categories: self.delivered.iter().map(|row| row.over.to_owned()).collect(),
-            groups: vec![Group {
-                name: "delivered".into(),
-                bars: self.delivered.iter().map(|row| Some(row.bytes_per_second.drawn(1e9))).collect(),
-            }],
-            level: Some(self.copy_bandwidth.median / 1e9),
-        };
+        let delivered = self.delivered.iter().map(|row| Some(row.bytes_per_second.drawn(1e9))).collect();
         let ms = |pick: fn(&TimeToRow) -> &Spread| {
             self.time_to_row.iter().map(|row| Some(pick(row).drawn(1e-3))).collect()
         };
-        let waits = Bars {
-            title: "Time to a row that is ready, beside one copy of it".into(),
-            y: Axis::linear("ms"),
-            categories: self.time_to_row.iter().map(|row| format!("{:?}", row.over)).collect(),
-            groups: vec![
-                Group { name: "wait".into(), bars: ms(|row| &row.wait) },
-                Group { name: "binding".into(), bars: ms(|row| &row.bind) },
-            ],
-            level: Some(self.copy_row.median * 1e3),
-        };
-        vec![Chart::Bars(rates), Chart::Bars(waits)]
+        let rates = Chart::bars(
+            format!("Rows of {} coordinates, delivered", output::round(self.dimension)),
+            Axis::linear("GB/s"),
+            self.delivered.iter().map(|row| row.over.to_owned()).collect(),
+            [("delivered", delivered)],
+            Some(self.copy_bandwidth.median / 1e9),
+        );
+        let waits = Chart::bars(
+            "Time to a row that is ready, beside one copy of it",
+            Axis::linear("ms"),
+            self.time_to_row.iter().map(|row| format!("{:?}", row.over)).collect(),
+            [("wait", ms(|row| &row.wait)), ("binding", ms(|row| &row.bind))],
+            Some(self.copy_row.median * 1e3),
+        );
+        vec![rates, waits]
     }
 
     fn waits(&self) -> Table {
@@ -221,18 +216,5 @@ impl Report {
 fn p99(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = (sorted.len() as f64 * 0.99).ceil() as usize;
-    sorted.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_99th_of_a_hundred() {
-        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!(p99(&values), 99.0);
-        assert_eq!(p99(&[3.0]), 3.0);
-    }
+    nearest_rank(&sorted, 0.99)
 }

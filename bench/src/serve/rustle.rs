@@ -4,20 +4,18 @@ use std::time::{Duration, Instant};
 
 use ::rustle::cluster::{ClusterOptions, LocalCluster};
 use anyhow::{Context, ensure};
-use client::{Client, Connections, FetchRequest, Region, Tuning};
+use client::{Client, Connections, Region, Tuning};
 use node::process::runtime::Runtime;
-use noise_kernel::JobKey;
-use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
+use plan::Mechanism;
+use proto::{CoordinateRange, ElementType, JobId};
 use serde::Serialize;
 use tempfile::TempDir;
 
 use super::usage::{self, Usage};
+use crate::cases::plan;
+use crate::cluster::{KEY, TIMEOUT, fetch_request, job_request};
 use crate::http;
 use crate::program::program;
-
-const KEY: [u8; 32] = [9; 32];
-const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -140,14 +138,11 @@ impl Serving {
         rows: std::ops::Range<u64>,
     ) -> anyhow::Result<(f64, f64)> {
         let client = self.client(transport).clone();
-        let rows = RowRange { start: rows.start, end: rows.end };
-        let commitments = vec![Commitment::of_text("bench"); rows.len() as usize];
+        let request = fetch_request(job, rows, self.dimension);
+        let rows = request.rows;
         let started = Instant::now();
-        let tokens = client.bind(job, 0, rows, &commitments).await?;
+        let tokens = client.bind(job, 0, rows, &request.commitments).await?;
         let bind = started.elapsed().as_secs_f64();
-        let range = CoordinateRange { start: 0, end: self.dimension };
-        let deadline = (Instant::now() + PATIENCE).into();
-        let request = FetchRequest { job: job.clone(), branch: 0, rows, range, commitments, deadline };
         let started = Instant::now();
         match transport {
             Transport::SharedMemory => {
@@ -164,31 +159,15 @@ impl Serving {
     fn create(&mut self, runtime: &Runtime, iterations: u64) -> anyhow::Result<JobId> {
         self.jobs += 1;
         let job = JobId::new(format!("bench-{}", self.jobs))?;
-        let plan = Plan::new(PlanSpec {
-            chacha_rounds: 20,
-            iterations,
-            noise_multiplier: 1.0,
-            clip_norm: 1.0,
-            participation: Participation { min_sep: 1, max_participations: 1 },
-            mechanism: Mechanism::LambdaCgd { lambda: 0.9 },
-            layout: None,
-        })?;
-        let request = pb::CreateJobRequest {
-            job: job.to_string(),
-            plan_toml: plan.to_toml_string()?,
-            dimension: self.dimension,
-            shards: 1,
-            key_commitment: JobKey::from_bytes(&KEY)?.commitment().to_vec(),
-            plan_digest: vec![],
-        };
-        runtime.block_on(self.near.jobs().create(request))?;
+        let plan = plan(Mechanism::LambdaCgd { lambda: 0.9 }, iterations, 1)?;
+        runtime.block_on(self.near.jobs().create(job_request(&job, &plan, self.dimension, 1)?))?;
         Ok(job)
     }
 
     /// Until the worker says that it has made rows 0..`rows`, and lets its threads come to rest.
     fn wait_made(&self, runtime: &Runtime, job: &JobId, rows: u64) -> anyhow::Result<()> {
         let metrics = self.cluster.worker(0).context("the worker")?.metrics();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let status: serde_json::Value = serde_json::from_str(&http::get(metrics, "/status")?)?;
             let shards = status["shards"].as_array().context("the worker's shards")?;
@@ -201,10 +180,8 @@ impl Serving {
                 std::thread::sleep(Duration::from_millis(50));
                 return Ok(());
             }
-            ensure!(
-                Instant::now() < deadline,
-                "the worker has not made {rows} rows after {PATIENCE:?}: {status}"
-            );
+            let is_late = Instant::now() >= deadline;
+            ensure!(!is_late, "the worker has not made {rows} rows after {TIMEOUT:?}: {status}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::Args;
 use super::rustle::{Serving, Transport};
-use crate::machine::Machine;
 use crate::output;
-use crate::stats::Spread;
+use reproduce::measure::Machine;
+use reproduce::measure::Spread;
 
 const CHUNKS: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 const FRAMES: [u32; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -81,6 +81,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     );
     let title = format!("Medians and ranges of {} rounds", args.repeats);
     let sweep = Sweep { dimension: args.dimension, rows: args.rows, cells };
-    let machine = Machine::this(crate::arguments::cores());
+    let machine = Machine::current(crate::arguments::cores());
     args.output.give("serve-sweep", &machine, &sweep, &[(title, table)], &[])
 }

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::grid::Named;
-use super::ours::Ours;
 use super::row::{SLACK, Timed, described};
+use super::rustle::Ours;
 
 pub struct Figure {
     pub named: Named,

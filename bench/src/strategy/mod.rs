@@ -3,26 +3,27 @@
 mod compare;
 mod figure;
 mod grid;
-mod ours;
 mod parameters;
-pub mod peer;
+mod peer;
 mod progress;
 mod report;
 mod row;
+mod rustle;
 mod setting;
 
 use std::path::PathBuf;
 
 use crate::arguments;
-use crate::machine::Machine;
+use crate::comparison::Comparison;
 use crate::output::Output;
 use crate::peers::{self, environment::Environment};
-use compare::{Beside, Library};
+use compare::{Library, Theirs};
 use figure::Figure;
-use ours::Ours;
 use progress::Progress;
 use report::Report;
+use reproduce::measure::Machine;
 use row::{Row, Timed, Verdict};
+use rustle::Ours;
 use setting::Setting;
 
 #[derive(clap::Args, Debug)]
@@ -66,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (true, _) => (Vec::new(), None),
         (false, true) => (alone(&settings, &progress), None),
         (false, false) => {
-            let rows = beside(&settings, args, &progress)?;
+            let rows = compared(&settings, args, &progress)?;
             let verdict = Verdict::of(&rows);
             (rows, Some(verdict))
         }
@@ -79,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     progress.finish();
 
     let report = Report { named, settings, verdict };
-    args.output.give("strategy", &Machine::this(threads), &report, &report.tables(), &report.charts())?;
+    args.output.give("strategy", &Machine::current(threads), &report, &report.tables(), &report.charts())?;
     let faults = report.faults();
     anyhow::ensure!(!args.check || faults.is_empty(), "--check: {}", faults.join("; "));
     Ok(())
@@ -87,34 +88,34 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn settings(args: &Args) -> anyhow::Result<Vec<Setting>> {
     match (&args.setting[..], args.quick, args.named) {
-        ([], true, _) => Setting::list(&grid::QUICK),
+        ([], true, _) => Setting::list(grid::QUICK),
         ([], false, true) => Ok(Vec::new()),
-        ([], false, false) => Setting::list(&grid::GRID),
+        ([], false, false) => Setting::list(grid::GRID),
         (asked, ..) => Ok(asked.to_vec()),
     }
 }
 
 fn alone(settings: &[Setting], progress: &Progress) -> Vec<Row> {
-    let row = |setting: &Setting| row(setting, Ours::alone(setting).map(|ours| (ours, Beside::Alone)));
+    let row = |setting: &Setting| row(setting, Ours::alone(setting).map(|ours| (ours, Comparison::Alone)));
     settings.iter().map(|setting| progress.over(setting, || row(setting))).collect()
 }
 
 /// Error: no peer to ask.
-fn beside(settings: &[Setting], args: &Args, progress: &Progress) -> anyhow::Result<Vec<Row>> {
+fn compared(settings: &[Setting], args: &Args, progress: &Progress) -> anyhow::Result<Vec<Row>> {
     let environment = Environment::prepare(args.environment.clone(), &args.python)?;
     environment.install(peers::Library::JaxPrivacy)?;
-    let mut library = Library::new(environment, progress.clone())?;
+    let mut library = Library::new(&environment, progress.clone())?;
     let rows =
         settings.iter().map(|setting| progress.over(setting, || row(setting, library.compare(setting))));
     Ok(rows.collect())
 }
 
 /// What went wrong on our side is a result too: the other settings go on.
-fn row(setting: &Setting, found: anyhow::Result<(Ours, Beside)>) -> Row {
+fn row(setting: &Setting, found: anyhow::Result<(Ours, Comparison<Theirs>)>) -> Row {
     let timed = found.and_then(|(ours, beside)| Ok((Timed::of(&ours)?, beside)));
     let (ours, beside) = match timed {
         Ok((timed, beside)) => (Ok(timed), beside),
-        Err(error) => (Err(format!("{error:#}")), Beside::Alone),
+        Err(error) => (Err(format!("{error:#}")), Comparison::Alone),
     };
     Row { setting: *setting, ours, beside }
 }

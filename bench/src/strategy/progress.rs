@@ -39,7 +39,7 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// The clock goes on.
+    /// Updates the clock.
     pub fn tick(&self) {
         self.bar.tick();
     }

@@ -1,15 +1,15 @@
 //! What `bench strategy` found, as JSON, tables and charts.
 
 use comfy_table::Table;
-use plot::{Axis, Bars, Chart, Group, Value};
+use plot::{Axis, Chart, Value};
 use serde::Serialize;
 
-use super::compare::Beside;
 use super::figure::Figure;
 use super::row::{Ratios, Row, SLACK, SPEED, Verdict};
 use super::setting::{Kind, Loss, Setting};
+use crate::comparison::short_time;
 use crate::output::{round, table};
-use crate::stats::Spread;
+use reproduce::measure::Spread;
 
 /// `named`: without a peer; `settings`: beside it, with what they say together.
 #[derive(Serialize)]
@@ -83,10 +83,7 @@ const SETTINGS: &str = "Ours beside jax-privacy: losses (error × sensitivity, p
 
 fn cells(row: &Row) -> Vec<String> {
     let ratios = row.ratios();
-    let theirs = match &row.beside {
-        Beside::Compared(theirs) => Some(theirs),
-        _ => None,
-    };
+    let theirs = row.beside.compared();
     let first = theirs.map(|theirs| theirs.first);
     let second = theirs.and_then(|theirs| theirs.second);
     let ours = row.ours.as_ref().ok();
@@ -118,11 +115,7 @@ fn drawn_with(kind: Kind) -> &'static str {
 
 /// Three digits that count, however short.
 fn seconds(seconds: f64) -> String {
-    match seconds {
-        _ if seconds >= 100.0 => format!("{seconds:.0}"),
-        _ if seconds >= 1.0 => format!("{seconds:.2}"),
-        _ => format!("{seconds:.5}"),
-    }
+    short_time(seconds, [2, 5])
 }
 
 fn sentence(verdict: &Verdict) -> String {
@@ -165,29 +158,20 @@ fn charts(title: &str, compared: &[(&Row, Ratios)]) -> Vec<Chart> {
             .map(|(_, ratios)| pick(ratios).filter(|times| *times > 0.0).map(Value::from))
             .collect()
     };
-    let speed = Bars {
-        title: format!("Optimising {title}: times as fast as jax-privacy"),
-        y: Axis::log("times"),
-        categories: categories.clone(),
-        groups: vec![
-            Group { name: "its first call".into(), bars: bars(|ratios| Some(ratios.first)) },
-            Group { name: "its second call".into(), bars: bars(|ratios| ratios.second) },
-            Group { name: "without compiling".into(), bars: bars(|ratios| Some(ratios.running)) },
-        ],
-        level: Some(SPEED),
-    };
+    let speeds = [
+        ("its first call", bars(|ratios| Some(ratios.first))),
+        ("its second call", bars(|ratios| ratios.second)),
+        ("without compiling", bars(|ratios| Some(ratios.running))),
+    ];
+    let speed = format!("Optimising {title}: times as fast as jax-privacy");
+    let speed = Chart::bars(speed, Axis::log("times"), categories.clone(), speeds, Some(SPEED));
     // What is within the slack is no difference, and would fill the chart where nothing else is.
     let above =
         compared.iter().map(|(_, ratios)| 100.0 * SLACK * ((1.0 / ratios.loss - 1.0) / SLACK).round());
     let above = above.map(|percent| percent.is_finite().then(|| percent.into()));
-    let loss = Bars {
-        title: format!("Optimising {title}: jax-privacy's loss above ours"),
-        y: Axis::linear("%"),
-        categories,
-        groups: vec![Group { name: "loss".into(), bars: above.collect() }],
-        level: Some(0.0),
-    };
-    vec![Chart::Bars(speed), Chart::Bars(loss)]
+    let loss = format!("Optimising {title}: jax-privacy's loss above ours");
+    let loss = Chart::bars(loss, Axis::linear("%"), categories, [("loss", above.collect())], Some(0.0));
+    vec![speed, loss]
 }
 
 /// For under a bar, of which there are up to thirty: what the title and the custom for the mechanism leave open.
@@ -214,7 +198,7 @@ mod tests {
         let settings = vec![
             row("blt-2,n=20,max", compared(3.0, 3.0)),
             row("band-mf-2,n=20,rms", compared(2.0, 1.0)),
-            row("dense,n=20,rms", Beside::Failed("no answer in 300 s".into())),
+            row("dense,n=20,rms", crate::comparison::Comparison::Failed("no answer in 300 s".into())),
         ];
         let verdict = Some(Verdict::of(&settings));
         Report { named: Vec::new(), settings, verdict }
@@ -243,7 +227,7 @@ mod tests {
 
     #[test]
     fn no_two_bars_have_one_name() {
-        let settings = Setting::list(&super::super::grid::GRID).unwrap();
+        let settings = Setting::list(super::super::grid::GRID).unwrap();
         let mut names: Vec<_> = settings.iter().map(|s| (drawn_with(s.kind), short(s))).collect();
         names.sort();
         names.dedup();

@@ -3,10 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::compare::Beside;
-use super::ours::{Losses, Ours};
+use super::compare::Theirs;
+use super::rustle::{Losses, Ours};
 use super::setting::Setting;
-use crate::stats::Spread;
+use crate::comparison::Comparison;
+use reproduce::measure::Spread;
 
 /// A loss this much above the peer's, relatively, is no worse: both searches end before the last digit.
 pub const SLACK: f64 = 1e-6;
@@ -18,7 +19,7 @@ pub struct Row {
     pub setting: Setting,
     /// Or why there is none.
     pub ours: Result<Timed, String>,
-    pub beside: Beside,
+    pub beside: Comparison<Theirs>,
 }
 
 /// Ours without the strategy itself.
@@ -53,7 +54,7 @@ impl Timed {
 impl Row {
     /// `None` where nothing was compared.
     pub fn ratios(&self) -> Option<Ratios> {
-        let (Ok(ours), Beside::Compared(theirs)) = (&self.ours, &self.beside) else { return None };
+        let (Ok(ours), Comparison::Compared(theirs)) = (&self.ours, &self.beside) else { return None };
         let seconds = ours.seconds.median;
         let loss = self.setting.loss;
         Some(Ratios {
@@ -68,21 +69,17 @@ impl Row {
     pub fn outcome(&self) -> &'static str {
         match &self.beside {
             _ if self.ours.is_err() => "refused",
-            Beside::Compared(_) if self.is_worse() => "worse",
-            Beside::Compared(_) => "no worse",
-            Beside::Absent(_) => "absent",
-            Beside::Failed(_) => "failed",
-            Beside::Disagreed(_) => "disagreed",
-            Beside::Alone => "alone",
+            Comparison::Compared(_) if self.is_worse() => "worse",
+            Comparison::Compared(_) => "no worse",
+            Comparison::Absent(_) => "absent",
+            Comparison::Failed(_) => "failed",
+            Comparison::Disagreed(_) => "disagreed",
+            Comparison::Alone => "alone",
         }
     }
 
     pub fn why(&self) -> Option<&str> {
-        match &self.beside {
-            _ if self.ours.is_err() => self.ours.as_ref().err().map(String::as_str),
-            Beside::Absent(why) | Beside::Failed(why) | Beside::Disagreed(why) => Some(why),
-            Beside::Compared(_) | Beside::Alone => None,
-        }
+        self.ours.as_ref().err().map(String::as_str).or_else(|| self.beside.why())
     }
 
     fn is_worse(&self) -> bool {
@@ -98,7 +95,7 @@ impl Serialize for Row {
         fields.insert("why".into(), json!(self.why()));
         fields.insert("ours".into(), json!(self.ours.as_ref().ok()));
         let theirs = match &self.beside {
-            Beside::Compared(theirs) => json!({
+            Comparison::Compared(theirs) => json!({
                 "rms": theirs.losses.rms,
                 "max": theirs.losses.max,
                 "sensitivity": theirs.losses.sensitivity,
@@ -195,11 +192,10 @@ impl Verdict {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::compare::Theirs;
     use super::super::peer::Call;
     use super::*;
 
-    pub fn row(setting: &str, beside: Beside) -> Row {
+    pub fn row(setting: &str, beside: Comparison<Theirs>) -> Row {
         let losses = Losses { rms: 2.0, max: 3.0, sensitivity: 1.0 };
         let seconds = Spread::of(&[0.01]).unwrap();
         let ours = Ok(Timed { seconds, losses, steps: 7, stopped: false });
@@ -207,10 +203,10 @@ pub mod tests {
     }
 
     /// A peer that takes `seconds`, half of them compiling, for this loss of either kind.
-    pub fn compared(seconds: f64, loss: f64) -> Beside {
+    pub fn compared(seconds: f64, loss: f64) -> Comparison<Theirs> {
         let first = Call { seconds, compiling: seconds / 2.0 };
         let losses = Losses { rms: loss, max: loss, sensitivity: 1.0 };
-        Beside::Compared(Theirs { first, second: None, losses })
+        Comparison::Compared(Theirs { first, second: None, losses })
     }
 
     #[test]
@@ -228,8 +224,8 @@ pub mod tests {
         let name = "blt-2,n=20,max";
         let mut rows = vec![
             row(name, compared(3.0, 3.0)),
-            row(name, Beside::Failed("no answer in 300 s".into())),
-            row(name, Beside::Absent("none".into())),
+            row(name, Comparison::Failed("no answer in 300 s".into())),
+            row(name, Comparison::Absent("none".into())),
         ];
         let verdict = Verdict::of(&rows);
         let first = verdict.first.unwrap();
@@ -238,9 +234,9 @@ pub mod tests {
         assert!((first.median - 300.0).abs() < 1e-9 && (running.median - 150.0).abs() < 1e-9);
         assert!(verdict.faults().is_empty(), "{:?}", verdict.faults());
 
-        rows.push(row(name, Beside::Disagreed("apart".into())));
+        rows.push(row(name, Comparison::Disagreed("apart".into())));
         assert!(Verdict::of(&rows).faults()[0].contains("disagree"));
-        rows.push(Row { ours: Err("more than it takes".into()), ..row(name, Beside::Alone) });
+        rows.push(Row { ours: Err("more than it takes".into()), ..row(name, Comparison::Alone) });
         assert!(Verdict::of(&rows).faults()[0].contains("no strategy of ours"));
         rows.push(row(name, compared(3.0, 1.0)));
         assert!(Verdict::of(&rows).faults()[0].contains("worse loss than the peer's: blt-2"));

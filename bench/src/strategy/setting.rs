@@ -132,8 +132,8 @@ impl Setting {
     }
 
     /// Settings that the bench names itself.
-    pub fn list(names: &[&str]) -> anyhow::Result<Vec<Self>> {
-        names.iter().map(|name| name.parse().map_err(anyhow::Error::msg)).collect()
+    pub fn list(names: &str) -> anyhow::Result<Vec<Self>> {
+        names.split_whitespace().map(|name| name.parse().map_err(anyhow::Error::msg)).collect()
     }
 }
 
