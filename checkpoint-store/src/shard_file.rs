@@ -289,18 +289,18 @@ mod tests {
         let body = [
             &1u64.to_le_bytes()[..], // length of the job's name
             b"j",
-            &0u64.to_le_bytes(), // branch
-            &[1; 32],            // plan digest
-            &[2; 32],            // key commitment
-            &1u32.to_le_bytes(), // stream version
-            &0u64.to_le_bytes(), // start
+            &0u64.to_le_bytes(),   // branch
+            &[1; 32],              // plan digest
+            &[2; 32],              // key commitment
+            &1u32.to_le_bytes(),   // stream version
+            &0u64.to_le_bytes(),   // start
             &512u64.to_le_bytes(), // end
-            &1u64.to_le_bytes(), // next row
-            &1u64.to_le_bytes(), // start of the window
-            &4u64.to_le_bytes(), // values of state for each block
-            &[1],                // f32
-            &64u32.to_le_bytes(), // bytes of a segment
-            &[9; 32],            // salt
+            &1u64.to_le_bytes(),   // next row
+            &1u64.to_le_bytes(),   // start of the window
+            &4u64.to_le_bytes(),   // values of state for each block
+            &[1],                  // f32
+            &64u32.to_le_bytes(),  // bytes of a segment
+            &[9; 32],              // salt
         ]
         .concat();
         let expected = [&b"RUSTLESH\x03\0\0\0"[..], &(body.len() as u32).to_le_bytes(), &body].concat();
