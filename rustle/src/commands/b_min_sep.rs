@@ -6,7 +6,7 @@ use accounting::monte_carlo::BMinSep;
 use clap::Args;
 use plan::Plan;
 
-use super::account::unusable;
+use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
 
@@ -38,7 +38,7 @@ impl Shape for BMinSepArgs {
         let strategy = plan.running_strategy().map_err(bad_use)?;
         let Self { min_sep, sampling_probability, warm_start, .. } = *self;
         let mechanism = BMinSep::new(&strategy, plan.iterations(), min_sep, sampling_probability, warm_start)
-            .map_err(unusable)?;
+            .map_err(from_accounting)?;
         Ok((plan, mechanism))
     }
 

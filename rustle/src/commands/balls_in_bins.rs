@@ -6,7 +6,7 @@ use accounting::monte_carlo::BallsInBins;
 use clap::Args;
 use plan::Plan;
 
-use super::account::unusable;
+use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
 
@@ -41,7 +41,7 @@ impl Shape for BallsInBinsArgs {
             return Err(bad_use(text));
         }
         let strategy = plan.running_strategy().map_err(bad_use)?;
-        let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(unusable)?;
+        let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(from_accounting)?;
         Ok((plan, mechanism))
     }
 

@@ -12,9 +12,9 @@ use indicatif::ProgressBar;
 use tempfile::NamedTempFile;
 
 use super::harden::harden;
-use crate::args::Span;
 use crate::key_file;
 use crate::output::{Answer, Format, bad_use};
+use crate::values::Span;
 
 /// How records join rounds; each takes the flags named with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,9 +11,9 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::branch::{Branch, BranchArgs, within};
-use crate::args::Span;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format, bad_use};
+use crate::values::Span;
 
 /// Bytes of rows in memory at once, unless one row alone is longer.
 const BUFFER: usize = 256 << 20;

@@ -15,7 +15,7 @@ use report::{Job, Question, ReportError, Statement, Unit};
 
 use self::sampling::SamplingArgs;
 use super::account::sampled::Relation;
-use super::account::unusable;
+use super::errors::from_accounting;
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format, Word, bad_use};
@@ -160,7 +160,7 @@ pub fn refused(error: ReportError) -> anyhow::Error {
         | ReportError::Job(_)
         | ReportError::Plan(_)
         | ReportError::Plot(_) => error.into(),
-        ReportError::Accounting(error) => unusable(error),
+        ReportError::Accounting(error) => from_accounting(error),
         error => bad_use(error),
     }
 }

@@ -17,8 +17,8 @@ use proto::JobId;
 use zeroize::Zeroizing;
 
 use super::harden::harden;
-use crate::args::Span;
 use crate::output::{Answer, Format};
+use crate::values::Span;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TokenCommand {

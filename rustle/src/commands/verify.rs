@@ -11,9 +11,9 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::branch::{BranchArgs, within};
-use crate::args::Span;
 use crate::npy::NpyReader;
 use crate::output::{Answer, Format, bad_use};
+use crate::values::Span;
 
 /// Numbers the oracle may hold in one task: it keeps every row from 0 on.
 const TASK: u64 = 1 << 21;

@@ -7,7 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use plan::Plan;
 
-use super::{Ask, unusable};
+use super::Ask;
+use crate::commands::errors::from_accounting;
 use crate::commands::report::refused;
 use crate::output::{Answer, bad_use};
 
@@ -30,8 +31,8 @@ pub fn answer(args: &EventArgs) -> anyhow::Result<Answer> {
         report::event::check(&event, &plan).map_err(refused)?;
     }
     let Ask { delta, relation } = args.ask;
-    let account = Account::of(&event, relation.neighbouring()).map_err(unusable)?;
-    let figure = account.epsilon_figure(delta, pld::ACCURACY).map_err(unusable)?;
+    let account = Account::of(&event, relation.neighbouring()).map_err(from_accounting)?;
+    let figure = account.epsilon_figure(delta, pld::ACCURACY).map_err(from_accounting)?;
     let mut answer = Answer::new()
         .with("account", "event")
         .with("event", event.name())

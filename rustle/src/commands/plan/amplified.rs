@@ -10,8 +10,8 @@ use strategy::Strategy;
 use strategy::optimize::Target;
 
 use super::make::RunArgs;
-use crate::commands::account::unusable;
 use crate::commands::cancel::Cancel;
+use crate::commands::errors::from_accounting;
 use crate::commands::monte_carlo::fresh_seed;
 use crate::output::{Answer, bad_use};
 
@@ -87,7 +87,7 @@ impl Asked {
             cancel.flow()
         });
         bar.finish_and_clear();
-        found.map_err(unusable)
+        found.map_err(from_accounting)
     }
 
     pub fn describe(&self, answer: Answer, found: &Optimised) -> Answer {

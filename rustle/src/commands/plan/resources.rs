@@ -10,9 +10,9 @@ use plan::{Layout, Plan};
 use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
-use crate::args::Bytes;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::values::Bytes;
 
 #[derive(Clone, Debug, Args)]
 pub struct ResourcesArgs {

@@ -5,7 +5,7 @@ use plan::{Coefficients, Inverse, Plan};
 use proto::ServiceError;
 use serde_json::{Value, json};
 
-use crate::args::Bytes;
+use crate::values::Bytes;
 
 /// Released rows that a worker keeps for retries.
 const KEPT_BEHIND: u64 = 2;

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::make::RunArgs;
 use super::workload::ReleaseArgs;
-use crate::args::Bytes;
 use crate::commands::cancel::Cancel;
 use crate::commands::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::values::Bytes;
 
 /// Rows of the table for people; JSON has all.
 const SHOWN: usize = 16;
