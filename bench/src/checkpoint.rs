@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
 use comfy_table::Table;
 use coordinator::pace::{self, Cost, Expectations, Schedule};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
@@ -229,7 +229,7 @@ impl<'a> Bench<'a> {
                 commitments: vec![Commitment::of_text("bench")],
                 deadline: (Instant::now() + PATIENCE).into(),
             };
-            self.runtime.block_on(self.client.fetch_into(request, &mut self.buffer))?;
+            self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.buffer))?;
         }
         Ok(started.elapsed().as_secs_f64())
     }

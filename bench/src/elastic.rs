@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use client::{Client, FetchRequest};
 use comfy_table::Table;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, WorkerId, pb};
@@ -290,7 +290,7 @@ impl<'a> Bench<'a> {
         };
         self.row += 1;
         let began = Instant::now();
-        self.runtime.block_on(self.client.fetch_into(request, &mut self.buffer))?;
+        self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.buffer))?;
         seconds.push(began.elapsed().as_secs_f64());
         std::thread::sleep(self.pace.saturating_sub(began.elapsed()));
         Ok(())

@@ -5,15 +5,13 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
-use proto::{FRAME_PREFIX, FrameReader, ReceivedChunk, Result, ServiceError, pb};
+use proto::{FRAME_PREFIX, FrameReader, ReceivedChunk, Result, ServiceError, pb, rpc};
 use tonic::{Code, Status, body::Body};
 use tower::{Service, ServiceExt};
 
-use crate::connections::{Traced, from_status};
+use crate::connections::{WorkerChannel, from_status};
 
-const PATH: &str = "/rustle.v1.Shards/FetchSlice";
-
-/// The rest of a response.
+/// The chunks of one response, as they arrive.
 pub(crate) struct Chunks {
     body: Body,
     reader: FrameReader,
@@ -22,8 +20,8 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// Sends the request; returns once the response has begun.
-    pub async fn open(mut channel: Traced, request: &pb::FetchSliceRequest) -> Result<Self> {
-        let request = Request::post(PATH)
+    pub async fn open(mut channel: WorkerChannel, request: &pb::FetchSliceRequest) -> Result<Self> {
+        let request = Request::post(rpc::FETCH_SLICE)
             .header(CONTENT_TYPE, "application/grpc")
             .header("te", "trailers")
             .body(Body::new(Full::new(framed(request))))
@@ -42,7 +40,7 @@ impl Chunks {
         Ok(Self { body: response.into_body(), reader: FrameReader::default(), has_ended })
     }
 
-    /// The next chunk that is there whole; `None` at the end that the worker announced. Cancel safe.
+    /// Returns the next whole chunk; `None` at the end that the worker announced. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<ReceivedChunk>> {
         loop {
             if let Some(chunk) = self.reader.next_chunk()? {
@@ -72,7 +70,7 @@ fn framed(request: &pb::FetchSliceRequest) -> Bytes {
     frame.into()
 }
 
-/// Whether these headers say that the call has ended well.
+/// Returns whether these headers end the call successfully.
 fn ended(headers: &HeaderMap) -> Result<bool> {
     match Status::from_header_map(headers) {
         None => Ok(false),

@@ -1,4 +1,4 @@
-//! One HTTP/2 connection an endpoint, opened on first use and shared by every call.
+//! One HTTP/2 connection for each endpoint, opened on first use and shared by every call.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use node::dial::{self, CallInterceptor, DialError, Dialing};
-use node::follow::{Following, each_of};
-use node::local_socket::host_id;
-use node::tls::Expected;
+use node::net::dial::{self, CallInterceptor, DialError, DialOptions};
+use node::net::leader_channel::{LeaderChannel, split_urls};
+use node::net::local_socket::host_id;
+use node::tls::ExpectedServer;
 use proto::pb::{
     jobs_client::JobsClient, noise_client::NoiseClient, shards_client::ShardsClient,
     workers_client::WorkersClient,
@@ -24,19 +24,22 @@ use tonic::{Request, Status};
 
 use crate::Route;
 
+/// A host that is up answers within milliseconds; one that is not should be left for another soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A partition drops segments for good: only an answered ping tells a slow peer from a lost one.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where another coordinator can take over, one that has stopped is not waited for.
-const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
+/// Interval and timeout of pings where several coordinators stand by: one that has stopped is soon left for another.
+const STANDBY_KEEPALIVE: Duration = Duration::from_secs(1);
 
-/// What HTTP/2 is told, by measurement: docs/serving.md has the sweep.
+/// HTTP/2 windows and frame size. The defaults were measured: docs/serving.md has the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
+    /// Flow-control window of each stream, in bytes.
     pub stream_window: u32,
+    /// Flow-control window of each connection, in bytes.
     pub connection_window: u32,
-    /// Largest frame that peers may send.
+    /// Largest frame that peers may send, in bytes.
     pub frame_bytes: u32,
 }
 
@@ -46,16 +49,16 @@ impl Default for Tuning {
     }
 }
 
-/// Every call carries the caller's trace and protocol version.
-pub(crate) type Traced = InterceptedService<Channel, Versioned>;
-/// As [`Traced`], and the caller's token, to the coordinator that leads.
-pub type Led = InterceptedService<Following, Versioned>;
+/// A channel to a worker. Every call carries the caller's trace and protocol version.
+pub type WorkerChannel = InterceptedService<Channel, VersionInterceptor>;
+/// A channel to the leading coordinator. Every call carries the caller's trace, protocol version and bearer token.
+pub type CoordinatorChannel = InterceptedService<LeaderChannel, VersionInterceptor>;
 
-/// Adds the version to what calls carry.
+/// Adds the protocol version to calls.
 #[derive(Clone, Debug)]
-pub struct Versioned(CallInterceptor);
+pub struct VersionInterceptor(CallInterceptor);
 
-impl Interceptor for Versioned {
+impl Interceptor for VersionInterceptor {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let mut request = self.0.call(request)?;
         request.metadata_mut().insert(PROTOCOL_HEADER, MetadataValue::from(PROTOCOL_VERSION));
@@ -65,23 +68,23 @@ impl Interceptor for Versioned {
 
 type Dialer = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 
-/// Clones share their connections.
+/// The connections of a process to coordinators and workers. Clones share them.
 #[derive(Clone)]
 pub struct Connections {
-    /// By other means than sockets.
+    /// Makes connections by other means than sockets.
     dialer: Option<Dialer>,
-    dialing: Dialing,
-    /// In order, so that they close in the same order in every run.
-    open: Arc<Mutex<BTreeMap<(String, Expected), Channel>>>,
-    /// By their URLs as given.
-    coordinators: Arc<Mutex<BTreeMap<String, Following>>>,
+    dialing: DialOptions,
+    /// Sorted, so that they close in the same order in every run.
+    open: Arc<Mutex<BTreeMap<(String, ExpectedServer), Channel>>>,
+    /// By their URLs as they were given.
+    coordinators: Arc<Mutex<BTreeMap<String, LeaderChannel>>>,
     host: Arc<str>,
     tuning: Tuning,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Self::dialing(Dialing::default())
+        Self::dialing(DialOptions::default())
     }
 }
 
@@ -92,16 +95,18 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
+    /// Returns connections without TLS, on this host alone.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Dials by other means than sockets: simulations.
+    /// Returns connections that `dialer` makes by other means than sockets, for simulations.
     pub fn with_dialer(dialer: impl Fn(Endpoint) -> Channel + Send + Sync + 'static) -> Self {
         Self { dialer: Some(Arc::new(dialer)), ..Self::default() }
     }
 
-    pub fn dialing(dialing: Dialing) -> Self {
+    /// Returns connections with the given credentials.
+    pub fn dialing(dialing: DialOptions) -> Self {
         Self {
             dialer: None,
             dialing,
@@ -112,29 +117,30 @@ impl Connections {
         }
     }
 
+    /// Replaces the HTTP/2 settings of connections made from now on.
     pub fn tuned(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }
     }
 
-    /// Reaches workers of this host as others do.
+    /// Reaches workers of this host over TCP too.
     pub fn without_local(self) -> Self {
         Self { host: "".into(), ..self }
     }
 
-    /// Connects on the first call through it. Must be called inside a tokio runtime.
-    pub fn channel(&self, endpoint: &str, expected: Expected) -> Result<Channel> {
+    /// Returns the channel to a server. It connects on its first call. Call this inside a tokio runtime.
+    pub fn channel(&self, endpoint: &str, expected: ExpectedServer) -> Result<Channel> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (endpoint.to_owned(), expected.clone());
         if let Some(channel) = open.get(&key) {
             return Ok(channel.clone());
         }
         let configured = configured(endpoint, self.tuning).map_err(refused)?;
-        let channel = self.dials().dial(endpoint, configured, expected).map_err(refused)?;
+        let channel = self.maker().dial(endpoint, configured, expected).map_err(refused)?;
         open.insert(key, channel.clone());
         Ok(channel)
     }
 
-    /// How to reach the worker of a route: by its Unix socket where that is on this host and answers.
+    /// Returns the endpoint of a route's worker: its Unix socket where that is on this host and answers.
     pub(crate) fn nearest(&self, route: &Route) -> Option<String> {
         let local = route.local.as_ref().filter(|local| !local.host.is_empty() && *local.host == *self.host);
         let local = local.and_then(|local| local.endpoint.clone()).filter(|endpoint| self.answers(endpoint));
@@ -148,77 +154,85 @@ impl Connections {
         is_open || endpoint.strip_prefix("unix://").is_some_and(|path| UnixStream::connect(path).is_ok())
     }
 
-    /// The next call dials anew: after a transport failure, and so that endpoints that are gone don't pile up.
+    /// Closes the connection to an endpoint, so that the next call connects anew. Call it after a transport failure;
+    /// endpoints that are gone then don't pile up.
     pub fn forget(&self, endpoint: &str) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(open, _), _| open != endpoint);
     }
 
-    pub(crate) fn traced(&self, endpoint: &str, worker: &WorkerId) -> Result<Traced> {
-        let expected = Expected::worker(worker.as_str());
-        let interceptor = Versioned(self.dialing.interceptor(&expected));
+    pub(crate) fn worker_channel(&self, endpoint: &str, worker: &WorkerId) -> Result<WorkerChannel> {
+        let expected = ExpectedServer::worker(worker.as_str());
+        let interceptor = VersionInterceptor(self.dialing.interceptor(&expected));
         Ok(InterceptedService::new(self.channel(endpoint, expected)?, interceptor))
     }
 
-    /// `urls`: one or more, with commas between. Connects on the first call. Must be called inside a tokio runtime.
-    pub fn coordinator(&self, urls: &str) -> Result<Led> {
+    /// Returns the channel to the coordinator that leads. `urls` are one or more, separated by commas. It connects on its
+    /// first call. Call this inside a tokio runtime.
+    pub fn coordinator(&self, urls: &str) -> Result<CoordinatorChannel> {
         let mut open = self.coordinators.lock().unwrap_or_else(PoisonError::into_inner);
         let following = match open.get(urls) {
             Some(following) => following.clone(),
             None => {
-                let dials = self.dials();
+                let maker = self.maker();
                 let tuning = self.tuning;
-                let is_one = each_of(urls).count() == 1;
+                let is_one = split_urls(urls).count() == 1;
                 let dial = move |url: &str| {
                     let endpoint = configured(url, tuning)?;
-                    let endpoint = if is_one { endpoint } else { soon_given_up(endpoint) };
-                    dials.dial(url, endpoint, Expected::Coordinator)
+                    let endpoint = if is_one { endpoint } else { near_deadline(endpoint) };
+                    maker.dial(url, endpoint, ExpectedServer::Coordinator)
                 };
-                let following = Following::new(urls, dial).map_err(refused)?;
+                let following = LeaderChannel::new(urls, dial).map_err(refused)?;
                 open.insert(urls.to_owned(), following.clone());
                 following
             }
         };
-        Ok(InterceptedService::new(following, Versioned(self.dialing.interceptor(&Expected::Coordinator))))
+        Ok(InterceptedService::new(
+            following,
+            VersionInterceptor(self.dialing.interceptor(&ExpectedServer::Coordinator)),
+        ))
     }
 
-    fn dials(&self) -> Dials {
-        Dials { dialer: self.dialer.clone(), dialing: self.dialing.clone() }
+    fn maker(&self) -> ConnectionMaker {
+        ConnectionMaker { dialer: self.dialer.clone(), dialing: self.dialing.clone() }
     }
 
-    /// Of the worker and of nobody else at its endpoint, where there is TLS.
-    pub fn shards(&self, endpoint: &str, worker: &WorkerId) -> Result<ShardsClient<Traced>> {
-        Ok(ShardsClient::new(self.traced(endpoint, worker)?)
+    /// Returns a client of a worker's shards. With TLS it accepts that worker alone at the endpoint.
+    pub fn shards(&self, endpoint: &str, worker: &WorkerId) -> Result<ShardsClient<WorkerChannel>> {
+        Ok(ShardsClient::new(self.worker_channel(endpoint, worker)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<Led>> {
+    /// Returns a client of a coordinator's noise service.
+    pub fn noise(&self, endpoint: &str) -> Result<NoiseClient<CoordinatorChannel>> {
         Ok(NoiseClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<Led>> {
+    /// Returns a client of a coordinator's jobs.
+    pub fn jobs(&self, endpoint: &str) -> Result<JobsClient<CoordinatorChannel>> {
         Ok(JobsClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 
-    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<Led>> {
+    /// Returns a client of a coordinator's workers.
+    pub fn workers(&self, endpoint: &str) -> Result<WorkersClient<CoordinatorChannel>> {
         Ok(WorkersClient::new(self.coordinator(endpoint)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
 }
 
-/// How connections are made.
-struct Dials {
+/// The means to make a connection.
+struct ConnectionMaker {
     dialer: Option<Dialer>,
-    dialing: Dialing,
+    dialing: DialOptions,
 }
 
-impl Dials {
-    fn dial(&self, url: &str, endpoint: Endpoint, expected: Expected) -> Result<Channel, DialError> {
+impl ConnectionMaker {
+    fn dial(&self, url: &str, endpoint: Endpoint, expected: ExpectedServer) -> Result<Channel, DialError> {
         match &self.dialer {
             Some(dialer) => Ok(dialer(endpoint)),
             None => self.dialing.connect(url, endpoint, expected),
@@ -226,8 +240,8 @@ impl Dials {
     }
 }
 
-fn soon_given_up(endpoint: Endpoint) -> Endpoint {
-    endpoint.http2_keep_alive_interval(KEEPALIVE_OF_MANY).keep_alive_timeout(KEEPALIVE_OF_MANY)
+fn near_deadline(endpoint: Endpoint) -> Endpoint {
+    endpoint.http2_keep_alive_interval(STANDBY_KEEPALIVE).keep_alive_timeout(STANDBY_KEEPALIVE)
 }
 
 fn refused(error: DialError) -> ServiceError {
@@ -246,9 +260,10 @@ fn configured(endpoint: &str, tuning: Tuning) -> Result<Endpoint, DialError> {
         .max_frame_size(tuning.frame_bytes))
 }
 
-/// The error a service sent, or `Unavailable` where the connection failed. tonic gives some broken connections the
-/// code INTERNAL, which from a service would end a fetch; a status made by the transport is told by its source.
-/// Use only for requests that may be repeated.
+/// Returns the error that a service sent, or `Unavailable` where the connection failed.
+///
+/// tonic reports some broken connections with the code INTERNAL, which from a service would end a fetch; a status that
+/// the transport made has a source. Use it only for requests that may be repeated.
 pub fn from_status(status: Status) -> ServiceError {
     match status.source() {
         Some(source) => ServiceError::Unavailable { what: format!("{}: {source}", status.message()) },
@@ -263,7 +278,7 @@ mod tests {
     #[tokio::test]
     async fn connections_are_lazy_shared_and_checked() {
         let connections = Connections::new();
-        let channel = |endpoint| connections.channel(endpoint, Expected::Coordinator);
+        let channel = |endpoint| connections.channel(endpoint, ExpectedServer::Coordinator);
         channel("http://127.0.0.1:9").unwrap();
         channel("http://127.0.0.1:9").unwrap();
         assert_eq!(connections.open.lock().unwrap().len(), 1);
@@ -282,11 +297,11 @@ mod tests {
         for remote in
             ["http://10.0.0.1:7", "http://node-1:7", "http://[2001:db8::1]:7", "https://127.0.0.1:7"]
         {
-            let error = plain.channel(remote, Expected::worker("w")).unwrap_err().to_string();
+            let error = plain.channel(remote, ExpectedServer::worker("w")).unwrap_err().to_string();
             assert!(error.contains("--tls-dir") && error.contains(remote), "{error}");
         }
-        let insecure = Connections::dialing(Dialing { insecure: true, ..Dialing::default() });
-        insecure.channel("http://10.0.0.1:7", Expected::worker("w")).unwrap();
+        let insecure = Connections::dialing(DialOptions { insecure: true, ..DialOptions::default() });
+        insecure.channel("http://10.0.0.1:7", ExpectedServer::worker("w")).unwrap();
     }
 
     #[tokio::test]

@@ -1,34 +1,36 @@
-//! The life of jobs, as the coordinator offers it. None of these calls is repeated by itself, but where no coordinator
-//! leads: then nothing was done.
+//! Calls that create, inspect, change and end jobs. None is repeated by itself, except where no coordinator leads: then
+//! nothing was done.
 
 use std::time::Duration;
 
+use node::net::backoff::Backoff;
 use proto::{JobId, Result, ServiceError, pb};
 use tokio::time::{Instant, sleep};
 
+use crate::Connections;
 use crate::connections::from_status;
-use crate::{Connections, Delays};
 
+/// A client of a cluster's jobs.
 #[derive(Clone, Debug)]
 pub struct Jobs {
     coordinator: String,
     connections: Connections,
 }
 
-/// How long a leader is waited for: longer than an election takes.
-const FOR_A_LEADER: Duration = Duration::from_secs(15);
+/// Longest wait for a leader: longer than an election takes.
+const LEADER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Sends one request and gives the answer, or the service's own error.
+/// Sends one request and returns the answer, or the service's error.
 macro_rules! call {
     ($self:ident, $method:ident, $request:expr) => {{
         let request = $request;
-        let mut delays = Delays::default();
-        let until = Instant::now() + FOR_A_LEADER;
+        let mut backoff = Backoff::for_calls();
+        let until = Instant::now() + LEADER_TIMEOUT;
         loop {
             let answer = $self.connections.jobs(&$self.coordinator)?.$method(request.clone()).await;
             match answer.map(tonic::Response::into_inner).map_err(from_status) {
                 Err(ServiceError::NotLeader { .. }) if Instant::now() < until => {
-                    sleep(delays.next_delay()).await
+                    sleep(backoff.next_delay()).await
                 }
                 outcome => break outcome,
             }
@@ -41,46 +43,53 @@ impl Jobs {
         Self { coordinator, connections }
     }
 
+    /// Creates a job.
     pub async fn create(&self, request: pb::CreateJobRequest) -> Result<pb::Job> {
         call!(self, create_job, request)
     }
 
+    /// Returns a job.
     pub async fn get(&self, job: &JobId) -> Result<pb::Job> {
         call!(self, get_job, pb::GetJobRequest { job: job.to_string() })
     }
 
+    /// Returns the jobs that the caller may see.
     pub async fn list(&self) -> Result<Vec<pb::Job>> {
         call!(self, list_jobs, pb::ListJobsRequest {}).map(|answer| answer.jobs)
     }
 
+    /// Ends a job: no further row is bound.
     pub async fn finish(&self, job: &JobId) -> Result<pb::Job> {
         call!(self, finish_job, pb::FinishJobRequest { job: job.to_string() })
     }
 
+    /// Destroys a job.
     pub async fn destroy(&self, job: &JobId) -> Result<pb::DestroyJobResponse> {
         call!(self, destroy_job, pb::DestroyJobRequest { job: job.to_string() })
     }
 
+    /// Splits the job's vector into another number of shards.
     pub async fn reshard(&self, job: &JobId, shards: u32) -> Result<pb::Job> {
         call!(self, reshard_job, pb::ReshardJobRequest { job: job.to_string(), shards })
     }
 
-    /// Which workers should be near which coordinates, in place of what was wished before.
+    /// Sets which workers should serve which coordinates, in place of earlier hints.
     pub async fn place(&self, job: &JobId, hints: Vec<pb::PlacementHint>) -> Result<pb::Job> {
         call!(self, set_placement_hints, pb::SetPlacementHintsRequest { job: job.to_string(), hints })
     }
 
+    /// Writes a checkpoint of the whole vector.
     pub async fn checkpoint(&self, job: &JobId) -> Result<pb::Checkpoint> {
         call!(self, checkpoint_job, pb::CheckpointJobRequest { job: job.to_string() })
     }
 
-    /// Goes back to `from_row`: rows from there on have fresh Z. Refused unless `expected_branch` is the current one.
+    /// Goes back to `from_row`: rows from there on have fresh Z. It is refused unless `expected_branch` is the current one.
     pub async fn rewind(&self, job: &JobId, from_row: u64, expected_branch: u64) -> Result<pb::Job> {
         let request = pb::OpenBranchRequest { job: job.to_string(), from_row, expected_branch, parent: None };
         call!(self, open_branch, request)
     }
 
-    /// The whole chain of the job's events.
+    /// Returns the whole chain of the job's events.
     pub async fn entries(&self, job: &JobId) -> Result<Vec<pb::Entry>> {
         let mut entries: Vec<pb::Entry> = Vec::new();
         loop {
@@ -94,29 +103,30 @@ impl Jobs {
         }
     }
 
+    /// Returns the newest hash of the job's chain of events.
     pub async fn head(&self, job: &JobId) -> Result<pb::Head> {
         call!(self, get_head, pb::GetHeadRequest { job: job.to_string() })
     }
 
-    /// The job's place, for a training checkpoint. `next_row`: where the training stands; the ledger's next row where
-    /// not given.
+    /// Returns the job's cursor, for a training checkpoint. `next_row` is the training's next row; without it, the
+    /// ledger's.
     pub async fn cursor(&self, job: &JobId, next_row: Option<u64>) -> Result<Vec<u8>> {
         let request = pb::GetCursorRequest { job: job.to_string(), next_row };
         call!(self, get_cursor, request).map(|answer| answer.cursor)
     }
 
-    /// Whether and how the job can go on at the cursor. Changes nothing.
+    /// Returns whether and how the job can continue at the cursor. It changes nothing.
     pub async fn check_cursor(&self, job: &JobId, cursor: Vec<u8>) -> Result<pb::CursorCheck> {
         call!(self, check_cursor, pb::CheckCursorRequest { job: job.to_string(), cursor })
     }
 
-    /// Goes on at the cursor: on its branch where nothing was bound behind it, else on a new one. With `replay` on
-    /// its branch too where all rows behind it are bound to exact commitments, which must then come again.
+    /// Continues at the cursor: on its branch where nothing was bound after it, else on a new branch. With `replay` it
+    /// also stays on its branch where all rows after it are bound to exact commitments, which must then be repeated.
     pub async fn resume(&self, job: &JobId, cursor: Vec<u8>, replay: bool) -> Result<pb::Resumed> {
         call!(self, resume_job, pb::ResumeJobRequest { job: job.to_string(), cursor, replay })
     }
 
-    /// One JSON object.
+    /// Returns the job's privacy report as one JSON object.
     pub async fn report(&self, job: &JobId, delta: f64) -> Result<String> {
         let request = pb::GetReportRequest { job: job.to_string(), delta };
         call!(self, get_report, request).map(|answer| answer.json)

@@ -1,56 +1,71 @@
-//! What has arrived and what is missing: pure, and independent of the order of arrival.
+//! The chunks that have arrived and those that are missing: pure, and independent of the order of arrival.
 
 use proto::{CoordinateRange, RowRange, ServiceError};
 
-use crate::Part;
+use crate::Tile;
 
+/// The reason why a chunk is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    #[error("row {row}, coordinates {range}, was not asked for")]
-    NotAsked { row: u64, range: CoordinateRange },
+    /// The chunk is not part of the request.
+    #[error("row {row}, coordinates {range}, was not requested")]
+    NotRequested {
+        /// The chunk's row.
+        row: u64,
+        /// The chunk's coordinates.
+        range: CoordinateRange,
+    },
+    /// The chunk overlaps one that has arrived already.
     #[error("row {row}, coordinates {range}, overlaps what has arrived already")]
-    Overlap { row: u64, range: CoordinateRange },
+    Overlap {
+        /// The chunk's row.
+        row: u64,
+        /// The chunk's coordinates.
+        range: CoordinateRange,
+    },
 }
 
-/// A worker that sends what nobody asked for is asked again, or another is.
+/// A worker that sends such a chunk is asked again, or another one is: the error is safe to retry.
 impl From<MergeError> for ServiceError {
     fn from(error: MergeError) -> Self {
         ServiceError::Unavailable { what: format!("a sound answer ({error})") }
     }
 }
 
-/// Which coordinates of each row of one request have arrived.
+/// The coordinates of each row of one request that have arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly {
-    whole: Part,
+    whole: Tile,
     rows: Vec<Coverage>,
 }
 
 impl Assembly {
-    pub fn new(whole: Part) -> Self {
+    /// Returns an assembly of `whole` to which nothing has arrived.
+    pub fn new(whole: Tile) -> Self {
         Self { whole, rows: vec![Coverage::default(); whole.rows.len() as usize] }
     }
 
-    /// Takes a piece of a row in, or refuses it and stays as it was.
+    /// Records the arrival of a piece of a row, or refuses it and stays unchanged.
     pub fn accept(&mut self, row: u64, range: CoordinateRange) -> Result<(), MergeError> {
         if !self.whole.rows.as_range().contains(&row) || !self.whole.range.contains(&range) {
-            return Err(MergeError::NotAsked { row, range });
+            return Err(MergeError::NotRequested { row, range });
         }
         let coverage = &mut self.rows[(row - self.whole.rows.start) as usize];
         if coverage.insert(range) { Ok(()) } else { Err(MergeError::Overlap { row, range }) }
     }
 
+    /// Returns whether every coordinate of every row has arrived.
     pub fn is_complete(&self) -> bool {
         self.rows.iter().all(|row| row.ranges == [self.whole.range])
     }
 
-    /// What of `part` has not arrived: as few rectangles as runs of rows with the same gaps.
-    pub fn gaps(&self, part: Part) -> Vec<Part> {
-        let mut found: Vec<Part> = Vec::new();
+    /// Returns the rest of `tile` that has not arrived: one rectangle for each run of rows with the same gap.
+    pub fn gaps(&self, tile: Tile) -> Vec<Tile> {
+        let mut found: Vec<Tile> = Vec::new();
         let mut run: Option<(RowRange, Vec<CoordinateRange>)> = None;
-        let rows = part.rows.start.max(self.whole.rows.start)..part.rows.end.min(self.whole.rows.end);
+        let rows = tile.rows.start.max(self.whole.rows.start)..tile.rows.end.min(self.whole.rows.end);
         for row in rows {
-            let gaps = self.rows[(row - self.whole.rows.start) as usize].gaps(part.range);
+            let gaps = self.rows[(row - self.whole.rows.start) as usize].gaps(tile.range);
             match &mut run {
                 Some((rows, same)) if *same == gaps => rows.end = row + 1,
                 _ => {
@@ -63,28 +78,15 @@ impl Assembly {
         found
     }
 
-    /// Coordinates that some row still lacks.
+    /// Returns the coordinates that some row still lacks.
     pub fn missing_ranges(&self) -> Vec<CoordinateRange> {
         let gaps = self.rows.iter().flat_map(|row| row.gaps(self.whole.range));
-        join_ranges(gaps.collect())
+        CoordinateRange::joined(gaps.collect())
     }
 }
 
-fn rectangles(run: Option<(RowRange, Vec<CoordinateRange>)>) -> impl Iterator<Item = Part> {
-    run.into_iter().flat_map(|(rows, gaps)| gaps.into_iter().map(move |range| Part { rows, range }))
-}
-
-/// Sorted, and joined where they touch or overlap.
-pub(crate) fn join_ranges(mut ranges: Vec<CoordinateRange>) -> Vec<CoordinateRange> {
-    ranges.sort();
-    let mut joined: Vec<CoordinateRange> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
+fn rectangles(run: Option<(RowRange, Vec<CoordinateRange>)>) -> impl Iterator<Item = Tile> {
+    run.into_iter().flat_map(|(rows, gaps)| gaps.into_iter().map(move |range| Tile { rows, range }))
 }
 
 /// The coordinates of one row that have arrived: sorted ranges that neither overlap nor touch.
@@ -94,7 +96,7 @@ struct Coverage {
 }
 
 impl Coverage {
-    /// False, and unchanged, where `range` overlaps what is there.
+    /// Adds `range`; false, and unchanged, where it overlaps what is there.
     fn insert(&mut self, range: CoordinateRange) -> bool {
         let at = self.ranges.partition_point(|held| held.end <= range.start);
         if self.ranges.get(at).is_some_and(|next| next.start < range.end) {
@@ -135,8 +137,8 @@ mod tests {
         CoordinateRange { start, end }
     }
 
-    fn whole() -> Part {
-        Part { rows: RowRange { start: 5, end: 9 }, range: range(100, 200) }
+    fn whole() -> Tile {
+        Tile { rows: RowRange { start: 5, end: 9 }, range: range(100, 200) }
     }
 
     /// Cuts the whole into pieces at the given places and shuffles them.
@@ -196,7 +198,7 @@ mod tests {
         for (row, range) in
             [(4, range(100, 110)), (9, range(100, 110)), (5, range(99, 110)), (5, range(190, 201))]
         {
-            assert_eq!(assembly.accept(row, range), Err(MergeError::NotAsked { row, range }));
+            assert_eq!(assembly.accept(row, range), Err(MergeError::NotRequested { row, range }));
         }
         assert_eq!(assembly, Assembly::new(whole()));
     }
@@ -208,8 +210,8 @@ mod tests {
         assembly.accept(6, range(100, 140)).unwrap();
         let row = |start, end| RowRange { start, end };
         let expected = [
-            Part { rows: row(6, 7), range: range(140, 200) },
-            Part { rows: row(7, 9), range: range(100, 200) },
+            Tile { rows: row(6, 7), range: range(140, 200) },
+            Tile { rows: row(7, 9), range: range(100, 200) },
         ];
         assert_eq!(assembly.gaps(whole()), expected);
     }

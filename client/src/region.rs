@@ -5,56 +5,58 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use node::local_socket::host_id;
+use node::net::local_socket::host_id;
 use proto::model::{LocalAccess, Target};
 use proto::{CoordinateRange, ElementType, ReceivedChunk, Result, RowRange, ServiceError};
-use shared_memory::{Layout, Loan};
+use shared_memory::{Layout, RegionLease};
 use tracing::warn;
 
-/// Rows of a range in memory that workers write to. What each slot holds is the caller's to remember.
+/// Memory for rows of a range, which workers write to. The caller keeps track of the row in each slot.
 #[derive(Debug)]
 pub struct Region {
     memory: shared_memory::Region,
-    loans: Arc<Loans>,
+    leases: Arc<Leases>,
 }
 
 impl Region {
-    /// `slots` rows of `range`, zeros. Workers are lent it when they are first asked.
+    /// Returns `slots` rows of `range`, all zeros. It is lent to each worker with the first request to it.
     pub fn create(range: CoordinateRange, slots: u32, element: ElementType) -> Result<Self> {
         Self::lending(shared_memory::Region::create(range, slots, element)?)
     }
 
     fn lending(memory: shared_memory::Region) -> Result<Self> {
-        let loans = Arc::new(Loans {
+        let leases = Arc::new(Leases {
             layout: *memory.layout(),
             file: Arc::new(memory.file()?),
             host: host_id(),
             open: tokio::sync::Mutex::default(),
             unanswered: AtomicUsize::new(0),
         });
-        Ok(Self { memory, loans })
+        Ok(Self { memory, leases })
     }
 
+    /// Returns where each row lies.
     pub fn layout(&self) -> &Layout {
         self.memory.layout()
     }
 
-    /// An f32 row.
+    /// Returns the f32 row in a slot.
     pub fn row(&self, slot: u32) -> Result<&[f32]> {
         self.memory.row(slot)
     }
 
-    /// A bf16 row: the upper halves of f32 values.
+    /// Returns the bf16 row in a slot: the upper halves of f32 values.
     pub fn row_bf16(&self, slot: u32) -> Result<&[u16]> {
         self.memory.row_bf16(slot)
     }
 
+    /// Returns the bytes of the row in a slot.
     pub fn row_bytes_mut(&mut self, slot: u32) -> Result<&mut [u8]> {
         self.memory.row_bytes_mut(slot)
     }
 
-    /// For a fetch into the slots from `slot` on. A worker that was asked to write and has not answered may still
-    /// write one day: memory that it holds is left to it, and the rows move to new memory.
+    /// Prepares for a fetch into the slots from `slot` on. A worker that has not answered a request to write may still
+    /// write: its memory is left to it, and the rows move to new memory.
     pub(crate) fn ready_for(
         &mut self,
         rows: RowRange,
@@ -66,14 +68,14 @@ impl Region {
             last.ok_or_else(|| ServiceError::invalid("rows", rows, "as many as the region has slots"))?;
         self.layout().place(slot, range)?;
         self.layout().place(last, range)?;
-        if self.loans.unanswered.load(Ordering::Acquire) > 0 {
+        if self.leases.unanswered.load(Ordering::Acquire) > 0 {
             warn!("a worker left a request unanswered; the region moves to new memory");
             *self = Self::lending(self.memory.replaced()?)?;
         }
-        Ok(Placement { loans: self.loans.clone(), slot, first_row: rows.start })
+        Ok(Placement { leases: self.leases.clone(), slot, first_row: rows.start })
     }
 
-    /// Writes a chunk that came as data.
+    /// Writes a chunk that arrived as data.
     pub(crate) fn place(&mut self, chunk: &ReceivedChunk, placement: &Placement) -> Result<()> {
         let layout = *self.layout();
         let slot = placement.slot_of(chunk.head.row);
@@ -90,10 +92,10 @@ impl Region {
     }
 }
 
-/// Where a fetch wants its rows: `slot` is the slot of `first_row`.
+/// The slots that a fetch writes its rows to: `slot` is that of `first_row`.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    loans: Arc<Loans>,
+    leases: Arc<Leases>,
     slot: u32,
     first_row: u64,
 }
@@ -103,17 +105,18 @@ impl Placement {
         self.slot + (row - self.first_row) as u32
     }
 
-    /// What to ask the worker for, once it has the region; `None` where it can't have it and sends data instead.
+    /// Lends the region to the worker and returns the target to request; `None` where it can't be lent, and the worker
+    /// sends data instead.
     pub(crate) async fn target(
         &self,
         local: Option<&LocalAccess>,
         first_row: u64,
     ) -> Option<(Target, Pending)> {
-        let path = self.loans.lending_path(local)?;
-        match self.loans.lend(path).await {
+        let path = self.leases.lending_path(local)?;
+        match self.leases.lend(path).await {
             Ok(()) => {
-                let target = Target { region: self.loans.layout.id.0, slot: self.slot_of(first_row) };
-                Some((target, Pending::new(self.loans.clone())))
+                let target = Target { region: self.leases.layout.id.0, slot: self.slot_of(first_row) };
+                Some((target, Pending::new(self.leases.clone())))
             }
             Err(error) => {
                 warn!(%error, "a worker of this host can't be lent the region; it sends its rows instead");
@@ -122,21 +125,21 @@ impl Placement {
         }
     }
 
-    /// The worker does not know the region: lend it anew next time.
+    /// Forgets that the region was lent to the worker, so that it is lent again next time.
     pub(crate) async fn forget(&self, local: Option<&LocalAccess>) {
-        if let Some(path) = self.loans.lending_path(local) {
-            self.loans.open.lock().await.remove(path);
+        if let Some(path) = self.leases.lending_path(local) {
+            self.leases.open.lock().await.remove(path);
         }
     }
 }
 
-/// A request to write that has not been answered. Counts until [`Pending::answered`]; dropped without, for ever.
-pub(crate) struct Pending(Arc<Loans>);
+/// A request to write that has not been answered. It counts until [`Pending::answered`]; if dropped before, for ever.
+pub(crate) struct Pending(Arc<Leases>);
 
 impl Pending {
-    fn new(loans: Arc<Loans>) -> Self {
-        loans.unanswered.fetch_add(1, Ordering::AcqRel);
-        Self(loans)
+    fn new(leases: Arc<Leases>) -> Self {
+        leases.unanswered.fetch_add(1, Ordering::AcqRel);
+        Self(leases)
     }
 
     pub fn answered(self) {
@@ -145,16 +148,16 @@ impl Pending {
 }
 
 #[derive(Debug)]
-struct Loans {
+struct Leases {
     layout: Layout,
     file: Arc<OwnedFd>,
     host: String,
-    /// By lending socket.
-    open: tokio::sync::Mutex<HashMap<String, Loan>>,
+    /// The leases by the path of the lending socket.
+    open: tokio::sync::Mutex<HashMap<String, RegionLease>>,
     unanswered: AtomicUsize,
 }
 
-impl Loans {
+impl Leases {
     fn lending_path<'a>(&self, local: Option<&'a LocalAccess>) -> Option<&'a str> {
         let local = local.filter(|local| !local.host.is_empty() && local.host == self.host)?;
         local.lending.as_deref()
@@ -162,13 +165,13 @@ impl Loans {
 
     async fn lend(&self, path: &str) -> Result<()> {
         let mut open = self.open.lock().await;
-        if open.get(path).is_some_and(Loan::is_open) {
+        if open.get(path).is_some_and(RegionLease::is_open) {
             return Ok(());
         }
         let to = path.to_owned();
         let layout = self.layout;
         let file = self.file.clone();
-        let lent = tokio::task::spawn_blocking(move || Loan::open(&to, &layout, &file)).await;
+        let lent = tokio::task::spawn_blocking(move || RegionLease::open(&to, &layout, &file)).await;
         open.insert(path.to_owned(), lent.map_err(ServiceError::internal)??);
         Ok(())
     }

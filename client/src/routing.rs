@@ -1,28 +1,37 @@
-//! Which worker holds which range.
+//! Which worker serves which coordinates.
 
 use proto::model::LocalAccess;
 use proto::{CoordinateRange, JobId, Result, ServiceError, WorkerId, pb};
 
+/// One shard, and the worker that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// The shard's number in its job.
     pub shard: u32,
+    /// The shard's coordinates.
     pub range: CoordinateRange,
+    /// The epoch of the worker's lease, which requests must present.
     pub lease_epoch: u64,
-    /// `None` where no worker is ready to serve the range now.
+    /// The worker's URL; `None` where no worker is ready to serve the range now.
     pub endpoint: Option<String>,
-    /// Whose endpoint that is: over TLS nobody else is taken for it.
+    /// The worker at that endpoint: over TLS no other is accepted there.
     pub worker: Option<WorkerId>,
     /// How the worker is reached from its own host.
     pub local: Option<LocalAccess>,
 }
 
+/// Every shard of a job, and the worker that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
+    /// The job.
     pub job: JobId,
+    /// Its current branch.
     pub branch: u64,
+    /// Coordinates of its parameter vector.
     pub dimension: u64,
+    /// Rows of its plan.
     pub iterations: u64,
-    /// In order of their ranges, which do not overlap.
+    /// The routes in order of their ranges, which do not overlap.
     pub routes: Vec<Route>,
 }
 
@@ -36,7 +45,7 @@ impl Routing {
         Err(ServiceError::RangeBeyondDimension { start, end, dimension: self.dimension })
     }
 
-    /// Whether `route` is still as this routing has it.
+    /// Returns whether this routing has the same route.
     pub(crate) fn still_has(&self, route: &Route) -> bool {
         self.routes.contains(route)
     }

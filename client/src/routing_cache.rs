@@ -1,4 +1,4 @@
-//! The last routing of each job: asking for it again before every fetch would cost a round trip.
+//! The last routing of each job, which saves every fetch a round trip.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,23 +7,25 @@ use proto::JobId;
 
 use crate::Routing;
 
-/// Clones share what they keep. Routings go stale: workers refuse what is not theirs, and then a fetch asks again.
+/// Routings by job. Clones share them. They go stale: workers refuse shards that are not theirs, and then a fetch
+/// requests the routing again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RoutingCache(Arc<Mutex<HashMap<JobId, Routing>>>);
 
 impl RoutingCache {
-    /// Only where every range has an owner: otherwise asking again may bring one.
-    pub fn keep(&self, routing: &Routing) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Remembers a routing where every range has an owner; otherwise the next request may find one.
+    pub fn insert(&self, routing: &Routing) {
+        let mut routings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if routing.routes.iter().all(|route| route.endpoint.is_some()) {
-            kept.insert(routing.job.clone(), routing.clone())
+            routings.insert(routing.job.clone(), routing.clone())
         } else {
-            kept.remove(&routing.job)
+            routings.remove(&routing.job)
         };
     }
 
-    pub fn kept(&self, job: &JobId, branch: u64) -> Option<Routing> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(job).filter(|routing| routing.branch == branch).cloned()
+    /// Returns the routing of a job, if it is of this branch.
+    pub fn get(&self, job: &JobId, branch: u64) -> Option<Routing> {
+        let routings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        routings.get(job).filter(|routing| routing.branch == branch).cloned()
     }
 }

@@ -1,4 +1,4 @@
-//! One `FetchSlice` call to one worker: every chunk is checked before it is handed on.
+//! One `FetchSlice` call to one worker: every chunk is checked before it is delivered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::chunks::Chunks;
 use crate::region::Pending;
-use crate::{Assembly, Connections, Part, Placement, Route, Source};
+use crate::{Assembly, Connections, FetchSource, Placement, Route, Tile};
 
-/// After this long without a byte, ask whether the worker still holds the shard: a frozen process keeps its
-/// connection open long after its lease is gone.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time without a byte after which the routing is checked again: a frozen process keeps its connection open long after
+/// its lease is gone.
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the slices of one fetch share.
-pub(crate) struct Shared {
+/// The state that the slices of one fetch share.
+pub(crate) struct SharedFetch {
     pub connections: Connections,
-    pub source: Arc<dyn Source>,
+    pub source: Arc<dyn FetchSource>,
     pub job: JobId,
     pub branch: u64,
     /// First row of the fetch, to which tokens[0] belongs.
@@ -29,19 +29,19 @@ pub(crate) struct Shared {
     pub deadline: Instant,
     pub assembly: Mutex<Assembly>,
     pub element: ElementType,
-    /// Where the workers of this host write the rows.
+    /// The memory that workers of this host write the rows to.
     pub region: Option<Placement>,
     pub chunks: mpsc::Sender<Result<ReceivedChunk>>,
 }
 
-impl Shared {
+impl SharedFetch {
     pub fn assembly(&self) -> MutexGuard<'_, Assembly> {
         self.assembly.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a chunk as arrived and hands it on, in one step: a task that is stopped has done both or neither.
-    async fn deliver(&self, chunk: ReceivedChunk, part: Part, may_place: bool) -> Result<()> {
-        let range = checked_range(&chunk, part, self.element, may_place)?;
+    /// Marks a chunk as arrived and delivers it, in one step: a task that is cancelled has done both or neither.
+    async fn deliver(&self, chunk: ReceivedChunk, tile: Tile, may_place: bool) -> Result<()> {
+        let range = checked_range(&chunk, tile, self.element, may_place)?;
         let Ok(permit) = self.chunks.reserve().await else { return Err(ServiceError::Draining) };
         self.assembly().accept(chunk.head.row, range)?;
         permit.send(Ok(chunk));
@@ -49,21 +49,21 @@ impl Shared {
     }
 }
 
-/// Fetches `part` by `route`. What arrived before an error has been handed on and stays good.
+/// Fetches `tile` by `route`. Chunks that arrived before an error have been delivered and stay valid.
 pub(crate) async fn fetch_slice(
-    shared: Arc<Shared>,
+    shared: Arc<SharedFetch>,
     route: Route,
-    part: Part,
+    tile: Tile,
     tokens: Arc<[ReleaseToken]>,
 ) -> Result<()> {
     let (Some(endpoint), Some(worker)) = (shared.connections.nearest(&route), &route.worker) else {
         return Err(ServiceError::NotOwner { job: shared.job.to_string(), shard: route.shard });
     };
-    let outcome = read_slice(&shared, (&endpoint, worker), &route, part, &tokens).await;
+    let outcome = read_slice(&shared, (&endpoint, worker), &route, tile, &tokens).await;
     if let (Some(region), Err(ServiceError::NotFound { what, .. })) = (&shared.region, &outcome)
         && what == "region"
     {
-        // The worker has started anew since the region was lent to it.
+        // The worker has restarted since the region was lent to it.
         region.forget(route.local.as_ref()).await;
         return Err(ServiceError::Unavailable { what: "the region at this worker".into() });
     }
@@ -74,29 +74,29 @@ pub(crate) async fn fetch_slice(
 }
 
 async fn read_slice(
-    shared: &Shared,
+    shared: &SharedFetch,
     (endpoint, worker): (&str, &WorkerId),
     route: &Route,
-    part: Part,
+    tile: Tile,
     tokens: &[ReleaseToken],
 ) -> Result<()> {
-    let channel = shared.connections.traced(endpoint, worker)?;
-    let mut request = request(shared, route, part, tokens)?;
-    let pending = aim(shared, route, part, &mut request).await;
+    let channel = shared.connections.worker_channel(endpoint, worker)?;
+    let mut request = request(shared, route, tile, tokens)?;
+    let pending = target_region(shared, route, tile, &mut request).await;
     let call = Chunks::open(channel, &request);
     tokio::pin!(call);
     let mut chunks = loop {
-        match timeout_at(patience(), &mut call).await {
+        match timeout_at(stall_deadline(), &mut call).await {
             Ok(answer) => break answer?,
-            Err(_) => still_routed(shared, route).await?,
+            Err(_) => check_still_routed(shared, route).await?,
         }
     };
     while let Some(chunk) = next_chunk(shared, route, &mut chunks).await? {
-        shared.deliver(chunk, part, pending.is_some()).await?;
+        shared.deliver(chunk, tile, pending.is_some()).await?;
     }
-    // Its end was announced: the worker writes nothing more for this request.
+    // The worker announced the end: it writes nothing more for this request.
     pending.into_iter().for_each(Pending::answered);
-    if shared.assembly().gaps(part).is_empty() {
+    if shared.assembly().gaps(tile).is_empty() {
         return Ok(());
     }
     Err(ServiceError::Unavailable {
@@ -104,34 +104,39 @@ async fn read_slice(
     })
 }
 
-/// Has the worker write to the region, where there is one and it is on this host.
-async fn aim(
-    shared: &Shared,
+/// Has the worker write to the region, where there is one and the worker is on this host.
+async fn target_region(
+    shared: &SharedFetch,
     route: &Route,
-    part: Part,
+    tile: Tile,
     request: &mut pb::FetchSliceRequest,
 ) -> Option<Pending> {
-    let (target, pending) = shared.region.as_ref()?.target(route.local.as_ref(), part.rows.start).await?;
+    let (target, pending) = shared.region.as_ref()?.target(route.local.as_ref(), tile.rows.start).await?;
     request.region = target.region.to_vec();
     request.slot = target.slot;
     Some(pending)
 }
 
-async fn next_chunk(shared: &Shared, route: &Route, chunks: &mut Chunks) -> Result<Option<ReceivedChunk>> {
+async fn next_chunk(
+    shared: &SharedFetch,
+    route: &Route,
+    chunks: &mut Chunks,
+) -> Result<Option<ReceivedChunk>> {
     loop {
-        match timeout_at(patience(), chunks.next()).await {
+        match timeout_at(stall_deadline(), chunks.next()).await {
             Ok(chunk) => return chunk,
-            Err(_) => still_routed(shared, route).await?,
+            Err(_) => check_still_routed(shared, route).await?,
         }
     }
 }
 
-fn patience() -> Instant {
-    Instant::now() + PATIENCE
+fn stall_deadline() -> Instant {
+    Instant::now() + STALL_TIMEOUT
 }
 
-/// An unreachable coordinator is no reason to leave a worker that may only be slow.
-async fn still_routed(shared: &Shared, route: &Route) -> Result<()> {
+/// Fails where the route is no longer that of the shard. An unreachable coordinator is no reason to leave a worker that
+/// may only be slow.
+async fn check_still_routed(shared: &SharedFetch, route: &Route) -> Result<()> {
     match shared.source.routing().await {
         Ok(routing) if !routing.still_has(route) => {
             Err(ServiceError::NotOwner { job: shared.job.to_string(), shard: route.shard })
@@ -141,9 +146,9 @@ async fn still_routed(shared: &Shared, route: &Route) -> Result<()> {
 }
 
 fn request(
-    shared: &Shared,
+    shared: &SharedFetch,
     route: &Route,
-    part: Part,
+    tile: Tile,
     tokens: &[ReleaseToken],
 ) -> Result<pb::FetchSliceRequest> {
     let left = shared.deadline.saturating_duration_since(Instant::now()).as_millis();
@@ -152,9 +157,9 @@ fn request(
         branch: shared.branch,
         shard: route.shard,
         lease_epoch: route.lease_epoch,
-        rows: Some(part.rows.into()),
-        range: Some(part.range.into()),
-        tokens: tokens_of(tokens, shared.first_row, part.rows)?.iter().map(ReleaseToken::to_bytes).collect(),
+        rows: Some(tile.rows.into()),
+        range: Some(tile.range.into()),
+        tokens: tokens_of(tokens, shared.first_row, tile.rows)?.iter().map(ReleaseToken::to_bytes).collect(),
         // 0 would mean the server's default.
         deadline_ms: u64::try_from(left).unwrap_or(u64::MAX).max(1),
         element_type: shared.element.into(),
@@ -172,14 +177,14 @@ fn tokens_of(tokens: &[ReleaseToken], first_row: u64, rows: RowRange) -> Result<
 
 fn checked_range(
     chunk: &ReceivedChunk,
-    part: Part,
+    tile: Tile,
     element: ElementType,
     may_place: bool,
 ) -> Result<CoordinateRange> {
     let refused = |what: String| ServiceError::Unavailable { what };
-    let range = chunk.head.check(part.rows, element)?;
-    if !part.range.contains(&range) {
-        return Err(refused(format!("a sound answer (coordinates {range} were not asked for)")));
+    let range = chunk.head.check(tile.rows, element)?;
+    if !tile.range.contains(&range) {
+        return Err(refused(format!("a sound answer (coordinates {range} were not requested)")));
     }
     if chunk.head.data_len == 0 && !may_place {
         return Err(refused("a sound answer (rows placed in a region that was not named)".into()));
@@ -199,15 +204,15 @@ mod tests {
 
     #[test]
     fn chunks_outside_the_part_or_empty_are_refused() {
-        let part =
-            Part { rows: RowRange { start: 0, end: 1 }, range: CoordinateRange { start: 10, end: 20 } };
+        let tile =
+            Tile { rows: RowRange { start: 0, end: 1 }, range: CoordinateRange { start: 10, end: 20 } };
         let chunk = |start, values: usize| {
             let message = chunk_of(0, start, ElementType::F32, vec![0; values * 4].into());
             ReceivedChunk { head: ChunkHead::of(&message).unwrap(), data: vec![message.data] }
         };
         let check =
-            |chunk: &ReceivedChunk, may_place| checked_range(chunk, part, ElementType::F32, may_place);
-        assert_eq!(check(&chunk(10, 10), false).unwrap(), part.range);
+            |chunk: &ReceivedChunk, may_place| checked_range(chunk, tile, ElementType::F32, may_place);
+        assert_eq!(check(&chunk(10, 10), false).unwrap(), tile.range);
         for bad in [chunk(9, 2), chunk(19, 2), chunk(12, 0), chunk(u64::MAX, 1)] {
             assert!(check(&bad, true).unwrap_err().retry_safe());
         }
@@ -217,8 +222,8 @@ mod tests {
         let mut placed = chunk(10, 0);
         placed.head.placed = 10;
         assert!(check(&placed, false).unwrap_err().retry_safe());
-        assert_eq!(check(&placed, true).unwrap(), part.range);
-        let other = checked_range(&chunk(10, 10), part, ElementType::Bf16, false).unwrap_err();
+        assert_eq!(check(&placed, true).unwrap(), tile.range);
+        let other = checked_range(&chunk(10, 10), tile, ElementType::Bf16, false).unwrap_err();
         assert!(!other.retry_safe(), "{other}");
     }
 

@@ -1,14 +1,16 @@
-//! Where a fetch learns who serves what: a trait, so that the coordinator's proxy need not call itself over gRPC.
+//! The source of a fetch's routing and tokens: a trait, so that the coordinator's proxy need not call itself over gRPC.
 
 use futures::future::BoxFuture;
 use proto::{ReleaseToken, Result};
 
 use crate::Routing;
 
-/// What a running fetch asks again when a worker is lost or the coordinator has started anew.
-pub trait Source: Send + Sync + 'static {
+/// The source of routing and tokens, which a running fetch uses again after a worker is lost or the coordinator has
+/// restarted.
+pub trait FetchSource: Send + Sync + 'static {
+    /// Returns which worker serves which coordinates now.
     fn routing(&self) -> BoxFuture<'_, Result<Routing>>;
 
-    /// Binds the fetch's rows to the fetch's commitments again; one token a row.
+    /// Binds the fetch's rows to its commitments again, and returns one token for each row.
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>>;
 }

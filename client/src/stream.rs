@@ -1,7 +1,9 @@
-//! The fetch itself: slices from all workers at once, and again what is missing, until all is there or time is up.
+//! The loop of a fetch: slices from all workers at once, and again those that are missing, until all have arrived or time
+//! is up.
 
 use std::sync::{Arc, Mutex};
 
+use node::net::backoff::Backoff;
 use proto::{ElementType, JobId, ReceivedChunk, ReleaseToken, Result, ServiceError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -9,99 +11,104 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, warn};
 
-use crate::parts::cut;
-use crate::slice::{Shared, fetch_slice};
-use crate::{Assembly, Connections, Delays, Next, Part, Placement, Source, after};
+use crate::slice::{SharedFetch, fetch_slice};
+use crate::tile::split_among_routes;
+use crate::{Assembly, Connections, FetchSource, Placement, RetryAction, Tile, classify};
 
-/// Chunks of up to 4 MiB that wait for the receiver.
-const CHUNKS_AHEAD: usize = 8;
+/// Chunks, of up to 4 MiB each, that may wait for the receiver.
+const QUEUED_CHUNKS: usize = 8;
 
-/// Rows that are bound, and the part of them that is wanted.
+/// A tile of rows that are bound, and how to fetch it.
 #[derive(Clone, Debug)]
 pub struct SliceRequest {
+    /// The job.
     pub job: JobId,
+    /// The branch that the rows are bound in.
     pub branch: u64,
-    pub part: Part,
-    /// One for each row.
+    /// The rows and coordinates.
+    pub tile: Tile,
+    /// One release token for each row.
     pub tokens: Vec<ReleaseToken>,
-    /// When this fetch began; errors say how long they waited.
+    /// When the fetch began; errors report how long it has waited.
     pub began: Instant,
+    /// When the fetch gives up.
     pub deadline: Instant,
+    /// The type of the values.
     pub element: ElementType,
-    /// Where the workers of this host write the rows.
+    /// The memory that workers of this host write the rows to.
     pub region: Option<Placement>,
 }
 
-/// Checked chunks in any order, each coordinate of each row once. The stream ends when all have come, or with one
-/// error: `RangeUnavailable`, which names what is missing, once the deadline has passed.
+/// Returns checked chunks in any order, each coordinate of each row once. The stream ends when all have arrived, or with
+/// one error: `RangeUnavailable`, which names the missing coordinates, once the deadline has passed.
 ///
-/// Dropping the stream stops the fetch. Must be called inside a tokio runtime.
+/// Dropping the stream stops the fetch. Call this inside a tokio runtime.
 pub fn stream_chunks(
     connections: Connections,
-    source: Arc<dyn Source>,
+    source: Arc<dyn FetchSource>,
     request: SliceRequest,
 ) -> ReceiverStream<Result<ReceivedChunk>> {
-    let (chunks, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let SliceRequest { job, branch, part, tokens, began, deadline, element, region } = request;
-    let shared = Shared {
+    let (chunks, receiver) = mpsc::channel(QUEUED_CHUNKS);
+    let SliceRequest { job, branch, tile, tokens, began, deadline, element, region } = request;
+    let shared = SharedFetch {
         connections,
         source,
         job,
         branch,
-        first_row: part.rows.start,
+        first_row: tile.rows.start,
         deadline,
-        assembly: Mutex::new(Assembly::new(part)),
+        assembly: Mutex::new(Assembly::new(tile)),
         element,
         region,
         chunks,
     };
-    let fetch = Fetch {
+    let fetch = FetchLoop {
         shared: Arc::new(shared),
-        part,
+        tile,
         tokens: tokens.into(),
         began,
-        pending: vec![part],
+        pending: vec![tile],
         slices: JoinSet::new(),
-        delays: Delays::default(),
+        backoff: Backoff::for_calls(),
         is_rebinding: false,
-        may_hurry: true,
-        is_hurrying: false,
+        may_skip_backoff: true,
+        skips_backoff: false,
     };
-    tokio::spawn(node::trace_context::carry(fetch.run()));
+    tokio::spawn(node::telemetry::trace_context::carry(fetch.run()));
     ReceiverStream::new(receiver)
 }
 
-struct Fetch {
-    shared: Arc<Shared>,
-    part: Part,
+struct FetchLoop {
+    shared: Arc<SharedFetch>,
+    tile: Tile,
     tokens: Arc<[ReleaseToken]>,
     began: Instant,
-    /// What has not arrived and no slice is under way for.
-    pending: Vec<Part>,
-    slices: JoinSet<(Part, Result<()>)>,
-    delays: Delays,
+    /// The tiles that have not arrived and that no slice is fetching.
+    pending: Vec<Tile>,
+    slices: JoinSet<(Tile, Result<()>)>,
+    backoff: Backoff,
     is_rebinding: bool,
-    /// Leases that have moved on are looked up anew at once, but only one time: until something has arrived.
-    may_hurry: bool,
-    /// That time is now.
-    is_hurrying: bool,
+    /// Whether a lease that has moved may be looked up without a delay: once, until something has arrived.
+    may_skip_backoff: bool,
+    /// Whether the current attempt does so.
+    skips_backoff: bool,
 }
 
-/// What is to do once a slice has ended.
-enum After {
-    Nothing,
-    /// Its worker has handed the shard over: the routing says to whom.
+/// How a slice ended.
+enum SliceEnd {
+    Complete,
+    /// Its worker has handed the shard over; the routing names the new one.
     Moved,
     Failed,
 }
 
-impl Fetch {
+impl FetchLoop {
     async fn run(mut self) {
         let chunks = self.shared.chunks.clone();
         let deadline = self.shared.deadline;
         let outcome = tokio::select! {
             biased;
-            // Nobody waits for the rest.
+            // The receiver was dropped.
             () = chunks.closed() => return,
             outcome = timeout_at(deadline, self.fetch_all()) => outcome,
         };
@@ -116,22 +123,22 @@ impl Fetch {
     }
 
     async fn fetch_all(&mut self) -> Result<()> {
-        // At once: a timer, even one that is due, would cost a millisecond.
-        self.ask_for_pending().await?;
-        let mut retry_at = Instant::now() + self.delays.next_delay();
+        // Without a timer: even one that is due would cost a millisecond.
+        self.request_pending().await?;
+        let mut retry_at = Instant::now() + self.backoff.next_delay();
         while !(self.pending.is_empty() && self.slices.is_empty()) {
             tokio::select! {
                 biased;
                 Some(ended) = self.slices.join_next() => {
                     match self.slice_ended(ended.map_err(ServiceError::internal)?)? {
-                        After::Nothing => {}
-                        After::Moved => retry_at = Instant::now(),
-                        After::Failed => retry_at = retry_at.max(Instant::now() + self.delays.next_delay()),
+                        SliceEnd::Complete => {}
+                        SliceEnd::Moved => retry_at = Instant::now(),
+                        SliceEnd::Failed => retry_at = retry_at.max(Instant::now() + self.backoff.next_delay()),
                     }
                 }
                 () = sleep_until(retry_at), if !self.pending.is_empty() => {
-                    self.ask_for_pending().await?;
-                    retry_at = Instant::now() + self.delays.next_delay();
+                    self.request_pending().await?;
+                    retry_at = Instant::now() + self.backoff.next_delay();
                 }
             }
         }
@@ -141,51 +148,51 @@ impl Fetch {
         Err(ServiceError::internal("a fetch ended before all of its range had arrived"))
     }
 
-    /// Whether, and how soon, what the slice was asked for must be asked again.
-    fn slice_ended(&mut self, (part, outcome): (Part, Result<()>)) -> Result<After> {
-        let gaps = self.shared.assembly().gaps(part);
-        if gaps != [part] {
-            self.delays.reset();
-            self.may_hurry = true;
+    /// Returns how the slice ended, and queues the rest of its tile.
+    fn slice_ended(&mut self, (tile, outcome): (Tile, Result<()>)) -> Result<SliceEnd> {
+        let gaps = self.shared.assembly().gaps(tile);
+        if gaps != [tile] {
+            self.backoff.reset();
+            self.may_skip_backoff = true;
         }
         self.pending.extend(gaps);
-        let Err(error) = outcome else { return Ok(After::Nothing) };
+        let Err(error) = outcome else { return Ok(SliceEnd::Complete) };
         let has_moved = matches!(error, ServiceError::NotOwner { .. } | ServiceError::Fenced { .. });
-        self.go_on_after(error)?;
-        self.is_hurrying |= has_moved && std::mem::take(&mut self.may_hurry);
-        Ok(if has_moved && self.is_hurrying { After::Moved } else { After::Failed })
+        self.handle_error(error)?;
+        self.skips_backoff |= has_moved && std::mem::take(&mut self.may_skip_backoff);
+        Ok(if has_moved && self.skips_backoff { SliceEnd::Moved } else { SliceEnd::Failed })
     }
 
-    fn go_on_after(&mut self, error: ServiceError) -> Result<()> {
-        match after(&error) {
-            Next::Stop => return Err(error),
-            Next::Retry => {}
-            Next::Rebind => self.is_rebinding = true,
+    fn handle_error(&mut self, error: ServiceError) -> Result<()> {
+        match classify(&error) {
+            RetryAction::Stop => return Err(error),
+            RetryAction::Retry => {}
+            RetryAction::Rebind => self.is_rebinding = true,
         }
         debug!(job = %self.shared.job, kind = error.kind(), %error, "fetching the rest again");
         Ok(())
     }
 
-    async fn ask_for_pending(&mut self) -> Result<()> {
-        self.is_hurrying = false;
-        if let Err(error) = self.try_to_ask().await {
-            self.go_on_after(error)?;
+    async fn request_pending(&mut self) -> Result<()> {
+        self.skips_backoff = false;
+        if let Err(error) = self.try_request_pending().await {
+            self.handle_error(error)?;
         }
         Ok(())
     }
 
-    async fn try_to_ask(&mut self) -> Result<()> {
+    async fn try_request_pending(&mut self) -> Result<()> {
         if self.is_rebinding {
             self.tokens = self.shared.source.tokens().await?.into();
             self.is_rebinding = false;
         }
         let routing = self.shared.source.routing().await?;
-        routing.check_range(self.part.range)?;
-        let cut = cut(&self.pending, &routing);
-        self.pending = cut.unserved;
-        for (route, part) in cut.asked {
-            let slice = fetch_slice(self.shared.clone(), route, part, self.tokens.clone());
-            self.slices.spawn(node::trace_context::carry(async move { (part, slice.await) }));
+        routing.check_range(self.tile.range)?;
+        let split = split_among_routes(&self.pending, &routing);
+        self.pending = split.unserved;
+        for (route, tile) in split.served {
+            let slice = fetch_slice(self.shared.clone(), route, tile, self.tokens.clone());
+            self.slices.spawn(node::telemetry::trace_context::carry(async move { (tile, slice.await) }));
         }
         Ok(())
     }
@@ -193,7 +200,7 @@ impl Fetch {
     fn out_of_time(&self) -> ServiceError {
         let missing = self.shared.assembly().missing_ranges();
         let waited_ms = self.began.elapsed().as_millis() as u64;
-        warn!(job = %self.shared.job, rows = %self.part.rows, waited_ms, "no worker served the whole range in time");
+        warn!(job = %self.shared.job, rows = %self.tile.rows, waited_ms, "no worker served the whole range in time");
         ServiceError::range_unavailable(&self.shared.job, missing, waited_ms)
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Connections, Part, Routing, SliceRequest, stream_chunks};
+use client::{Connections, Routing, SliceRequest, Tile, stream_chunks};
 use proto::{CoordinateRange, ElementType, ReleaseKey, Result, RowRange, ServiceError};
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -15,15 +15,15 @@ mod fake;
 
 use fake::{FakeSource, FakeWorker, Fault, job, key, routing, tokens, value};
 
-const PART: Part =
-    Part { rows: RowRange { start: 2, end: 5 }, range: CoordinateRange { start: 250, end: 2750 } };
+const PART: Tile =
+    Tile { rows: RowRange { start: 2, end: 5 }, range: CoordinateRange { start: 250, end: 2750 } };
 
 fn request(wait: Duration, key: &ReleaseKey) -> SliceRequest {
     let began = Instant::now();
     SliceRequest {
         job: job(),
         branch: 0,
-        part: PART,
+        tile: PART,
         element: ElementType::F32,
         region: None,
         tokens: tokens(key, PART.rows),
@@ -89,7 +89,7 @@ async fn every_passing_fault_is_overcome_and_only_the_rest_is_asked_again() {
         let source = FakeSource::new([three(&worker).await], PART.rows);
         assert_eq!(fetch(source, request(LONG, &key())).await.unwrap(), expected(), "{fault:?}");
         let asked = worker.asked.lock().unwrap();
-        let cells: u64 = asked.iter().map(|part| part.rows.len() * part.range.len()).sum();
+        let cells: u64 = asked.iter().map(|tile| tile.rows.len() * tile.range.len()).sum();
         assert_eq!(cells, 3000 + again, "{fault:?}: {asked:?}");
     }
 }

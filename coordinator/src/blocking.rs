@@ -39,7 +39,7 @@ pub async fn with_ledger<T: Send + 'static>(
 ) -> Result<T> {
     let ledger = ledger.clone();
     let stop = stop.clone();
-    let outcome = node::blocking::run(move || {
+    let outcome = node::process::blocking::run(move || {
         call(&ledger).map_err(ServiceError::from).inspect_err(|error| {
             if let ServiceError::Store { reason } = error {
                 stop.because(reason.clone());

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use ledger::PlainHttp;
-use node::listen::bind_loopback_checked;
-use node::listener::{ListenAddress, Listener};
-use node::quantities::parse_duration;
-use node::security::{Secured, Security, SecurityArgs};
-use node::settings::{Layers, Setting, SettingError};
+use node::config::settings::{Layers, Setting, SettingError};
+use node::config::units::parse_duration;
+use node::net::listen::bind_loopback_checked;
+use node::net::listener::{ListenAddress, Listener};
+use node::security::{SecurityArgs, SecuritySettings, ServerSecurity};
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -108,7 +108,7 @@ pub struct Settings {
 pub struct Options {
     pub listen: ListenAddress,
     pub metrics_listen: SocketAddr,
-    pub security: Security,
+    pub security: SecuritySettings,
     pub tokens_file: Option<PathBuf>,
     pub ready_file: Option<PathBuf>,
     pub store: Store,
@@ -123,7 +123,7 @@ pub struct CoordinatorConfig {
     pub settings: Settings,
     pub listener: Listener,
     pub metrics_listener: TcpListener,
-    pub security: Secured,
+    pub security: ServerSecurity,
     pub ready_file: Option<PathBuf>,
     pub store: Store,
     /// As in [`Options`].
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(options.settings.lease_ttl, Duration::from_secs(2));
         assert_eq!(options.settings.checkpoint_schedule, Schedule::ByCost);
         assert!(!options.security.insecure_listen && options.ready_file.is_none());
-        assert_eq!(options.security.limits, node::limits::Limits::default());
+        assert_eq!(options.security.limits, node::admission::Limits::default());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::Connections;
 use ledger::{CheckpointRecord, CheckpointStore, JobRecord, JobState, Ledger, LedgerError};
-use node::limits::Budget;
+use node::admission::Budget;
 use plan::Plan;
 use proto::{JobId, Result};
 use tokio::sync::{Notify, Semaphore};

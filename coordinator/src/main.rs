@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coordinator::{CoordinatorArgs, Options};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 
 /// As clap's own.
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 async fn run(options: Options) -> anyhow::Result<()> {
     let config = options.bind().await?;
-    coordinator::run(config, node::shutdown::token_on_signals()?).await
+    coordinator::run(config, node::process::shutdown::token_on_signals()?).await
 }
 
 fn failed(error: anyhow::Error, code: u8) -> ExitCode {

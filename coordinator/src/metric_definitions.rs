@@ -1,7 +1,7 @@
 //! Every metric of the coordinator.
 
 use metrics::{Unit, counter};
-use node::metric_definitions::{Kind, MetricDefinition, describe};
+use node::telemetry::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows that were bound for the first time.
 pub const ROWS_BOUND: &str = "rustle_coordinator_rows_bound_total";
@@ -146,7 +146,7 @@ mod tests {
         let violations: Vec<_> = DEFINITIONS
             .iter()
             .chain(JOB_DEFINITIONS)
-            .filter_map(node::metric_definitions::grammar_violation)
+            .filter_map(node::telemetry::metric_definitions::grammar_violation)
             .collect();
         assert!(violations.is_empty(), "{violations:?}");
     }

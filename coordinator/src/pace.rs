@@ -6,7 +6,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use node::quantities::parse_duration;
+use node::config::units::parse_duration;
 
 /// Of the job's time, at most (CheckFreq, FAST 2021).
 const MOST_OVERHEAD: f64 = 0.035;

@@ -29,7 +29,7 @@ impl PlanFacts {
             let plan = Plan::from_toml_str(&plan_toml).map_err(ServiceError::internal)?;
             Self::of(&plan, dimension)
         };
-        node::blocking::run(read).await.map_err(ServiceError::internal)?
+        node::process::blocking::run(read).await.map_err(ServiceError::internal)?
     }
 
     /// Bytes that a row costs: the state and the row itself are gone through.

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use client::{Part, Routing, SliceRequest, Source, stream_chunks};
+use client::{FetchSource, Routing, SliceRequest, Tile, stream_chunks};
 use futures::future::BoxFuture;
-use node::guard::{UnderWay, under_way};
+use node::admission::{InFlight, in_flight};
 use proto::model::{Bind, Fetch};
 use proto::{ReceivedChunk, ReleaseToken, Result, ServiceError, pb};
 use tokio::time::Instant;
@@ -33,14 +33,14 @@ impl Coordinator {
         let request = SliceRequest {
             job: bind.job.clone(),
             branch: bind.branch,
-            part: Part { rows: bind.rows, range },
+            tile: Tile { rows: bind.rows, range },
             tokens,
             began,
             deadline: began + wait,
             element,
             region: None,
         };
-        let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind, _held: under_way() });
+        let source = Arc::new(OwnSource { coordinator: Arc::downgrade(self), bind, _held: in_flight() });
         let chunks = stream_chunks(self.connections.clone(), source, request);
         Ok(Box::pin(chunks.map(|chunk| chunk.map(ReceivedChunk::into_message))))
     }
@@ -52,7 +52,7 @@ struct OwnSource {
     coordinator: Weak<Coordinator>,
     bind: Bind,
     /// The request is kept for as long as its chunks come.
-    _held: Option<UnderWay>,
+    _held: Option<InFlight>,
 }
 
 impl OwnSource {
@@ -61,7 +61,7 @@ impl OwnSource {
     }
 }
 
-impl Source for OwnSource {
+impl FetchSource for OwnSource {
     fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
         Box::pin(async { self.coordinator()?.routing(&self.bind.job) })
     }

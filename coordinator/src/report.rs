@@ -1,6 +1,6 @@
 //! What a job has released and what privacy that costs, as one JSON object.
 
-use node::limits::Hold;
+use node::admission::Reservation;
 use plan::Plan;
 use proto::{JobId, Result, ServiceError};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::coordinator::Coordinator;
 impl Coordinator {
     /// The cost is that of the plan's whole run, whatever part of it has been released. `place`: what the caller has of
     /// its reports at once.
-    pub async fn report(&self, job: JobId, delta: f64, place: Option<Hold>) -> Result<Value> {
+    pub async fn report(&self, job: JobId, delta: f64, place: Option<Reservation>) -> Result<Value> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
         }
@@ -30,7 +30,7 @@ impl Coordinator {
         // Sensitivities of long plans take seconds: not on an async thread, and few at once, since what binds rows waits
         // for the same threads. The turn is held for as long as the work takes, also where its caller has left.
         let turn = self.accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
-        let cost = node::blocking::run(move || {
+        let cost = node::process::blocking::run(move || {
             let _held = (place, turn);
             privacy(&plan_toml, delta)
         });

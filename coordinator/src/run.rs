@@ -11,13 +11,13 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
 use ledger::Ledger;
 use metrics::gauge;
-use node::build_info::record_build_info;
-use node::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
-use node::readiness::Readiness;
-use node::ready_file::ReadyFile;
-use node::recorder::install_recorder;
-use node::security::Secured;
-use node::shutdown::drain;
+use node::process::readiness::Readiness;
+use node::process::ready_file::ReadyFile;
+use node::process::shutdown::drain;
+use node::security::ServerSecurity;
+use node::telemetry::build_info::record_build_info;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::recorder::install_recorder;
 use proto::JobId;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -63,7 +63,7 @@ async fn run_to_end(
     let shutdown = shutdown.child_token();
     let stop = Stop::new(shutdown.clone());
     let opening = stop.clone();
-    let coordinator = node::blocking::run(move || {
+    let coordinator = node::process::blocking::run(move || {
         Coordinator::open(open_ledger(&settings.data_dir)?, settings, connections, opening)
     });
     let coordinator = Arc::new(coordinator.await.context("opening")??);
@@ -132,12 +132,12 @@ where
     let stop = Stop::new(shutdown.clone());
     let opening = stop.clone();
     let coordinator =
-        node::blocking::run(move || Coordinator::open(ledger, settings, reaching, opening)).await;
+        node::process::blocking::run(move || Coordinator::open(ledger, settings, reaching, opening)).await;
     let coordinator = Arc::new(coordinator.context("opening")??);
     looked_at(Onlooker(Arc::downgrade(&coordinator)));
     let tasks = TaskTracker::new();
     keep_going(&coordinator, &tasks, &shutdown);
-    crate::grpc::serve_over(coordinator, accepting, &Secured::default(), shutdown.clone()).await?;
+    crate::grpc::serve_over(coordinator, accepting, &ServerSecurity::default(), shutdown.clone()).await?;
     drain(&shutdown, &tasks, DRAIN_DEADLINE).await?;
     ended(&stop)
 }

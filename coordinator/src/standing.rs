@@ -12,15 +12,15 @@ use futures::FutureExt;
 use ledger::etcd::{Election, EtcdConfig, Seat, Standing, Term};
 use ledger::{Ledger, LedgerError};
 use metrics::gauge;
-use node::build_info::record_build_info;
-use node::incoming::Incoming;
-use node::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
-use node::readiness::Readiness;
-use node::ready_file::ReadyFile;
-use node::recorder::install_recorder;
-use node::runtime::spawn;
-use node::security::Secured;
-use node::shutdown::drain;
+use node::net::acceptor::Incoming;
+use node::process::readiness::Readiness;
+use node::process::ready_file::ReadyFile;
+use node::process::runtime::spawn;
+use node::process::shutdown::drain;
+use node::security::ServerSecurity;
+use node::telemetry::build_info::record_build_info;
+use node::telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport, Text};
+use node::telemetry::recorder::install_recorder;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,7 +42,7 @@ pub const LEDGER_ID: &str = "etcd-ledger";
 struct House {
     settings: Settings,
     connections: Connections,
-    security: Secured,
+    security: ServerSecurity,
     door: Door<Incoming>,
     election: Arc<Election>,
     /// By which others reach this coordinator.
@@ -101,7 +101,7 @@ pub async fn run(
     if let Some(path) = &ready_file {
         ReadyFile::clear(path)?;
     }
-    let election = Arc::new(node::blocking::run(move || Election::connect(&etcd)).await??);
+    let election = Arc::new(node::process::blocking::run(move || Election::connect(&etcd)).await??);
     check_data_dir(&settings.data_dir, election.ledger())?;
     let own = listener.endpoint(security.credentials.is_some())?;
     let metrics_address = metrics_listener.local_addr()?;
@@ -183,7 +183,7 @@ impl House {
         loop {
             let election = self.election.clone();
             let address = self.address.clone();
-            let state = match node::blocking::run(move || election.stand(&address)).await? {
+            let state = match node::process::blocking::run(move || election.stand(&address)).await? {
                 Ok(Standing::Elected(term)) => return Ok(Some(term)),
                 // This process's own lease of before: it leads no more.
                 Ok(Standing::Behind(leader)) if leader == self.address => self.behind(""),
@@ -221,7 +221,7 @@ impl House {
         let settings = self.settings.clone();
         let connections = self.connections.clone();
         let opening = stop.clone();
-        let opened = node::blocking::run(move || {
+        let opened = node::process::blocking::run(move || {
             Coordinator::open(Ledger::lead(term)?, settings, connections, opening)
         });
         match opened.await? {
@@ -264,7 +264,7 @@ impl House {
         }
         let election = self.election.clone();
         let reason = stop.reason();
-        node::blocking::run(move || election.give_up(&seat)).await?;
+        node::process::blocking::run(move || election.give_up(&seat)).await?;
         match reason {
             Some(reason) => {
                 error!(reason, "the lead is given up");

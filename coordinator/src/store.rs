@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::bail;
-use node::quantities::parse_duration;
-use node::settings::Layers;
+use node::config::units::parse_duration;
+use node::config::settings::Layers;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct StoreArgs {
@@ -90,7 +90,7 @@ fn etcd(url: &str, access: Access, lease: Duration) -> anyhow::Result<Store> {
         EtcdTls { ca: dir.join("ca.pem"), identity: is_shown.then_some((cert, key)) }
     });
     let user = access.login.map(|(name, file)| {
-        node::secret_source::read_password_file(&file).map(|password| EtcdUser { name, password })
+        node::config::secrets::read_password_file(&file).map(|password| EtcdUser { name, password })
     });
     Ok(Store::Etcd(EtcdConfig { user: user.transpose()?, ..EtcdConfig::parse(url, tls, lease)? }))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use client::{Client, FetchRequest};
 use coordinator::{CoordinatorConfig, Settings};
-use node::listener::Listener;
+use node::net::listener::Listener;
 use proto::pb::{self, noise_client::NoiseClient};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, ServiceError};
 use tempfile::TempDir;
@@ -52,7 +52,7 @@ impl Running {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let listener = Listener::Tcp(listener);
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let security = node::security::Secured::default();
+        let security = node::security::ServerSecurity::default();
         let config = CoordinatorConfig {
             settings,
             listener,
@@ -111,7 +111,7 @@ async fn fetch(client: &Client, rows: std::ops::Range<u64>) -> Result<(), Servic
         deadline: Instant::now() + Duration::from_secs(10),
     };
     let mut out = vec![f32::NAN; (rows.len() * range.len()) as usize];
-    client.fetch_into(request, &mut out).await?;
+    client.fetch(request).into_slice(&mut out).await?;
     let expected = rows.as_range().flat_map(|row| range.as_range().map(move |at| value(row, at)));
     assert!(expected.eq(out));
     Ok(())

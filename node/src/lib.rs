@@ -1,51 +1,27 @@
-//! What every process of the service shares: telemetry, tracing across calls, metrics and their endpoint,
-//! settings, shutdown, keys, TLS, who may call what and how much, and a pool for work that must not run on the async threads.
+//! What every process of the service shares: telemetry, tracing across calls, metrics and their endpoint, settings,
+//! shutdown, keys, TLS, authentication, limits, and a pool for work that must not run on the async threads.
 //!
-//! Architecture invariant: nothing here knows what the processes compute. This crate depends on none of ours.
+//! Architecture invariant: nothing here knows what the processes compute, and no RPC is named here. Servers hand the
+//! table of RPCs in ([`proto::rpc::RPCS`]); of our crates this one depends on `proto` alone.
+//!
+//! # Layout
+//!
+//! * [`net`]: sockets and connections, dialling, and the channel that follows the leading coordinator.
+//! * [`tls`]: certificates, and connections that check the role at the other end.
+//! * [`auth`]: who calls, and what they may call.
+//! * [`admission`]: the layer in front of every handler, and all limits.
+//! * [`telemetry`]: logs, traces, metrics and their endpoint.
+//! * [`config`]: settings in layers, units, secrets.
+//! * [`process`]: runtime, threads, memory, hardening, readiness, shutdown.
+//! * [`security`]: the settings of TLS, limits and hardening, and what a server makes of them.
 
-pub mod affinity;
+#![deny(missing_docs)]
+
+pub mod admission;
 pub mod auth;
-pub mod backoff;
-pub mod blocking;
-pub mod build_info;
-pub mod connection;
-pub mod cpu_pool;
-pub mod cut;
-pub mod dial;
-pub mod entropy;
-pub mod follow;
-pub mod guard;
-pub mod hardening;
-pub mod incoming;
-pub mod limits;
-pub mod listen;
-pub mod listener;
-pub mod local_socket;
-pub mod memory;
-pub mod metric_definitions;
-pub mod metrics_endpoint;
-pub mod metrics_page;
-pub mod otlp;
-pub mod quantities;
-pub mod readiness;
-pub mod ready_file;
-pub mod recorder;
-pub mod rpc_metrics;
-pub mod runtime;
-pub mod secret;
-pub mod secret_source;
+pub mod config;
+pub mod net;
+pub mod process;
 pub mod security;
-pub mod settings;
-pub mod shutdown;
-pub mod simulation;
 pub mod telemetry;
 pub mod tls;
-pub mod trace_context;
-pub mod trace_propagation;
-
-mod file_stamp;
-mod plain_http;
-mod setting_file;
-
-#[cfg(test)]
-mod rpc_layers_test;

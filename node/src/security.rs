@@ -4,24 +4,24 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use proto::rpc::Rpc;
 use tonic::transport::Server;
 use tracing::warn;
 
+use crate::admission::{CLOSING_GRACE, ErrorMapping, FRAME_BYTES, GuardLayer, HEADER_BYTES, Limits};
 use crate::auth::{Authenticator, TokenError, Tokens};
-use crate::guard::{GuardLayer, Words};
-use crate::hardening::Hardening;
-use crate::incoming::Incoming;
-use crate::limits::{CLOSING_GRACE, FRAME_BYTES, HEADER_BYTES, Limits};
-use crate::listener::Listener;
-use crate::quantities::{parse_bytes, parse_duration};
-use crate::secret_source::take_group_readable;
-use crate::settings::{Layers, SettingError};
+use crate::config::secrets::allow_group_readable;
+use crate::config::settings::{Layers, SettingError};
+use crate::config::units::{parse_bytes, parse_duration};
+use crate::net::acceptor::Incoming;
+use crate::net::listener::Listener;
+use crate::process::hardening::Hardening;
 use crate::tls::{Credentials, TlsError, TlsFiles};
 
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Flags; what is not given comes from the environment, the file or the default.
+/// The flags of security. A setting without a flag comes from the environment, the file or the default.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct SecurityArgs {
     /// Folder of ca.pem, cert.pem and key.pem: TLS on every link, both ways. Read anew when they change
@@ -77,23 +77,32 @@ pub struct SecurityArgs {
     pub lock_memory: bool,
 }
 
-/// As resolved.
+/// The resolved settings of TLS, limits and hardening.
 #[derive(Clone, Debug, Default)]
-pub struct Security {
+pub struct SecuritySettings {
+    /// The files of TLS; `None` for a server without.
     pub tls: Option<TlsFiles>,
+    /// Whether to listen and connect beyond this host without TLS.
     pub insecure_listen: bool,
+    /// The limits of the server.
     pub limits: Limits,
+    /// The protection of the process.
     pub hardening: Hardening,
 }
 
+/// The reason why a server cannot be secured.
 #[derive(Debug, thiserror::Error)]
 pub enum SecurityError {
+    /// A setting is missing or invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// The TLS files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The tokens file cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokenError),
+    /// The system refuses a protection.
     #[error(
         "this process can't be hardened ({0}); --allow-core-dumps does without, and --lock-memory needs a large \
          enough RLIMIT_MEMLOCK"
@@ -102,7 +111,8 @@ pub enum SecurityError {
 }
 
 impl SecurityArgs {
-    pub fn resolve(self, layers: &mut Layers) -> Result<Security, SecurityError> {
+    /// Resolves each setting from flags, environment, file and defaults.
+    pub fn resolve(self, layers: &mut Layers) -> Result<SecuritySettings, SecurityError> {
         let mut path = |name, flag| layers.optional(name, flag, PathBuf::from_str);
         let dir = path("tls_dir", self.tls_dir)?;
         let ca = path("tls_ca", self.tls_ca)?;
@@ -113,7 +123,7 @@ impl SecurityArgs {
         };
         let insecure_listen = switch("insecure_listen", self.insecure_listen)?;
         if switch("group_readable_secrets", self.group_readable_secrets)? {
-            take_group_readable();
+            allow_group_readable();
         }
         let allow_core_dumps = switch("allow_core_dumps", self.allow_core_dumps)?;
         let lock_memory = switch("lock_memory", self.lock_memory)?;
@@ -151,14 +161,19 @@ impl SecurityArgs {
             )?,
             connection_age: layers.with_default("max_connection_age", self.max_connection_age, "1h", age)?,
         };
-        Ok(Security { tls, insecure_listen, limits, hardening: Hardening { allow_core_dumps, lock_memory } })
+        Ok(SecuritySettings {
+            tls,
+            insecure_listen,
+            limits,
+            hardening: Hardening { allow_core_dumps, lock_memory },
+        })
     }
 }
 
-impl Security {
+impl SecuritySettings {
     /// Hardens this process; reads the files, and again when they change; says so loudly where the operator does
     /// without. Call before any key is read, inside a tokio runtime.
-    pub fn enforce(self, tokens_file: Option<&Path>) -> Result<Secured, SecurityError> {
+    pub fn enforce(self, tokens_file: Option<&Path>) -> Result<ServerSecurity, SecurityError> {
         self.hardening.apply().map_err(SecurityError::Hardening)?;
         let credentials = self.tls.map(Credentials::load).transpose()?;
         credentials.iter().for_each(Credentials::watch);
@@ -169,35 +184,42 @@ impl Security {
             );
         }
         let tokens = tokens_file.map(Tokens::load).transpose()?;
-        Ok(Secured { credentials, tokens, limits: self.limits, insecure: self.insecure_listen })
+        Ok(ServerSecurity { credentials, tokens, limits: self.limits, insecure: self.insecure_listen })
     }
 }
 
-/// In force. The default is that of a cluster on loopback: no TLS, nobody is asked who they are.
+/// The security of a server, in force. The default is that of a cluster on loopback: no TLS and no authentication.
 #[derive(Clone, Debug, Default)]
-pub struct Secured {
+pub struct ServerSecurity {
+    /// The certificates in force; `None` without TLS.
     pub credentials: Option<Credentials>,
+    /// The bearer tokens; `None` where none are used.
     pub tokens: Option<Tokens>,
+    /// The limits of the server.
     pub limits: Limits,
+    /// Whether to listen and connect beyond this host without TLS.
     pub insecure: bool,
 }
 
-impl Secured {
-    /// Whether gRPC may be served beyond loopback.
+impl ServerSecurity {
+    /// Returns whether gRPC may be served beyond loopback.
     pub fn may_leave_host(&self) -> bool {
         self.credentials.is_some() || self.insecure
     }
 
-    pub fn guard(&self, words: Words) -> GuardLayer {
+    /// Returns the layer that goes in front of every handler of the server. `rpcs` is the table of calls, `errors` words
+    /// refusals.
+    pub fn guard(&self, rpcs: &'static [Rpc], errors: impl ErrorMapping) -> GuardLayer {
         let own = self.credentials.as_ref().map(Credentials::identity);
-        GuardLayer::new(Authenticator::new(own, self.tokens.clone()), self.limits.clone(), words)
+        GuardLayer::new(Authenticator::new(own, self.tokens.clone()), self.limits.clone(), rpcs, errors)
     }
 
+    /// Starts accepting from `listener`. Call it inside a tokio runtime.
     pub fn incoming(&self, listener: Listener) -> Incoming {
         Incoming::new(listener, self.credentials.clone(), &self.limits)
     }
 
-    /// What every gRPC server of ours tells HTTP/2.
+    /// Returns a gRPC server with the HTTP/2 settings of all our servers.
     pub fn server(&self) -> Server {
         Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE_EVERY))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 const COORDINATES: u64 = 4 * 512;
 const ITERATIONS: u64 = 1 << 40;
 
-/// Of each mechanism that has no coefficients a row, so that there are always rows left.
+/// Mechanisms without coefficients for each row, so that there are always rows left.
 fn mechanisms() -> [(&'static str, Coefficients); 7] {
     let powers = |base: f32, count: i32| (0..count).map(|j| base.powi(j + 1)).collect::<Vec<_>>();
     let blt = |buffers| Coefficients::Blt { theta: powers(0.9, buffers), omega: powers(0.4, buffers) };

@@ -4,6 +4,7 @@
 
 use crate::chacha::{self, LANES};
 use crate::gaussian::{cos_sin, radius, refined, split, uniform};
+use crate::prefetch::Prefetch;
 use crate::simd::Simd;
 
 /// Coordinates in a noise block; state and shards are cut at multiples of it.
@@ -22,17 +23,17 @@ pub(crate) const PAIR_ROWS: usize = 16;
 /// The block counter's half that extension words come from.
 const EXTENSION: u64 = 1 << 63;
 
-/// Where a noise block's words come from.
+/// The place of a noise block's words in the keystream.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BlockAddress<'a> {
     pub key: &'a [u32; 8],
     pub stream: u64,
     /// Number of the noise block.
     pub number: u64,
 }
 
-impl Place<'_> {
-    /// The first ChaCha block of a group of the noise block's own.
+impl BlockAddress<'_> {
+    /// The first ChaCha block of one of the noise block's own groups.
     #[inline(always)]
     pub fn counter(&self, group: usize) -> u64 {
         self.number.wrapping_mul(16 * GROUPS as u64).wrapping_add(16 * group as u64)
@@ -44,40 +45,36 @@ impl Place<'_> {
     }
 }
 
-/// Memory that will be needed after the normals: it is fetched a few lines at a time while they are made, as many as
-/// a processor can wait for without holding up what comes after.
-#[derive(Default)]
-pub(crate) struct Ahead<'a> {
-    lines: &'a [[f32; 16]],
-    at_once: usize,
-}
-
-impl<'a> Ahead<'a> {
-    /// Fetched in about `times` parts.
-    #[inline(always)]
-    fn new(values: &'a [f32], times: usize) -> Self {
-        let (lines, _) = values.as_chunks();
-        Self { lines, at_once: lines.len().div_ceil(times) }
-    }
-
-    #[inline(always)]
-    pub fn fetch<S: Simd>(&mut self, s: S) {
-        let (now, later) = self.lines.split_at(self.at_once.min(self.lines.len()));
-        for line in now {
-            s.prefetch(line);
-        }
-        self.lines = later;
-    }
-}
-
-/// The standard normals of coordinates 512·`number`..512·(`number`+1). Each pair of words lies where its pair of
-/// normals will. `ahead`: what will be needed soon.
+/// Fills `out` with the standard normals of coordinates 512·`number`..512·(`number`+1). `ahead` is memory that will be
+/// needed soon; it is fetched meanwhile.
+///
+/// A block is 2 groups of 16 ChaCha blocks. Word w of the 16 blocks of a group lies in row w of 16 lanes, so that two
+/// neighbouring rows are 16 pairs of words; the pairs become pairs of normals in place:
+///
+/// ```text
+/// for each group g:                                     chacha::group
+///     out[g] ← words of ChaCha blocks 32·number + 16·g + (0..16), [word][lane]
+/// for each row of pairs (a, c), lane by lane:
+///     w, coarse ← a                                     gaussian::uniform: u = w or 1 − w, from 32 bits
+///     where coarse (one row in 128): w ← a, extension   refine: the same u from 64 bits
+///     f, k ← w                                          gaussian::split: u = (1 + f)·2ᵏ
+///     r ← √(−2·ln u)                                    gaussian::radius
+///     (a, c) ← (r·cos φ, r·sin φ)                       gaussian::cos_sin, φ = 2π(c + ½)/2³²
+/// ```
+///
+/// With 16 lanes a vector is a row, and four rows pass through all steps in registers ([`whole_rows`]). With fewer
+/// registers each step runs over the whole block, on as many vectors as keep its chains of operations busy: 4, 2 or 1.
 #[inline(always)]
-pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &[f32], out: &mut Block) {
+pub(crate) fn fill<S: Simd, const TWENTY: bool>(
+    s: S,
+    place: BlockAddress<'_>,
+    ahead: &[f32],
+    out: &mut Block,
+) {
     // Two thirds of the time and more go into the keystream.
     let (early, late) = ahead.split_at(ahead.len() / 64 * 48);
-    let mut early = Ahead::new(early, GROUPS * chacha::fetches(S::LANES, TWENTY));
-    let mut late = Ahead::new(late, PAIR_ROWS);
+    let mut early = Prefetch::new(early, GROUPS * chacha::fetches(S::LANES, TWENTY));
+    let mut late = Prefetch::new(late, PAIR_ROWS);
     let (rows, _) = out.as_chunks_mut::<LANES>();
     let (groups, _) = rows.as_chunks_mut::<16>();
     for (g, words) in groups.iter_mut().enumerate() {
@@ -100,12 +97,12 @@ pub(crate) fn fill<S: Simd, const TWENTY: bool>(s: S, place: Place<'_>, ahead: &
 /// A row of words for the radius and one for the angle, then a row of cosines and one of sines.
 type PairRow = [[f32; LANES]; 2];
 
-/// Words become normals, `N` rows of pairs at a time, where a vector is a row: all in registers.
+/// Turns words into normals, `N` rows of pairs at once, where a vector is a row: all in registers.
 #[inline(always)]
 fn whole_rows<S: Simd, const TWENTY: bool, const N: usize>(
     s: S,
-    place: Place<'_>,
-    ahead: &mut Ahead<'_>,
+    place: BlockAddress<'_>,
+    ahead: &mut Prefetch<'_>,
     pairs: &mut [PairRow],
 ) {
     for (index, rows) in pairs.as_chunks_mut::<N>().0.iter_mut().enumerate() {
@@ -134,11 +131,11 @@ fn whole_rows<S: Simd, const TWENTY: bool, const N: usize>(
     }
 }
 
-/// Words for the radius become f, and `exponents` k.
+/// Turns words for the radius into f, and `exponents` into k.
 #[inline(always)]
 fn logarithms<S: Simd, const TWENTY: bool>(
     s: S,
-    place: Place<'_>,
+    place: BlockAddress<'_>,
     pairs: &mut [PairRow],
     exponents: &mut [[f32; LANES]; PAIR_ROWS],
 ) {
@@ -161,38 +158,38 @@ fn logarithms<S: Simd, const TWENTY: bool>(
     }
 }
 
-/// f becomes the radius, `N` vectors at a time.
+/// Turns f into the radius, `N` vectors at once.
 #[inline(always)]
 fn radii<S: Simd, const N: usize>(s: S, pairs: &mut [PairRow], exponents: &[[f32; LANES]; PAIR_ROWS]) {
     for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
         let mut f = [s.splat_f(0.0); N];
         let mut k = [s.splat_f(0.0); N];
         for i in 0..N {
-            let (row, at) = place_of::<S>(first + i);
+            let (row, at) = lane_of::<S>(first + i);
             f[i] = s.load_f(&pairs[row][0], at);
             k[i] = s.load_f(&exponents[row], at);
         }
         let r = radius(s, f, k);
         for i in 0..N {
-            let (row, at) = place_of::<S>(first + i);
+            let (row, at) = lane_of::<S>(first + i);
             s.store_f(r[i], &mut pairs[row][0], at);
         }
     }
 }
 
-/// Radii and words for the angle become normals, `N` vectors at a time.
+/// Turns radii and words for the angle into normals, `N` vectors at once.
 #[inline(always)]
-fn turns<S: Simd, const N: usize>(s: S, ahead: &mut Ahead<'_>, pairs: &mut [PairRow]) {
+fn turns<S: Simd, const N: usize>(s: S, ahead: &mut Prefetch<'_>, pairs: &mut [PairRow]) {
     for first in (0..LANES / S::LANES * PAIR_ROWS).step_by(N) {
         ahead.fetch(s);
         let mut words = [s.splat(0); N];
         for i in 0..N {
-            let (row, at) = place_of::<S>(first + i);
+            let (row, at) = lane_of::<S>(first + i);
             words[i] = s.bits(s.load_f(&pairs[row][1], at));
         }
         let (cosine, sine) = cos_sin(s, words);
         for i in 0..N {
-            let (row, at) = place_of::<S>(first + i);
+            let (row, at) = lane_of::<S>(first + i);
             let r = s.load_f(&pairs[row][0], at);
             s.store_f(s.mul_f(r, cosine[i]), &mut pairs[row][0], at);
             s.store_f(s.mul_f(r, sine[i]), &mut pairs[row][1], at);
@@ -200,17 +197,17 @@ fn turns<S: Simd, const N: usize>(s: S, ahead: &mut Ahead<'_>, pairs: &mut [Pair
     }
 }
 
-/// Row of pairs and first lane of a vector.
+/// The row of pairs and the first lane of a vector.
 #[inline(always)]
-fn place_of<S: Simd>(vector: usize) -> (usize, usize) {
+fn lane_of<S: Simd>(vector: usize) -> (usize, usize) {
     let in_row = LANES / S::LANES;
     (vector / in_row, vector % in_row * S::LANES)
 }
 
-/// One row of pairs in 128 comes here: w from 64 bits where it needs them.
+/// Computes w from 64 bits where it needs them. One row of pairs in 128 does.
 #[cold]
 #[inline(never)]
-fn refine<const TWENTY: bool>(place: Place<'_>, row: usize, a: &[f32; LANES], w: &mut [f32; LANES]) {
+fn refine<const TWENTY: bool>(place: BlockAddress<'_>, row: usize, a: &[f32; LANES], w: &mut [f32; LANES]) {
     let counter = place.extension(row);
     for (lane, w) in w.iter_mut().enumerate() {
         let extension = || chacha::block::<TWENTY>(place.key, place.stream, counter)[lane];

@@ -4,7 +4,7 @@
 
 use crate::block::{BLOCK, Block, ZERO_BLOCK};
 use crate::simd::Simd;
-use crate::sums::{chunks, chunks_mut};
+use crate::tile::{chunks, chunks_mut};
 
 /// The numbers of a BLT, as long as the state has slots, at least one.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ pub(crate) struct Blt<'a> {
     pub omega: &'a [f32],
 }
 
-/// Each row comes in as z and goes out as ẑ; the buffers move on by all of them.
+/// Turns each row from z into ẑ; the buffers advance by all of them.
 #[inline(always)]
 pub(crate) fn rows<S: Simd>(s: S, blt: Blt<'_>, state: &mut [Block], rows: &mut [Block]) {
     if S::LANES == 1 {

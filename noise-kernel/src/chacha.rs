@@ -1,9 +1,19 @@
 //! Sixteen neighbouring ChaCha blocks at once, in lane order: word w of all sixteen side by side, so that no
 //! transposition is ever needed.
 
-use crate::block::Ahead;
+use crate::prefetch::Prefetch;
 use crate::simd::Simd;
 use crate::simd::scalar::Scalar;
+
+/// The rounds of ChaCha. Twelve is an explicit choice and part of a plan's digest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rounds {
+    /// ChaCha20.
+    #[default]
+    Twenty,
+    /// ChaCha12.
+    Twelve,
+}
 
 pub(crate) const LANES: usize = 16;
 
@@ -17,8 +27,8 @@ const fn double_rounds(twenty: bool) -> usize {
     if twenty { 10 } else { 6 }
 }
 
-/// How often [`group`] fetches a part of what will be needed: before each vector of blocks or, where one is all of
-/// them, before each double round.
+/// The number of times [`group`] fetches a part of the memory needed next: before each vector of blocks or, where one
+/// vector is all of them, before each double round.
 pub(crate) const fn fetches(lanes: usize, twenty: bool) -> usize {
     if lanes == LANES { double_rounds(twenty) } else { LANES / lanes }
 }
@@ -31,7 +41,7 @@ pub(crate) fn group<S: Simd, const TWENTY: bool>(
     key: &[u32; 8],
     stream: u64,
     first: u64,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Prefetch<'_>,
     out: &mut Group,
 ) {
     for at in (0..LANES).step_by(S::LANES) {
@@ -50,7 +60,7 @@ pub(crate) fn group<S: Simd, const TWENTY: bool>(
 pub(crate) fn block<const TWENTY: bool>(key: &[u32; 8], stream: u64, counter: u64) -> [u32; 16] {
     let low = counter as u32;
     let high = (counter >> 32) as u32;
-    blocks::<Scalar, TWENTY>(Scalar, key, stream, low, high, &mut Ahead::default())
+    blocks::<Scalar, TWENTY>(Scalar, key, stream, low, high, &mut Prefetch::default())
 }
 
 #[inline(always)]
@@ -60,7 +70,7 @@ fn blocks<S: Simd, const TWENTY: bool>(
     stream: u64,
     counter_low: S::U,
     counter_high: u32,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Prefetch<'_>,
 ) -> [S::U; 16] {
     let [c0, c1, c2, c3] = CONSTANTS;
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
@@ -101,7 +111,8 @@ fn blocks<S: Simd, const TWENTY: bool>(
     x
 }
 
-/// Two quarter rounds at a time fill the pipes and still leave a register or two; of all orders this one was fastest.
+/// One double round. Two quarter rounds at once fill the pipes and still leave a register or two; of all orders this
+/// one was fastest.
 #[inline(always)]
 fn double_round<S: Simd>(s: S, x: &mut [S::U; 16]) {
     quarter_rounds(s, x, [0, 4, 8, 12], [1, 5, 9, 13]);
@@ -151,8 +162,8 @@ mod tests {
     fn check(key: [u32; 8], stream: u64, first: u64) {
         let (mut twenty, mut twelve) = at(key, stream, first);
         let mut ours: [Group; 2] = [[[0.0; LANES]; 16]; 2];
-        group::<_, true>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[0]);
-        group::<_, false>(Scalar, &key, stream, first, &mut Ahead::default(), &mut ours[1]);
+        group::<_, true>(Scalar, &key, stream, first, &mut Prefetch::default(), &mut ours[0]);
+        group::<_, false>(Scalar, &key, stream, first, &mut Prefetch::default(), &mut ours[1]);
         for position in 0..16 * LANES {
             let lane = position / 16;
             let word = position % 16;

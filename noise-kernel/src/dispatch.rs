@@ -1,77 +1,25 @@
-//! Which instruction set the inner loops are compiled for. With `simd` and `memory`, the home of
-//! `unsafe` in this crate.
+//! The choice of the instruction set that the inner loops run with. With `simd` and `memory`, the home of `unsafe` in
+//! this crate.
 //!
 //! Each operation is one generic body, inlined into one shell per instruction set. The bodies hold nothing but
-//! IEEE operations in a fixed order, so every shell gives the same bits.
+//! IEEE operations in a fixed order, so every shell produces the same bits.
 
-use crate::block::{self, Ahead, Block, Place};
+use crate::KernelError;
+use crate::backend::Backend;
+use crate::block::{self, Block, BlockAddress};
 use crate::blt::{self, Blt};
-use crate::chacha::{self, Group};
-use crate::linear::{self, Solve};
+use crate::chacha::{self, Group, Rounds};
+use crate::elementwise;
 use crate::output;
+use crate::partial_sums::{self, Sums};
+use crate::prefetch::Prefetch;
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::Neon;
 use crate::simd::{Simd as _, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{avx2::Avx2, avx512::Avx512};
-use crate::sums::{Sums, Tile};
-use crate::{KernelError, Rounds};
-use std::fmt;
-use std::str::FromStr;
-
-/// What a caller may ask for. All give the same bits; forcing one is for tests and measurements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
-    /// The best this processor has.
-    #[default]
-    Auto,
-    /// Plain Rust, as the compiler turns it into what the target always has.
-    Portable,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-    /// NEON.
-    Neon,
-}
-
-impl Backend {
-    const ALL: [(Backend, &'static str); 5] = [
-        (Backend::Auto, "auto"),
-        (Backend::Portable, "portable"),
-        (Backend::Avx2, "avx2"),
-        (Backend::Avx512, "avx512"),
-        (Backend::Neon, "neon"),
-    ];
-
-    /// The backends this processor can run, `Portable` first and the best last.
-    pub fn available() -> Vec<Backend> {
-        let all = Self::ALL.into_iter().map(|(backend, _)| backend);
-        all.filter(|&b| b != Backend::Auto && Active::new(b).is_ok()).collect()
-    }
-
-    /// What `self` stands for on this processor: `Auto` becomes the best. Error: one it does not have.
-    pub fn resolve(self) -> Result<Backend, KernelError> {
-        Active::new(self).map(|active| active.0.backend())
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.into_iter().find(|(backend, _)| backend == self);
-        f.write_str(name.map_or("", |(_, name)| name))
-    }
-}
-
-impl FromStr for Backend {
-    type Err = KernelError;
-
-    /// Error: a name that is none of `auto`, `portable`, `avx2`, `avx512`, `neon`.
-    fn from_str(text: &str) -> Result<Self, KernelError> {
-        let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
-        found.map(|(backend, _)| backend).ok_or_else(|| KernelError::BackendName { got: text.to_owned() })
-    }
-}
+use crate::tile::Tile;
+use crate::triangular::{self, TriangularSystem};
 
 /// A backend that was found on this processor. Only [`Active::new`] makes one: the shells rest on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +49,7 @@ impl Set {
         }
     }
 
-    /// What this processor has, the best first.
+    /// The sets that this processor has, the best first.
     fn found() -> Vec<Set> {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -133,16 +81,71 @@ impl Active {
         Self(Set::found()[0])
     }
 
-    /// Error: a backend this processor does not have.
+    /// Returns a backend of this processor.
+    ///
+    /// # Errors
+    /// [`KernelError::Backend`] for one that this processor does not have.
     pub fn new(backend: Backend) -> Result<Self, KernelError> {
         let fits = |set: &Set| backend == Backend::Auto || set.backend() == backend;
         let found = Set::found().into_iter().find(fits);
-        found.map(Self).ok_or(KernelError::Backend { backend })
+        found.map(Self).ok_or_else(|| {
+            let available: Vec<String> =
+                [Backend::Auto].into_iter().chain(Backend::available()).map(|b| b.to_string()).collect();
+            KernelError::Backend { backend, available: available.join(", ") }
+        })
+    }
+}
+
+impl Backend {
+    /// Returns the backends this processor can run, `Portable` first and the best last.
+    pub fn available() -> Vec<Backend> {
+        Set::found().into_iter().rev().map(Set::backend).collect()
+    }
+
+    /// Returns the backend that `self` stands for on this processor: `Auto` becomes the best.
+    ///
+    /// # Errors
+    /// [`KernelError::Backend`] for one that this processor does not have.
+    pub fn resolve(self) -> Result<Backend, KernelError> {
+        Active::new(self).map(|active| active.0.backend())
     }
 }
 
 /// One method of [`Active`] for each operation: the body compiled once for every instruction set, with `S` the type
 /// and `s` the value of its [`Simd`].
+///
+/// An entry is `name<const generics>(s, arguments) => body;`. For instance
+///
+/// ```text
+/// stream_into(s, out: &mut [f32], x: &[f32], factor: f32) => output::stream_into(s, out, x, factor);
+/// ```
+///
+/// becomes, on x86-64,
+///
+/// ```text
+/// impl Active {
+///     #[inline]
+///     pub fn stream_into(self, out: &mut [f32], x: &[f32], factor: f32) {
+///         #[target_feature(enable = "avx2,fma")]
+///         fn avx2(out: &mut [f32], x: &[f32], factor: f32) {
+///             type S = Avx2;
+///             let s = unsafe { Avx2::new() };
+///             output::stream_into(s, out, x, factor)         // inlined: compiled with AVX2 and FMA
+///         }
+///         #[target_feature(enable = "avx2,fma,avx512f,…")]
+///         fn avx512(out: &mut [f32], x: &[f32], factor: f32) { … the same with S = Avx512 … }
+///         match self.0 {
+///             Set::Portable => { type S = Scalar; let s = Scalar; output::stream_into(s, out, x, factor) }
+///             Set::Avx2 => unsafe { avx2(out, x, factor) },
+///             Set::Avx512 => unsafe { avx512(out, x, factor) },
+///         }
+///     }
+/// }
+/// ```
+///
+/// The inner functions are the shells. A body must be `#[inline(always)]` and must not call closures that are not
+/// inlined: only code inlined into a shell is compiled with its features. `$generic` repeats within an entry,
+/// `$argument` within its parentheses, and the whole entry within the macro; that is all the nesting there is.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident$(<$(const $generic:ident: $kind:ty),+>)?
         ($s:ident, $($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
@@ -201,30 +204,30 @@ macro_rules! operations {
 
 operations! {
     /// The normals of one noise block of one stream.
-    noise(s, place: Place<'_>, rounds: Rounds, ahead: &[f32], out: &mut Block) => match rounds {
+    noise(s, place: BlockAddress<'_>, rounds: Rounds, ahead: &[f32], out: &mut Block) => match rounds {
         Rounds::Twenty => block::fill::<S, true>(s, place, ahead, out),
         Rounds::Twelve => block::fill::<S, false>(s, place, ahead, out),
     };
     /// Sixteen neighbouring ChaCha blocks.
-    keystream(s, place: Place<'_>, rounds: Rounds, first: u64, out: &mut Group) => match rounds {
-        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, &mut Ahead::default(), out),
-        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, &mut Ahead::default(), out),
+    keystream(s, place: BlockAddress<'_>, rounds: Rounds, first: u64, out: &mut Group) => match rounds {
+        Rounds::Twenty => chacha::group::<S, true>(s, place.key, place.stream, first, &mut Prefetch::default(), out),
+        Rounds::Twelve => chacha::group::<S, false>(s, place.key, place.stream, first, &mut Prefetch::default(), out),
     };
     blt(s, blt: Blt<'_>, state: &mut [Block], rows: &mut [Block]) => blt::rows(s, blt, state, rows);
     accumulate<const K: usize>(
         s, sums: &mut Sums, closes: bool, sources: &[&Tile], next: &[&Tile], coefficients: &[f32],
-    ) => linear::accumulate::<S, K>(s, sums, closes, sources, next, coefficients);
+    ) => partial_sums::accumulate::<S, K>(s, sums, closes, sources, next, coefficients);
     solve<const K: usize>(
-        s, sums: &Sums, solve: &Solve<'_, K>, tile: usize, rows: &mut [Block],
-    ) => linear::solve::<S, K>(s, sums, solve, tile, rows);
-    /// Starts to fetch what will be read or written once the normals are there.
+        s, sums: &Sums, solve: &TriangularSystem<'_, K>, tile: usize, rows: &mut [Block],
+    ) => triangular::solve::<S, K>(s, sums, solve, tile, rows);
+    /// Starts to fetch memory that will be read or written once the normals are there.
     prefetch(s, values: &[f32]) => for line in values.as_chunks().0 {
         s.prefetch(line);
     };
-    add(_s, sum: &mut [f32], x: &[f32]) => linear::add(sum, x);
+    add(_s, sum: &mut [f32], x: &[f32]) => elementwise::add(sum, x);
     merge(_s, carry: &mut Block, weights: (f32, f32), own: &Block, left: &Block)
-        => linear::merge::<S>(carry, weights, own, left);
-    difference(_s, out: &mut Block, a: &Block, b: &Block) => linear::difference(out, a, b);
+        => elementwise::merge::<S>(carry, weights, own, left);
+    difference(_s, out: &mut Block, a: &Block, b: &Block) => elementwise::difference(out, a, b);
     scale_into(_s, out: &mut [f32], x: &[f32], factor: f32) => output::scale_into(out, x, factor);
     stream_into(s, out: &mut [f32], x: &[f32], factor: f32) => output::stream_into(s, out, x, factor);
     /// Ends a run of `stream_into`.

@@ -1,38 +1,108 @@
-//! What can be wrong with what a caller gives.
+//! The crate's error type.
 
-use crate::Backend;
+use crate::backend::Backend;
 
-/// Every error names the value given and what is allowed.
+/// A refusal of an argument. Every error names the value and what is allowed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KernelError {
+    /// The job key has another length than 32 bytes.
     #[error("a job key has {got} bytes, but must have 32")]
-    KeyLength { got: usize },
+    KeyLength {
+        /// Bytes of the key.
+        got: usize,
+    },
+    /// The job id is too long.
     #[error("a job id has {got} bytes, but may have at most {}", u32::MAX)]
-    JobIdLength { got: usize },
+    JobIdLength {
+        /// Bytes of the job id.
+        got: usize,
+    },
+    /// The lineage's rows don't begin with 0 or don't rise.
     #[error("the lineage {got} is none: {allowed}")]
-    Lineage { got: String, allowed: &'static str },
+    Lineage {
+        /// The lineage.
+        got: String,
+        /// The rule it breaks.
+        allowed: &'static str,
+    },
+    /// The range of coordinates is empty.
     #[error("the coordinate range {start}..{end} is empty: its end must be greater than its start")]
-    EmptyRange { start: u64, end: u64 },
+    EmptyRange {
+        /// The first coordinate.
+        start: u64,
+        /// The coordinate after the last.
+        end: u64,
+    },
+    /// The scale is not a positive finite number.
     #[error("the scale σζ is {got}, but must be a finite number greater than 0")]
-    Scale { got: f32 },
+    Scale {
+        /// The scale.
+        got: f32,
+    },
+    /// A coefficient is out of range, or the coefficients don't fit each other or the number of rows.
     #[error("{what} is {got}, but must be {allowed}")]
-    Coefficients { what: &'static str, got: String, allowed: String },
-    #[error("row {row} was asked for, but only rows below {iterations} exist")]
-    RowBeyondIterations { row: u64, iterations: u64 },
+    Coefficients {
+        /// The number that is wrong.
+        what: &'static str,
+        /// Its value.
+        got: String,
+        /// The values it may have.
+        allowed: String,
+    },
+    /// A row or stream past the last was requested.
+    #[error("row {row} was requested, but only rows below {iterations} exist")]
+    RowBeyondIterations {
+        /// The row, or the stream.
+        row: u64,
+        /// The number of rows, or of streams.
+        iterations: u64,
+    },
+    /// A buffer's length is not that of the range.
     #[error("buffer {index} has {got} values, but the range has {expected} coordinates")]
-    BufferLength { index: usize, got: usize, expected: usize },
+    BufferLength {
+        /// The buffer's place among those of the call.
+        index: usize,
+        /// Its length.
+        got: usize,
+        /// The coordinates of the range.
+        expected: usize,
+    },
+    /// The state's length is not that of range and mechanism.
     #[error("the state has {got} values, but {expected} belong to this range and mechanism")]
-    StateLength { got: usize, expected: usize },
+    StateLength {
+        /// Values of the state.
+        got: usize,
+        /// Values that belong to range and mechanism.
+        expected: usize,
+    },
+    /// The memory is more than this machine can address.
     #[error("{what} needs {bytes} bytes, more than this machine can address")]
-    TooLarge { what: &'static str, bytes: u128 },
+    TooLarge {
+        /// The memory's use.
+        what: &'static str,
+        /// Its size.
+        bytes: u128,
+    },
+    /// The system refused the memory.
     #[error("the system has no {bytes} bytes for {what}")]
-    OutOfMemory { what: &'static str, bytes: u128 },
-    #[error("the backend {backend} is not available on this processor; available: auto{}", available())]
-    Backend { backend: Backend },
+    OutOfMemory {
+        /// The memory's use.
+        what: &'static str,
+        /// Its size.
+        bytes: u128,
+    },
+    /// This processor does not have the backend.
+    #[error("the backend {backend} is not available on this processor; available: {available}")]
+    Backend {
+        /// The backend.
+        backend: Backend,
+        /// The names of those that are available.
+        available: String,
+    },
+    /// There is no backend of this name.
     #[error("there is no backend {got:?}; allowed: auto, portable, avx2, avx512, neon")]
-    BackendName { got: String },
-}
-
-fn available() -> String {
-    Backend::available().iter().map(|backend| format!(", {backend}")).collect()
+    BackendName {
+        /// The name.
+        got: String,
+    },
 }

@@ -46,7 +46,7 @@ pub(crate) fn uniform<S: Simd>(s: S, a: S::U) -> (S::F, S::U) {
     (w, s.add(folded, s.splat(COARSE.wrapping_neg())))
 }
 
-/// The same from 64 bits, u = (2³²a + e + ½)·2⁻⁶⁴, where a, folded, is below [`COARSE`]; `None` elsewhere.
+/// w from 64 bits, u = (2³²a + e + ½)·2⁻⁶⁴, where a, folded, is below [`COARSE`]; `None` elsewhere.
 pub(crate) fn refined(a: u32, extension: impl FnOnce() -> u32) -> Option<f32> {
     let top = (a as i32 >> 31) as u32;
     let folded = a ^ top;
@@ -68,7 +68,7 @@ macro_rules! each {
     }};
 }
 
-/// What −ln u is made of, u = m·2ᵏ with m in [√½, √2): f = m − 1, and k. u is w, or 1 − w where the highest bit of
+/// The parts of −ln u, u = m·2ᵏ with m in [√½, √2): f = m − 1, and k. u is w, or 1 − w where the highest bit of
 /// `top` is set.
 #[inline(always)]
 pub(crate) fn split<S: Simd>(s: S, w: S::F, top: S::U) -> (S::F, S::F) {

@@ -1,13 +1,14 @@
 //! Rows of σζ·C⁻¹Z for one range of coordinates, in order.
 
-use crate::block::{BLOCK, Block, ZERO_BLOCK};
-use crate::check::{check, slots};
-use crate::history::History;
+use crate::block::{BLOCK, ZERO_BLOCK};
+use crate::history::{History, PastNormals};
 use crate::mechanism::Call;
 use crate::memory::Buffer;
 use crate::output::Row;
-use crate::parallel::{blocks, check_range, on_own_threads, tiles};
-use crate::sums::Ring;
+use crate::parallel::{on_own_threads, tasks};
+use crate::range::{blocks, check_range, state_length};
+use crate::tile::Ring;
+use crate::validate::{check_coefficients, check_scale, slots};
 use crate::{KernelError, Stream};
 use plan::Coefficients;
 use rayon::prelude::*;
@@ -32,22 +33,16 @@ pub struct Generator {
     slots: usize,
     next_row: u64,
     state: Buffer,
-    past: Past,
-}
-
-/// Normals that an inverse mechanism looks back at, as a banded state holds its rows: row t in slot t % slots.
-struct Past {
-    slots: usize,
-    values: Buffer,
-    /// The row before which they are complete.
-    next_row: u64,
+    past: PastNormals,
 }
 
 impl Generator {
-    /// A generator before row 0 of a mechanism with `iterations` rows. `scale`: σζ, served rows are ẑ·scale.
-    /// `range`: global coordinates.
-    /// Errors: coefficients that are not finite or do not fit each other or `iterations`; an empty range;
-    /// a scale that is not a positive finite number; more state than the system has memory for.
+    /// Returns a generator before row 0 of a mechanism with `iterations` rows. `scale` is σζ: served rows are ẑ·scale.
+    /// `range` counts global coordinates.
+    ///
+    /// # Errors
+    /// [`KernelError`] for coefficients that are not finite or do not fit each other or `iterations`, an empty range,
+    /// a scale that is not a positive finite number, or more state than the system has memory for.
     pub fn new(
         stream: Stream,
         coefficients: Arc<Coefficients>,
@@ -55,18 +50,20 @@ impl Generator {
         scale: f32,
         range: Range<u64>,
     ) -> Result<Self, KernelError> {
-        check(&coefficients, iterations)?;
+        check_coefficients(&coefficients, iterations)?;
         check_scale(scale)?;
         let width = check_range(&range)?;
         let slots = slots(&coefficients, iterations);
         let state = Buffer::zeroed("the state of this range", state_length(&range, slots)?)?;
-        let past = Past { slots: 0, values: Buffer::zeroed("past normals", 0)?, next_row: 0 };
+        let past = PastNormals { slots: 0, values: Buffer::zeroed("past normals", 0)?, next_row: 0 };
         Ok(Self { stream, coefficients, iterations, scale, range, width, slots, next_row: 0, state, past })
     }
 
-    /// A generator that goes on before row `next_row` with a state saved by [`Generator::state`]. `state`: its parts
-    /// in order.
-    /// Errors: those of [`Generator::new`]; a state of another length; `next_row` past `iterations`.
+    /// Returns a generator that continues before row `next_row` with a state saved by [`Generator::state`], given as
+    /// its parts in order.
+    ///
+    /// # Errors
+    /// Fails as [`Generator::new`] does, for a state of another length, and for `next_row` past `iterations`.
     pub fn restore(
         stream: Stream,
         coefficients: Arc<Coefficients>,
@@ -95,59 +92,67 @@ impl Generator {
         Ok(generator)
     }
 
-    /// The same generator with another way to treat past normals, which mechanisms that are banded in C⁻¹ look back
-    /// at; without it they are drawn again ([`History::Redraw`]). It changes no bit. The first [`History::Auto`] of a
-    /// process measures for some 20 ms. Error: more past normals than the system has memory for.
+    /// Returns the same generator with another treatment of past normals, which mechanisms that are banded in C⁻¹
+    /// look back at; by default they are drawn again ([`History::Redraw`]). It changes no bit. The first
+    /// [`History::Auto`] of a process measures for some 20 ms.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`] for more past normals than the system has memory for.
     pub fn with_history(mut self, history: History) -> Result<Self, KernelError> {
         let blocks = blocks(&self.range);
         let coordinates = (blocks.end - blocks.start) * BLOCK as u64;
         let at_once = self.suggested_rows_at_once() as u64;
         let slots = history.slots(&self.stream, &self.coefficients, self.iterations, coordinates, at_once);
         let values = Buffer::zeroed("past normals", state_length(&self.range, slots)?)?;
-        self.past = Past { slots, values, next_row: 0 };
+        self.past = PastNormals { slots, values, next_row: 0 };
         Ok(self)
     }
 
-    /// The row made next.
+    /// Returns the row made next.
     pub fn next_row(&self) -> u64 {
         self.next_row
     }
 
-    /// Rows left to make.
+    /// Returns the number of rows left to make.
     pub fn remaining(&self) -> u64 {
         self.iterations - self.next_row
     }
 
-    /// Global coordinates of the rows.
+    /// Returns the global coordinates of the rows.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// σζ.
+    /// Returns σζ.
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
     /// Changes σζ from the next row on: where a clip norm adapts, at restart rounds only.
-    /// Error: not a positive finite number.
+    ///
+    /// # Errors
+    /// [`KernelError::Scale`] for anything but a positive finite number.
     pub fn set_scale(&mut self, scale: f32) -> Result<(), KernelError> {
         check_scale(scale)?;
         self.scale = scale;
         Ok(())
     }
 
-    /// Rows of state for each coordinate.
+    /// Returns the number of rows of state for each coordinate.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The state before [`Generator::next_row`].
+    /// Returns the state before [`Generator::next_row`].
     pub fn state(&self) -> &[f32] {
         &self.state
     }
 
-    /// A copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it is used.
-    /// Error: more than the system has memory for.
+    /// Returns a copy of [`Generator::state`], made in parallel on the caller's rayon pool: rows may be made while it
+    /// is used.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`] for more than the system has memory for.
     pub fn copy_state(&self) -> Result<Buffer, KernelError> {
         let mut copy = Buffer::zeroed("a copy of the state", self.state.len())?;
         let piece = self.state.len().div_ceil(rayon::current_num_threads()).max(BLOCK);
@@ -156,23 +161,23 @@ impl Generator {
         Ok(copy)
     }
 
-    /// Values of state for each block of 512 coordinates that the range touches.
+    /// Returns the values of state for each block of 512 coordinates that the range touches.
     pub fn block_state_len(&self) -> usize {
         self.slots * BLOCK
     }
 
-    /// Bytes of all state.
+    /// Returns the bytes of all state.
     pub fn state_bytes(&self) -> usize {
         size_of_val(&self.state[..])
     }
 
-    /// Bytes of past normals kept beside the state.
+    /// Returns the bytes of past normals kept beside the state.
     pub fn history_bytes(&self) -> usize {
         size_of_val(&self.past.values[..])
     }
 
-    /// How many rows to make in one call: by mechanism, where measuring showed no further gain that was worth the
-    /// memory of more rows.
+    /// Returns the number of rows to make in one call. Measured by mechanism: more rows gained nothing that was worth
+    /// their memory.
     pub fn suggested_rows_at_once(&self) -> usize {
         match &*self.coefficients {
             // Its past is long, and shared by the rows made together.
@@ -184,12 +189,17 @@ impl Generator {
 
     /// Makes the next `out.len()` rows, in parallel on the caller's rayon pool. Each buffer is as long as the
     /// range and is overwritten whole.
-    /// Errors, before anything is changed: rows past the last; a buffer of another length.
+    ///
+    /// # Errors
+    /// [`KernelError`], before anything is changed, for rows past the last or a buffer of another length.
     pub fn generate(&mut self, out: &mut [&mut [f32]]) -> Result<(), KernelError> {
         self.generate_rows(out.iter_mut().map(|row| Row::F32(row)).collect())
     }
 
-    /// The same into buffers of any kind.
+    /// Makes the next `out.len()` rows into buffers of any kind.
+    ///
+    /// # Errors
+    /// Fails as [`Generator::generate`] does.
     pub fn generate_rows(&mut self, out: Vec<Row<'_>>) -> Result<(), KernelError> {
         if let Some((index, row)) = out.iter().enumerate().find(|(_, row)| row.len() != self.width) {
             return Err(KernelError::BufferLength { index, got: row.len(), expected: self.width });
@@ -199,8 +209,10 @@ impl Generator {
         Ok(())
     }
 
-    /// Moves on by `rows` rows without output, as in a replay.
-    /// Error, before anything is changed: rows past the last.
+    /// Advances by `rows` rows without output, as in a replay.
+    ///
+    /// # Errors
+    /// [`KernelError::RowBeyondIterations`], before anything is changed, for rows past the last.
     pub fn skip(&mut self, rows: u64) -> Result<(), KernelError> {
         self.check_rows(rows)?;
         let mut left = rows;
@@ -221,7 +233,7 @@ impl Generator {
         if rows > self.remaining() {
             return Err(beyond);
         }
-        // Rows a caller has buffers for always fit; a skip is cut into small counts.
+        // Rows for which a caller has buffers always fit; a skip is cut into small counts.
         Ok(usize::try_from(rows).unwrap_or(usize::MAX))
     }
 
@@ -237,14 +249,14 @@ impl Generator {
         let (values, slots) =
             if kept { (&mut self.past.values, self.past.slots) } else { (&mut self.state, self.slots) };
         let (state, _) = values.as_chunks_mut::<BLOCK>();
-        let tiles =
-            tiles(&self.range, slots, state, rows, self.stream.active(), rayon::current_num_threads());
+        let tasks =
+            tasks(&self.range, slots, state, rows, self.stream.active(), rayon::current_num_threads());
         on_own_threads(
-            tiles,
+            tasks,
             || call.scratch(),
-            |scratch, tile| {
-                for block in tile.blocks.clone() {
-                    let (state, mut sink) = tile.block(block, slots, scale);
+            |scratch, task| {
+                for block in task.blocks.clone() {
+                    let (state, mut sink) = task.block(block, slots, scale);
                     call.run(block, state, scratch, &mut sink);
                 }
             },
@@ -253,9 +265,9 @@ impl Generator {
         self.past.next_row = self.next_row;
     }
 
-    /// Draws the past normals that are not there: after a restore, or where rows were skipped.
+    /// Draws the past normals that are missing after a restore, or where rows were skipped.
     fn draw_past(&mut self) {
-        let Past { slots, values, next_row } = &mut self.past;
+        let PastNormals { slots, values, next_row } = &mut self.past;
         let slots = *slots;
         let first = self.next_row.saturating_sub(slots as u64);
         if slots == 0 || *next_row == self.next_row {
@@ -264,13 +276,13 @@ impl Generator {
         let (state, _) = values.as_chunks_mut::<BLOCK>();
         let stream = &self.stream;
         let rows = first..self.next_row;
-        let tiles =
-            tiles(&self.range, slots, state, Vec::new(), stream.active(), rayon::current_num_threads());
+        let tasks =
+            tasks(&self.range, slots, state, Vec::new(), stream.active(), rayon::current_num_threads());
         on_own_threads(
-            tiles,
+            tasks,
             || (),
-            |(), tile| {
-                let blocks = tile.blocks.clone().zip(tile.state.chunks_exact_mut(slots));
+            |(), task| {
+                let blocks = task.blocks.clone().zip(task.state.chunks_exact_mut(slots));
                 for (block, state) in blocks {
                     let mut ring = Ring::new(state);
                     for row in rows.clone() {
@@ -282,18 +294,5 @@ impl Generator {
             },
         );
         *next_row = self.next_row;
-    }
-}
-
-pub(crate) fn check_scale(scale: f32) -> Result<(), KernelError> {
-    if scale.is_finite() && scale > 0.0 { Ok(()) } else { Err(KernelError::Scale { got: scale }) }
-}
-
-fn state_length(range: &Range<u64>, slots: usize) -> Result<usize, KernelError> {
-    let blocks = blocks(range);
-    let bytes = u128::from(blocks.end - blocks.start) * slots as u128 * size_of::<Block>() as u128;
-    match isize::try_from(bytes) {
-        Ok(bytes) => Ok(bytes as usize / size_of::<f32>()),
-        Err(_) => Err(KernelError::TooLarge { what: "the state or the past of this range", bytes }),
     }
 }

@@ -1,22 +1,25 @@
-//! Whether an inverse mechanism keeps the normals it looks back at or draws them again.
+//! Past normals of an inverse mechanism: kept, or drawn again.
 //!
-//! Both give the same bits. Kept normals are a cache beside the state: no checkpoint holds them, and they are drawn
-//! again where they are missing.
+//! Both ways produce the same bits. Kept normals are a cache beside the state: no checkpoint holds them, and they are
+//! drawn again where they are missing.
 
 use crate::block::{BLOCK, ZERO_BLOCK};
+use crate::memory::Buffer;
 use crate::{BranchKey, Stream};
 use plan::{Coefficients, Inverse};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// What to do with past normals.
+/// The treatment of past normals, which an inverse mechanism looks back at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum History {
-    /// Keep them where that costs less than drawing them again, as measured on this machine, and where they take at
-    /// most so many bytes.
+    /// Keep them where that costs less than drawing them again, as measured on this machine, and where they fit a
+    /// limit.
     Auto {
+        /// Most bytes of kept normals.
         limit_bytes: u64,
     },
+    /// Keep them.
     Keep,
     /// Draw them again. Each thread holds those of one block of 512 coordinates while it works.
     #[default]
@@ -24,7 +27,8 @@ pub enum History {
 }
 
 impl History {
-    /// Rows to keep for each coordinate, 0 for none. `coordinates`: of the whole blocks that the range touches.
+    /// Returns the rows to keep for each coordinate, 0 for none. `coordinates` are those of the whole blocks that the
+    /// range touches.
     pub(crate) fn slots(
         self,
         stream: &Stream,
@@ -52,7 +56,15 @@ impl History {
     }
 }
 
-/// Seconds on one thread.
+/// Normals that an inverse mechanism looks back at, as a banded state holds its rows: row t in slot t % slots.
+pub(crate) struct PastNormals {
+    pub slots: usize,
+    pub values: Buffer,
+    /// The row before which they are complete.
+    pub next_row: u64,
+}
+
+/// Costs in seconds on one thread.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     draw_value: f64,
@@ -60,7 +72,7 @@ struct Costs {
 }
 
 impl Costs {
-    /// Measured once in a process, with a key that is nobody's.
+    /// The costs, measured once in a process with a key of no job.
     fn measured(stream: &Stream) -> Self {
         static MEASURED: OnceLock<Costs> = OnceLock::new();
         *MEASURED.get_or_init(|| {
@@ -81,7 +93,8 @@ impl Costs {
         })
     }
 
-    /// Of a row that looks back at `reach` others, while `rows_at_once` are made together.
+    /// Returns whether keeping is cheaper for a row that looks back at `reach` others, while `rows_at_once` are made
+    /// together.
     fn favour_keeping(self, reach: u64, rows_at_once: u64) -> bool {
         let reach = reach as f64;
         let together = rows_at_once as f64;

@@ -10,7 +10,8 @@ const BRANCH_SALT: &[u8] = b"rustle noise-stream v2";
 const CHECKPOINT_SALT: &[u8] = b"rustle checkpoint v1";
 const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
 
-/// The 32 secret bytes a job's noise comes from. Drawn from the operating system by whoever starts the job.
+/// The 32 secret bytes a job's noise comes from. The process that starts the job draws them from the
+/// operating system.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct JobKey([u8; 32]);
 
@@ -19,7 +20,10 @@ pub struct JobKey([u8; 32]);
 pub struct BranchKey([u8; 32]);
 
 impl JobKey {
-    /// Error: anything but 32 bytes.
+    /// Returns the key with these bytes.
+    ///
+    /// # Errors
+    /// [`KernelError::KeyLength`] for anything but 32 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KernelError> {
         match bytes.first_chunk() {
             Some(key) if bytes.len() == 32 => Ok(Self(*key)),
@@ -27,18 +31,20 @@ impl JobKey {
         }
     }
 
-    /// The secret itself, for a key file. Whoever holds it can take the noise away.
+    /// Returns the secret itself, for a key file. With it the noise can be subtracted.
     pub fn secret_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A public name of the key: tells keys apart, reveals nothing.
+    /// Returns a public name of the key, which tells keys apart and reveals nothing.
     pub fn commitment(&self) -> [u8; 32] {
         Sha256::new().chain_update(COMMITMENT_PREFIX).chain_update(self.0).finalize().into()
     }
 
-    /// The key of one branch. `plan_digest`: the SHA-256 of the plan's canonical form.
-    /// Error: a job id longer than 2³² − 1 bytes.
+    /// Returns the key of one branch. `plan_digest` is the SHA-256 of the plan's canonical form.
+    ///
+    /// # Errors
+    /// [`KernelError::JobIdLength`] for a job id longer than 2³² − 1 bytes.
     pub fn branch(&self, job: &str, branch: u64, plan_digest: &[u8; 32]) -> Result<BranchKey, KernelError> {
         let too_long = KernelError::JobIdLength { got: job.len() };
         let length = u32::try_from(job.len()).map_err(|_| too_long.clone())?;
@@ -53,28 +59,31 @@ impl JobKey {
     }
 }
 
-/// The branch keys of a job's rows, each from the row where its branch was opened: what the Z of a job that was
-/// rewound comes from (docs/noise-stream.md, section 12).
+/// The branch keys of a job's rows, each from the row where its branch was opened. The Z of a job that was rewound
+/// comes from them (docs/noise-stream.md, section 12).
 #[derive(Clone, Debug)]
 pub struct RowKeys(Vec<(u64, BranchKey)>);
 
 impl RowKeys {
-    /// Never empty; the first holds from row 0, the others from rising rows.
+    /// The keys with their first rows. There is at least one; the first holds from row 0, the others from rising rows.
     pub(crate) fn keys(&self) -> &[(u64, BranchKey)] {
         &self.0
     }
 }
 
 impl From<BranchKey> for RowKeys {
-    /// One branch, all rows: a job that was never rewound.
+    /// Uses one branch for all rows, as for a job that was never rewound.
     fn from(key: BranchKey) -> Self {
         Self(vec![(0, key)])
     }
 }
 
 impl JobKey {
-    /// The keys of a lineage: pairs of a first row and the branch whose Z the rows from there on have.
-    /// Errors: those of [`JobKey::branch`]; no pairs, a first one not of row 0, rows that don't rise.
+    /// Returns the keys of a lineage: pairs of a first row and the branch whose Z the rows from there on have.
+    ///
+    /// # Errors
+    /// Fails as [`JobKey::branch`] does, and with [`KernelError::Lineage`] for no pairs, a first one not of row 0, or
+    /// rows that don't rise.
     pub fn row_keys(
         &self,
         job: &str,
@@ -90,7 +99,8 @@ impl JobKey {
         Ok(RowKeys(keys.collect::<Result<_, KernelError>>()?))
     }
 
-    /// 32 bytes that seal what is stored of this job: as secret as the key, and of no use to make noise.
+    /// Returns 32 bytes that seal this job's stored state. They are as secret as the key, and of no use for making
+    /// noise.
     pub fn checkpoint_key(&self, job: &str) -> Zeroizing<[u8; 32]> {
         let mut key = Zeroizing::new([0; 32]);
         let hkdf = Hkdf::<Sha256>::new(Some(CHECKPOINT_SALT), &self.0);
@@ -102,12 +112,12 @@ impl JobKey {
 }
 
 impl BranchKey {
-    /// A branch key known by its bytes: for test vectors and for auditors who derive it themselves.
+    /// Returns the branch key with these bytes, for test vectors and for auditors who derive it themselves.
     pub fn from_array(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The ChaCha key itself, 32 bytes.
+    /// Returns the ChaCha key itself, 32 bytes.
     pub fn secret_bytes(&self) -> &[u8; 32] {
         &self.0
     }

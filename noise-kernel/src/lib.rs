@@ -2,43 +2,98 @@
 //!
 //! The stream is specified in `docs/noise-stream.md`. The value of a coordinate in a row depends on branch key,
 //! coefficients, row and coordinate alone: not on ranges, rows at once, threads, instruction set or restarts.
-//! [`Generator`] is the fast way to make rows; [`Oracle`] recomputes any of them slowly, in the plainest code.
+//! [`Generator`] is the fast way to make rows; [`Oracle`] recomputes any of them slowly, in the plainest code. Symbols
+//! are those of the notation table in the documentation of crate `strategy`.
 //!
-//! All arithmetic is binary32 add, subtract, multiply, square root and fused multiply-add in the order given there,
-//! rounded to nearest. A thread that sets its processor to flush subnormals or to another rounding mode
+//! ```
+//! use noise_kernel::{Generator, JobKey, Oracle, Rounds, Stream};
+//! use plan::{Mechanism, Participation, Plan, PlanSpec};
+//! use std::sync::Arc;
+//!
+//! let plan = Plan::new(PlanSpec {
+//!     chacha_rounds: 20,
+//!     iterations: 100,
+//!     noise_multiplier: 1.5,
+//!     clip_norm: 2.0,
+//!     participation: Participation { min_sep: 25, max_participations: 4 },
+//!     mechanism: Mechanism::Blt { theta: vec![0.9, 0.5], omega: vec![0.125, 0.25] },
+//!     layout: None,
+//! })?;
+//! let coefficients = Arc::new(plan.coefficients());
+//! let key = JobKey::from_bytes(&[7; 32])?.branch("my-job", 0, &plan.digest())?;
+//!
+//! // Coordinates 500..1_500 of rows 0 and 1.
+//! let stream = Stream::new(&key, Rounds::Twenty);
+//! let mut generator = Generator::new(stream, coefficients.clone(), 100, plan.scale(), 500..1_500)?;
+//! let mut rows = vec![vec![0.0; 1_000]; 2];
+//! let [first, second] = &mut rows[..] else { unreachable!("two rows") };
+//! generator.generate(&mut [first, second])?;
+//!
+//! let oracle = Oracle::new(key, Rounds::Twenty, coefficients, 100, plan.scale())?;
+//! let expected = oracle.rows(0..2, 500..1_500)?;
+//! assert!(rows.iter().flatten().zip(expected.iter().flatten()).all(|(a, b)| a.to_bits() == b.to_bits()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! All arithmetic is binary32 add, subtract, multiply, square root and fused multiply-add in the order of the
+//! specification, rounded to nearest. A thread that sets its processor to flush subnormals or to another rounding mode
 //! leaves the specification.
+//!
+//! # Layout
+//!
+//! * `key`: [`JobKey`], [`BranchKey`], [`RowKeys`]; `stream`: [`Stream`], the i.i.d. normals of a branch.
+//! * `block`, `chacha`, `gaussian`: 512 normals from keystream words; `prefetch`: memory fetched meanwhile.
+//! * `mechanism`: one call of the generator on one block; `blt`, `tree`: one mechanism each; `row_group`,
+//!   `partial_sums`, `triangular`, `tile`: sums over earlier rows as small matrix products; `elementwise`, `output`:
+//!   sums, differences and rows as they leave.
+//! * `generator`: [`Generator`]; `parallel`, `range`: blocks of a range shared among threads; `history`, `memory`:
+//!   past normals and buffers.
+//! * `simd`, `dispatch`, `backend`: the processor's instruction sets and the choice among them.
+//! * `validate`, `error`: checks of coefficients and the crate's error; `tail_bound`: δ of the cut Gaussian tail.
+//! * `oracle`, `oracle_normal`: every row once more, from the specification.
 
+#![deny(missing_docs)]
+
+mod backend;
 mod block;
 mod blt;
 mod chacha;
-mod check;
 #[allow(unsafe_code)]
 mod dispatch;
+mod elementwise;
 mod error;
 mod gaussian;
 mod generator;
 mod history;
 mod key;
-mod linear;
 mod mechanism;
 #[allow(unsafe_code)]
 mod memory;
 mod oracle;
 mod oracle_normal;
 mod output;
-#[cfg(test)]
-mod overlap;
 mod parallel;
+mod partial_sums;
+mod prefetch;
+mod range;
+mod row_group;
 #[allow(unsafe_code)]
 mod simd;
 mod stream;
-mod sums;
-mod tail;
+mod tail_bound;
+mod tile;
 mod tree;
+mod triangular;
+mod validate;
 
+// The words of the keystream that every draw takes. These tests read the private addresses of blocks.
+#[cfg(test)]
+#[path = "../tests/keystream_overlap/mod.rs"]
+mod keystream_overlap;
+
+pub use backend::Backend;
 pub use block::BLOCK;
-pub use check::stream_count;
-pub use dispatch::Backend;
+pub use chacha::Rounds;
 pub use error::KernelError;
 pub use generator::Generator;
 pub use history::History;
@@ -46,8 +101,9 @@ pub use key::{BranchKey, JobKey, RowKeys};
 pub use memory::Buffer;
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};
-pub use stream::{Rounds, Stream};
-pub use tail::{LARGEST_NORMAL, tail_delta};
+pub use stream::Stream;
+pub use tail_bound::{LARGEST_NORMAL, tail_delta};
+pub use validate::stream_count;
 
-/// Version of the noise stream. A change of any output bit is a new version.
+/// The version of the noise stream. A change of any output bit is a new version.
 pub const STREAM_VERSION: u32 = 2;

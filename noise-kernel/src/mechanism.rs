@@ -1,12 +1,14 @@
-//! What one call of the generator does to one block: some rows of one mechanism.
+//! One call of the generator on one block: some rows of one mechanism.
 
 use crate::Stream;
 use crate::block::{Block, ZERO_BLOCK};
 use crate::blt::Blt;
-use crate::linear::Solve;
 use crate::parallel::Sink;
-use crate::sums::{CHUNKS, GROUP, Ring, RowGroup, Sums, TILES, chunks_mut, tile};
+use crate::partial_sums::{GROUP, Sums};
+use crate::row_group::{RowGroup, write_sum};
+use crate::tile::{CHUNKS, Ring, TILES, chunks_mut, tile};
 use crate::tree;
+use crate::triangular::TriangularSystem;
 use plan::{BandRows, Banded, Coefficients, Inverse};
 
 /// Rows of a BLT made together: few enough for their places, the rows themselves and the buffers to share the first
@@ -41,8 +43,8 @@ pub(crate) struct Scratch {
 }
 
 impl<'a> Call<'a> {
-    /// The coefficients have been checked and have these rows. `kept`: the state of an inverse mechanism holds its
-    /// past normals.
+    /// Prepares a call; the coefficients have been checked and have these rows. With `kept` the state of an inverse
+    /// mechanism holds its past normals.
     pub fn new(
         stream: &'a Stream,
         coefficients: &'a Coefficients,
@@ -90,7 +92,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// All rows of block `block`: `state` moves on by them, `sink` gets them.
+    /// Makes all rows of block `block`: `state` advances by them, `sink` gets them.
     pub fn run(&self, block: u64, state: &mut [Block], scratch: &mut Scratch, sink: &mut Sink<'_, '_>) {
         match &self.work {
             Work::Identity => self.identity(block, scratch, sink),
@@ -108,7 +110,7 @@ impl<'a> Call<'a> {
             }
             Work::Inverse { groups, kept } => {
                 for group in groups {
-                    let past = if *kept { Past::Kept(&mut *state) } else { Past::Drawn };
+                    let past = if *kept { PastSource::Kept(&mut *state) } else { PastSource::Drawn };
                     match group.rows {
                         1 => self.inverse::<1>(group, block, past, scratch, sink),
                         2 => self.inverse::<2>(group, block, past, scratch, sink),
@@ -160,7 +162,7 @@ impl<'a> Call<'a> {
         let Scratch { rows, sums, .. } = scratch;
         let rows = &mut rows[..K];
         self.fill((group.first - self.first) as usize, block, rows, sink);
-        let solve = Solve::<K> {
+        let solve = TriangularSystem::<K> {
             coefficients: group.coefficients_from(group.first),
             inverse_diagonal: std::array::from_fn(|j| inverse_diagonal(banded, group.first + j as u64)),
             closed_after: group.closed_after(),
@@ -168,7 +170,7 @@ impl<'a> Call<'a> {
         let mut ring = Ring::new(state);
         for tile in 0..TILES {
             sums.clear();
-            sums.add::<K>(active, group, group.oldest..group.first, tile, |h, tile, to| {
+            group.accumulate::<K>(sums, active, group.oldest..group.first, tile, |h, tile, to| {
                 ring.tiles(h, tile, to)
             });
             active.solve::<K>(sums, &solve, tile, rows);
@@ -188,7 +190,7 @@ impl<'a> Call<'a> {
         &self,
         group: &RowGroup,
         block: u64,
-        past: Past<'_>,
+        past: PastSource<'_>,
         scratch: &mut Scratch,
         sink: &mut Sink<'_, '_>,
     ) {
@@ -198,10 +200,10 @@ impl<'a> Call<'a> {
         let results = &mut results[..K];
         self.fill((group.first - self.first) as usize, block, rows, sink);
         let mut ring = match past {
-            Past::Kept(state) => Ring::new(state),
-            Past::Drawn => {
+            PastSource::Kept(state) => Ring::new(state),
+            PastSource::Drawn => {
                 let mut ring = Ring::new(drawn);
-                // Neighbouring groups share most of their past: what the last one drew is still there.
+                // Neighbouring groups share most of their past: the rows that the last one drew are still there.
                 let from = if group.first == self.first { group.oldest } else { group.first };
                 for source in from..group.first {
                     self.stream.fill_block(source, block, &mut results[0]);
@@ -213,13 +215,13 @@ impl<'a> Call<'a> {
         for index in 0..TILES {
             sums.clear();
             let past = group.oldest..group.first;
-            sums.add::<K>(active, group, past, index, |h, index, to| ring.tiles(h, index, to));
-            sums.add::<K>(active, group, group.first..group.end(), index, |h, index, to| {
+            group.accumulate::<K>(sums, active, past, index, |h, index, to| ring.tiles(h, index, to));
+            group.accumulate::<K>(sums, active, group.first..group.end(), index, |h, index, to| {
                 let rows = &rows[(h.start - group.first) as usize..(h.end - group.first) as usize];
                 to.iter_mut().zip(rows).for_each(|(to, row)| *to = tile(row, index));
             });
             for (j, result) in results.iter_mut().enumerate() {
-                sums.write(active, j, &mut chunks_mut(result)[index * CHUNKS..][..CHUNKS]);
+                write_sum(sums, active, j, &mut chunks_mut(result)[index * CHUNKS..][..CHUNKS]);
             }
         }
         ring.keep(group.first, rows);
@@ -227,7 +229,7 @@ impl<'a> Call<'a> {
         results.iter().enumerate().for_each(|(j, row)| sink.write(first + j, row));
     }
 
-    /// The normals of rows of the call, from its `first`-th on.
+    /// Fills `rows` with the normals of rows of the call, from its `first`-th on.
     fn fill(&self, first: usize, block: u64, rows: &mut [Block], sink: &Sink<'_, '_>) {
         for (row, normals) in (first..).zip(rows) {
             sink.prefetch(row);
@@ -237,8 +239,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Where an inverse mechanism gets its past normals from.
-enum Past<'a> {
+/// The source of an inverse mechanism's past normals.
+enum PastSource<'a> {
     Kept(&'a mut [Block]),
     Drawn,
 }

@@ -1,4 +1,5 @@
-//! Buffer for state and rows: zero without being touched, aligned to cache lines, in huge pages where the system allows them.
+//! The buffer for state and rows: zero without being touched, aligned to cache lines, in huge pages where the system
+//! allows them.
 //!
 //! Pages come into being on the thread that first writes them: for a new shard, the one that makes its rows.
 
@@ -10,14 +11,17 @@ use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 
-/// Values of binary32, all +0 at first. As secret as what is in it: it has no `Debug`.
+/// A buffer of binary32 values, all +0 at first. It is as secret as its contents, so it has no `Debug`.
 pub struct Buffer {
     start: NonNull<f32>,
     len: usize,
 }
 
 impl Buffer {
-    /// Error: more than the system gives.
+    /// Returns `len` zeros; `what` names their use in an error.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`] for more than the system has.
     pub fn zeroed(what: &'static str, len: usize) -> Result<Self, KernelError> {
         if len == 0 {
             return Ok(Self { start: NonNull::dangling(), len: 0 });

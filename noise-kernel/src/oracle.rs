@@ -1,10 +1,9 @@
-//! Any row from the key alone, slowly and in the plainest code: what everything else is checked against.
+//! Any row from the key alone, slowly and in the plainest code, for all else to be checked against.
 //!
-//! Nothing here is shared with the fast path but the checks of what is given.
+//! It shares nothing with the fast path but the checks of arguments.
 
-use crate::check::{check, stream_count};
-use crate::generator::check_scale;
-use crate::parallel::check_range;
+use crate::range::check_range;
+use crate::validate::{check_coefficients, check_scale, stream_count};
 use crate::{BranchKey, KernelError, Rounds, RowKeys, oracle_normal};
 use plan::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 use std::ops::Range;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 
 /// Recomputes rows from row 0, one value at a time. Time and memory grow with the number of the last row.
 pub struct Oracle {
-    /// By the first stream of each.
+    /// The keys, each with its first stream.
     keys: Vec<(u64, BranchKey)>,
     rounds: Rounds,
     coefficients: Arc<Coefficients>,
@@ -21,7 +20,10 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Errors: as for [`crate::Generator::new`].
+    /// Returns an oracle of a mechanism with `iterations` rows.
+    ///
+    /// # Errors
+    /// Fails as [`crate::Generator::new`] does.
     pub fn new(
         keys: impl Into<RowKeys>,
         rounds: Rounds,
@@ -29,14 +31,17 @@ impl Oracle {
         iterations: u64,
         scale: f32,
     ) -> Result<Self, KernelError> {
-        check(&coefficients, iterations)?;
+        check_coefficients(&coefficients, iterations)?;
         check_scale(scale)?;
         let keys = keys.into();
         let keys = keys.keys().iter().map(|(row, key)| (first_stream(&coefficients, *row), key.clone()));
         Ok(Self { keys: keys.collect(), rounds, coefficients, iterations, scale })
     }
 
-    /// Rows of σζ·C⁻¹Z, each as long as `range`. Errors: an empty range; rows past the last.
+    /// Returns rows of σζ·C⁻¹Z, each as long as `range`.
+    ///
+    /// # Errors
+    /// [`KernelError`] for an empty range or rows past the last.
     pub fn rows(&self, rows: Range<u64>, range: Range<u64>) -> Result<Vec<Vec<f32>>, KernelError> {
         check_range(&range)?;
         self.check_end(rows.end, self.iterations)?;
@@ -53,8 +58,10 @@ impl Oracle {
         Ok(correlated.into_iter().skip(rows.start as usize).collect())
     }
 
-    /// The i.i.d. standard normals of some streams: of rows, or for trees of nodes in order of completion.
-    /// Errors: an empty range; a stream past the last ([`stream_count`]).
+    /// Returns the i.i.d. standard normals of some streams: of rows, or for trees of nodes in order of completion.
+    ///
+    /// # Errors
+    /// [`KernelError`] for an empty range or a stream past the last ([`stream_count`]).
     pub fn iid(&self, streams: Range<u64>, range: Range<u64>) -> Result<Vec<Vec<f32>>, KernelError> {
         check_range(&range)?;
         self.check_end(streams.end, stream_count(&self.coefficients, self.iterations))?;
@@ -92,7 +99,7 @@ impl Oracle {
         // The largest subtree that ends with this leaf, or the whole tree where it is completed here.
         let (level, number) = root.unwrap_or((leaf.trailing_ones(), leaf >> leaf.trailing_ones()));
         let estimate = self.estimate(first_node, level, number, range);
-        // What was served before of the leaves that estimate covers.
+        // The part of it that earlier rows have served already.
         let mut before = vec![0.0f32; estimate.len()];
         for l in 0..level {
             if leaf >> l & 1 == 1 {
@@ -137,7 +144,7 @@ fn first_stream(coefficients: &Coefficients, row: u64) -> u64 {
     let mut streams = 0;
     for segment in &tree.segments {
         let rows = row.saturating_sub(segment.start).min(segment.rows);
-        // The last row brings the leaves without data with it.
+        // The last row completes the leaves without data too.
         let leaves = if rows == segment.rows { rows + segment.virtual_steps } else { rows };
         streams += (0..leaves).map(completed_by).sum::<u64>();
     }
@@ -173,8 +180,8 @@ fn blt(theta: &[f32], omega: &[f32], z: &[Vec<f32>]) -> Vec<Vec<f32>> {
     rows
 }
 
-/// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31: their total, and what
-/// came after the last end.
+/// Σ weight(h)·sources[h][i] over `used`, in partial sums that end after every h with h % 32 = 31: their total, and
+/// what came after the last end.
 fn cut_sum(used: Range<usize>, i: usize, sources: &[Vec<f32>], weight: impl Fn(usize) -> f32) -> (f32, f32) {
     let mut total = 0.0f32;
     let mut partial = 0.0f32;

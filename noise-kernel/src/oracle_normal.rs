@@ -5,7 +5,7 @@ use crate::Rounds;
 use rand_chacha::{ChaCha12Rng, ChaCha20Rng};
 use rand_core::{Rng, SeedableRng};
 
-/// The specification's coefficients, lowest power first: nine digits say each binary32 value exactly.
+/// The specification's coefficients, lowest power first: nine digits determine each binary32 value exactly.
 #[allow(clippy::excessive_precision)]
 mod constants {
     pub const P: [f32; 9] = [

@@ -1,4 +1,4 @@
-//! Rows as they leave: what a caller's buffers hold, and how a row is put into them.
+//! Rows as they leave: the caller's buffers, and the ways a row is put into them.
 
 use crate::memory::lines;
 use crate::simd::Simd;
@@ -8,10 +8,10 @@ use crate::simd::Simd;
 pub enum Row<'a> {
     /// Overwritten with the row.
     F32(&'a mut [f32]),
-    /// The row is added to what is there: buffer ← buffer + row, rounded once.
+    /// The row is added to the buffer's values: buffer ← buffer + row, rounded once.
     Add(&'a mut [f32]),
-    /// Overwritten with the row rounded to bfloat16, to nearest, ties to even. What a sum should have is the exact
-    /// row added and the sum rounded ([`Row::Add`], then round): a rounded row is no longer Gaussian.
+    /// Overwritten with the row rounded to bfloat16, to nearest, ties to even. For a sum, add the exact row and
+    /// round the result ([`Row::Add`], then [`round_bf16`]): a rounded row is no longer Gaussian.
     Bf16(&'a mut [u16]),
 }
 
@@ -48,8 +48,8 @@ pub(crate) fn scale_into(out: &mut [f32], x: &[f32], factor: f32) {
     }
 }
 
-/// The same past the caches: what the row overwrites is not read first. Other threads see it
-/// only after [`Simd::fence`].
+/// out ← x·factor past the caches: the overwritten memory is not read first. Other threads see it only after
+/// [`Simd::fence`].
 #[inline(always)]
 pub(crate) fn stream_into<S: Simd>(s: S, out: &mut [f32], x: &[f32], factor: f32) {
     if S::LANES == 1 {
@@ -68,7 +68,7 @@ pub(crate) fn stream_into<S: Simd>(s: S, out: &mut [f32], x: &[f32], factor: f32
     scale_into(after, x_after, factor);
 }
 
-/// out ← out + x·factor, the product rounded first: what is added is the row as it would be served.
+/// out ← out + x·factor, the product rounded first: the added row has the bits of a served one.
 #[inline(always)]
 pub(crate) fn scale_add(out: &mut [f32], x: &[f32], factor: f32) {
     for (out, x) in out.iter_mut().zip(x) {
@@ -84,7 +84,7 @@ pub(crate) fn scale_bf16(out: &mut [u16], x: &[f32], factor: f32) {
     }
 }
 
-/// The upper half of a finite value's bits, rounded to nearest, ties to even: its bfloat16.
+/// Returns the upper half of a finite value's bits, rounded to nearest, ties to even: its bfloat16.
 #[inline(always)]
 pub fn round_bf16(value: f32) -> u16 {
     let bits = value.to_bits();

@@ -1,60 +1,40 @@
-//! How a range of coordinates, its state and the caller's row buffers are cut into tiles of whole blocks.
+//! A range of coordinates, its state and the caller's row buffers, cut into tasks of whole blocks for threads.
 
-use crate::KernelError;
 use crate::block::{BLOCK, Block};
 use crate::dispatch::Active;
 use crate::memory::begins_line;
 use crate::output::Row;
+use crate::prefetch::NEXT_STATE_VALUES;
+use crate::range::blocks;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Blocks handled by one task, at most: 64 KiB of each row.
-const TILE: usize = 32;
+/// Most blocks of one task: 64 KiB of each row.
+const MOST_BLOCKS: usize = 32;
 
-/// Bytes of rows and state from which a call's rows go past the caches: by its end most of them would have left these.
-const STREAMED: usize = 16 << 20;
+/// Bytes of rows and state from which a call's rows go past the caches: at its end most of them would have left these
+/// anyway.
+const STREAMED_BYTES: usize = 16 << 20;
 
-/// Slots of state up to which they do: with a longer past, rows that went through the caches were made faster.
-const STREAMED_SLOTS: usize = 16;
-
-/// Values of the next block's state fetched ahead: half of the smallest first level cache. Sums fetch the rest.
-pub(crate) const FETCHED: usize = 4_096;
-
-/// The number of coordinates. Errors: an empty range; more than this machine can address.
-pub(crate) fn check_range(range: &Range<u64>) -> Result<usize, KernelError> {
-    if range.is_empty() {
-        return Err(KernelError::EmptyRange { start: range.start, end: range.end });
-    }
-    let coordinates = range.end - range.start;
-    let bytes = u128::from(coordinates) * 4;
-    let fits = isize::try_from(bytes).is_ok();
-    usize::try_from(coordinates)
-        .ok()
-        .filter(|_| fits)
-        .ok_or(KernelError::TooLarge { what: "one row of this range", bytes })
-}
-
-/// Numbers of the blocks that a non-empty range touches.
-pub(crate) fn blocks(range: &Range<u64>) -> Range<u64> {
-    range.start / BLOCK as u64..(range.end - 1) / BLOCK as u64 + 1
-}
+/// Most slots of state with which rows go past the caches: with a longer past, rows through the caches were faster.
+const STREAMED_MAX_SLOTS: usize = 16;
 
 /// Neighbouring blocks with their state and their part of each row buffer.
-pub(crate) struct Tile<'a> {
+pub(crate) struct Task<'a> {
     pub blocks: Range<u64>,
     /// `[block][slot]`
     pub state: &'a mut [Block],
-    /// What of the blocks' coordinates is in the range: the row buffers cover just this.
+    /// The blocks' coordinates that are in the range: the row buffers cover just these.
     coordinates: Range<u64>,
     rows: Vec<Row<'a>>,
     active: Active,
-    /// Whether rows go past the caches.
+    /// True where rows go past the caches.
     streams: bool,
 }
 
-impl Drop for Tile<'_> {
+impl Drop for Task<'_> {
     fn drop(&mut self) {
         if self.streams {
             self.active.fence();
@@ -62,21 +42,21 @@ impl Drop for Tile<'_> {
     }
 }
 
-/// Cuts everything into tiles, about eight for each of `threads`. `state` holds `slots` blocks for each block.
-pub(crate) fn tiles<'a>(
+/// Cuts everything into tasks, about eight for each of `threads`. `state` holds `slots` blocks for each block.
+pub(crate) fn tasks<'a>(
     range: &Range<u64>,
     slots: usize,
     mut state: &'a mut [Block],
     rows: Vec<Row<'a>>,
     active: Active,
     threads: usize,
-) -> Vec<Tile<'a>> {
+) -> Vec<Task<'a>> {
     let all = blocks(range);
     let touched = size_of_val(state) + rows.iter().map(Row::bytes).sum::<usize>();
-    let streams = touched >= STREAMED && slots <= STREAMED_SLOTS;
-    let size = ((all.end - all.start) / (8 * threads as u64)).clamp(1, TILE as u64);
+    let streams = touched >= STREAMED_BYTES && slots <= STREAMED_MAX_SLOTS;
+    let size = ((all.end - all.start) / (8 * threads as u64)).clamp(1, MOST_BLOCKS as u64);
     let mut rows = rows;
-    let mut tiles = Vec::new();
+    let mut tasks = Vec::new();
     let mut at = all.start;
     while at < all.end {
         let blocks = at..all.end.min(at + size);
@@ -89,20 +69,20 @@ pub(crate) fn tiles<'a>(
         state = later;
         let rows = rows.iter_mut().map(|row| row.split_off(width)).collect();
         at = blocks.end;
-        tiles.push(Tile { blocks, state: now, coordinates, rows, active, streams });
+        tasks.push(Task { blocks, state: now, coordinates, rows, active, streams });
     }
-    tiles
+    tasks
 }
 
-/// Does the work on all tiles, on all threads of the current pool. Each thread begins with its own stretch of them,
+/// Works on all tasks, on all threads of the current pool. Each thread begins with its own stretch of them,
 /// always the same one, so that state stays in the memory and the caches next to it; then it helps the others.
 pub(crate) fn on_own_threads<'a, T>(
-    tiles: Vec<Tile<'a>>,
+    tasks: Vec<Task<'a>>,
     scratch: impl Fn() -> T + Sync,
-    work: impl Fn(&mut T, &mut Tile<'a>) + Sync,
+    work: impl Fn(&mut T, &mut Task<'a>) + Sync,
 ) {
-    let count = tiles.len();
-    let tiles: Vec<_> = tiles.into_iter().map(|tile| Mutex::new(Some(tile))).collect();
+    let count = tasks.len();
+    let tasks: Vec<_> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
     let threads = rayon::current_num_threads();
     let stretch = |thread: usize| count * thread / threads..count * (thread + 1) / threads;
     let next: Vec<_> = (0..threads).map(|thread| AtomicUsize::new(stretch(thread).start)).collect();
@@ -114,9 +94,9 @@ pub(crate) fn on_own_threads<'a, T>(
                 if at >= stretch(thread).end {
                     break;
                 }
-                let tile = tiles[at].lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(mut tile) = tile {
-                    work(own_scratch.get_or_insert_with(&scratch), &mut tile);
+                let task = tasks[at].lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(mut task) = task {
+                    work(own_scratch.get_or_insert_with(&scratch), &mut task);
                 }
             }
         }
@@ -128,7 +108,7 @@ pub(crate) fn on_own_threads<'a, T>(
         .for_each(|_| run(rayon::current_thread_index().unwrap_or(0)));
 }
 
-impl<'a> Tile<'a> {
+impl<'a> Task<'a> {
     /// The state of block `block`, and where its rows are written, multiplied by `scale`.
     pub fn block(&mut self, block: u64, slots: usize, scale: f32) -> (&mut [Block], Sink<'_, 'a>) {
         let index = (block - self.blocks.start) as usize;
@@ -137,7 +117,7 @@ impl<'a> Tile<'a> {
         let count = (self.coordinates.end - from).min(BLOCK as u64 - (from - start)) as usize;
         let (state, next) = self.state[index * slots..].split_at_mut(slots);
         let next = &next[..slots.min(next.len())].as_flattened();
-        let next = &next[..next.len().min(FETCHED)];
+        let next = &next[..next.len().min(NEXT_STATE_VALUES)];
         let sink = Sink {
             rows: &mut self.rows,
             at: (from - self.coordinates.start) as usize,
@@ -193,7 +173,7 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// Puts what is in the range of row `row` of the block, multiplied by the scale, into its buffer.
+    /// Writes the part of row `row` that is in the range, multiplied by the scale, to its buffer.
     pub fn write(&mut self, row: usize, values: &Block) {
         let values = &values[self.skipped..self.skipped + self.count];
         let here = self.at..self.at + self.count;
@@ -219,7 +199,7 @@ mod tests {
         let mut state = vec![crate::block::ZERO_BLOCK; count];
         let mut buffers = vec![vec![0f32; coordinates as usize]; rows];
         let rows = buffers.iter_mut().map(|row| Row::F32(row)).collect();
-        tiles(&range, slots, &mut state, rows, Active::best(), 2).iter().all(|tile| tile.streams)
+        tasks(&range, slots, &mut state, rows, Active::best(), 2).iter().all(|task| task.streams)
     }
 
     /// `long_rows_have_the_bits_of_short_ones` in tests/exact.rs rests on it.

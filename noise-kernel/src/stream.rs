@@ -1,20 +1,14 @@
 //! A branch's i.i.d. normals, addressable by stream number and coordinate.
 
-use crate::block::{BLOCK, Block, Place, ZERO_BLOCK};
-use crate::dispatch::{Active, Backend};
-use crate::parallel::check_range;
+use crate::backend::Backend;
+use crate::block::{BLOCK, Block, BlockAddress, ZERO_BLOCK};
+use crate::chacha::Rounds;
+use crate::dispatch::Active;
+use crate::range::check_range;
 use crate::{BranchKey, KernelError, RowKeys};
 use plan::Coefficients;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
-
-/// Rounds of ChaCha. Twelve is an explicit choice and part of a plan's digest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rounds {
-    #[default]
-    Twenty,
-    Twelve,
-}
 
 /// The i.i.d. standard normals of a branch: a value for each (stream number, coordinate).
 ///
@@ -22,7 +16,7 @@ pub enum Rounds {
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Stream {
     key: [u32; 8],
-    /// Of a job that was rewound: by rising first stream.
+    /// The keys of later rows, where the job was rewound, by rising first stream.
     later: Vec<LaterKey>,
     #[zeroize(skip)]
     rounds: Rounds,
@@ -44,13 +38,13 @@ fn words_of(key: &BranchKey) -> [u32; 8] {
 }
 
 impl Stream {
-    /// Runs on the best instruction set of this processor.
+    /// Returns the streams of one branch key, on the best instruction set of this processor.
     pub fn new(key: &BranchKey, rounds: Rounds) -> Self {
         Self { key: words_of(key), later: Vec::new(), rounds, active: Active::best() }
     }
 
-    /// The streams of rows with keys of their own. A stream has the key of the first row that needs it, so that of a
-    /// tree the nodes completed before a row keep theirs.
+    /// Returns the streams of rows with keys of their own. A stream has the key of the first row that needs it, so
+    /// that of a tree the nodes completed before a row keep theirs.
     pub fn of_rows(keys: &RowKeys, coefficients: &Coefficients, rounds: Rounds) -> Self {
         let first_stream = |row: u64| match coefficients {
             Coefficients::Tree(tree) => tree.first_stream(row),
@@ -64,12 +58,15 @@ impl Stream {
         stream
     }
 
-    /// The same rounds and instruction set with another key.
+    /// Returns streams of another key with the same rounds and instruction set.
     pub(crate) fn with_key(&self, key: &BranchKey) -> Self {
         Self { key: words_of(key), later: Vec::new(), rounds: self.rounds, active: self.active }
     }
 
-    /// The same stream on a chosen instruction set. Error: one this processor does not have.
+    /// Returns the same streams on a chosen instruction set.
+    ///
+    /// # Errors
+    /// [`KernelError::Backend`] for one that this processor does not have.
     pub fn with_backend(mut self, backend: Backend) -> Result<Self, KernelError> {
         self.active = Active::new(backend)?;
         Ok(self)
@@ -79,36 +76,41 @@ impl Stream {
         self.active
     }
 
-    /// The normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`. Panics where those coordinates
-    /// are 2⁶⁴ or more: the counters of such blocks are kept for extension words.
+    /// Fills `out` with the normals of coordinates 512·`block`..512·(`block` + 1) of stream `number`.
+    ///
+    /// # Panics
+    /// Panics where those coordinates are 2⁶⁴ or more: the counters of such blocks are reserved for extension words.
     pub fn fill_block(&self, number: u64, block: u64, out: &mut [f32; BLOCK]) {
         self.fill_block_and_fetch(number, block, &[], out);
     }
 
-    /// The same, while `ahead` comes into the caches.
+    /// Fills `out` as [`Self::fill_block`] does, while `ahead` comes into the caches.
     pub(crate) fn fill_block_and_fetch(&self, number: u64, block: u64, ahead: &[f32], out: &mut Block) {
         assert!(block <= u64::MAX / BLOCK as u64, "there is no noise block {block}");
-        self.active.noise(self.place(number, block), self.rounds, ahead, out);
+        self.active.noise(self.address(number, block), self.rounds, ahead, out);
     }
 
-    /// Rewinds are few: looking through them costs nothing beside a block.
+    /// The key of a stream. Rewinds are few: the search through them costs nothing beside a block.
     fn key_of(&self, stream: u64) -> &[u32; 8] {
         let later = self.later.iter().rev().find(|later| later.first <= stream);
         later.map_or(&self.key, |later| &later.words)
     }
 
-    pub(crate) fn place(&self, stream: u64, number: u64) -> Place<'_> {
-        Place { key: self.key_of(stream), stream, number }
+    pub(crate) fn address(&self, stream: u64, number: u64) -> BlockAddress<'_> {
+        BlockAddress { key: self.key_of(stream), stream, number }
     }
 
-    /// Words of the keystream of stream `number`, sixteen ChaCha blocks from block `first` on, `first` a multiple of
-    /// 16: word w of block `first` + l lies at `[w][l]`, as the bits of a value. For tests and measurements: noise is [`Stream::fill_block`].
+    /// Fills `out` with words of the keystream of stream `number`: sixteen ChaCha blocks from block `first` on, a
+    /// multiple of 16. Word w of block `first` + l lies at `[w][l]`, as the bits of a value. It serves tests and
+    /// measurements; noise comes from [`Stream::fill_block`].
     pub fn keystream(&self, number: u64, first: u64, out: &mut [[f32; 16]; 16]) {
-        self.active.keystream(self.place(number, 0), self.rounds, first & !15, out);
+        self.active.keystream(self.address(number, 0), self.rounds, first & !15, out);
     }
 
-    /// The normals of a range of coordinates of stream `number`, in O(range).
-    /// Errors: an empty range; `out` not as long as the range.
+    /// Fills `out` with the normals of a range of coordinates of stream `number`, in O(range).
+    ///
+    /// # Errors
+    /// [`KernelError`] for an empty range, or `out` not as long as the range.
     pub fn iid(&self, number: u64, range: Range<u64>, out: &mut [f32]) -> Result<(), KernelError> {
         let coordinates = check_range(&range)?;
         if out.len() != coordinates {

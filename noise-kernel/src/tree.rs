@@ -8,7 +8,7 @@ use crate::parallel::Sink;
 use plan::Tree;
 use std::ops::RangeInclusive;
 
-/// Where one row lies in its tree.
+/// The place of one row in its tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     /// Number of the row's leaf in its tree, from 0.

@@ -1,4 +1,4 @@
-//! The fast path gives the oracle's bits, however rows, ranges, threads and restarts are cut.
+//! The fast path produces the oracle's bits, however rows, ranges, threads and restarts are cut.
 
 #![allow(clippy::unwrap_used)]
 
@@ -197,7 +197,7 @@ fn past_normals_kept_or_drawn_again_give_the_same_bits() {
         let mut keeping = kept(History::Keep, &case);
         assert!(keeping.history_bytes() > 0 && keeping.state().is_empty());
         assert!(bits(&all_rows(&mut keeping, &mut at_once)) == bits(&drawn), "{name}");
-        // What was passed over or lost in a restart is drawn again.
+        // Normals that were skipped or lost in a restart are drawn again.
         let mut skipped = kept(History::Keep, &case);
         skipped.generate(&mut [&mut vec![0.0; drawn[0].len()][..]]).unwrap();
         skipped.skip(32).unwrap();

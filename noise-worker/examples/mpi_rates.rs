@@ -52,7 +52,7 @@ fn meet(other: i32) {
 }
 
 fn noise(flags: &Flags, started: Started) -> anyhow::Result<()> {
-    let runtime = node::runtime::Runtime::new()?;
+    let runtime = node::process::runtime::Runtime::new()?;
     let mut rank = NoiseRank::join(&flags.noise, started, &runtime)?;
     let row = vec![1f32; rank.launch.dimension() as usize];
     let mut service = rank.service(&runtime, 0);

@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use node::listener::ListenAddress;
-use node::secret_source::{read_key_command, read_key_credential, read_key_descriptor, read_key_file};
-use node::security::{Security, SecurityArgs, SecurityError};
-use node::settings::Layers;
+use node::config::secrets::{read_key_command, read_key_credential, read_key_descriptor, read_key_file};
+use node::config::settings::Layers;
+use node::net::listener::ListenAddress;
+use node::security::{SecurityArgs, SecurityError, SecuritySettings};
 use noise_kernel::{Backend, JobKey};
 use proto::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WorkerId};
 use tracing::warn;
@@ -127,7 +127,7 @@ fn parse_chunk(text: &str) -> Result<usize, String> {
 fn parse_time(text: &str) -> Result<Duration, String> {
     match text {
         "0" => Ok(Duration::ZERO),
-        text => node::quantities::parse_duration(text).map_err(|error| error.to_string()),
+        text => node::config::units::parse_duration(text).map_err(|error| error.to_string()),
     }
 }
 
@@ -141,7 +141,7 @@ fn parse_label(text: &str) -> Result<String, String> {
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {
-    node::quantities::parse_bytes(text).map_err(|error| error.to_string())
+    node::config::units::parse_bytes(text).map_err(|error| error.to_string())
 }
 
 impl WorkerArgs {
@@ -157,7 +157,7 @@ impl WorkerArgs {
     pub fn memory_bytes(&self) -> Option<u64> {
         match self.memory_bytes {
             0 => {
-                let usable = node::memory::usable_bytes()?;
+                let usable = node::process::memory::usable_bytes()?;
                 Some((usable / 4 * 3).saturating_sub(self.ahead_bytes).max(usable / 4))
             }
             bytes => Some(bytes),
@@ -205,7 +205,7 @@ impl WorkerArgs {
     }
 
     /// TLS, limits and hardening: flags before environment before defaults.
-    pub fn security(&self) -> Result<Security, SecurityError> {
+    pub fn security(&self) -> Result<SecuritySettings, SecurityError> {
         self.security.clone().resolve(&mut Layers::load(None)?)
     }
 

@@ -2,44 +2,44 @@
 
 use std::time::Duration;
 
-use node::dial::{self, CallInterceptor, DialError, Dialing};
-use node::follow::{Following, each_of};
-use node::tls::Expected;
+use node::net::dial::{self, CallInterceptor, DialError, DialOptions};
+use node::net::leader_channel::{LeaderChannel, split_urls};
+use node::tls::ExpectedServer;
 use proto::{MAX_MESSAGE_BYTES, pb::workers_client::WorkersClient};
 use tonic::{
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
-pub type Client = WorkersClient<InterceptedService<Following, CallInterceptor>>;
+pub type Client = WorkersClient<InterceptedService<LeaderChannel, CallInterceptor>>;
 
 /// Where another coordinator can take over, one that has stopped is not waited for.
 const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
 
 /// To the one that leads of `urls`, which have commas between. Connects when first used, and again when the connection
 /// is lost.
-pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
-    let interceptor = dialing.interceptor(&Expected::Coordinator);
-    let is_one = each_of(urls).count() == 1;
-    let following = Following::new(urls, move |url| {
+pub fn coordinators(urls: &str, dialing: DialOptions) -> anyhow::Result<Client> {
+    let interceptor = dialing.interceptor(&ExpectedServer::Coordinator);
+    let is_one = split_urls(urls).count() == 1;
+    let following = LeaderChannel::new(urls, move |url| {
         let endpoint = endpoint_of(url)?;
         let endpoint = if is_one {
             endpoint
         } else {
             endpoint.http2_keep_alive_interval(KEEPALIVE_OF_MANY).keep_alive_timeout(KEEPALIVE_OF_MANY)
         };
-        dialing.connect(url, endpoint, Expected::Coordinator)
+        dialing.connect(url, endpoint, ExpectedServer::Coordinator)
     })?;
     Ok(client(following, interceptor))
 }
 
 /// To one coordinator; `dial` makes the connection.
 pub fn over(url: &str, dial: impl FnOnce(Endpoint) -> Channel) -> anyhow::Result<Client> {
-    let following = Following::fixed(url, dial(endpoint_of(url)?));
-    Ok(client(following, Dialing::default().interceptor(&Expected::Coordinator)))
+    let following = LeaderChannel::fixed(url, dial(endpoint_of(url)?));
+    Ok(client(following, DialOptions::default().interceptor(&ExpectedServer::Coordinator)))
 }
 
-fn client(following: Following, interceptor: CallInterceptor) -> Client {
+fn client(following: LeaderChannel, interceptor: CallInterceptor) -> Client {
     let client = WorkersClient::with_interceptor(following, interceptor);
     client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }

@@ -34,7 +34,7 @@ impl Keyring {
             let missing = || ServiceError::NotFound { what: "key for job".into(), name: job.to_string() };
             return self.default.clone().ok_or_else(missing);
         };
-        let bytes = node::secret_source::read_key_file(&path).map_err(ServiceError::internal)?;
+        let bytes = node::config::secrets::read_key_file(&path).map_err(ServiceError::internal)?;
         let key = JobKey::from_bytes(bytes.expose_secret()).map_err(ServiceError::internal)?;
         read.insert(job.clone(), key.clone());
         Ok(key)

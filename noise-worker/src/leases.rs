@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use node::runtime::spawn;
+use node::process::runtime::spawn;
 use noise_kernel::{Generator, History, JobKey};
 use plan::Plan;
 use proto::{JobId, Result, ServiceError, model::LeaseGrant};

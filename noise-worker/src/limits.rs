@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ledger::PlainHttp;
-use node::cpu_pool::CpuPool;
+use node::process::cpu_pool::CpuPool;
 use noise_kernel::Backend;
 use tokio::sync::Semaphore;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use node::{
-    limits::Budget,
-    listener::{ListenAddress, Listener},
-    local_socket::{LocalSocket, host_id},
-    runtime::spawn,
-    security::Secured,
+    admission::Budget,
+    net::listener::{ListenAddress, Listener},
+    net::local_socket::{LocalSocket, host_id},
+    process::runtime::spawn,
+    security::ServerSecurity,
 };
 use proto::model::LocalAccess;
 use tokio::task::JoinHandle;
@@ -28,7 +28,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    pub async fn bind(args: &WorkerArgs, security: &Secured) -> anyhow::Result<Self> {
+    pub async fn bind(args: &WorkerArgs, security: &ServerSecurity) -> anyhow::Result<Self> {
         let unix = match &args.unix_socket {
             Some(path) => Some(ListenAddress::Unix(path.clone()).bind(false).await?),
             None => None,
@@ -48,7 +48,7 @@ impl Listeners {
         self,
         service: &Arc<NoiseService>,
         regions: &Arc<Regions>,
-        security: &Secured,
+        security: &ServerSecurity,
         ended: &CancellationToken,
     ) -> Vec<JoinHandle<()>> {
         let budget = Budget::new(security.limits.slice_bytes);
@@ -70,7 +70,7 @@ impl Listeners {
 async fn serve(
     listener: Listener,
     service: Arc<NoiseService>,
-    security: Secured,
+    security: ServerSecurity,
     budget: Budget,
     ended: CancellationToken,
 ) {

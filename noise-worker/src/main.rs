@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 
 #[derive(Parser, Debug)]
@@ -44,6 +44,6 @@ fn start(cli: Cli) -> anyhow::Result<()> {
     }
     Runtime::new()?.block_on(async {
         let _telemetry = cli.telemetry.init("rustle-worker")?;
-        noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await
+        noise_worker::run(cli.args, node::process::shutdown::token_on_signals()?).await
     })
 }

@@ -178,7 +178,7 @@ impl Marks {
         self: Arc<Self>,
         which: impl FnOnce(&State) -> Result<Vec<Line>> + Send + 'static,
     ) -> Result<()> {
-        let done = node::blocking::run(move || {
+        let done = node::process::blocking::run(move || {
             let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
             let lines = {
                 let state = self.state();

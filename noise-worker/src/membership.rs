@@ -9,10 +9,9 @@ use std::{
     time::Duration,
 };
 
-use node::{backoff::Backoff, readiness::Readiness};
+use node::{net::backoff::Backoff, process::readiness::Readiness};
 use proto::{
-    Incarnation, JobId, LONGEST_WORKER_BACKOFF, MOST_MARKS_TOLD, PROTOCOL_VERSION, ReleaseKey, Result,
-    ServiceError, WorkerId,
+    Incarnation, JobId, MOST_MARKS_TOLD, PROTOCOL_VERSION, ReleaseKey, Result, ServiceError, WorkerId,
     model::{LeaseGrant, LocalAccess, WorkerPlace},
     pb,
 };
@@ -24,8 +23,6 @@ use crate::{
     connect::Client,
     leases::{Granted, Leases, Plans},
 };
-
-const FIRST_DELAY: Duration = Duration::from_millis(50);
 
 /// Who this worker is to the coordinator.
 #[derive(Clone, Debug)]
@@ -92,7 +89,7 @@ pub async fn run(
     let too_late = leaving.too_late(&leases);
     tokio::pin!(too_late);
     let plans: Arc<dyn Plans> = Arc::new(CoordinatorPlans(client.clone()));
-    let mut backoff = Backoff::new(FIRST_DELAY, LONGEST_WORKER_BACKOFF);
+    let mut backoff = Backoff::for_workers();
     while !leaving.shutdown.is_cancelled() {
         let shared =
             Shared { member: &member, leases: &leases, plans: &plans, told_to_drain: &told_to_drain };
@@ -113,7 +110,7 @@ pub async fn run(
         tokio::select! {
             biased;
             () = leaving.shutdown.cancelled() => {}
-            () = tokio::time::sleep(backoff.next().unwrap_or(LONGEST_WORKER_BACKOFF)) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
         }
     }
     leaving.refusing.cancel();

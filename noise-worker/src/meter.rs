@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use node::cpu_pool::CpuPool;
+use node::process::cpu_pool::CpuPool;
 use noise_kernel::{Backend, History, JobKey};
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{JobId, ServiceError};

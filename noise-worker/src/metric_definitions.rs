@@ -1,7 +1,7 @@
 //! Every metric of the worker: name, unit, meaning. Labels: `job` is never one, ids are unbounded.
 
 use metrics::{Unit, counter};
-use node::metric_definitions::{Kind, MetricDefinition, describe};
+use node::telemetry::metric_definitions::{Kind, MetricDefinition, describe};
 
 /// Rows × coordinates made, whether or not they are ever released.
 pub const VALUES_GENERATED: &str = "rustle_worker_values_generated_total";
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn our_metrics_follow_the_grammar() {
         let violations: Vec<_> =
-            DEFINITIONS.iter().filter_map(node::metric_definitions::grammar_violation).collect();
+            DEFINITIONS.iter().filter_map(node::telemetry::metric_definitions::grammar_violation).collect();
         assert!(violations.is_empty(), "{violations:?}");
     }
 }

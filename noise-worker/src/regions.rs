@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use node::cpu_pool::CpuPool;
+use node::process::cpu_pool::CpuPool;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, model::Target};
-use shared_memory::{Borrowed, Layout, RegionId};
+use shared_memory::{BorrowedRegion, Layout, RegionId};
 
 /// More than the processes of one host lend at once.
 const MAX_REGIONS: usize = 256;
@@ -15,7 +15,7 @@ const MAX_REGIONS: usize = 256;
 #[derive(Default)]
 struct Lent {
     /// `None` while it is being mapped.
-    regions: HashMap<RegionId, Option<Arc<Borrowed>>>,
+    regions: HashMap<RegionId, Option<Arc<BorrowedRegion>>>,
     bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Regions {
 
 /// A region, and the slot for the first row of a request.
 pub struct Destination {
-    pub region: Arc<Borrowed>,
+    pub region: Arc<BorrowedRegion>,
     slot: u32,
     first_row: u64,
 }
@@ -80,7 +80,7 @@ impl Regions {
     }
 
     /// After [`Regions::reserve`].
-    pub fn add(&self, region: Borrowed) -> Arc<Borrowed> {
+    pub fn add(&self, region: BorrowedRegion) -> Arc<BorrowedRegion> {
         let region = Arc::new(region);
         self.lent().regions.insert(region.layout().id, Some(region.clone()));
         region

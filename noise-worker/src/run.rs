@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use futures::{FutureExt, Stream, future::BoxFuture};
 use node::{
+    admission::Budget,
     auth::{Bearer, Identity, Role},
-    cpu_pool::CpuPool,
-    dial::Dialing,
-    limits::Budget,
-    listen::bind_loopback_checked,
-    local_socket::host_id,
-    metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
-    readiness::Readiness,
-    ready_file::ReadyFile,
-    runtime::spawn,
-    security::Secured,
+    net::dial::DialOptions,
+    net::listen::bind_loopback_checked,
+    net::local_socket::host_id,
+    process::cpu_pool::CpuPool,
+    process::readiness::Readiness,
+    process::ready_file::ReadyFile,
+    process::runtime::spawn,
+    security::ServerSecurity,
+    telemetry::metrics_endpoint::{Extras, MetricsEndpoint, StatusReport},
     tls::Credentials,
 };
 use noise_kernel::{Backend, JobKey};
@@ -72,9 +72,9 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let worker = args.worker_id()?;
     check_name(&worker, security.credentials.as_ref().map(Credentials::identity).as_ref())?;
     let (backend, pool, copying) = threads(&args)?;
-    let recorder = node::recorder::install_recorder()?;
+    let recorder = node::telemetry::recorder::install_recorder()?;
     metric_definitions::describe_metrics();
-    node::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
+    node::telemetry::build_info::record_build_info(env!("CARGO_PKG_VERSION"));
     let listeners = Listeners::bind(&args, &security).await?;
     let metrics_listener = bind_loopback_checked(args.metrics_listen, security.insecure).await?;
     let address = listeners.main.endpoint(security.credentials.is_some())?;
@@ -106,7 +106,7 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let place =
         WorkerPlace { host: host_id(), labels: args.labels.clone(), memory_bytes: args.memory_bytes() };
     let member = Member { worker, incarnation: incarnation()?, endpoint, local, place };
-    let dialing = Dialing { bearer, ..security.into() };
+    let dialing = DialOptions { bearer, ..security.into() };
     let client = connect::coordinators(&args.coordinator, dialing)?;
     let refused = CancellationToken::new();
     let refusing = drain_once(refused.clone(), service.clone());
@@ -169,7 +169,7 @@ where
     let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
     let ended = CancellationToken::new();
     let Over { endpoint, accepting, dial } = over;
-    let security = Secured::default();
+    let security = ServerSecurity::default();
     let budget = Budget::new(security.limits.slice_bytes);
     let serving = service.clone();
     let until = ended.clone();
@@ -190,7 +190,7 @@ where
 
 fn incarnation() -> anyhow::Result<Incarnation> {
     let mut bytes = [0; 16];
-    node::entropy::fill(&mut bytes)
+    node::process::rng::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(Incarnation(bytes))
 }

@@ -55,7 +55,7 @@ impl NoiseService {
         let regions = self.regions.clone();
         let chunk_bytes = self.chunk_bytes;
         let delivery = Delivery { slice, leases, regions, chunk_bytes, out: sender };
-        tokio::spawn(node::trace_context::carry(async move {
+        tokio::spawn(node::telemetry::trace_context::carry(async move {
             let ended = tokio::select! {
                 biased;
                 // Nobody waits for the rest any more: it is not made, however much of it there is.

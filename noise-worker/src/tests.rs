@@ -7,7 +7,7 @@ mod keys;
 use std::{sync::Arc, time::Duration};
 
 use clap::Parser;
-use node::cpu_pool::CpuPool;
+use node::process::cpu_pool::CpuPool;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{

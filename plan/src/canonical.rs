@@ -1,4 +1,4 @@
-//! The canonical form that digests are taken of: text that anyone can write again from the plan's meaning.
+//! The canonical form that digests are taken of: text that follows from the plan's meaning alone.
 //!
 //! UTF-8. First a title line, then one line `key=value` for each field, sorted by key (bytewise), every line
 //! ended by one `\n`. Values:
@@ -10,7 +10,7 @@
 //! * string: its UTF-8 bytes as lower-case hexadecimal digits, in front of them `x`;
 //! * list: `[`, the elements with `,` between them, `]`; a list of rows is a list of such lists.
 //!
-//! Defaults are written out, so that a plan that leaves `chacha_rounds` away equals the one that says 20.
+//! Defaults are written out, so that a plan without `chacha_rounds` equals one with `chacha_rounds = 20`.
 
 use std::collections::BTreeMap;
 

@@ -1,41 +1,51 @@
-//! What a plan may hold. Everything is checked before anything runs; the first fault found is reported.
+//! Checks of a plan's values. Everything is checked before anything runs; the first fault found is reported.
 
 use crate::error::require;
-use crate::{Mechanism, PlanError, PlanSpec, round};
+use crate::{Mechanism, Participation, PlanError, PlanSpec, round};
 
 /// Rows are numbered in 32 bits wherever they are stored; trees then number their nodes in 33.
 const MAX_ITERATIONS: u64 = u32::MAX as u64;
 
-/// Bands that are named by count alone: no file bounds them, and state grows with them.
+/// Most bands of a mechanism that names them by count alone: no file bounds them, and state grows with them.
 const MAX_BANDS: u64 = 1 << 20;
 
-/// A column-normalised plan keeps one number a row.
+/// Most rows of a column-normalised plan, which keeps one number for each row.
 const MAX_NORMALISED_ITERATIONS: u64 = 1 << 26;
 
+/// Checks all fields.
 pub(crate) fn spec(spec: &PlanSpec) -> Result<(), PlanError> {
     let rounds = spec.chacha_rounds;
     require(matches!(rounds, 12 | 20), "chacha_rounds", rounds, "20 or 12")?;
-    let n = spec.iterations;
-    require((1..=MAX_ITERATIONS).contains(&n), "iterations", n, format!("1 to {MAX_ITERATIONS}"))?;
+    iterations(spec.iterations)?;
     let sigma = spec.noise_multiplier;
     let clip = spec.clip_norm;
     require(sigma.is_finite() && sigma >= 0.0, "noise_multiplier", sigma, "a finite number ≥ 0")?;
     require(clip.is_finite() && clip > 0.0, "clip_norm", clip, "a finite number > 0")?;
     // A scale that vanishes in f32 would serve no noise at all under a guarantee that counts on it.
-    let scale = round::scale(spec);
+    let scale = round::scale(sigma, clip);
     let served = scale.is_normal() || sigma == 0.0;
     let allowed = format!("a product with clip_norm between {:e} and {:e}", f32::MIN_POSITIVE, f32::MAX);
     require(served, "noise_multiplier", format!("{sigma:e} with clip_norm {clip:e}"), allowed)?;
-    let b = spec.participation.min_sep;
-    let k = spec.participation.max_participations;
+    participation(spec.participation)?;
+    mechanism(&spec.mechanism, spec.iterations)
+}
+
+/// Checks the number of rows.
+pub(crate) fn iterations(n: u64) -> Result<(), PlanError> {
+    require((1..=MAX_ITERATIONS).contains(&n), "iterations", n, format!("1 to {MAX_ITERATIONS}"))
+}
+
+/// Checks that a plan can hold a participation rule.
+pub(crate) fn participation(rule: Participation) -> Result<(), PlanError> {
+    let b = rule.min_sep;
+    let k = rule.max_participations;
     require(
         in_toml(b),
         "participation.min_sep",
         b,
         "1 or more (rounds i < j of one user satisfy j − i ≥ min_sep)",
     )?;
-    require(in_toml(k), "participation.max_participations", k, "1 or more")?;
-    mechanism(&spec.mechanism, n)
+    require(in_toml(k), "participation.max_participations", k, "1 or more")
 }
 
 /// At least 1, and no more than TOML's largest integer, so that every plan can be written down.
@@ -43,7 +53,8 @@ fn in_toml(count: u64) -> bool {
     (1..=i64::MAX as u64).contains(&count)
 }
 
-fn mechanism(mechanism: &Mechanism, n: u64) -> Result<(), PlanError> {
+/// Checks the parameters of a mechanism for a run of `n` rows.
+pub(crate) fn mechanism(mechanism: &Mechanism, n: u64) -> Result<(), PlanError> {
     match mechanism {
         Mechanism::Identity => Ok(()),
         Mechanism::Tree { restarts, .. } => tree(restarts, n),

@@ -1,4 +1,4 @@
-//! What can be wrong with a plan, named so that the person who wrote it can mend it.
+//! The faults a plan can have, named so that the person who wrote it can mend it.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -8,16 +8,33 @@ use std::path::PathBuf;
 pub enum PlanError {
     /// The file can't be read.
     #[error("plan file {}: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    /// Not TOML, or a field is unknown, missing or of the wrong type; the text shows line and column.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The text is not TOML, or a field is unknown, missing or of the wrong type; the message shows line and column.
     #[error("plan: {0}")]
     Syntax(#[from] toml::de::Error),
     /// A field holds a value that isn't allowed.
     #[error("plan field `{field}` is {value}; allowed: {allowed}")]
-    Field { field: String, value: String, allowed: String },
+    Field {
+        /// The field, as a path of names and indexes.
+        field: String,
+        /// Its value.
+        value: String,
+        /// The values it may have.
+        allowed: String,
+    },
     /// A field that this mechanism needs isn't there.
     #[error("plan field `{field}` is missing; allowed: {allowed}")]
-    Missing { field: String, allowed: String },
+    Missing {
+        /// The field, as a path of names.
+        field: String,
+        /// The values it may have.
+        allowed: String,
+    },
     /// The plan can't be written as TOML.
     #[error("plan can't be written as TOML: {0}")]
     Write(#[from] toml::ser::Error),
@@ -33,7 +50,7 @@ impl PlanError {
     }
 }
 
-/// `Ok` where `allowed_here` holds, else the error that names field, value and what is allowed.
+/// Returns `Ok` where `allowed_here` holds, else the error that names field, value and allowed values.
 pub(crate) fn require(
     allowed_here: bool,
     field: impl Display,

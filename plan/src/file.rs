@@ -4,11 +4,12 @@
 //! reported at its own line, and a missing or foreign field by its name.
 
 use serde::{Deserialize, Serialize};
+use strategy::MechanismKind;
 
 use crate::error::require;
 use crate::layout::{Layout, Parameter};
-use crate::spec::{FORMAT, Participation, PlanSpec, STREAM_VERSION};
-use crate::{Mechanism, PlanError};
+use crate::spec::{FORMAT, PlanSpec, STREAM_VERSION};
+use crate::{Mechanism, Participation, PlanError};
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -80,7 +81,7 @@ struct ParameterFile {
 }
 
 impl PlanFile {
-    /// What the file says, read but not yet checked; only the versions and the shape are.
+    /// Returns the file's fields; only the versions and the shape have been checked.
     pub(crate) fn into_spec(self) -> Result<PlanSpec, PlanError> {
         require(self.format == FORMAT, "format", self.format, FORMAT)?;
         require(
@@ -146,45 +147,50 @@ impl LayoutFile {
 
 impl MechanismFile {
     fn into_mechanism(mut self) -> Result<Mechanism, PlanError> {
-        let mechanism = match self.name.as_str() {
-            "identity" => Mechanism::Identity,
-            "tree" => Mechanism::Tree {
+        let name = &self.name;
+        let allowed = || Mechanism::NAMES.join(", ");
+        let kind = MechanismKind::from_name(name)
+            .ok_or_else(|| PlanError::field("mechanism.name", format!("{name:?}"), allowed()))?;
+        let needed_by = kind.name();
+        let mechanism = match kind {
+            MechanismKind::Identity => Mechanism::Identity,
+            MechanismKind::Tree => Mechanism::Tree {
                 restarts: self.restarts.take().unwrap_or_default(),
                 completion: self.completion.take().unwrap_or(false),
             },
-            "blt" => Mechanism::Blt {
-                theta: needed(self.theta.take(), "theta", "blt")?,
-                omega: needed(self.omega.take(), "omega", "blt")?,
+            MechanismKind::Blt => Mechanism::Blt {
+                theta: needed(self.theta.take(), "theta", needed_by)?,
+                omega: needed(self.omega.take(), "omega", needed_by)?,
             },
-            "band-toeplitz" => Mechanism::BandToeplitz {
-                coefficients: needed(self.coefficients.take(), "coefficients", "band-toeplitz")?,
+            MechanismKind::BandToeplitz => Mechanism::BandToeplitz {
+                coefficients: needed(self.coefficients.take(), "coefficients", needed_by)?,
                 column_normalised: self.column_normalised.take().unwrap_or(false),
             },
-            "band-mf" => Mechanism::BandMf { columns: needed(self.columns.take(), "columns", "band-mf")? },
-            "band-sqrt" => Mechanism::BandSqrt { bands: needed(self.bands.take(), "bands", "band-sqrt")? },
-            "band-inverse" => Mechanism::BandInverse {
-                coefficients: needed(self.coefficients.take(), "coefficients", "band-inverse")?,
+            MechanismKind::BandMf => {
+                Mechanism::BandMf { columns: needed(self.columns.take(), "columns", needed_by)? }
+            }
+            MechanismKind::BandSqrt => {
+                Mechanism::BandSqrt { bands: needed(self.bands.take(), "bands", needed_by)? }
+            }
+            MechanismKind::BandInverse => Mechanism::BandInverse {
+                coefficients: needed(self.coefficients.take(), "coefficients", needed_by)?,
             },
-            "band-inverse-sqrt" => {
-                Mechanism::BandInverseSqrt { bands: needed(self.bands.take(), "bands", "band-inverse-sqrt")? }
+            MechanismKind::BandInverseSqrt => {
+                Mechanism::BandInverseSqrt { bands: needed(self.bands.take(), "bands", needed_by)? }
             }
-            "lambda-cgd" => {
-                Mechanism::LambdaCgd { lambda: needed(self.lambda.take(), "lambda", "lambda-cgd")? }
+            MechanismKind::LambdaCgd => {
+                Mechanism::LambdaCgd { lambda: needed(self.lambda.take(), "lambda", needed_by)? }
             }
-            "dense" => Mechanism::Dense { matrix: needed(self.matrix.take(), "matrix", "dense")? },
-            other => {
-                return Err(PlanError::field(
-                    "mechanism.name",
-                    format!("{other:?}"),
-                    Mechanism::NAMES.join(", "),
-                ));
+            MechanismKind::Dense => {
+                Mechanism::Dense { matrix: needed(self.matrix.take(), "matrix", needed_by)? }
             }
         };
         self.nothing_left()?;
         Ok(mechanism)
     }
 
-    /// What the mechanism didn't take belongs to another mechanism: the plan isn't what its author thinks.
+    /// Refuses fields that the mechanism didn't take: they belong to another one, so the plan isn't what its author
+    /// thinks.
     fn nothing_left(&self) -> Result<(), PlanError> {
         let left = [
             ("restarts", self.restarts.is_some()),
@@ -213,11 +219,16 @@ impl MechanismFile {
         match mechanism.clone() {
             Mechanism::Identity => {}
             Mechanism::Tree { restarts, completion } => {
-                (file.restarts, file.completion) = (Some(restarts), Some(completion));
+                file.restarts = Some(restarts);
+                file.completion = Some(completion);
             }
-            Mechanism::Blt { theta, omega } => (file.theta, file.omega) = (Some(theta), Some(omega)),
+            Mechanism::Blt { theta, omega } => {
+                file.theta = Some(theta);
+                file.omega = Some(omega);
+            }
             Mechanism::BandToeplitz { coefficients, column_normalised } => {
-                (file.coefficients, file.column_normalised) = (Some(coefficients), Some(column_normalised));
+                file.coefficients = Some(coefficients);
+                file.column_normalised = Some(column_normalised);
             }
             Mechanism::BandMf { columns } => file.columns = Some(columns),
             Mechanism::BandSqrt { bands } | Mechanism::BandInverseSqrt { bands } => file.bands = Some(bands),

@@ -1,4 +1,4 @@
-//! Where each named parameter lies in the flattened vector.
+//! The place of each named parameter in the flattened vector.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,16 +10,20 @@ use crate::error::require;
 /// One named tensor; a shape of no axes is one number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
+    /// The name, unique in a layout.
     pub name: String,
     /// Lengths of the axes, each ≥ 1, row-major in the flattened vector.
     pub shape: Vec<u64>,
 }
 
-/// A parameter with its coordinates: `range` counts in the flattened vector from 0.
+/// A parameter with its coordinates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed<'a> {
+pub struct ParameterRange<'a> {
+    /// The parameter's name.
     pub name: &'a str,
+    /// Lengths of its axes.
     pub shape: &'a [u64],
+    /// Its coordinates in the flattened vector, from 0.
     pub range: Range<u64>,
 }
 
@@ -34,15 +38,21 @@ impl Layout {
     /// The longest vector: TOML's largest integer, so that every plan can be written down.
     pub const MAX_DIMENSION: u64 = i64::MAX as u64;
 
-    /// `dimension` coordinates without names. Error: 0, or above [`Layout::MAX_DIMENSION`].
+    /// Returns a layout of `dimension` coordinates without names.
+    ///
+    /// # Errors
+    /// [`PlanError::Field`] for 0, or above [`Layout::MAX_DIMENSION`].
     pub fn dimension_only(dimension: u64) -> Result<Self, PlanError> {
         let allowed = format!("1 to {}", Self::MAX_DIMENSION);
         require((1..=Self::MAX_DIMENSION).contains(&dimension), "layout.dimension", dimension, allowed)?;
         Ok(Self { dimension, parameters: Vec::new() })
     }
 
-    /// Parameters one after another in the order given. Errors: none given, a name empty or used twice, an
-    /// axis of length 0, more than [`Layout::MAX_DIMENSION`] coordinates in all.
+    /// Returns a layout of parameters one after another in the given order.
+    ///
+    /// # Errors
+    /// [`PlanError::Field`] for no parameters, a name that is empty or used twice, an axis of length 0, or more than
+    /// [`Layout::MAX_DIMENSION`] coordinates in all.
     pub fn from_parameters(parameters: Vec<Parameter>) -> Result<Self, PlanError> {
         require(!parameters.is_empty(), "layout.parameters", "empty", "at least one parameter")?;
         let mut names = HashSet::new();
@@ -61,18 +71,18 @@ impl Layout {
         Ok(Self { dimension, parameters })
     }
 
-    /// Coordinates of the flattened vector, at least 1.
+    /// Returns the number of coordinates of the flattened vector, at least 1.
     pub fn dimension(&self) -> u64 {
         self.dimension
     }
 
-    /// The parameters in order; empty where the plan gives the dimension alone.
+    /// Returns the parameters in order; empty where the plan names the dimension alone.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// The parameters with their coordinates, in order.
-    pub fn placed(&self) -> Vec<Placed<'_>> {
+    /// Returns the parameters with their coordinates, in order.
+    pub fn parameter_ranges(&self) -> Vec<ParameterRange<'_>> {
         let mut next = 0;
         let place = |parameter: &Parameter| {
             let start = next;
@@ -81,11 +91,11 @@ impl Layout {
         };
         let ranges: Vec<_> = self.parameters.iter().map(place).collect();
         let pairs = self.parameters.iter().zip(ranges);
-        pairs.map(|(p, range)| Placed { name: &p.name, shape: &p.shape, range }).collect()
+        pairs.map(|(p, range)| ParameterRange { name: &p.name, shape: &p.shape, range }).collect()
     }
 
-    /// SHA-256 of the canonical form: `layout.dimension`, `layout.names` and `layout.shapes` as described in
-    /// the crate's canonical form.
+    /// Returns the SHA-256 of the canonical form: `layout.dimension`, `layout.names` and `layout.shapes` as described
+    /// in the crate's canonical form.
     pub fn digest(&self) -> [u8; 32] {
         let mut canonical = Canonical::new("rustle layout 1");
         canonical.integer("dimension", self.dimension);
@@ -127,7 +137,7 @@ mod tests {
             parameter("head", &[5]),
         ])
         .unwrap();
-        let ranges: Vec<_> = layout.placed().into_iter().map(|p| p.range).collect();
+        let ranges: Vec<_> = layout.parameter_ranges().into_iter().map(|p| p.range).collect();
         assert_eq!(ranges, [0..12, 12..13, 13..18]);
         assert_eq!(layout.dimension(), 18);
     }

@@ -4,29 +4,30 @@
 
 use crate::error::require;
 use crate::series;
-use crate::{BandRows, Banded, Coefficients, Inverse, Mechanism, PlanError, PlanSpec, Tree, TreeSegment};
+use crate::{BandRows, Banded, Coefficients, Inverse, Mechanism, PlanError, Tree, TreeSegment};
 
 /// σζ: the product in `f64`, then rounded.
-pub(crate) fn scale(spec: &PlanSpec) -> f32 {
-    (spec.noise_multiplier * spec.clip_norm) as f32
+pub(crate) fn scale(noise_multiplier: f64, clip_norm: f64) -> f32 {
+    (noise_multiplier * clip_norm) as f32
 }
 
-/// The σ that an account may count on: no more than σ, nor than what times ζ is [`scale`]. For where `f32` rounds
-/// down, less noise is made than σ says.
-pub(crate) fn accounted_noise_multiplier(spec: &PlanSpec) -> f64 {
-    spec.noise_multiplier.min(divided_down(scale(spec), spec.clip_norm))
+/// The σ that an account may use: no more than σ, nor than the quotient of [`scale`] and ζ. Where `f32` rounds down,
+/// less noise is made than σ promises.
+pub(crate) fn accounted_noise_multiplier(noise_multiplier: f64, clip_norm: f64) -> f64 {
+    noise_multiplier.min(divided_down(scale(noise_multiplier, clip_norm), clip_norm))
 }
 
-/// The least σ from `noise_multiplier` on that runs as it is written: its product with `clip_norm`, rounded once to
-/// `f32`, is no smaller. For plans whose σ was found by calibration, which promise what it was found for.
+/// Returns the least σ from `noise_multiplier` on that runs as it is written: its product with `clip_norm`, rounded
+/// once to `f32`, is no smaller. Plans whose σ was found by calibration use it, so that they keep what σ was found
+/// for.
 #[must_use]
 pub fn noise_multiplier_to_run(noise_multiplier: f64, clip_norm: f64) -> f64 {
-    let scale = (noise_multiplier * clip_norm) as f32;
+    let scale = scale(noise_multiplier, clip_norm);
     if noise_multiplier <= divided_down(scale, clip_norm) {
         return noise_multiplier;
     }
     let raised = divided_down(scale.next_up(), clip_norm);
-    // What no plan may hold is left for its checks to name.
+    // A value that no plan may hold is left for the plan's checks to name.
     if raised.is_finite() { raised } else { noise_multiplier }
 }
 
@@ -34,14 +35,16 @@ pub fn noise_multiplier_to_run(noise_multiplier: f64, clip_norm: f64) -> f64 {
 fn divided_down(scale: f32, clip_norm: f64) -> f64 {
     let scale = f64::from(scale);
     let nearest = scale / clip_norm;
-    // One rounding: the sign of what is left is exact. The nearest quotient is above by half a place at most.
+    // One rounding: the sign of the remainder is exact. The nearest quotient is above by half a place at most.
     if nearest.mul_add(clip_norm, -scale) > 0.0 { nearest.next_down() } else { nearest }
 }
 
-/// Error: a number that `f32` can't hold, by field. The spec has been checked.
-pub(crate) fn coefficients(spec: &PlanSpec) -> Result<Coefficients, PlanError> {
-    let n = spec.iterations;
-    match &spec.mechanism {
+/// The coefficients of a mechanism that has been checked for n rows.
+///
+/// # Errors
+/// [`PlanError::Field`] for a number that `f32` can't hold.
+pub(crate) fn coefficients(mechanism: &Mechanism, n: u64) -> Result<Coefficients, PlanError> {
+    match mechanism {
         Mechanism::Identity => Ok(Coefficients::Identity),
         Mechanism::Tree { restarts, completion } => Ok(Coefficients::Tree(tree(restarts, *completion, n))),
         Mechanism::Blt { theta, omega } => Ok(Coefficients::Blt {
@@ -174,7 +177,7 @@ fn single(value: f64, field: impl FnOnce() -> String) -> Result<f32, PlanError> 
     }
 }
 
-/// For what every number of a row is multiplied by: were it to round to 0, there would be no noise.
+/// Rounds a number that every number of a row is multiplied by: were it to round to 0, there would be no noise.
 fn single_on_diagonal(
     value: f64,
     field: impl std::fmt::Display,

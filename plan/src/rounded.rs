@@ -1,98 +1,142 @@
 //! The matrix that is really applied: C with the `f32` coefficients that a run computes with, in `f64`.
 //!
 //! Rows are made from numbers rounded once, so a run has a C⁻¹ that differs from the plan's in the eighth digit,
-//! and with it a sensitivity. Whoever accounts takes the larger of both. What each operation of a row rounds by
-//! afterwards is noise of that size again and not part of any matrix.
+//! and with it a sensitivity. An account uses the larger of both. The
+//! rounding of each operation of a row afterwards is noise of that size again and part of no matrix.
 
 use std::ops::Range;
 
 use ndarray::Array2;
 use strategy::{Banded, Blt, Dense, MAX_SERIES, Sensitivity, Strategy};
 
-use crate::strategies::refused;
-use crate::{BandRows, Banded as Bands, Coefficients, Inverse, Plan, PlanError};
+use crate::conversion::refused;
+use crate::{
+    BandRows, Banded as Bands, Coefficients, Inverse, Mechanism, Participation, Plan, PlanError, check,
+    conversion, round,
+};
 
 /// More than an entry of C changes by where its numbers are rounded to `f32`, relative to itself.
-const ENTRY: f64 = 1.0 / (1 << 22) as f64;
+const ENTRY_CHANGE: f64 = 1.0 / (1 << 22) as f64;
 /// Sensitivities this close, relative to the larger, differ by rounding alone.
-const ALIKE: f64 = 1e-5;
+const ROUNDING_ALONE: f64 = 1e-5;
 
 impl Plan {
-    /// The strategy whose C⁻¹ has exactly the coefficients of [`Plan::coefficients`], up to rounding in `f64`.
+    /// Returns the strategy whose C⁻¹ has exactly the coefficients of [`Plan::coefficients`], up to rounding in `f64`.
     ///
-    /// A tree is given back as it is: its node weights v and 1 − v round too, each by at most 2⁻²⁴ of itself, but no
+    /// A tree is returned as it is: its node weights v and 1 − v round too, each by at most 2⁻²⁴ of itself, but no
     /// tree has other weights.
     ///
-    /// O(n·p) numbers where columns are normalised, O(n³) time for a dense matrix. Error: numbers that `f32` made
-    /// unusable (a θ or a diagonal of zero), or n·p beyond memory.
+    /// O(n·p) numbers where columns are normalised, O(n³) time for a dense matrix.
+    ///
+    /// # Errors
+    /// [`PlanError::Field`] for numbers that `f32` made unusable (a θ or a diagonal of zero), or n·p beyond memory.
     pub fn running_strategy(&self) -> Result<Strategy, PlanError> {
-        let strategy = match self.rounded() {
-            Coefficients::Identity => Strategy::Identity,
-            Coefficients::Tree(_) => self.strategy(),
-            Coefficients::Blt { theta, omega } => blt(theta, omega)?,
-            Coefficients::Banded(bands) => banded(bands, self.iterations())?,
-            Coefficients::Inverse(Inverse::Toeplitz { coefficients }) => {
-                Strategy::BandInverse { s: doubles(coefficients) }
-            }
-            Coefficients::Inverse(Inverse::Dense { rows }) => dense(rows, self.iterations() as usize)?,
-        };
-        strategy.validate().map_err(refused)?;
-        Ok(strategy)
+        let (coefficients, nominal) = self.parts();
+        running(coefficients, nominal, self.iterations())
     }
 
-    /// What an account must count with: the larger of the plan's own sensitivity and that of the coefficients as they
-    /// run. Exact where both are and rounding does not show.
+    /// Returns the sensitivity that an account must use, per unit clip norm: the larger of the plan's own and that of
+    /// the coefficients as they run. It is exact where both are and rounding does not show.
     ///
-    /// Error: what has no sensitivity within memory.
+    /// # Errors
+    /// [`PlanError::Field`] where the matrix has no sensitivity within memory.
     pub fn accounted_sensitivity(&self) -> Result<Sensitivity, PlanError> {
-        let rule = self.participation().into();
-        self.larger(|strategy| strategy.sensitivity(self.iterations(), rule).map_err(refused))
+        self.larger(self.participation())
     }
 
-    /// As [`Plan::accounted_sensitivity`], of some rows of C alone: 0..r are the first r rounds of the run.
+    /// Returns the sensitivity that an account must use for some rows of C alone; 0..r are the first r rounds of the
+    /// run. See [`Plan::accounted_sensitivity`].
     ///
-    /// Errors: as there; rows that the plan doesn't have.
+    /// # Errors
+    /// Fails as [`Plan::accounted_sensitivity`] does, and for rows that the plan doesn't have.
     pub fn accounted_sensitivity_of(&self, rows: Range<u64>) -> Result<Sensitivity, PlanError> {
-        if rows == (0..self.iterations()) {
+        let n = self.iterations();
+        if rows == (0..n) {
             return self.accounted_sensitivity();
         }
-        let rule = self.participation().into();
-        let of = |strategy: &Strategy| strategy.sensitivity_of_rows(self.iterations(), rows.clone(), rule);
-        self.larger(|strategy| of(strategy).map_err(refused))
+        let (coefficients, nominal) = self.parts();
+        larger(coefficients, nominal, n, |strategy| {
+            strategy.sensitivity_of_rows(n, rows.clone(), self.participation())
+        })
     }
 
-    /// max_j ‖C[:, j]‖, the larger of the plan's own and of the coefficients as they run.
+    /// Returns max_j ‖C[:, j]‖, the larger of the plan's own and that of the coefficients as they run.
     ///
-    /// Errors: as [`Plan::accounted_sensitivity`].
+    /// # Errors
+    /// Fails as [`Plan::accounted_sensitivity`] does.
     pub fn accounted_column_norm(&self) -> Result<f64, PlanError> {
-        let once = strategy::Participation::single();
-        let found = self.larger(|strategy| strategy.sensitivity(self.iterations(), once).map_err(refused))?;
-        Ok(found.value)
+        Ok(self.larger(Participation::single())?.value)
     }
 
-    /// The larger sensitivity of both strategies.
-    fn larger(
-        &self,
-        of: impl Fn(&Strategy) -> Result<Sensitivity, PlanError>,
-    ) -> Result<Sensitivity, PlanError> {
-        let nominal = of(&self.strategy())?;
-        let running = match self.running_strategy().and_then(|running| of(&running)) {
-            Ok(running) => running,
-            // Columns of more numbers than memory holds: each rounds by less than 2⁻²² of itself.
-            Err(_) => Sensitivity { value: nominal.value * (1.0 + ENTRY), exact: false },
-        };
-        let value = nominal.value.max(running.value);
-        let alike = (nominal.value - running.value).abs() <= ALIKE * value;
-        Ok(Sensitivity { value, exact: nominal.exact && running.exact && alike })
+    fn larger(&self, rule: Participation) -> Result<Sensitivity, PlanError> {
+        let n = self.iterations();
+        let (coefficients, nominal) = self.parts();
+        larger(coefficients, nominal, n, |strategy| strategy.sensitivity(n, rule))
     }
 
-    /// The sensitivity of [`Plan::running_strategy`] under the plan's participation, per unit of clip norm.
+    /// Returns the sensitivity of [`Plan::running_strategy`] under the plan's participation, per unit clip norm.
     ///
-    /// Error: as there, or what has no sensitivity within memory.
+    /// # Errors
+    /// Fails as [`Plan::running_strategy`] does, and where the matrix has no sensitivity within memory.
     pub fn running_sensitivity(&self) -> Result<Sensitivity, PlanError> {
-        let rule = self.participation().into();
-        self.running_strategy()?.sensitivity(self.iterations(), rule).map_err(refused)
+        self.running_strategy()?.sensitivity(self.iterations(), self.participation()).map_err(refused)
     }
+}
+
+/// Returns what [`Plan::accounted_sensitivity`] would be for a plan of `n` rows with this strategy: the larger
+/// sensitivity of the strategy itself and of its coefficients once they are rounded to `f32`, per unit clip norm.
+///
+/// # Errors
+/// [`PlanError::Field`] for a strategy or a rule that no plan can hold, or a matrix that has no sensitivity within
+/// memory.
+pub fn accounted_sensitivity(
+    strategy: &Strategy,
+    participation: Participation,
+    n: u64,
+) -> Result<Sensitivity, PlanError> {
+    let mechanism = Mechanism::try_from(strategy)?;
+    check::iterations(n)?;
+    check::participation(participation)?;
+    check::mechanism(&mechanism, n)?;
+    let nominal = conversion::strategy(&mechanism)?;
+    let coefficients = round::coefficients(&mechanism, n)?;
+    larger(&coefficients, &nominal, n, |strategy| strategy.sensitivity(n, participation))
+}
+
+/// The strategy of `n` rows that runs with `coefficients`, which were rounded from `nominal`.
+fn running(coefficients: &Coefficients, nominal: &Strategy, n: u64) -> Result<Strategy, PlanError> {
+    let strategy = match coefficients {
+        Coefficients::Identity => Strategy::Identity,
+        Coefficients::Tree(_) => nominal.clone(),
+        Coefficients::Blt { theta, omega } => blt(theta, omega)?,
+        Coefficients::Banded(bands) => banded(bands, n)?,
+        Coefficients::Inverse(Inverse::Toeplitz { coefficients }) => {
+            Strategy::BandInverse { s: doubles(coefficients) }
+        }
+        Coefficients::Inverse(Inverse::Dense { rows }) => dense(rows, n as usize)?,
+    };
+    strategy.validate().map_err(refused)?;
+    Ok(strategy)
+}
+
+/// The larger sensitivity of the nominal and of the running strategy.
+fn larger(
+    coefficients: &Coefficients,
+    nominal: &Strategy,
+    n: u64,
+    sensitivity: impl Fn(&Strategy) -> strategy::Result<Sensitivity>,
+) -> Result<Sensitivity, PlanError> {
+    let exactly = sensitivity(nominal).map_err(refused)?;
+    let rounded =
+        running(coefficients, nominal, n).and_then(|running| sensitivity(&running).map_err(refused));
+    let rounded = match rounded {
+        Ok(rounded) => rounded,
+        // Columns of more numbers than memory holds: each rounds by less than 2⁻²² of itself.
+        Err(_) => Sensitivity { value: exactly.value * (1.0 + ENTRY_CHANGE), exact: false },
+    };
+    let value = exactly.value.max(rounded.value);
+    let alike = (exactly.value - rounded.value).abs() <= ROUNDING_ALONE * value;
+    Ok(Sensitivity { value, exact: exactly.exact && rounded.exact && alike })
 }
 
 fn doubles(values: &[f32]) -> Vec<f64> {

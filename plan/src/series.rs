@@ -1,4 +1,4 @@
-//! The two power series that give square-root strategies their coefficients.
+//! The two power series whose coefficients square-root strategies use.
 //!
 //! They are kept here, not taken from `strategy`, because the bits of the noise depend on the last bit of each
 //! coefficient: the order of these operations is part of the stream's version.

@@ -1,11 +1,11 @@
-//! Which i.i.d. streams the rows of a plan are made of.
+//! The i.i.d. streams that the rows of a plan are made of.
 
 use std::ops::Range;
 
 use crate::{Plan, Tree};
 
 impl Plan {
-    /// Numbers of the streams of Z that belong to rows `steps`: the rows themselves, or of a tree the nodes
+    /// Returns the numbers of the streams of Z that belong to rows `steps`: the rows themselves, or of a tree the nodes
     /// that these rows complete, in order of completion. A row that completes its tree with virtual steps has
     /// their nodes too. Rows from n on have none.
     pub fn streams(&self, steps: Range<u64>) -> Range<u64> {
@@ -20,7 +20,8 @@ impl Plan {
 }
 
 impl Tree {
-    /// Nodes completed before row `row`, at most the number of rows: the first stream that no row before it needs.
+    /// Returns the number of nodes completed before row `row`: the first stream that no row before it needs. `row` is
+    /// at most the number of rows.
     pub fn first_stream(&self, row: u64) -> u64 {
         // L leaves complete 2L − popcount(L).
         let nodes = |leaves: u64| 2 * leaves - u64::from(leaves.count_ones());

@@ -1,48 +1,48 @@
-//! The mechanisms to weigh, each with the sizes worth trying.
+//! The mechanisms to evaluate, each with the sizes worth trying.
 
+use strategy::MechanismKind;
 use strategy::optimize::Family;
 
-use crate::amplified::bands_to_try;
-use crate::entry::Sampling;
+use crate::amplification::bands_to_try;
 use crate::request::Request;
+use crate::sampling::Sampling;
 
-/// A mechanism to optimise, with the way its batches are formed.
+/// A mechanism to optimize, with the way its batches are formed.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
-    pub make: Make,
+    pub method: Method,
     pub sampling: Sampling,
 }
 
+/// The way to a candidate's strategy.
 #[derive(Debug, Clone)]
-pub(crate) enum Make {
-    /// Searched for, or evaluated where it has no parameters, with this family.
+pub(crate) enum Method {
+    /// A search over this family, or its evaluation where it has no parameters.
     Search(Family),
-    /// The optimal band-Toeplitz column for one participation, every column of C scaled to norm one.
+    /// The optimal band-Toeplitz column for one participation, with every column of C scaled to norm one.
     Normalised { bands: usize },
 }
 
 impl Candidate {
-    /// The mechanism and its sampling, as people say it.
+    /// Returns the mechanism, its size and its sampling, for people.
     pub fn name(&self) -> String {
-        let mechanism = match &self.make {
-            Make::Search(Family::Blt { buffers }) => format!("blt {buffers}"),
-            Make::Search(
-                family @ (Family::BandToeplitz { bands }
-                | Family::BandMf { bands }
-                | Family::BandInverse { bands }),
-            ) => format!("{} {bands}", family.name()),
-            Make::Search(family) => family.name().to_owned(),
-            Make::Normalised { bands } => format!("band-toeplitz {bands}"),
+        let (kind, size) = match self.method {
+            Method::Search(family) => (family.kind(), family.size()),
+            Method::Normalised { bands } => (MechanismKind::BandToeplitz, Some(bands)),
+        };
+        let mechanism = match size {
+            Some(size) => format!("{} {size}", kind.name()),
+            None => kind.name().to_owned(),
         };
         format!("{mechanism}, {}", self.sampling.name())
     }
 }
 
-/// Numbers of a general band matrix that are searched without being asked.
+/// Most numbers of a general band matrix that is searched unasked: beyond, a search takes minutes.
 const BAND_MF_NUMBERS: u64 = 1 << 19;
-/// Bands of a Toeplitz strategy beyond which the next ones bring nothing that shows.
+/// Most bands of a Toeplitz strategy: beyond, more bands gain nothing that shows.
 const MOST_BANDS: u64 = 1024;
-/// Dense strategies cost n³ a step, and n² numbers in the plan.
+/// Most rounds of a dense strategy, which costs n³ operations in each step and n² numbers in the plan.
 const DENSE_ROUNDS: u64 = 128;
 
 pub(crate) fn all(request: &Request) -> Vec<Candidate> {
@@ -57,24 +57,24 @@ pub(crate) fn all(request: &Request) -> Vec<Candidate> {
 fn in_order(request: &Request) -> Vec<Candidate> {
     let n = request.iterations;
     let rule = request.participation;
-    let mut made = vec![Make::Search(Family::Identity), Make::Search(Family::Tree)];
-    made.extend([2, 3, 4, 6].map(|buffers| Make::Search(Family::Blt { buffers })));
+    let mut methods = vec![Method::Search(Family::Identity), Method::Search(Family::Tree)];
+    methods.extend([2, 3, 4, 6].map(|buffers| Method::Search(Family::Blt { buffers })));
     let widest = if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) };
     for bands in ladder(widest.min(MOST_BANDS)) {
-        made.push(Make::Search(Family::BandToeplitz { bands: bands as usize }));
+        methods.push(Method::Search(Family::BandToeplitz { bands: bands as usize }));
         if n.saturating_mul(bands) <= BAND_MF_NUMBERS {
-            made.push(Make::Search(Family::BandMf { bands: bands as usize }));
+            methods.push(Method::Search(Family::BandMf { bands: bands as usize }));
         }
     }
     for bands in [4, 8].into_iter().filter(|bands| *bands <= n) {
-        made.push(Make::Search(Family::BandInverse { bands: bands as usize }));
+        methods.push(Method::Search(Family::BandInverse { bands: bands as usize }));
     }
-    made.push(Make::Search(Family::LambdaCgd));
+    methods.push(Method::Search(Family::LambdaCgd));
     if n <= DENSE_ROUNDS {
-        made.push(Make::Search(Family::Dense));
+        methods.push(Method::Search(Family::Dense));
     }
     let sampling = Sampling::MinSep(rule);
-    made.into_iter().map(|make| Candidate { make, sampling }).collect()
+    methods.into_iter().map(|method| Candidate { method, sampling }).collect()
 }
 
 /// 4, 8, 16, … and the widest itself.
@@ -86,13 +86,13 @@ fn ladder(widest: u64) -> Vec<u64> {
 
 /// Amplified by cyclic Poisson sampling; one band is DP-SGD.
 fn sampled(request: &Request, q: f64) -> Vec<Candidate> {
-    let of = |bands: u64| {
+    let with_bands = |bands: u64| {
         let sampling = Sampling::CyclicPoisson { bands, sampling_probability: q };
-        let make = match bands {
-            1 => Make::Search(Family::Identity),
-            _ => Make::Normalised { bands: bands as usize },
+        let method = match bands {
+            1 => Method::Search(Family::Identity),
+            _ => Method::Normalised { bands: bands as usize },
         };
-        Candidate { make, sampling }
+        Candidate { method, sampling }
     };
-    bands_to_try(request.iterations, q).into_iter().map(of).collect()
+    bands_to_try(request.iterations, q).into_iter().map(with_bands).collect()
 }

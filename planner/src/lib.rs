@@ -1,83 +1,123 @@
-//! Which mechanism, with how many bands or buffers, for these rounds, participations, memory and (ε, δ)?
+//! The choice of a mechanism: which one, with how many bands or buffers, for given rounds, participations, memory and
+//! (ε, δ).
 //!
-//! [`suggest`] optimises every mechanism that could serve a [`Request`], calibrates each to the same (ε, δ) and
+//! [`suggest`] optimizes every mechanism that could serve a [`Request`], calibrates each to the same (ε, δ) and
 //! ranks them by the error that is left: **noise multiplier × error of the released rows**, in units of the clip
-//! norm. Two ways of forming batches are weighed against each other ([`Sampling`]): data in any order that keeps
-//! j − i ≥ min_sep, without amplification, and cyclic Poisson sampling, whose amplification grows as the bands get
-//! fewer (papers/001, §4.2).
+//! norm. Two ways of forming batches are compared ([`Sampling`]): data in any order that keeps j − i ≥ min_sep, without
+//! amplification, and cyclic Poisson sampling, whose amplification grows as the bands get fewer (McKenna 2024, §4.2).
+//! [`recommend`] picks one entry. Symbols are those of the [notation](strategy#notation) of crate `strategy`.
+//!
+//! ```
+//! use planner::{Request, Watch, recommend, suggest};
+//! use std::ops::ControlFlow;
+//! use strategy::{Objective, Participation, Workload};
+//!
+//! let request = Request {
+//!     iterations: 16,
+//!     participation: Participation::new(4, 4)?,
+//!     sampling_probability: None,
+//!     epsilon: 2.0,
+//!     delta: 1e-6,
+//!     objective: Objective::Rms,
+//!     workload: Workload::Prefix,
+//!     dimension: 1_000,
+//!     workers: 1,
+//!     memory_per_worker: None,
+//! };
+//! let watch = Watch { progress: &|_| (), flow: &|| ControlFlow::Continue(()) };
+//! let suggestion = suggest(&request, watch)?;
+//! let choice = recommend(&suggestion.entries).expect("no memory limit, so every entry fits");
+//! let entry = &suggestion.entries[choice.index];
+//! println!("{} with σ = {:.3}: {}", entry.mechanism, entry.noise_multiplier, choice.reason);
+//! assert!(entry.error <= 1.01 * suggestion.entries[0].error);
+//! # Ok::<(), planner::PlannerError>(())
+//! ```
+//!
+//! # Layout
+//!
+//! * `request`: [`Request`] and [`PlannerError`]; `sampling`: [`Sampling`]; `entry`: [`Entry`].
+//! * `candidates`: the mechanisms to evaluate; `amplification`: the band counts to try under sampling.
+//! * `evaluate`: one candidate optimized, calibrated and measured; `recommend`: the entry to take, with the reason.
 
-mod amplified;
+#![deny(missing_docs)]
+
+mod amplification;
 mod candidates;
 mod entry;
+mod evaluate;
 mod recommend;
 mod request;
+mod sampling;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-pub use amplified::bands_to_try;
-pub use entry::{Entry, Sampling};
+pub use amplification::bands_to_try;
+pub use entry::Entry;
 pub use recommend::{Recommendation, recommend};
 pub use request::{PlannerError, Request, Result};
+pub use sampling::Sampling;
 
 use candidates::Candidate;
-use entry::Weighed;
+use evaluate::{Evaluation, evaluate};
 
-/// What has been weighed so far.
+/// The progress of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
+    /// Mechanisms evaluated so far.
     pub done: usize,
-    pub of: usize,
+    /// Mechanisms to evaluate in all.
+    pub total: usize,
 }
 
-/// How a caller watches a search, from several threads.
+/// The caller's callbacks during a search, called from several threads.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Called after each mechanism.
     pub progress: &'a (dyn Fn(Progress) + Sync),
-    /// Asked at every step; `Break` ends the search with what has been found by then.
+    /// Called at every step; `Break` ends the search with what has been found by then.
     pub flow: &'a (dyn Fn() -> ControlFlow<()> + Sync),
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Suggestion {
     /// Every mechanism that can serve the request, the least error first.
     pub entries: Vec<Entry>,
-    /// What can't be optimised or evaluated in this setting, with the reason.
+    /// Mechanisms that can't be optimized or evaluated in this setting, each with the reason.
     pub left_out: Vec<(String, String)>,
     /// True where the caller ended the search: mechanisms may be missing, and others not be at their best.
     pub stopped: bool,
 }
 
-/// Weighs every mechanism that could serve the request.
+/// Evaluates every mechanism that could serve the request.
 ///
 /// # Errors
 /// [`PlannerError`] for a request out of range or an (ε, δ) that no noise multiplier reaches.
 pub fn suggest(request: &Request, watch: Watch<'_>) -> Result<Suggestion> {
     request.check()?;
     let candidates = candidates::all(request);
-    let of = candidates.len();
+    let total = candidates.len();
     let done = AtomicUsize::new(0);
-    let weigh = |candidate: &Candidate| {
+    let evaluate_next = |candidate: &Candidate| {
         if (watch.flow)().is_break() {
             return Ok(None);
         }
-        let weighed = entry::weigh(candidate, request, watch.flow)?;
-        (watch.progress)(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, of });
-        Ok(Some(weighed))
+        let evaluation = evaluate(candidate, request, watch.flow)?;
+        (watch.progress)(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
+        Ok(Some(evaluation))
     };
-    let found: Result<Vec<Option<Weighed>>> = candidates.par_iter().map(weigh).collect();
+    let evaluations: Result<Vec<Option<Evaluation>>> = candidates.par_iter().map(evaluate_next).collect();
     let mut suggestion = Suggestion { entries: Vec::new(), left_out: Vec::new(), stopped: false };
-    for weighed in found? {
-        match weighed {
-            Some(Weighed::Entry(entry)) => {
+    for evaluation in evaluations? {
+        match evaluation {
+            Some(Evaluation::Entry(entry)) => {
                 suggestion.stopped |= entry.stopped;
                 suggestion.entries.push(*entry);
             }
-            Some(Weighed::LeftOut { name, reason }) => suggestion.left_out.push((name, reason)),
+            Some(Evaluation::LeftOut { name, reason }) => suggestion.left_out.push((name, reason)),
             None => suggestion.stopped = true,
         }
     }

@@ -1,4 +1,4 @@
-//! What a plan is wanted for.
+//! The run that a plan is needed for.
 
 use strategy::{Objective, Participation, StrategyError, Workload};
 use thiserror::Error;
@@ -8,32 +8,47 @@ use thiserror::Error;
 pub struct Request {
     /// Rounds n.
     pub iterations: u64,
-    /// How often, and how far apart (**j − i ≥ min_sep**), one user may take part where data come in order.
+    /// The rounds one user may take part in where data come in order (**j − i ≥ min_sep**).
     pub participation: Participation,
-    /// The mean share of the data in a batch, for cyclic Poisson sampling; none where batches can't be sampled.
+    /// The mean share of the data in a batch, for cyclic Poisson sampling; `None` where batches can't be sampled.
     pub sampling_probability: Option<f64>,
+    /// ε of the guarantee, above 0.
     pub epsilon: f64,
+    /// δ of the guarantee, in (0, 1).
     pub delta: f64,
-    /// Which rows' error counts.
+    /// The rows whose error counts.
     pub objective: Objective,
+    /// The queries that are released.
     pub workload: Workload,
     /// Coordinates of the flattened parameter vector.
     pub dimension: u64,
+    /// Workers that share the vector.
     pub workers: u64,
-    /// Bytes of state that one worker may hold; no limit where none is given.
+    /// Bytes of state that one worker may hold; `None` for no limit.
     pub memory_per_worker: Option<u64>,
 }
 
-/// Why nothing could be suggested.
+/// The reason why nothing could be suggested.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlannerError {
+    /// A number of the request is outside its range.
     #[error("{what} is {value}; allowed: {allowed}")]
-    Invalid { what: &'static str, value: String, allowed: String },
+    Invalid {
+        /// The number.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The values it may have.
+        allowed: String,
+    },
+    /// A strategy can't be built or evaluated.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
+    /// A strategy has no plan.
     #[error(transparent)]
     Plan(#[from] plan::PlanError),
+    /// The account of a mechanism failed.
     #[error(transparent)]
     Accounting(#[from] accounting::AccountingError),
 }
@@ -85,7 +100,7 @@ impl Request {
         Ok(self.workload.check(n)?)
     }
 
-    /// Coordinates of the largest shard.
+    /// Returns the coordinates of the largest shard.
     #[must_use]
     pub fn shard(&self) -> u64 {
         self.dimension.div_ceil(self.workers)

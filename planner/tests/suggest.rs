@@ -22,12 +22,12 @@ fn request() -> Request {
     }
 }
 
-fn weighed(request: &Request) -> Result<Suggestion, PlannerError> {
+fn run(request: &Request) -> Result<Suggestion, PlannerError> {
     suggest(request, Watch { progress: &|_| (), flow: &|| ControlFlow::Continue(()) })
 }
 
 fn all(request: &Request) -> Vec<Entry> {
-    let suggestion = weighed(request).unwrap();
+    let suggestion = run(request).unwrap();
     assert!(!suggestion.stopped && suggestion.left_out.is_empty(), "{:?}", suggestion.left_out);
     suggestion.entries
 }
@@ -93,7 +93,7 @@ fn entries_are_what_their_parts_say() {
 
 #[test]
 fn little_privacy_wants_many_bands_and_much_privacy_few() {
-    // papers/001, §4.2 and Fig. 4: the best number of bands under amplification grows with ε.
+    // McKenna (2024), §4.2 and Fig. 4: the best number of bands under amplification grows with ε.
     let best = |epsilon: f64| {
         let entries = all(&Request { epsilon, ..request() });
         let sampled =
@@ -142,7 +142,7 @@ fn bands_never_need_more_than_every_record() {
 #[test]
 fn what_no_plan_can_do_is_refused() {
     let refused = |request: Request| {
-        let error = weighed(&request).unwrap_err();
+        let error = run(&request).unwrap_err();
         assert!(matches!(error, PlannerError::Invalid { .. } | PlannerError::Strategy(_)), "{error}");
         error.to_string()
     };
@@ -183,7 +183,7 @@ fn what_a_setting_cannot_have_is_left_out_with_the_reason() {
     let learning_rates =
         strategy::workload::LearningRates::CoolDown { from: 200, last: 0.1, iterations: 256 };
     let workload = Workload::Momentum(strategy::workload::Momentum { learning_rates, ..momentum });
-    let suggestion = weighed(&Request { workload, ..request() }).unwrap();
+    let suggestion = run(&Request { workload, ..request() }).unwrap();
     assert!(suggestion.left_out.iter().any(|(name, _)| name == "tree, min-sep"), "{:?}", suggestion.left_out);
     let sampled =
         |entry: &&Entry| entry.mechanism == "band-toeplitz" && entry.sampling_name == "cyclic-poisson";
@@ -198,7 +198,7 @@ fn long_runs_are_calibrated_to_what_single_precision_runs() {
         sampling_probability: None,
         ..request()
     };
-    let suggestion = weighed(&request).unwrap();
+    let suggestion = run(&request).unwrap();
     let blt: Vec<&Entry> = suggestion.entries.iter().filter(|entry| entry.mechanism == "blt").collect();
     assert!(blt.len() == 4 && !suggestion.left_out.is_empty());
     for entry in blt {
@@ -212,8 +212,8 @@ fn long_runs_are_calibrated_to_what_single_precision_runs() {
 
 #[test]
 fn stopping_keeps_what_was_found() {
-    let asked = AtomicUsize::new(0);
-    let flow = || match asked.fetch_add(1, Ordering::Relaxed) {
+    let calls = AtomicUsize::new(0);
+    let flow = || match calls.fetch_add(1, Ordering::Relaxed) {
         0..20 => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };

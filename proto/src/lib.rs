@@ -12,6 +12,7 @@ mod ids;
 mod lineage;
 pub mod model;
 mod range;
+pub mod rpc;
 mod token;
 mod version;
 

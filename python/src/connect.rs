@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node::auth::Bearer;
-use node::dial::Dialing;
+use node::net::dial::DialOptions;
 use node::tls::{Credentials, TlsFiles};
 use proto::JobId;
 use pyo3::prelude::*;
@@ -123,7 +123,7 @@ impl Settings {
         Ok(Some(parsed))
     }
 
-    fn dialing(&self, tls_dir: Option<PathBuf>) -> Result<Dialing> {
+    fn dialing(&self, tls_dir: Option<PathBuf>) -> Result<DialOptions> {
         let refused = |error: &dyn ToString| Refused::Here("key", error.to_string());
         let credentials = match tls_dir {
             Some(dir) => Some(Credentials::load(TlsFiles::in_dir(&dir)).map_err(|error| refused(&error))?),
@@ -134,6 +134,6 @@ impl Settings {
             None => None,
         };
         let insecure = self.parsed("insecure", "true or false")?.unwrap_or(false);
-        Ok(Dialing { credentials, bearer, insecure })
+        Ok(DialOptions { credentials, bearer, insecure })
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::{JobCursor, JobRecord, JobState, Ledger, ShardRecord};
-use node::secret::SecretBytes;
-use node::secret_source::read_key_file;
+use node::process::secret::SecretBytes;
+use node::config::secrets::read_key_file;
 use noise_kernel::{Generator, History, JobKey, Rounds, Stream};
 use plan::{Coefficients, Layout, Plan};
 use proto::model::OpenBranch;

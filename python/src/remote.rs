@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::{Client, Connections, FetchRequest, Region};
-use node::dial::Dialing;
-use node::runtime::Runtime;
+use node::net::dial::DialOptions;
+use node::process::runtime::Runtime;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ const THREADS: usize = 2;
 pub struct Options {
     /// As `client` spells it.
     pub coordinator: String,
-    pub dialing: Dialing,
+    pub dialing: DialOptions,
     pub job: JobId,
     /// How long a fetch waits for workers that are away.
     pub timeout: Duration,
@@ -91,7 +91,7 @@ impl Remote {
             }
         };
         let region = &mut regions[at];
-        self.wait(stop, self.client.fetch_region(request, region, 0))?;
+        self.wait(stop, self.client.fetch(request).into_region(region, 0))?;
         sink.put(region.row(0)?);
         Ok(())
     }
@@ -117,11 +117,11 @@ impl Engine for Remote {
             return self.give_lent(request, sink, stop);
         }
         if let Out::Copy(out) = sink.out {
-            return self.wait(stop, self.client.fetch_into(request, out));
+            return self.wait(stop, self.client.fetch(request).into_slice(out));
         }
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         scratch.resize(range.len() as usize, 0.0);
-        self.wait(stop, self.client.fetch_into(request, &mut scratch))?;
+        self.wait(stop, self.client.fetch(request).into_slice(&mut scratch))?;
         sink.put(&scratch);
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Engine for Remote {
                     self.client.lend(range, rows.len() as u32, ElementType::F32)?
                 }
             };
-            self.wait(go_on, self.client.fetch_region(request, &mut region, 0))?;
+            self.wait(go_on, self.client.fetch(request).into_region(&mut region, 0))?;
             return Ok(Announced::Here(Held::Lent(region)));
         }
         let mut values = match spare {
@@ -155,7 +155,7 @@ impl Engine for Remote {
         let no_memory = |error| Refused::Here("internal", format!("{count} announced values: {error}"));
         values.try_reserve_exact(more).map_err(no_memory)?;
         values.resize(count, 0.0);
-        self.wait(go_on, self.client.fetch_into(request, &mut values))?;
+        self.wait(go_on, self.client.fetch(request).into_slice(&mut values))?;
         Ok(Announced::Here(Held::Copied(values, width)))
     }
 

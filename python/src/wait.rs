@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use pyo3::prelude::*;
 
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use client::{Client, Connections};
 use node::auth::Bearer;
-use node::dial::Dialing;
+use node::net::dial::DialOptions;
 use node::tls::{Credentials, TlsFiles};
 
 const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ impl CoordinatorArg {
 }
 
 impl AccessArgs {
-    pub async fn dialing(&self) -> anyhow::Result<Dialing> {
+    pub async fn dialing(&self) -> anyhow::Result<DialOptions> {
         let Self { tls_dir, tls_ca, tls_cert, tls_key, .. } = self.clone();
         let files = TlsFiles::choose(tls_dir, tls_ca, tls_cert, tls_key)?;
         let bearer = match (&self.token_file, &self.token_command) {
@@ -59,6 +59,6 @@ impl AccessArgs {
             _ => None,
         };
         let credentials = files.map(Credentials::load).transpose()?;
-        Ok(Dialing { credentials, bearer, insecure: self.insecure_listen })
+        Ok(DialOptions { credentials, bearer, insecure: self.insecure_listen })
     }
 }

@@ -26,10 +26,10 @@ impl FromStr for Span {
 pub struct Bytes(pub u64);
 
 impl FromStr for Bytes {
-    type Err = node::quantities::QuantityError;
+    type Err = node::config::units::UnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        node::quantities::parse_bytes(text).map(Self)
+        node::config::units::parse_bytes(text).map(Self)
     }
 }
 

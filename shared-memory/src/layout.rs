@@ -1,20 +1,21 @@
-//! Where each row lies in a region.
+//! The layout of a region: where each row lies.
 
 use std::{fmt, ops::Range};
 
 use proto::{CoordinateRange, ElementType, Result, ServiceError};
 
-/// Rows begin at multiples of this many bytes: a cache line, and the widest vector register.
+/// Rows begin at multiples of this many bytes: the size of a cache line, and of the widest vector register.
 pub const ALIGN: u64 = 64;
 
-/// Slots of a region made here begin at page boundaries.
-const PAGE: u64 = 4096;
+/// Slots of a region made here begin at multiples of this many bytes: a page.
+const PAGE_BYTES: u64 = 4096;
 
-/// Names a region to the workers it is lent to. Random, so that no process guesses another's.
+/// The name of a region to the workers it is lent to. It is random, so that no process guesses another's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegionId(pub [u8; 16]);
 
 impl RegionId {
+    /// Returns a fresh name.
     pub fn random() -> Result<Self> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(ServiceError::internal)?;
@@ -22,38 +23,44 @@ impl RegionId {
     }
 }
 
-/// Whoever knows an id can have rows written there: not for logs.
+/// A process that knows an id can have rows written there, so logs get a part of it only.
 impl fmt::Debug for RegionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RegionId({}…)", hex::encode(&self.0[..3]))
     }
 }
 
-/// `slots` rows of the coordinates `range`; slot s begins at byte `offset + s · stride`.
+/// The layout of a region: `slots` rows of the coordinates `range`; slot s begins at byte `offset + s · stride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
+    /// The region's name.
     pub id: RegionId,
+    /// The coordinates of each row.
     pub range: CoordinateRange,
+    /// The number of rows.
     pub slots: u32,
+    /// The type of the values.
     pub element: ElementType,
+    /// The first byte of slot 0.
     pub offset: u64,
+    /// Bytes from the start of one slot to the next.
     pub stride: u64,
 }
 
 impl Layout {
-    /// Slots one after the other from byte 0, each at a page boundary.
+    /// Returns slots one after the other from byte 0, each at a page boundary.
     pub fn new(id: RegionId, range: CoordinateRange, slots: u32, element: ElementType) -> Result<Self> {
         let stride = range
             .len()
             .checked_mul(element.bytes() as u64)
-            .and_then(|row| row.checked_next_multiple_of(PAGE));
+            .and_then(|row| row.checked_next_multiple_of(PAGE_BYTES));
         let stride = stride.ok_or_else(|| too_large(range))?;
         let layout = Self { id, range, slots, element, offset: 0, stride };
         layout.check()?;
         Ok(layout)
     }
 
-    /// Bytes of one row.
+    /// Returns the bytes of one row.
     pub fn row_bytes(&self) -> u64 {
         self.range.len().saturating_mul(self.element.bytes() as u64)
     }
@@ -83,12 +90,12 @@ impl Layout {
         isize::try_from(size).ok().map(|_| size)
     }
 
-    /// Bytes the memory must have.
+    /// Returns the bytes that the memory must have.
     pub fn size(&self) -> u64 {
         self.checked_size().unwrap_or(u64::MAX)
     }
 
-    /// The bytes of these coordinates in a slot. Refuses what lies outside of the region.
+    /// Returns the bytes of these coordinates in a slot; an error where they lie outside of the region.
     pub fn place(&self, slot: u32, range: CoordinateRange) -> Result<Range<usize>> {
         if slot >= self.slots {
             return Err(ServiceError::invalid("slot", slot, format!("0..{}", self.slots)));

@@ -1,4 +1,4 @@
-//! Memory files and descriptors over sockets, as Linux has them.
+//! Memory files, and descriptors over sockets, on Linux.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -18,7 +18,7 @@ use rustix::{
     },
 };
 
-/// Where the kernel keeps memory files. Those of huge pages lie elsewhere: writing to them can fail later.
+/// The file system of memory files. Those of huge pages are in another one: writing to them can fail later.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 pub fn memory_file(bytes: u64) -> Result<OwnedFd> {
@@ -30,7 +30,7 @@ pub fn memory_file(bytes: u64) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// Its size, where it is a memory file that can't shrink.
+/// Returns the size of a memory file that can't shrink, and refuses any other file.
 pub fn check_memory_file(file: &OwnedFd) -> Result<u64> {
     let refused = |value: &str| {
         ServiceError::invalid("descriptor", value, "a memory file (memfd_create) sealed with F_SEAL_SHRINK")
@@ -62,9 +62,9 @@ pub fn send_with_descriptor(socket: &UnixStream, bytes: &[u8], file: &OwnedFd) -
     }
 }
 
-/// Fills `bytes`, as far as one message goes, with the descriptors that came along.
+/// Fills `bytes` from one message, and returns its length and the descriptors that came with it.
 pub fn receive_with_descriptors(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    // Room for a few, so that those of a sender that errs are received, and closed.
+    // Room for several, so that those of a mistaken sender are received, and closed.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
@@ -79,7 +79,7 @@ pub fn receive_with_descriptors(socket: impl AsFd, bytes: &mut [u8]) -> io::Resu
     Ok((received.bytes, files))
 }
 
-/// Whether the other end still holds the connection. It has nothing to say after its answer.
+/// Returns whether the other end still holds the connection. It sends nothing after its answer.
 pub fn is_open(socket: &UnixStream) -> bool {
     let mut byte = [0u8; 1];
     let looked = recv(socket, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);

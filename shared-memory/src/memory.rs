@@ -1,6 +1,6 @@
 //! Mapped shared memory: the one module here with `unsafe`.
 //!
-//! Two processes see these bytes, and Rust's rules end at the process. What is kept within one process: a worker
+//! Two processes see these bytes, and Rust's rules end at the process. Within one process they hold: a worker
 //! writes through raw pointers and makes no reference; a lender makes references only while its own `Region` is not
 //! being fetched into, which the borrow checker sees. A worker that writes later than that is kept away by never
 //! using memory again that a worker may still hold a request for (`client`, and docs/shared-memory.md).
@@ -25,15 +25,15 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// New memory of zeros that can't change its size any more, and the descriptor to lend.
+    /// Returns new memory of zeros that can't change its size any more, and the descriptor to lend.
     pub fn create(bytes: u64) -> Result<(Self, OwnedFd)> {
         let file = system::memory_file(bytes)?;
         let memory = Self::map(&file, bytes).map_err(|error| cannot_map(bytes, &error))?;
         Ok((memory, file))
     }
 
-    /// Maps another process's memory. Refuses what could end or shrink under a write: only a sealed memory file of
-    /// at least `bytes` bytes is allowed.
+    /// Maps another process's memory. Only a sealed memory file of at least `bytes` bytes is allowed: any other could end
+    /// or shrink under a write.
     pub fn open(file: &OwnedFd, bytes: u64) -> Result<Self> {
         let size = system::check_memory_file(file)?;
         if size < bytes {
@@ -46,8 +46,8 @@ impl Memory {
         Self::map(file, bytes).map_err(|error| cannot_map(bytes, &error))
     }
 
-    /// Pages are brought in at once: the first row must not wait for them. None beyond `bytes`, however large the file is:
-    /// they would be this process's to pay for.
+    /// Maps `bytes` of a file. Their pages are brought in at once, because the first row must not wait for them, and no
+    /// others, however large the file is: they would count as this process's memory.
     fn map(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         Ok(Self { map: MmapOptions::new().len(bytes).populate().map_raw(file)? })
@@ -97,7 +97,8 @@ impl Memory {
     }
 }
 
-/// Stores that don't first read what they overwrite: a third less traffic for a row that no cache holds.
+/// Copies with stores that don't first read the memory they overwrite: a third less traffic for a row that no cache
+/// holds.
 ///
 /// # Safety
 /// `to` is writable for `from.len()` bytes and does not overlap `from`.

@@ -1,4 +1,4 @@
-//! A region as its lender holds it, and as a worker holds it.
+//! A region on its lender's side, and on a worker's side.
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -6,9 +6,13 @@ use proto::{CoordinateRange, ElementType, Result, ServiceError};
 use rayon::prelude::*;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::{Layout, Loan, Offer, RegionId, memory::Memory};
+use crate::{
+    layout::{Layout, RegionId},
+    lease::{Offer, RegionLease},
+    memory::Memory,
+};
 
-/// Memory of this process for rows, to be lent to workers.
+/// Memory of this process for rows, which can be lent to workers.
 #[derive(Debug)]
 pub struct Region {
     layout: Layout,
@@ -17,14 +21,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Zeros, `slots` rows of `range`.
+    /// Returns `slots` rows of `range`, all zeros.
     pub fn create(range: CoordinateRange, slots: u32, element: ElementType) -> Result<Self> {
         let layout = Layout::new(RegionId::random()?, range, slots, element)?;
         let (memory, file) = Memory::create(layout.size())?;
         Ok(Self { layout, memory, file })
     }
 
-    /// The same rows in new memory under a new name: what was lent before no longer reaches it.
+    /// Returns the same rows in new memory under a new name, which earlier leases don't reach.
     pub fn replaced(&self) -> Result<Self> {
         let layout = Layout { id: RegionId::random()?, ..self.layout };
         let (memory, file) = Memory::create(layout.size())?;
@@ -32,36 +36,38 @@ impl Region {
         Ok(Self { layout, memory, file })
     }
 
+    /// Returns where each row lies.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Blocks until the worker behind the lending socket has answered.
-    pub fn lend(&self, path: &str) -> Result<Loan> {
-        Loan::open(path, &self.layout, &self.file)
+    /// Lends the region to the worker that listens at `path`. Blocks until the worker has answered.
+    pub fn lend(&self, path: &str) -> Result<RegionLease> {
+        RegionLease::open(path, &self.layout, &self.file)
     }
 
-    /// A descriptor to lend by from elsewhere.
+    /// Returns a descriptor of the memory, to lend it by other means.
     pub fn file(&self) -> Result<OwnedFd> {
         self.file.try_clone().map_err(ServiceError::internal)
     }
 
-    /// One row's bytes, in the region's element type.
+    /// Returns the bytes of the row in a slot, in the region's element type.
     pub fn row_bytes(&self, slot: u32) -> Result<&[u8]> {
         self.memory.read(self.layout.place(slot, self.layout.range)?)
     }
 
+    /// Returns the bytes of the row in a slot, for writing.
     pub fn row_bytes_mut(&mut self, slot: u32) -> Result<&mut [u8]> {
         self.memory.read_mut(self.layout.place(slot, self.layout.range)?)
     }
 
-    /// Where rows are f32.
+    /// Returns the f32 row in a slot. Fails where the region holds another type.
     pub fn row(&self, slot: u32) -> Result<&[f32]> {
         self.expect(ElementType::F32)?;
         bytemuck::try_cast_slice(self.row_bytes(slot)?).map_err(ServiceError::internal)
     }
 
-    /// The upper halves of f32 values, where rows are bf16.
+    /// Returns the bf16 row in a slot: the upper halves of f32 values. Fails where the region holds another type.
     pub fn row_bf16(&self, slot: u32) -> Result<&[u16]> {
         self.expect(ElementType::Bf16)?;
         bytemuck::try_cast_slice(self.row_bytes(slot)?).map_err(ServiceError::internal)
@@ -82,59 +88,60 @@ impl Region {
 
 /// Another process's region, mapped by a worker.
 #[derive(Debug)]
-pub struct Borrowed {
+pub struct BorrowedRegion {
     layout: Layout,
     memory: Memory,
     writing: Arc<Mutex<()>>,
 }
 
-impl Borrowed {
-    /// Maps what is offered, or says why it can't be used safely.
+impl BorrowedRegion {
+    /// Maps an offered region. Fails where the memory can't be used safely.
     pub fn open(offer: Offer) -> Result<Self> {
         let memory = Memory::open(&offer.file, offer.layout.size())?;
         Ok(Self { layout: offer.layout, memory, writing: Arc::default() })
     }
 
+    /// Returns where each row lies.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Bytes mapped.
+    /// Returns the bytes that are mapped.
     pub fn bytes(&self) -> u64 {
         self.memory.len() as u64
     }
 
-    /// Waits until nobody else in this process writes to the region.
+    /// Returns the region's writer, once no other task of this process holds it.
     pub async fn writer(self: Arc<Self>) -> Writer {
         let turn = self.writing.clone().lock_owned().await;
         Writer { region: self, _turn: turn }
     }
 }
 
-/// Bytes copied at once: enough to keep a core busy, few enough to look up in between.
-const PIECE: usize = 1 << 20;
+/// Bytes copied between two checks whether to continue: enough to keep a core busy, few enough to stop soon.
+const PIECE_BYTES: usize = 1 << 20;
 
-/// Rows from this size on leave no cache warm for their reader anyway.
-const PAST_CACHES: usize = 8 << 20;
+/// Least bytes of a copy that goes past the caches: one so large leaves no cache warm for its reader anyway.
+const PAST_CACHES_BYTES: usize = 8 << 20;
 
-/// The only one in this process that writes to its region.
+/// The one writer of a region in this process.
 #[derive(Debug)]
 pub struct Writer {
-    region: Arc<Borrowed>,
+    region: Arc<BorrowedRegion>,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Writer {
-    /// Copies to a place that [`Layout::place`] gave, with the threads of the current pool, while `may_go_on`. False
-    /// where it stopped on the way.
-    pub fn copy(&mut self, at: usize, bytes: &[u8], may_go_on: impl Fn() -> bool + Sync) -> Result<bool> {
+    /// Copies `bytes` to `at`, a place that [`Layout::place`] returned, with the threads of the current pool, as long as
+    /// `may_continue` returns true. Returns whether it copied all.
+    pub fn copy(&mut self, at: usize, bytes: &[u8], may_continue: impl Fn() -> bool + Sync) -> Result<bool> {
         let memory = &self.region.memory;
-        let past_caches = bytes.len() >= PAST_CACHES;
-        let pieces = bytes.par_chunks(PIECE).enumerate();
+        let past_caches = bytes.len() >= PAST_CACHES_BYTES;
+        let pieces = bytes.par_chunks(PIECE_BYTES).enumerate();
         pieces
             .map(|(index, piece)| {
-                may_go_on()
-                    .then(|| memory.write(at.saturating_add(index * PIECE), piece, past_caches))
+                may_continue()
+                    .then(|| memory.write(at.saturating_add(index * PIECE_BYTES), piece, past_caches))
                     .transpose()
             })
             .try_fold(|| true, |all, written| written.map(|written| all && written.is_some()))
@@ -164,7 +171,7 @@ mod tests {
     #[test]
     fn what_a_worker_writes_is_the_lenders_row() {
         let region = region();
-        let borrowed = Borrowed::open(offer(&region)).unwrap();
+        let borrowed = BorrowedRegion::open(offer(&region)).unwrap();
         let part = CoordinateRange { start: 600, end: 602 };
         let at = borrowed.layout().place(1, part).unwrap();
         borrowed.memory.write(at.start, bytemuck::cast_slice(&[1.5f32, -2.0]), false).unwrap();
@@ -179,7 +186,7 @@ mod tests {
     async fn a_writer_copies_all_pieces_or_says_that_it_stopped() {
         let range = CoordinateRange { start: 0, end: 700_000 };
         let region = Region::create(range, 1, ElementType::F32).unwrap();
-        let borrowed = Arc::new(Borrowed::open(offer(&region)).unwrap());
+        let borrowed = Arc::new(BorrowedRegion::open(offer(&region)).unwrap());
         let row: Vec<f32> = (0..700_000).map(|i| i as f32).collect();
         let mut writer = borrowed.clone().writer().await;
         assert!(writer.copy(0, bytemuck::cast_slice(&row), || true).unwrap());
@@ -194,7 +201,7 @@ mod tests {
     #[test]
     fn replaced_memory_holds_the_rows_and_is_out_of_reach() {
         let region = region();
-        let borrowed = Borrowed::open(offer(&region)).unwrap();
+        let borrowed = BorrowedRegion::open(offer(&region)).unwrap();
         borrowed.memory.write(0, &1f32.to_le_bytes(), false).unwrap();
         let new = region.replaced().unwrap();
         borrowed.memory.write(0, &2f32.to_le_bytes(), false).unwrap();
@@ -205,7 +212,7 @@ mod tests {
     #[test]
     fn a_lender_that_is_gone_leaves_nothing_to_fall_over() {
         let region = region();
-        let borrowed = Borrowed::open(offer(&region)).unwrap();
+        let borrowed = BorrowedRegion::open(offer(&region)).unwrap();
         drop(region);
         borrowed.memory.write(0, &[1; 4096], false).unwrap();
     }
@@ -220,7 +227,7 @@ mod tests {
             fcntl_add_seals(&file, seals).unwrap();
             file
         };
-        let refused = |file: OwnedFd| Borrowed::open(Offer { layout, file }).unwrap_err().to_string();
+        let refused = |file: OwnedFd| BorrowedRegion::open(Offer { layout, file }).unwrap_err().to_string();
         let size = layout.size();
         assert!(refused(memory(size, SealFlags::empty())).contains("not sealed"));
         assert!(refused(memory(size, SealFlags::SHRINK | SealFlags::WRITE)).contains("against writing"));
@@ -239,16 +246,16 @@ mod tests {
         let worker = std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             let offer = Offer::receive(&socket).unwrap().unwrap();
-            std::io::Write::write_all(&mut socket, &crate::welcome()).unwrap();
-            (Borrowed::open(offer).unwrap(), socket)
+            std::io::Write::write_all(&mut socket, &crate::acceptance_answer()).unwrap();
+            (BorrowedRegion::open(offer).unwrap(), socket)
         });
         let region = region();
-        let loan = region.lend(path.to_str().unwrap()).unwrap();
+        let lease = region.lend(path.to_str().unwrap()).unwrap();
         let (borrowed, socket) = worker.join().unwrap();
         assert_eq!(borrowed.layout(), region.layout());
-        assert!(loan.is_open());
+        assert!(lease.is_open());
         drop(socket);
-        assert!(!loan.is_open());
+        assert!(!lease.is_open());
         assert!(region.lend("/nonexistent/socket").unwrap_err().retry_safe());
     }
 }

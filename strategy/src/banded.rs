@@ -14,7 +14,7 @@ pub struct Banded {
 }
 
 impl Banded {
-    /// A banded strategy from its columns, shape (n, p).
+    /// Returns a banded strategy from its columns, shape (n, p).
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for an empty array, more bands than rounds, a number that is not
@@ -32,25 +32,25 @@ impl Banded {
         Ok(Self { columns })
     }
 
-    /// The columns, shape (n, p).
+    /// Returns the columns, shape (n, p).
     #[must_use]
     pub fn columns(&self) -> &Array2<f64> {
         &self.columns
     }
 
-    /// The number of rounds n the matrix was made for.
+    /// Returns the number of rounds n the matrix was made for.
     #[must_use]
     pub fn iterations(&self) -> usize {
         self.columns.nrows()
     }
 
-    /// The number of bands p.
+    /// Returns the number of bands p.
     #[must_use]
     pub fn bands(&self) -> usize {
         self.columns.ncols()
     }
 
-    /// The same strategy with every column divided by its norm within n rows, so that each has norm one.
+    /// Returns the same strategy with every column divided by its norm within n rows, so that each has norm one.
     #[must_use]
     pub fn normalised(&self) -> Self {
         let n = self.iterations();
@@ -62,7 +62,7 @@ impl Banded {
         Self { columns }
     }
 
-    /// C[row, column].
+    /// Returns C[row, column].
     #[must_use]
     pub fn entry(&self, row: usize, column: usize) -> f64 {
         match row.checked_sub(column) {
@@ -95,7 +95,7 @@ impl Banded {
             .ok_or_else(|| invalid("iterations", n, format!("1 to {most}, the rows of this band matrix")))
     }
 
-    /// sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
+    /// Returns sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
     ///
     /// Exact when p ≤ min_sep (one user's columns do not overlap: dynamic programming over column norms);
     /// otherwise the worst pattern is searched, and exact where a contribution attains the bound found.
@@ -122,13 +122,17 @@ impl Banded {
         Ok(worst(&gram, rounds, rule, false)?.sensitivity())
     }
 
-    /// Prefix-sum errors over the first `n` rounds in units of σζ; O(n·p²) time, O(p²) memory.
+    /// Returns the prefix-sum errors over the first `n` rounds in units of σζ; O(n·p²) time, O(p²) memory.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for more rounds than the matrix has.
     pub fn errors(&self, n: u64) -> Result<Errors> {
         let rounds = self.rounds(n)?;
-        let squared = crate::covariance::row_errors(self, &crate::workload::InverseBands::Difference, rounds);
+        let squared = crate::covariance::row_errors(
+            self.columns.view(),
+            &crate::workload::InverseBands::Difference,
+            rounds,
+        );
         let total: f64 = squared.iter().sum();
         let max = squared.iter().copied().fold(0.0, f64::max);
         Ok(Errors {

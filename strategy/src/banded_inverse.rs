@@ -5,7 +5,7 @@ use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series::{check_leading, invert};
 use crate::toeplitz;
 
-/// The first `count` coefficients of C itself, 1/s(x).
+/// Returns the first `count` coefficients of C itself, 1/s(x).
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] when `s` is empty, not finite or starts with zero.
@@ -13,7 +13,7 @@ pub fn coefficients(s: &[f64], count: usize) -> Result<Vec<f64>> {
     invert(s, count)
 }
 
-/// sens(C) by the rule for Toeplitz strategies ([`toeplitz::sensitivity`]) on the column 1/s(x), per unit clip
+/// Returns sens(C) by the rule for Toeplitz strategies ([`toeplitz::sensitivity`]) on the column 1/s(x), per unit clip
 /// norm, for participations with j − i ≥ `min_sep`. O(n·p).
 ///
 /// # Errors
@@ -23,7 +23,7 @@ pub fn sensitivity(s: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
     toeplitz::sensitivity(&c, n, rule)
 }
 
-/// Prefix-sum errors in units of σζ: B = A·C⁻¹ is the running sum of s, constant after p terms. O(p).
+/// Returns the prefix-sum errors in units of σζ: B = A·C⁻¹ is the running sum of s, constant after p terms. O(p).
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for unusable numbers.

@@ -18,7 +18,7 @@ pub(crate) fn norms(c: &[f64], n: usize) -> impl Fn(usize) -> f64 {
     move |j| running[(n - j).min(running.len()) - 1].sqrt()
 }
 
-/// The matrix as a [`Banded`] of n columns; n·p numbers.
+/// Returns the matrix as a [`Banded`] of n columns; n·p numbers.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
@@ -31,7 +31,7 @@ pub fn columns(c: &[f64], n: u64) -> Result<Banded> {
     Banded::new(Array2::from_shape_fn((rounds, c.len()), |(j, i)| c[i] / norm(j)))
 }
 
-/// sens(C) per unit clip norm, for participations with j − i ≥ `min_sep`.
+/// Returns sens(C) per unit clip norm, for participations with j − i ≥ `min_sep`.
 ///
 /// √min(k, ⌈n/b⌉) when p ≤ min_sep, whose columns do not overlap; else the worst pattern is searched, and exact
 /// where a contribution attains the bound found. Memory is O(p·min(n, k·p)).
@@ -56,7 +56,7 @@ pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
     Ok(worst(&gram, rounds, rule, false)?.sensitivity())
 }
 
-/// Prefix-sum errors in units of σζ; O(n·p).
+/// Returns the prefix-sum errors in units of σζ; O(n·p).
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
@@ -64,13 +64,13 @@ pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
     Ok(Errors::of_rows(&row_errors_squared(c, n)?))
 }
 
-/// The squared prefix-sum error of every row; O(n·p).
+/// Returns the squared prefix-sum error of every row; O(n·p).
 ///
 /// C⁻¹ = diag(ν)·T⁻¹: as long as ν is constant row i of B is ν times the Toeplitz one, and the last p−1 rows
 /// are added one at a time.
 ///
 /// # Errors
-/// As [`errors`].
+/// Fails as [`errors`] does.
 pub fn row_errors_squared(c: &[f64], n: u64) -> Result<Vec<f64>> {
     check_leading(c)?;
     let rounds = series_length(n)?;

@@ -2,7 +2,7 @@
 //!
 //! b = a(x)/c(x) settles: once p of its numbers in a row equal a_∞/Σc to the last digit, all later ones do. The
 //! rest of the error is then a closed form, so an evaluation costs O(ℓ·p) with ℓ the settling time, whatever n is
-//! (papers/001, App. I, fixes ℓ = 10p; here ℓ is what the digits ask for). The gradient follows the same two parts.
+//! (McKenna 2024, App. I, fixes ℓ = 10p; here ℓ follows from the digits). The gradient has the same two parts.
 
 use crate::error::{Result, StrategyError};
 use crate::loss::Objective;
@@ -10,15 +10,15 @@ use crate::numeric::{add, dot};
 use crate::series::prefix_sums;
 use crate::workload::Workload;
 
-/// How near b must come to its limit, relative to it, before it counts as settled; below that the recursion's own
-/// rounding shows. What is left away changes the error by some 1e-12 of itself at most.
+/// The relative distance from its limit at which b counts as settled; below it the recursion's own rounding shows. What
+/// is dropped changes the error by some 1e-12 of itself at most.
 const SETTLED: f64 = 1e-13;
-/// What counts as equal in a workload's column.
+/// Relative difference up to which numbers of a workload's column count as equal.
 const EQUAL: f64 = 4e-16;
-/// Settling is looked for where at least this many rounds might be saved.
+/// Least number of rounds that must be at stake for b to be watched until it settles.
 const WORTHWHILE: usize = 256;
 
-/// What stays the same through a search.
+/// The error of one run, objective and workload, for any C: what stays the same through a search.
 pub(crate) struct Decoder {
     n: usize,
     weights: Weights,
@@ -45,14 +45,14 @@ enum Column {
 }
 
 /// An error Σ w_t·e_t² with its gradient in c.
-pub(crate) struct Squared {
+pub(crate) struct SquareWithGradient {
     pub value: f64,
     pub gradient: Vec<f64>,
 }
 
 impl Decoder {
     /// # Errors
-    /// [`StrategyError::NotOptimisable`] for a workload that is not Toeplitz.
+    /// [`StrategyError::NotOptimizable`] for a workload that is not Toeplitz.
     pub fn new(mechanism: &'static str, n: u64, objective: &Objective, workload: &Workload) -> Result<Self> {
         let n = crate::error::series_length(n)?;
         let weights = match objective {
@@ -75,7 +75,7 @@ impl Decoder {
             }
             _ => {
                 let why = format!("the workload {} is not Toeplitz", workload.name());
-                return Err(StrategyError::NotOptimisable { mechanism, why });
+                return Err(StrategyError::NotOptimizable { mechanism, why });
             }
         };
         Ok(Self { n, weights, column })
@@ -115,11 +115,18 @@ impl Decoder {
     }
 
     /// b_0, b_1, … until they have settled or the run ends.
+    ///
+    /// ```text
+    /// b_t = (a_t − Σ_{1≤i<p} c_i·b_{t−i})/c_0
+    /// stop when p numbers in a row are within SETTLED of a_∞/Σc, and a has reached a_∞
+    /// ```
+    ///
+    /// p numbers in a row that equal the limit reproduce it in the recursion, so every later number equals it too.
     fn column(&self, c: &[f64]) -> Vec<f64> {
         let reversed: Vec<f64> = c[1..].iter().rev().copied().collect();
         let p = reversed.len();
         let limit = self.query_limit().filter(|_| self.n > c.len() + WORTHWHILE);
-        // Where Σc = 0 the decoder grows for ever.
+        // Where Σc = 0 the decoder grows without bound.
         let settled =
             limit.map(|(a, from)| (a / c.iter().sum::<f64>(), from)).filter(|(end, _)| end.is_finite());
         let mut b: Vec<f64> = Vec::with_capacity(if settled.is_some() { 16 * c.len() } else { self.n });
@@ -140,7 +147,7 @@ impl Decoder {
 
     /// Σ w_t·e_t² of C⁻¹ = LtToep(s), with its gradient in s: b = a(x)·s(x) over all n rounds. O(p) for prefix sums,
     /// else O(n·p).
-    pub fn inverse_error_gradient(&self, s: &[f64]) -> Squared {
+    pub fn inverse_error_gradient(&self, s: &[f64]) -> SquareWithGradient {
         let s = &s[..s.len().min(self.n)];
         match &self.column {
             Column::Ones => self.inverse_of_sums(s),
@@ -148,13 +155,13 @@ impl Decoder {
                 let mut b = vec![0.0; self.n];
                 s.iter().enumerate().for_each(|(i, s)| add(&mut b[i..], *s, values));
                 let adjoint: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
-                Squared { value: self.head(&b), gradient: correlate(&adjoint, values, s.len()) }
+                SquareWithGradient { value: self.head(&b), gradient: correlate(&adjoint, values, s.len()) }
             }
         }
     }
 
     /// b is the running sum of s, and constant after it.
-    fn inverse_of_sums(&self, s: &[f64]) -> Squared {
+    fn inverse_of_sums(&self, s: &[f64]) -> SquareWithGradient {
         let b = prefix_sums(s);
         let end = b[b.len() - 1];
         let rest = self.weights_from(b.len());
@@ -163,7 +170,7 @@ impl Decoder {
         for i in (1..gradient.len()).rev() {
             gradient[i - 1] += gradient[i];
         }
-        Squared { value: self.head(&b) + rest * end * end, gradient }
+        SquareWithGradient { value: self.head(&b) + rest * end * end, gradient }
     }
 
     /// Σ w_t·e_t² of C = LtToep(c), alone.
@@ -188,9 +195,12 @@ impl Decoder {
 
     /// Σ w_t·e_t² of C = LtToep(c) with its gradient in c.
     ///
-    /// C·b = a, so ∂/∂c_j of the first ℓ numbers is −Σ_i λ_i b_{i−j} with Cᵀλ = ∂/∂b; the settled rest depends on
-    /// Σc alone.
-    pub fn error_gradient(&self, c: &[f64]) -> Squared {
+    /// ```text
+    /// value = Σ_{i<ℓ} W_i·b_i²  +  (a_∞/Σc)²·Σ_{i≥ℓ} W_i          W_i: the weight of all rows from i on
+    /// head:  C·b = a, so ∂/∂c_j = −Σ_i λ_i·b_{i−j}  with  Cᵀλ = ∂/∂b = 2W·b
+    /// tail:  ∂/∂c_j = −2·tail/Σc, the same for every j
+    /// ```
+    pub fn error_gradient(&self, c: &[f64]) -> SquareWithGradient {
         let b = self.column(c);
         let tail = self.tail(c, b.len());
         let adjoint: Vec<f64> = b.iter().enumerate().map(|(i, b)| 2.0 * self.weight(i) * b).collect();
@@ -201,7 +211,7 @@ impl Decoder {
             .chain(std::iter::repeat(-2.0 * tail / sum))
             .take(c.len())
             .collect();
-        Squared { value: self.head(&b) + tail, gradient }
+        SquareWithGradient { value: self.head(&b) + tail, gradient }
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// A dense strategy from its matrix.
+    /// Returns a dense strategy from its matrix.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for a matrix that is empty, not square, larger than [`MAX_DENSE`],
@@ -42,19 +42,19 @@ impl Dense {
         Ok(Self { c })
     }
 
-    /// The matrix C, shape (n, n).
+    /// Returns the matrix C, shape (n, n).
     #[must_use]
     pub fn matrix(&self) -> &Array2<f64> {
         &self.c
     }
 
-    /// The number of rounds n the matrix was made for.
+    /// Returns the number of rounds n the matrix was made for.
     #[must_use]
     pub fn iterations(&self) -> usize {
         self.c.nrows()
     }
 
-    /// C⁻¹, shape (n, n), lower triangular; O(n³).
+    /// Returns C⁻¹, shape (n, n), lower triangular; O(n³).
     #[must_use]
     pub fn inverse(&self) -> Array2<f64> {
         let n = self.iterations();
@@ -76,7 +76,7 @@ impl Dense {
             .ok_or_else(|| invalid("iterations", n, format!("1 to {most}, the rows of this matrix")))
     }
 
-    /// sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
+    /// Returns sens(C) per unit clip norm over the first `n` rounds, for participations with j − i ≥ `min_sep`.
     ///
     /// The worst pattern is searched, O(n³ + n²k) and more for small n; flagged exact where a contribution
     /// attains the bound found.
@@ -92,7 +92,7 @@ impl Dense {
         Ok(worst(&Gram::dense(gram.view()), rounds, rule, false)?.sensitivity())
     }
 
-    /// Prefix-sum errors over the first `n` rounds in units of σζ; O(n³).
+    /// Returns the prefix-sum errors over the first `n` rounds in units of σζ; O(n³).
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for more rounds than the matrix has.

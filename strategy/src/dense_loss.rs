@@ -23,13 +23,13 @@ pub(crate) struct DenseLoss {
 }
 
 impl DenseLoss {
-    /// For `n` rounds of the lower triangular `workload`, shape (n, n), or of prefix sums.
+    /// The errors of `n` rounds of the lower triangular `workload`, shape (n, n), or of prefix sums.
     pub fn new(n: usize, workload: Option<Array2<f64>>) -> Self {
         let zeros = || Array2::zeros((n, n));
         Self { workload, rest: zeros(), c: zeros(), inverse: zeros(), decoder: zeros(), errors: vec![0.0; n] }
     }
 
-    /// e_t² of every row for X, of which the lower half is read; none where X is not positive definite.
+    /// e_t² of every row for X, of which the lower half is read; `None` where X is not positive definite.
     pub fn errors(&mut self, x: ArrayView2<'_, f64>) -> Option<&[f64]> {
         self.rest.assign(&x);
         if !factor(self.rest.view_mut(), self.c.view_mut(), self.inverse.view_mut()) {

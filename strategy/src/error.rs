@@ -1,23 +1,41 @@
-//! The one error type of the crate: what was wrong, its value, and what is allowed.
+//! The one error type of the crate. Every error names the parameter, its value and what is allowed.
 
 use thiserror::Error;
 
-/// Why a strategy could not be built, evaluated or optimised.
+/// The reason why a strategy could not be built, evaluated or optimized.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StrategyError {
     /// A parameter or argument outside its range.
     #[error("{what} is {value}; allowed: {allowed}")]
-    Invalid { what: &'static str, value: String, allowed: String },
+    Invalid {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The values it may have.
+        allowed: String,
+    },
     /// The mechanism is not of the form C⁻¹Z with one noise row per round.
     #[error("{mechanism} has no square strategy matrix C, so it has no rows of C or of its inverse")]
-    NoMatrix { mechanism: &'static str },
+    NoMatrix {
+        /// The mechanism's name.
+        mechanism: &'static str,
+    },
     /// A first column describes only a Toeplitz matrix.
-    #[error("{mechanism} is not Toeplitz, so one column does not describe it; ask for its rows")]
-    NotToeplitz { mechanism: &'static str },
-    /// There is no optimiser for this mechanism in this setting.
-    #[error("{mechanism} cannot be optimised here: {why}")]
-    NotOptimisable { mechanism: &'static str, why: String },
+    #[error("{mechanism} is not Toeplitz, so one column does not describe it; read its rows instead")]
+    NotToeplitz {
+        /// The mechanism's name.
+        mechanism: &'static str,
+    },
+    /// There is no optimizer for this mechanism in this setting.
+    #[error("{mechanism} cannot be optimized here: {why}")]
+    NotOptimizable {
+        /// The mechanism's name.
+        mechanism: &'static str,
+        /// The reason.
+        why: String,
+    },
 }
 
 /// The crate's result type.

@@ -1,11 +1,11 @@
-//! Which error of the released rows a loss counts.
+//! The error of the released rows that a loss counts.
 
 use std::sync::Arc;
 
 use crate::error::{Result, invalid};
 use crate::participation::Errors;
 
-/// The loss to minimise: an error of the rows times sens(C), not squared (papers/000, eqs 9 and 10).
+/// The loss to minimise: an error of the rows times sens(C), not squared (McMahan, Xu, Zhang 2024, eqs 9 and 10).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Objective {
     /// RmsError · sens(C): every row counts alike.
@@ -15,12 +15,12 @@ pub enum Objective {
     Max,
     /// The last row's error · sens(C): only the final model is used.
     Last,
-    /// √(Σ w_t·e_t² / Σ w_t) · sens(C) for weights w_t ≥ 0, one a row.
+    /// √(Σ w_t·e_t² / Σ w_t) · sens(C) for weights w_t ≥ 0, one for each row.
     Weighted(Arc<[f64]>),
 }
 
 impl Objective {
-    /// The loss's name, as the command line spells it.
+    /// Returns the loss's name, as the command line spells it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Objective {
     pub fn check(&self, n: u64) -> Result<()> {
         let Self::Weighted(weights) = self else { return Ok(()) };
         if weights.len() as u64 != n {
-            return Err(invalid("number of row weights", weights.len(), format!("{n}, one a row")));
+            return Err(invalid("number of row weights", weights.len(), format!("{n}, one for each row")));
         }
         if let Some(t) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
             return Err(invalid(
@@ -53,7 +53,7 @@ impl Objective {
         Ok(())
     }
 
-    /// The rows' weights, summing to one; none for the worst row, which no fixed weights give.
+    /// The rows' weights, summing to one; `None` for the worst row, which fixed weights can't express.
     pub(crate) fn weights(&self, n: usize) -> Option<Vec<f64>> {
         match self {
             Self::Rms => Some(vec![1.0 / n as f64; n]),
@@ -68,7 +68,7 @@ impl Objective {
         }
     }
 
-    /// The error this objective counts, from the rows' squared errors.
+    /// Returns the error this objective counts, from the rows' squared errors.
     #[must_use]
     pub fn error(&self, squared: &[f64]) -> f64 {
         match self {
@@ -82,7 +82,7 @@ impl Objective {
 }
 
 impl Errors {
-    /// All three errors from the rows' squared errors.
+    /// Returns all three errors from the rows' squared errors.
     #[must_use]
     pub fn of_rows(squared: &[f64]) -> Self {
         let total: f64 = squared.iter().sum();

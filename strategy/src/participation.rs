@@ -1,4 +1,4 @@
-//! How often, and how far apart, one user may take part.
+//! The rule of how often, and how far apart, one user may take part; and the figures computed under it.
 
 use crate::error::{Result, invalid};
 
@@ -15,7 +15,7 @@ pub struct Participation {
 }
 
 impl Participation {
-    /// A rule from min_sep (j − i ≥ min_sep) and the most participations.
+    /// Returns a rule from min_sep (j − i ≥ min_sep) and the most participations.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] when either is zero.
@@ -25,20 +25,20 @@ impl Participation {
         Ok(rule)
     }
 
-    /// Every user takes part at most once.
+    /// Returns the rule by which every user takes part at most once.
     #[must_use]
     pub const fn single() -> Self {
         Self { min_sep: 1, max_participations: 1 }
     }
 
-    /// The most participations that fit in `n` rounds: min(k, ⌈n/b⌉).
+    /// Returns the most participations that fit in `n` rounds: min(k, ⌈n/b⌉).
     #[must_use]
     pub fn in_rounds(&self, n: u64) -> u64 {
         self.max_participations.min(n.div_ceil(self.min_sep.max(1)))
     }
 
-    /// Refuses a rule whose participations do not all fit in `n` rounds. Sensitivities do not ask for it: they
-    /// count [`Self::in_rounds`].
+    /// Refuses a rule whose participations do not all fit in `n` rounds. Sensitivities do not
+    /// require this: they count [`Self::in_rounds`].
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] naming k, b and n unless (k−1)·b < n, or for a zero in either field.
@@ -83,7 +83,7 @@ impl Sensitivity {
     }
 }
 
-/// Errors of a decoder B = A·C⁻¹ for prefix sums, in units of σζ, not squared (papers/000, eqs 9 and 10).
+/// Errors of a decoder B = A·C⁻¹ for prefix sums, in units of σζ, not squared (McMahan, Xu, Zhang 2024, eqs 9 and 10).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
     /// √(Σ_ij B_ij² / n): the root mean square over rounds.

@@ -1,4 +1,4 @@
-//! The worst participation pattern: dynamic programming over rounds, and the bound it gives for any matrix.
+//! The worst participation pattern: dynamic programming over rounds, and the bound that follows for any matrix.
 
 use crate::participation::Participation;
 
@@ -117,7 +117,7 @@ fn collected_at_most<G: Fn(usize, usize) -> f64>(
     own + best.iter().take(count - 1).sum::<f64>()
 }
 
-/// How many of `count` rounds fit in a stretch of `length` with gaps ≥ `gap`.
+/// The number of `count` rounds that fit in a stretch of `length` with gaps ≥ `gap`.
 pub(crate) fn fitting(length: usize, gap: usize, count: usize) -> usize {
     count.min(length.div_ceil(gap))
 }

@@ -3,10 +3,10 @@
 
 use crate::error::{Result, all_finite, invalid};
 
-/// The first `count` coefficients of (1−x)^(−α): 1, α, α(α+1)/2, …
+/// Returns the first `count` coefficients of (1−x)^(−α): 1, α, α(α+1)/2, …
 ///
 /// α = ½ is the square root of prefix sums, α = −½ its inverse, α = 1 prefix sums themselves
-/// (papers/001, Appendix J sweeps α in ½…1).
+/// (McKenna 2024, Appendix J, sweeps α in ½…1).
 #[must_use]
 pub fn power(alpha: f64, count: usize) -> Vec<f64> {
     let mut out = Vec::with_capacity(count);
@@ -20,19 +20,19 @@ pub fn power(alpha: f64, count: usize) -> Vec<f64> {
     out
 }
 
-/// The first `bands` coefficients r_k of (1−x)^(−½): the banded square root of prefix sums.
+/// Returns the first `bands` coefficients r_k of (1−x)^(−½): the banded square root of prefix sums.
 #[must_use]
 pub fn band_sqrt(bands: usize) -> Vec<f64> {
     power(0.5, bands)
 }
 
-/// The first `bands` coefficients s_k of (1−x)^½: the banded inverse square root.
+/// Returns the first `bands` coefficients s_k of (1−x)^½: the banded inverse square root.
 #[must_use]
 pub fn band_inverse_sqrt(bands: usize) -> Vec<f64> {
     power(-0.5, bands)
 }
 
-/// The first `count` coefficients of 1/c(x); `c` is zero beyond its end. O(count · c.len()).
+/// Returns the first `count` coefficients of 1/c(x); `c` is zero beyond its end. O(count · c.len()).
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] when `c` is empty, has a number that is not finite, or starts with zero.
@@ -62,7 +62,7 @@ pub(crate) fn check_leading(c: &[f64]) -> Result<()> {
     }
 }
 
-/// Running sums: out_t = Σ_{i≤t} v_i.
+/// Returns the running sums out_t = Σ_{i≤t} v_i.
 #[must_use]
 pub fn prefix_sums(v: &[f64]) -> Vec<f64> {
     v.iter()
@@ -73,7 +73,7 @@ pub fn prefix_sums(v: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The first `count` coefficients of a BLT strategy: c_0 = 1, c_i = Σ_j ω_j θ_j^{i−1}. O(count·d).
+/// Returns the first `count` coefficients of a BLT strategy: c_0 = 1, c_i = Σ_j ω_j θ_j^{i−1}. O(count·d).
 #[must_use]
 pub fn blt_coefficients(theta: &[f64], omega: &[f64], count: usize) -> Vec<f64> {
     let mut powers = omega.to_vec();
@@ -89,8 +89,8 @@ pub fn blt_coefficients(theta: &[f64], omega: &[f64], count: usize) -> Vec<f64> 
     out
 }
 
-/// The first `count` coefficients of a BLT's inverse, by its own row rule applied to an impulse (papers/000,
-/// Alg. 3). O(count·d).
+/// Returns the first `count` coefficients of a BLT's inverse, by its own row rule applied to an impulse (McMahan, Xu,
+/// Zhang 2024, Alg. 3). O(count·d).
 #[must_use]
 pub fn blt_inverse_coefficients(theta: &[f64], omega: &[f64], count: usize) -> Vec<f64> {
     let mut state = vec![0.0; theta.len()];

@@ -37,7 +37,7 @@ impl Covariance {
     }
 }
 
-/// What the noise row has in common with the state: cov(x_k, −ẑ) for the filters and the model, and var(ẑ).
+/// Covariances of the noise row with the state: cov(x_k, −ẑ) for the filters and the model, and var(ẑ).
 struct Row {
     filters: Vec<f64>,
     model: f64,
@@ -71,7 +71,7 @@ impl<'a> StateSpace<'a> {
     }
 
     /// The derivatives of Σ_t w_t·e_t², the weights chosen from the e_t². Covariances are kept at every √n
-    /// rounds and made again in between.
+    /// rounds and computed again in between.
     pub fn slopes(&self, n: usize, weigh: impl FnOnce(&[f64]) -> Vec<f64>) -> StateSlopes {
         let size = self.theta.len();
         let stride = n.isqrt().max(1);

@@ -7,15 +7,19 @@ use crate::decoder::Decoder;
 use crate::error::{Result, check_numbers, series_length};
 use crate::loss::Objective;
 use crate::participation::{Errors, Participation, Sensitivity};
+use crate::sensitivity::spaced_squared;
 use crate::series::check_leading;
 use crate::workload::Workload;
 
-/// sens(C) for `n` rounds with j − i ≥ `min_sep` and at most `max_participations`, per unit clip norm.
+pub use crate::sensitivity::majorant;
+
+/// Returns sens(C) for `n` rounds with j − i ≥ `min_sep` and at most `max_participations`, per unit clip norm.
 ///
 /// `c` is the first column, zero beyond its end. Exact when one user's columns cannot overlap (one
 /// participation, or no more bands than min_sep), and when c is non-negative and does not rise from index
-/// min_sep on: (0, b, 2b, …) is then the worst pattern (papers/000, Theorem 3.1, for columns that never rise).
-/// Otherwise patterns are searched, and what is found is exact where a contribution attains the bound; columns
+/// min_sep on: (0, b, 2b, …) is then the worst pattern (McMahan, Xu, Zhang 2024, Theorem 3.1, for columns that
+/// never rise).
+/// Otherwise patterns are searched, and the result is exact where a contribution attains the bound; columns
 /// too long to search get the bound of their majorant.
 ///
 /// # Errors
@@ -34,35 +38,8 @@ pub fn sensitivity(c: &[f64], n: u64, rule: Participation) -> Result<Sensitivity
     Ok(crate::sensitivity::toeplitz(c, rounds, rule).sensitivity())
 }
 
-/// |c| up to index `from`, and from there on the smallest sequence that never rises and is at least |c|.
-#[must_use]
-pub fn majorant(c: &[f64], from: usize) -> Vec<f64> {
-    let mut out: Vec<f64> = c.iter().map(|c| c.abs()).collect();
-    for i in (from.saturating_add(1)..out.len()).rev() {
-        out[i - 1] = out[i - 1].max(out[i]);
-    }
-    out
-}
-
-/// ‖C u‖² for participations at 0, gap, 2·gap, … (`count` of them) in `rounds` rounds.
-pub(crate) fn spaced_squared(c: &[f64], rounds: usize, gap: usize, count: usize) -> f64 {
-    spaced_sum(c, rounds, gap, count).iter().map(|u| u * u).sum()
-}
-
-/// The vector C u itself, cut where it becomes zero.
-pub(crate) fn spaced_sum(c: &[f64], rounds: usize, gap: usize, count: usize) -> Vec<f64> {
-    let mut total = vec![0.0; rounds.min((count - 1).saturating_mul(gap).saturating_add(c.len()))];
-    // u_t = u_{t−b} + c_t, less what the participation before the first of `count` would have left.
-    for t in 0..total.len() {
-        let own = c.get(t).copied().unwrap_or(0.0);
-        let before = if t >= gap { total[t - gap] } else { 0.0 };
-        let too_many = t.checked_sub(count * gap).and_then(|i| c.get(i)).copied().unwrap_or(0.0);
-        total[t] = before + own - too_many;
-    }
-    total
-}
-
-/// Prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder settles.
+/// Returns the prefix-sum errors over `n` rounds, in units of σζ; O(ℓ·p) with ℓ ≤ n the rounds until the decoder
+/// settles.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.
@@ -75,7 +52,7 @@ pub fn errors(c: &[f64], n: u64) -> Result<Errors> {
     Ok(Errors { rms: squared(Objective::Rms)?, max: last, last })
 }
 
-/// The matrix as a [`Banded`] of n columns; n·p numbers.
+/// Returns the matrix as a [`Banded`] of n columns; n·p numbers.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable column or number of rounds.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ndarray::Array2;
-use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::workload::{LearningRates, Momentum};
 use strategy::{Banded, Participation, Strategy, StrategyError, Workload};
 
-fn run(bands: usize, target: &Target) -> Optimised {
+fn run(bands: usize, target: &Target) -> Optimized {
     let start = Instant::now();
     let found = optimize(Family::BandMf { bands }, target, &mut |_| ControlFlow::Continue(())).unwrap();
     println!(
@@ -146,7 +146,7 @@ fn what_is_not_covered_says_so() {
     let refused = |bands, target: &Target| {
         let found = optimize(Family::BandMf { bands }, target, &mut |_| ControlFlow::Continue(()));
         match found {
-            Err(StrategyError::NotOptimisable { why, .. }) => why,
+            Err(StrategyError::NotOptimizable { why, .. }) => why,
             other => panic!("{other:?}"),
         }
     };

@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use common::{close, published};
 use ndarray::Array2;
-use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::workload::{LearningRates, Momentum, StreamingOperator, materialise};
 use strategy::{Blt, Participation, Strategy, StrategyError, Workload};
 
-fn run(family: Family, target: &Target) -> Optimised {
+fn run(family: Family, target: &Target) -> Optimized {
     let start = Instant::now();
     let found = optimize(family, target, &mut |_| ControlFlow::Continue(())).unwrap();
     println!("{family:?}: {:.6} in {} steps, {:?}", found.loss, found.iterations, start.elapsed());
@@ -159,7 +159,7 @@ fn schedules() {
                 );
             }
             previous = previous.min(found.loss);
-            // What is reported is the loss itself, not the norm that stood for it.
+            // The reported loss is the loss itself, not the norm that stood for it.
             let rows = dense_rows(&found.strategy, &written_out(&target.workload, n as usize));
             let loss = objective.error(&rows) * found.sensitivity.value;
             assert!(close(found.loss, loss, 1e-9), "{}: {} against {loss}", objective.name(), found.loss);
@@ -196,6 +196,6 @@ fn workloads_without_a_form_say_so() {
     for workload in [dense, Workload::Streaming(Arc::new(Twice))] {
         let target = Target::new(10, Participation::single(), Objective::Rms).with_workload(workload);
         let got = optimize(Family::Blt { buffers: 2 }, &target, &mut |_| ControlFlow::Continue(()));
-        assert!(matches!(got, Err(StrategyError::NotOptimisable { mechanism: "blt", .. })), "{got:?}");
+        assert!(matches!(got, Err(StrategyError::NotOptimizable { mechanism: "blt", .. })), "{got:?}");
     }
 }

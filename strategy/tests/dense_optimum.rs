@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ndarray::Array2;
-use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::workload::{LearningRates, Momentum, Rounds, StreamingOperator};
 use strategy::{Participation, Strategy, StrategyError, Workload};
 
-fn run(family: Family, target: &Target) -> Optimised {
+fn run(family: Family, target: &Target) -> Optimized {
     let start = Instant::now();
     let found = optimize(family, target, &mut |_| ControlFlow::Continue(())).unwrap();
     println!(
@@ -30,7 +30,7 @@ fn single(n: u64, objective: Objective) -> Target {
     Target::new(n, Participation::single(), objective)
 }
 
-fn matrix(found: &Optimised) -> Array2<f64> {
+fn matrix(found: &Optimized) -> Array2<f64> {
     let Strategy::Dense(dense) = &found.strategy else { panic!("another mechanism") };
     dense.matrix().clone()
 }
@@ -105,7 +105,7 @@ fn the_fixed_point_for_one_participation() {
 }
 
 /// X = CᵀC has a unit diagonal, is zero where it is tied, and where it is free ∂tr(AᵀA·X⁻¹)/∂X is zero.
-fn assert_optimal(found: &Optimised, a: &Array2<f64>, tied: impl Fn(usize) -> bool) {
+fn assert_optimal(found: &Optimized, a: &Array2<f64>, tied: impl Fn(usize) -> bool) {
     let c = matrix(found);
     let x = c.t().dot(&c);
     let x_inverse = inverse(&x);
@@ -203,7 +203,7 @@ fn every_workload_and_loss() {
             let target = Target::new(n, rule, objective).with_workload(workload.clone());
             let found = run(Family::Dense, &target);
             assert!(found.loss < target.loss(&Strategy::Identity).unwrap());
-            // What was minimised is what whole matrices say.
+            // The minimised loss is that of whole matrices.
             let again = target.loss(&found.strategy).unwrap();
             assert!((found.loss - again).abs() < 1e-10 * again);
         }
@@ -223,5 +223,5 @@ fn the_worst_row_gets_better_than_at_the_rms_optimum() {
 fn too_many_rounds_say_so() {
     let target = single(1025, Objective::Rms);
     let found = optimize(Family::Dense, &target, &mut |_| ControlFlow::Continue(()));
-    assert!(matches!(found, Err(StrategyError::NotOptimisable { .. })));
+    assert!(matches!(found, Err(StrategyError::NotOptimizable { .. })));
 }

@@ -6,11 +6,11 @@ mod common;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::workload::{LearningRates, Momentum};
 use strategy::{Errors, Participation, Strategy, Workload, series};
 
-fn run(family: Family, target: &Target) -> Optimised {
+fn run(family: Family, target: &Target) -> Optimized {
     let start = Instant::now();
     let found = optimize(family, target, &mut |_| ControlFlow::Continue(())).unwrap();
     println!(
@@ -129,13 +129,13 @@ fn several_separations_at_once() {
     let (_, smallest_mean) = at(&smallest);
     let (_, mean) = at(&largest.clone().with_participations(rules.clone()));
     assert!(mean < largest_mean && mean < smallest_mean);
-    // papers/001, App. H, reconstructed: better than bands for 400 at 100, worse at 400, and worse than the mean.
+    // McKenna (2024), App. H, reconstructed: better than bands for 400 at 100, worse at 400, and worse than the mean.
     let Strategy::BandToeplitz { c, .. } = for_largest else { panic!("another mechanism") };
-    let flat = strategy::optimize::flattened(&c, 100);
+    let flat = strategy::optimize::flatten_tail(&c, 100);
     let flat = Strategy::BandToeplitz { c: flat, column_normalised: false };
     let losses = rules.clone().into_iter().map(|rule| flat.rms_loss(2000, rule).unwrap());
     let losses: Vec<f64> = losses.collect();
-    println!("flattened {losses:.3?}");
+    println!("flatten_tail {losses:.3?}");
     for (got, known) in losses.iter().zip([10.29, 9.08, 8.89, 8.08]) {
         assert!((got - known).abs() < 0.02, "{got} {known}");
     }

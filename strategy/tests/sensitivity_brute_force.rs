@@ -164,8 +164,8 @@ proptest! {
 fn rows_outside_the_run_are_named() {
     let rule = Participation::single();
     for rows in [3..3, 0..11, 9..12] {
-        let told = format!("{}..{}", rows.start, rows.end);
+        let shown = format!("{}..{}", rows.start, rows.end);
         let error = Strategy::Identity.sensitivity_of_rows(10, rows, rule).unwrap_err().to_string();
-        assert!(error.contains(&told) && error.contains("a < b ≤ 10"), "{error}");
+        assert!(error.contains(&shown) && error.contains("a < b ≤ 10"), "{error}");
     }
 }

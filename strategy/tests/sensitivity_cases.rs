@@ -173,7 +173,7 @@ fn rough(p: usize, positive: bool, seed: u64) -> Vec<f64> {
     std::iter::once(1.0).chain((1..p).map(entry)).collect()
 }
 
-/// How long large cases take, and what they give; nothing is asserted but that they answer.
+/// The time that large cases take, and their results; only that there is a result is asserted.
 #[test]
 fn large_runs_answer() {
     let n = 100_000;
@@ -220,7 +220,7 @@ fn large_runs_answer() {
     report("tree n=1e5 by epochs of 1000".into(), tree, n, Schema::FixedEpoch { period: 1000, epochs: 100 });
 }
 
-/// How often each kind comes out exact, and how far the others are from what signs and vectors reach.
+/// The share of each kind that is exact, and the distance of the others from the best signs and vectors.
 #[test]
 fn how_exact_random_cases_are() {
     let names = ["", "", "toeplitz", "column-normalised", "band-mf", "band-inverse", "", "", "dense"];

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use strategy::tree::{MAX_TREE, Span, sensitivity_squared};
 use strategy::{Participation, Strategy, Tree};
 
-/// (name, rounds, MinS as printed, participations, ρ at noise multiplier 7): papers/000 Table 4 and papers/002
-/// Tables 1 and 2. min_sep (j − i) is the printed MinS + 1.
+/// (name, rounds, MinS as printed, participations, ρ at noise multiplier 7): McMahan, Xu, Zhang (2024), Table 4, and
+/// Xu et al. (2023) Tables 1 and 2. min_sep (j − i) is the printed MinS + 1.
 const PUBLISHED: [(&str, u64, u64, u64, f64); 20] = [
     ("NWP de-DE", 930, 212, 4, 0.48),
     ("NWP en-GB", 980, 226, 4, 0.48),
@@ -56,7 +56,7 @@ fn known_squares() {
     assert_eq!(square(1000, 100, 5, true), 107);
 }
 
-/// Of what is small enough to be searched.
+/// The exact value, for cases small enough to be searched.
 fn exact(spans: &[Span], rule: Participation) -> u64 {
     let found = sensitivity_squared(spans, rule).unwrap();
     assert!(found.exact);
@@ -175,7 +175,7 @@ fn many_participations_in_a_long_tree_have_a_bound() {
     let all = tree.sensitivity(1 << 20, Participation::new(1, 1 << 20).unwrap()).unwrap();
     let squared: f64 = (0..=20).map(|level| f64::from(20 + level).exp2()).sum();
     assert_eq!(all.value, squared.sqrt());
-    // What is few enough is still exact.
+    // Few enough participations are still exact.
     for (n, gap, most) in
         [(1 << 20, 1 << 14, 64), (100_000, 1000, 100), (1000, 1, 1000), (MAX_TREE, 1 << 36, 9)]
     {

@@ -19,8 +19,8 @@ use std::{
 };
 
 use client::{Client, Connections, FetchRequest};
-use node::runtime::Runtime;
-use node::{auth::Role, tls::Expected};
+use node::process::runtime::Runtime;
+use node::{auth::Role, tls::ExpectedServer};
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;
@@ -36,7 +36,7 @@ pub use plans::{plans, small_plan};
 pub const KEY: [u8; 32] = [42; 32];
 
 /// The first worker of every cluster, as a client over TLS expects it.
-pub const WORKER: Expected = Expected::Worker(Cow::Borrowed("worker-0"));
+pub const WORKER: ExpectedServer = ExpectedServer::Worker(Cow::Borrowed("worker-0"));
 
 /// The binary under test: `RUSTLE_BIN`, else the one built beside the tests.
 pub fn program() -> PathBuf {
@@ -173,7 +173,7 @@ impl TestCluster {
             commitments: commitments.iter().map(|text| Commitment::of_text(text)).collect(),
             deadline: (Instant::now() + patience).into(),
         };
-        self.runtime.block_on(client.fetch_into(request, &mut out))?;
+        self.runtime.block_on(client.fetch(request).into_slice(&mut out))?;
         Ok(out.chunks(range.len() as usize).map(<[f32]>::to_vec).collect())
     }
 

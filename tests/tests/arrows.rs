@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("noise-kernel", &["plan"]),
     ("proto", &[]),
     ("ledger", &["proto"]),
-    ("node", &[]),
+    ("node", &["proto"]),
     ("shared-memory", &["proto"]),
     ("client", &["proto", "node", "shared-memory"]),
     ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),

@@ -12,10 +12,10 @@ use std::{
 
 use client::Connections;
 use node::{
-    auth::{Role, table::RULES},
-    tls::{Credentials, Expected, TlsError, TlsFiles},
+    auth::Role,
+    tls::{Credentials, ExpectedServer, TlsError, TlsFiles},
 };
-use proto::ServiceError;
+use proto::{ServiceError, rpc::RPCS};
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use tests::{
     TestCluster, WORKER,
@@ -82,18 +82,18 @@ fn certificates_that_name_nobody_of_ours_may_call_nothing() {
     let good = issued(&cluster, "good", &Leaf { usages: vec![ClientAuth], ..Leaf::of(OPERATOR) });
     for (at_worker, address) in addresses(&cluster).into_iter().enumerate() {
         let at_worker = at_worker == 1;
-        let here = |rule: &&node::auth::table::Rule| rule.path.starts_with("/rustle.v1.Shards/") == at_worker;
-        let ask = |shown: &PathBuf, rule: &node::auth::table::Rule| {
+        let here = |rule: &&proto::rpc::Rpc| rule.path.starts_with("/rustle.v1.Shards/") == at_worker;
+        let ask = |shown: &PathBuf, rule: &proto::rpc::Rpc| {
             let _inside = cluster.runtime.enter();
             let channel = raw_tls::channel(&address, shown);
             cluster.runtime.block_on(call(channel, &path(rule), None, message(rule)))
         };
-        let control = RULES.iter().find(here).unwrap();
+        let control = RPCS.iter().find(here).unwrap();
         assert_ne!(ask(&good, control), Err(ServiceError::Unauthenticated), "the control");
         for (name, leaf) in &nobody {
             let shown = issued(&cluster, name, leaf);
             assert!(raw_tls::open(&address, Some(&shown)).is_ok(), "{name}: the connection itself is fine");
-            for rule in RULES.iter().filter(here) {
+            for rule in RPCS.iter().filter(here) {
                 assert_eq!(ask(&shown, rule), Err(ServiceError::Unauthenticated), "{name} at {}", rule.path);
             }
         }
@@ -113,12 +113,12 @@ fn times_said(cluster: &TestCluster, process: usize, what: &str) -> usize {
 }
 
 /// What our own client makes of a server.
-fn reach(cluster: &TestCluster, url: &str, expected: Expected) -> Result<(), ServiceError> {
+fn reach(cluster: &TestCluster, url: &str, expected: ExpectedServer) -> Result<(), ServiceError> {
     let _inside = cluster.runtime.enter();
     let connections = Connections::dialing(cluster.cluster.dialing(&Role::Operator).unwrap());
     let path = match &expected {
-        Expected::Coordinator => "/rustle.v1.Jobs/GetJob",
-        Expected::Worker(_) => "/rustle.v1.Shards/FetchSlice",
+        ExpectedServer::Coordinator => "/rustle.v1.Jobs/GetJob",
+        ExpectedServer::Worker(_) => "/rustle.v1.Shards/FetchSlice",
     };
     let channel = connections.channel(url, expected).unwrap();
     cluster.runtime.block_on(call(channel, path, None, about("nothing")))
@@ -130,7 +130,12 @@ fn servers_with_wrong_certificates_are_not_called() {
     let worker = cluster.cluster.worker(0).unwrap().grpc().to_owned();
     let now = SystemTime::now();
     let servers = [
-        (cluster.cluster.url(), Expected::Coordinator, "coordinator", "spiffe://local/rustle/coordinator"),
+        (
+            cluster.cluster.url(),
+            ExpectedServer::Coordinator,
+            "coordinator",
+            "spiffe://local/rustle/coordinator",
+        ),
         (worker, WORKER, "worker-0", "spiffe://local/rustle/worker/worker-0"),
     ];
     for (process, (url, expected, folder, uri)) in servers.into_iter().enumerate() {

@@ -94,7 +94,7 @@ fn take(client: &Client, runtime: &Handle, job: &JobId, row: u64, dimension: u64
         commitments: vec![Commitment::of_text(&format!("step {row}"))],
         deadline: (Instant::now() + PATIENCE).into(),
     };
-    runtime.block_on(client.fetch_into(request, &mut out)).unwrap();
+    runtime.block_on(client.fetch(request).into_slice(&mut out)).unwrap();
     out
 }
 

@@ -18,7 +18,7 @@ use std::{
 
 use client::{Client, FetchRequest};
 use ledger::Event;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange, ServiceError, pb};
@@ -170,7 +170,7 @@ impl Training {
                     commitments: vec![Commitment::of_text(&format!("step {row}"))],
                     deadline: (Instant::now() + PATIENCE).into(),
                 };
-                runtime.block_on(client.fetch_into(request, &mut out)).unwrap();
+                runtime.block_on(client.fetch(request).into_slice(&mut out)).unwrap();
                 taken.push(out);
                 longest = longest.max(last.elapsed());
                 progress.fetch_add(1, Ordering::SeqCst);

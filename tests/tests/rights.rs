@@ -7,14 +7,14 @@ use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use client::Connections;
 use node::{
-    auth::{
-        Grant, Identity, Role,
-        table::{self, RULES, Rule},
-    },
-    tls::Expected,
+    auth::{Grant, Identity, Role},
+    tls::ExpectedServer,
 };
 use prost::Message;
-use proto::ServiceError;
+use proto::{
+    ServiceError,
+    rpc::{self, RPCS, Rpc},
+};
 use tests::{
     TestCluster, WORKER, get,
     raw_call::call,
@@ -34,18 +34,18 @@ const IDENTITIES: [&str; 8] = [
 ];
 
 fn grant(identity: &str) -> Grant {
-    Grant::of(&Identity { trust_domain: "local".into(), role: Role::parse(identity).unwrap() })
+    Grant::from_identity(&Identity { trust_domain: "local".into(), role: Role::parse(identity).unwrap() })
 }
 
-fn endpoint(cluster: &TestCluster, rule: &Rule) -> (String, Expected) {
+fn endpoint(cluster: &TestCluster, rule: &Rpc) -> (String, ExpectedServer) {
     if rule.path.starts_with("/rustle.v1.Shards/") {
         (cluster.cluster.worker(0).unwrap().grpc().to_owned(), WORKER)
     } else {
-        (cluster.cluster.url(), Expected::Coordinator)
+        (cluster.cluster.url(), ExpectedServer::Coordinator)
     }
 }
 
-fn ask(cluster: &TestCluster, connections: &Connections, rule: &Rule) -> Result<(), ServiceError> {
+fn ask(cluster: &TestCluster, connections: &Connections, rule: &Rpc) -> Result<(), ServiceError> {
     let (endpoint, expected) = endpoint(cluster, rule);
     let _inside = cluster.runtime.enter();
     let channel = connections.channel(&endpoint, expected).unwrap();
@@ -62,7 +62,7 @@ fn every_identity_at_every_rpc() {
     for identity in IDENTITIES {
         let dialing = cluster.cluster.dialing(&Role::parse(identity).unwrap()).unwrap();
         let connections = Connections::dialing(dialing);
-        for rule in RULES {
+        for rule in RPCS {
             let answer = ask(&cluster, &connections, rule);
             let reached = match &answer {
                 Err(error) => error.kind() != "unavailable" || error.to_string().contains("checkpoint"),
@@ -97,7 +97,7 @@ fn every_identity_at_every_rpc() {
     assert!(shown.is_ok(), "the connection itself is fine: {shown:?}");
     // Whose role would do, but not whose job it is.
     let third = Connections::dialing(cluster.cluster.dialing(&Role::Job("third".into())).unwrap());
-    let get_job = table::find("/rustle.v1.Jobs/GetJob").unwrap();
+    let get_job = rpc::find("/rustle.v1.Jobs/GetJob").unwrap();
     assert_eq!(ask(&cluster, &third, get_job), Err(ServiceError::PermissionDenied));
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
     assert!(log.contains("may not have"), "refusals are logged");
@@ -144,9 +144,9 @@ fn what_the_table_must_say() {
         ("job/own", "/rustle.v1.Jobs/CreateJob", false),
         ("scraper", "/rustle.v1.Jobs/ListJobs", false),
     ] {
-        assert_eq!(may(&grant(identity), table::find(path).unwrap()), allowed, "{identity} at {path}");
+        assert_eq!(may(&grant(identity), rpc::find(path).unwrap()), allowed, "{identity} at {path}");
     }
-    assert!(table::find("/rustle.v1.Noise/Bindings").is_none());
+    assert!(rpc::find("/rustle.v1.Noise/Bindings").is_none());
 }
 
 #[test]
@@ -161,10 +161,7 @@ fn every_rpc_has_its_line_in_the_table() {
     }
     assert!(paths.len() >= 17);
     for path in paths {
-        assert!(
-            table::find(&path).is_some(),
-            "{path} has no line in node/src/auth/table.rs: nobody may call it"
-        );
+        assert!(rpc::find(&path).is_some(), "{path} has no line in proto/src/rpc.rs: nobody may call it");
     }
 }
 
@@ -172,13 +169,13 @@ fn every_rpc_has_its_line_in_the_table() {
 fn the_docs_print_the_table() {
     let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
     let docs = fs::read_to_string(docs).unwrap();
-    assert!(docs.contains(&table::markdown()), "docs/security.md lacks this table:\n{}", table::markdown());
+    assert!(docs.contains(&rpc::markdown()), "docs/security.md lacks this table:\n{}", rpc::markdown());
 }
 
 #[test]
 fn without_tls_and_tokens_nobody_is_asked() {
     let cluster = start(1);
-    for rule in RULES {
+    for rule in RPCS {
         let answer = ask(&cluster, &Connections::new(), rule);
         assert!(!is_denied(&answer), "{}: {answer:?}", rule.path);
     }

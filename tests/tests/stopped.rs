@@ -10,8 +10,8 @@ use std::{
 };
 
 use client::Client;
-use node::ready_file::ReadyFile;
-use node::runtime::Runtime;
+use node::process::ready_file::ReadyFile;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use proto::{Commitment, ReleaseToken, Result, RowRange, ServiceError, pb};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};

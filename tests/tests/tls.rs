@@ -8,7 +8,7 @@ use std::{fs, path::Path, time::Duration};
 use client::{Client, Connections};
 use node::{
     auth::Role,
-    dial::Dialing,
+    net::dial::DialOptions,
     tls::{Credentials, TlsFiles},
 };
 use proto::ServiceError;
@@ -34,7 +34,7 @@ fn role(text: &str) -> Role {
 fn list(cluster: &TestCluster, dir: &Path) -> Result<(), ServiceError> {
     let credentials = Some(Credentials::load(TlsFiles::in_dir(dir)).unwrap());
     let _inside = cluster.runtime.enter();
-    let connections = Connections::dialing(Dialing { credentials, ..Dialing::default() });
+    let connections = Connections::dialing(DialOptions { credentials, ..DialOptions::default() });
     let client = Client::with_connections(&cluster.cluster.url(), connections).unwrap();
     cluster.runtime.block_on(client.jobs().list()).map(|_| ())
 }

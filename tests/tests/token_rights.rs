@@ -12,14 +12,14 @@ use std::{
 };
 
 use node::{
-    auth::{
-        Grant, GrantRole, TokenEntry, digest_of,
-        table::{About, RULES, Rule},
-    },
-    dial::Dialing,
-    tls::Expected,
+    auth::{CallerRole, Grant, TokenEntry, digest_of},
+    net::dial::DialOptions,
+    tls::ExpectedServer,
 };
-use proto::ServiceError;
+use proto::{
+    ServiceError,
+    rpc::{RPCS, Rpc, Subject},
+};
 use tests::{
     TestCluster, flags, get,
     raw_call::call,
@@ -28,8 +28,8 @@ use tests::{
 };
 
 /// Those that tokens have. The others are of processes, and in certificates alone.
-const ROLES: [GrantRole; 4] =
-    [GrantRole::Trainer, GrantRole::Operator, GrantRole::Auditor, GrantRole::Worker];
+const ROLES: [CallerRole; 4] =
+    [CallerRole::Trainer, CallerRole::Operator, CallerRole::Auditor, CallerRole::Worker];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -42,7 +42,7 @@ enum Kind {
 /// Each call has a token of its own, so that each refusal is the first of its caller.
 struct Shown {
     token: String,
-    rule: &'static Rule,
+    rule: &'static Rpc,
     kind: Kind,
     grant: Grant,
     expires: Option<u64>,
@@ -53,9 +53,9 @@ fn shown() -> Vec<Shown> {
     let mut all = Vec::new();
     for role in ROLES {
         for kind in [Kind::Own, Kind::Another, Kind::Expired] {
-            for rule in RULES {
+            for rule in RPCS {
                 let name = if kind == Kind::Another { "another" } else { named(rule) };
-                let grant = Grant { name: Some(name.to_owned()), ..Grant::of_all(role) };
+                let grant = Grant { name: Some(name.to_owned()), ..Grant::for_all(role) };
                 let token = format!("rustle_token-number-{}-of-a-test", all.len());
                 let expires = Some(if kind == Kind::Expired { now - 1 } else { now + 3600 });
                 all.push(Shown { token, rule, kind, grant, expires });
@@ -90,10 +90,10 @@ fn start(shown: &[Shown]) -> TestCluster {
 }
 
 /// At the coordinator, what workers serve as well: whose role does not do is refused before it is known who serves that.
-fn ask(cluster: &TestCluster, rule: &Rule, bearer: Option<&str>) -> Result<(), ServiceError> {
+fn ask(cluster: &TestCluster, rule: &Rpc, bearer: Option<&str>) -> Result<(), ServiceError> {
     let _inside = cluster.runtime.enter();
-    let connections = client::Connections::dialing(Dialing::default());
-    let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+    let connections = client::Connections::dialing(DialOptions::default());
+    let channel = connections.channel(&cluster.cluster.url(), ExpectedServer::Coordinator).unwrap();
     let path = path(rule);
     let asked = call(channel, &path, bearer, message(rule));
     let asked = async { tokio::time::timeout(Duration::from_secs(20), asked).await.unwrap() };
@@ -140,7 +140,7 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
         }
     }
     println!("{let_in} let in, {} forbidden, {expired} unauthenticated", told.len());
-    assert_eq!(expired, ROLES.len() * RULES.len());
+    assert_eq!(expired, ROLES.len() * RPCS.len());
     assert!(let_in > 60 && told.len() > 60, "{let_in} {}", told.len());
 
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
@@ -160,29 +160,29 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
 
 #[test]
 fn what_is_no_token_of_the_file_is_nobody_at_every_rpc() {
-    let grant = Grant::of_all(GrantRole::Operator);
+    let grant = Grant::for_all(CallerRole::Operator);
     let good = Shown {
         token: "rustle_a-good-token-of-an-operator".into(),
-        rule: &RULES[0],
+        rule: &RPCS[0],
         kind: Kind::Own,
         grant,
         expires: None,
     };
     let cluster = start(std::slice::from_ref(&good));
-    let list = RULES.iter().find(|rule| rule.about == About::VisibleJobs).unwrap();
+    let list = RPCS.iter().find(|rule| rule.subject == Subject::VisibleJobs).unwrap();
     assert_eq!(ask(&cluster, list, Some(&good.token)), Ok(()), "the control");
     let longer = format!("{}x", good.token);
     let shorter = good.token[..good.token.len() - 1].to_owned();
     let digest = digest_of(good.token.as_bytes());
     let long = "x".repeat(4_000);
     let garbage = ["x", &longer, &shorter, &digest, "\" or 1=1", "{}", "a b c", &long];
-    for rule in RULES {
+    for rule in RPCS {
         for bearer in garbage.into_iter().map(Some).chain([None]) {
             let answer = ask(&cluster, rule, bearer);
             assert_eq!(answer, Err(ServiceError::Unauthenticated), "{bearer:?} at {}", rule.path);
         }
     }
-    let expected = RULES.len() * (garbage.len() + 1);
+    let expected = RPCS.len() * (garbage.len() + 1);
     assert_eq!(refusals_counted(&cluster, "unauthenticated"), expected as u64);
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
     assert_eq!(log.matches("showed nothing that counts").count(), 1);

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
 
 use client::{Client, Connections, FetchRequest};
-use node::{auth::Bearer, dial::Dialing};
+use node::{auth::Bearer, net::dial::DialOptions};
 use proto::{Commitment, CoordinateRange, ElementType, ReleaseToken, RowRange, ServiceError};
 use tests::{TestCluster, assert_same_bits, expected, flags, job, plans, start_with};
 use tokio::time::Instant;
@@ -62,7 +62,7 @@ impl Tokens {
     fn client(&self, token: Option<&str>) -> Client {
         let bearer = token.map(|token| Bearer::from_file(&self.files[token]).unwrap());
         let _inside = self.cluster.runtime.enter();
-        let connections = Connections::dialing(Dialing { bearer, ..Dialing::default() });
+        let connections = Connections::dialing(DialOptions { bearer, ..DialOptions::default() });
         Client::with_connections(&self.cluster.cluster.url(), connections).unwrap()
     }
 
@@ -123,7 +123,7 @@ fn proxied(tokens: &Tokens, token: &str, range: std::ops::Range<u64>) -> Result<
         element_type: proto::pb::ElementType::F32.into(),
     };
     tokens.cluster.runtime.block_on(async {
-        let connections = Connections::dialing(Dialing { bearer, ..Dialing::default() });
+        let connections = Connections::dialing(DialOptions { bearer, ..DialOptions::default() });
         let mut noise = connections.noise(&tokens.cluster.cluster.url()).unwrap();
         let mut chunks = noise.fetch(request).await.map_err(ServiceError::from)?.into_inner();
         while chunks.message().await.map_err(ServiceError::from)?.is_some() {}
@@ -172,11 +172,11 @@ fn fetch_bound(
     tokens.cluster.runtime.block_on(async {
         if lends {
             let mut region = client.lend(range(asked), 1, ElementType::F32)?;
-            client.fetch_bound_region(request, release, &mut region, 0).await?;
+            client.fetch(request).with_tokens(release).into_region(&mut region, 0).await?;
             return Ok(region.row(0)?.to_vec());
         }
         let mut out = vec![f32::NAN; (asked.end - asked.start) as usize];
-        client.fetch_bound_into(request, release, &mut out).await.map(|()| out)
+        client.fetch(request).with_tokens(release).into_slice(&mut out).await.map(|()| out)
     })
 }
 

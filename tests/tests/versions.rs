@@ -72,7 +72,7 @@ impl Workers for OtherCoordinator {
 
 #[test]
 fn a_worker_ends_beside_a_coordinator_of_another_release() {
-    let runtime = node::runtime::Runtime::new().unwrap();
+    let runtime = node::process::runtime::Runtime::new().unwrap();
     for other in OTHERS {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use client::Led;
+use client::CoordinatorChannel;
 use futures::{StreamExt, TryStreamExt, stream};
 use proto::pb::{self, workers_client::WorkersClient};
 use tokio::task::JoinSet;
@@ -26,7 +26,7 @@ pub struct Fleet {
 
 struct Worker {
     setting: Setting,
-    client: WorkersClient<Led>,
+    client: WorkersClient<CoordinatorChannel>,
     name: String,
     incarnation: Vec<u8>,
     held: Vec<pb::LeaseStatus>,

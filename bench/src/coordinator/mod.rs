@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use client::Connections;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use plot::{Axis, Chart, Lines, Series};
-use strategy::optimize::{Family, Objective, Optimised, Target, flattened, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, flatten_tail, optimize};
 use strategy::{Participation, Strategy};
 
 use super::item::{Claim, Found, Item, Source};
@@ -42,7 +42,7 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     let blt = work.optimised(Family::Blt { buffers: 4 }, N, rule, Loss::Rms)?;
     let plain = work.optimised(bands, N, rule, Loss::Rms)?;
     let heuristic = Strategy::BandToeplitz {
-        c: flattened(&coefficients(&plain.strategy), LOW as usize),
+        c: flatten_tail(&coefficients(&plain.strategy), LOW as usize),
         column_normalised: false,
     };
     let for_max = work.optimised(Family::Blt { buffers: 4 }, N, rule, Loss::Max)?;
@@ -85,7 +85,7 @@ fn make(work: &Work) -> anyhow::Result<Found> {
     })
 }
 
-fn over_the_range(family: Family) -> anyhow::Result<Optimised> {
+fn over_the_range(family: Family) -> anyhow::Result<Optimized> {
     let rule = |b| Participation { min_sep: b, max_participations: K };
     let target = Target::new(N, rule(HIGH), Objective::Rms)
         .with_participations([LOW, 250, 300, 350, HIGH].map(rule).to_vec());

@@ -2,7 +2,7 @@
 
 use plot::{Axis, Chart, Lines, Series};
 use rayon::prelude::*;
-use strategy::optimize::{Family, Optimised};
+use strategy::optimize::{Family, Optimized};
 use strategy::{Participation, Strategy, Tree};
 
 use super::item::{Cell, Table};
@@ -17,7 +17,7 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
-    pub fn of(name: impl Into<String>, found: &Optimised) -> Self {
+    pub fn of(name: impl Into<String>, found: &Optimized) -> Self {
         Self { name: name.into(), strategy: found.strategy.clone(), rms_error: found.rms_error }
     }
 

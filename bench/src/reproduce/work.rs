@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use accounting::amplified;
 use indicatif::{ProgressBar, ProgressStyle};
-use strategy::optimize::{Family, Objective, Optimised, Target, optimize};
+use strategy::optimize::{Family, Objective, Optimized, Target, optimize};
 use strategy::{Participation, Strategy};
 
 use super::item::{Found, Item};
@@ -52,7 +52,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
 pub struct Work {
     bar: ProgressBar,
     lines: bool,
-    strategies: Cache<(Family, u64, Participation, Loss), Arc<Optimised>>,
+    strategies: Cache<(Family, u64, Participation, Loss), Arc<Optimized>>,
     errors: Cache<(u64, u64), f64>,
     noise: Cache<[u64; 5], f64>,
 }
@@ -98,7 +98,7 @@ impl Work {
         n: u64,
         rule: Participation,
         loss: Loss,
-    ) -> anyhow::Result<Arc<Optimised>> {
+    ) -> anyhow::Result<Arc<Optimized>> {
         self.strategies.get((family, n, rule, loss), || {
             let found = optimize(family, &Target::new(n, rule, loss.objective()), &mut |step| {
                 self.says(&format!("{} at n = {n}, step {}", named(family), step.iteration));

@@ -11,7 +11,7 @@ pub mod usage;
 use std::time::Instant;
 
 use anyhow::Context;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 
 use crate::arguments;
 use crate::machine::Machine;

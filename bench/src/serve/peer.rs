@@ -11,7 +11,7 @@ use std::thread;
 use anyhow::Context;
 use bytes::Bytes;
 use client::Connections;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use proto::WorkerId;
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
 use serde::{Deserialize, Serialize};

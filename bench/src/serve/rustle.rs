@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ::rustle::cluster::{ClusterOptions, LocalCluster};
 use anyhow::{Context, ensure};
 use client::{Client, Connections, FetchRequest, Region, Tuning};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
@@ -151,11 +151,11 @@ impl Serving {
         let started = Instant::now();
         match transport {
             Transport::SharedMemory => {
-                client.fetch_bound_region(request, tokens, &mut self.region, 0).await?
+                client.fetch(request).with_tokens(tokens).into_region(&mut self.region, 0).await?
             }
             _ => {
                 let out = &mut self.buffer[..(self.dimension * rows.len()) as usize];
-                client.fetch_bound_into(request, tokens, out).await?;
+                client.fetch(request).with_tokens(tokens).into_slice(out).await?;
             }
         }
         Ok((bind, started.elapsed().as_secs_f64()))

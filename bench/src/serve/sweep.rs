@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use client::Tuning;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use serde::Serialize;
 
 use super::Args;

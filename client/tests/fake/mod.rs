@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use client::{Part, Route, Routing, Source};
+use client::{FetchSource, Route, Routing, Tile};
 use futures::future::BoxFuture;
 use proto::model::FetchSlice;
 use proto::pb::{self, shards_server::Shards, shards_server::ShardsServer};
@@ -49,7 +49,7 @@ pub enum Fault {
 #[derive(Clone, Default)]
 pub struct FakeWorker {
     pub faults: Arc<Mutex<VecDeque<Fault>>>,
-    pub asked: Arc<Mutex<Vec<Part>>>,
+    pub asked: Arc<Mutex<Vec<Tile>>>,
 }
 
 impl FakeWorker {
@@ -113,7 +113,7 @@ impl Shards for FakeWorker {
         for (row, token) in request.rows.as_range().zip(&request.tokens) {
             key().verify(&request.job, request.branch, row, token)?;
         }
-        self.asked.lock().unwrap().push(Part { rows: request.rows, range: request.range });
+        self.asked.lock().unwrap().push(Tile { rows: request.rows, range: request.range });
         let is_hanging = matches!(self.faults.lock().unwrap().front(), Some(Fault::Hang));
         let chunks = tokio_stream::iter(self.chunks(&request));
         if is_hanging {
@@ -145,7 +145,7 @@ impl FakeSource {
     }
 }
 
-impl Source for FakeSource {
+impl FetchSource for FakeSource {
     fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
         let mut routings = self.routings.lock().unwrap();
         let routing = if routings.len() > 1 { routings.pop_front() } else { routings.front().cloned() };

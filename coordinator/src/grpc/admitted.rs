@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use node::auth::{Admitted, Refusal};
+use node::auth::{Access, Refusal};
 use proto::{CoordinateRange, PROTOCOL_HEADER, check_protocol, pb};
 use tonic::{Request, Status};
 
@@ -22,9 +22,9 @@ pub trait Named {
 /// The message, if the caller may ask for it.
 pub fn own<M: Named>(request: Request<M>) -> Result<M, Status> {
     let (admitted, message) = parts(request)?;
-    admitted.named(message.name()).map_err(worded)?;
+    admitted.check_name(message.name()).map_err(worded)?;
     if let Some(coordinates) = message.coordinates() {
-        admitted.range(message.name(), &coordinates).map_err(worded)?;
+        admitted.check_range(message.name(), &coordinates).map_err(worded)?;
     }
     Ok(message)
 }
@@ -35,13 +35,13 @@ pub fn binding(
 ) -> Result<(pb::BindRequest, Option<CoordinateRange>), Status> {
     let (admitted, message) = parts(request)?;
     let asked = message.range.as_ref().map(|range| range.start..range.end);
-    let extent = admitted.extent(&message.job, asked).map_err(worded)?;
+    let extent = admitted.allowed_extent(&message.job, asked).map_err(worded)?;
     Ok((message, extent.map(Into::into)))
 }
 
 /// Who asks, and the message, for answers that differ by who asks.
-pub fn parts<M>(request: Request<M>) -> Result<(Admitted, M), Status> {
-    let admitted = request.extensions().get::<Admitted>().cloned();
+pub fn parts<M>(request: Request<M>) -> Result<(Access, M), Status> {
+    let admitted = request.extensions().get::<Access>().cloned();
     // Without the guard in front nobody has been looked at: nobody gets in.
     let admitted = admitted.ok_or_else(|| worded(Refusal::Unauthenticated))?;
     let version = request.metadata().get(PROTOCOL_HEADER).map(|version| version.as_bytes());

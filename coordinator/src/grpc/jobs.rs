@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use node::admission::ResponseReservation;
 use node::auth::ClientKey;
-use node::guard::Held;
 use proto::model::PlacementHint;
 use proto::pb::{self, jobs_server::Jobs};
 use proto::{JobId, Result, ServiceError};
@@ -39,7 +39,7 @@ impl Jobs for JobsService {
         request: Request<pb::ListJobsRequest>,
     ) -> Result<Response<pb::ListJobsResponse>, Status> {
         let (admitted, _) = parts(request)?;
-        let jobs = self.0.list_jobs().into_iter().filter(|job| admitted.sees(&job.job));
+        let jobs = self.0.list_jobs().into_iter().filter(|job| admitted.can_see(&job.job));
         answer(Ok(pb::ListJobsResponse { jobs: jobs.collect() }))
     }
 
@@ -109,7 +109,7 @@ impl Jobs for JobsService {
         let hold = client.map(|client| self.0.answers.take(&client, bytes)).transpose().map_err(worded)?;
         let mut response = Response::new(entries);
         if let Some(hold) = hold {
-            response.extensions_mut().insert(Held(Arc::new(hold)));
+            response.extensions_mut().insert(ResponseReservation(Arc::new(hold)));
         }
         Ok(response)
     }

@@ -9,10 +9,10 @@ mod standby;
 mod workers;
 
 use metrics::counter;
+use node::admission::{ErrorMapping, in_flight};
 use node::auth::Refusal;
-use node::follow::LEADER_HEADER;
-use node::guard::{Words, under_way};
-use node::trace_context::carry;
+use node::net::leader_channel::LEADER_HEADER;
+use node::telemetry::trace_context::carry;
 use proto::{Result, ServiceError};
 use tonic::metadata::MetadataValue;
 use tonic::{Response, Status};
@@ -34,7 +34,7 @@ fn answer<T>(outcome: Result<T>) -> Result<Response<T>, Status> {
 async fn to_its_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
-    let held = under_way();
+    let held = in_flight();
     let whole = async move {
         let _held = held;
         change.await
@@ -48,8 +48,8 @@ fn worded(refusal: Refusal) -> Status {
     refused(match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
         Refusal::Forbidden => ServiceError::PermissionDenied,
-        Refusal::Beyond { asked, allowed } => ServiceError::RangeNotAllowed {
-            asked: asked.into(),
+        Refusal::OutsideRange { requested, allowed } => ServiceError::RangeNotAllowed {
+            asked: requested.into(),
             allowed: allowed.into_iter().map(Into::into).collect(),
         },
         Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
@@ -62,7 +62,19 @@ fn worded(refusal: Refusal) -> Status {
     })
 }
 
-const WORDS: Words = Words { of: worded, notable: ServiceError::notable_kind };
+/// How this process words the refusals of [`node::admission`].
+#[derive(Clone, Copy)]
+struct Errors;
+
+impl ErrorMapping for Errors {
+    fn status(&self, refusal: Refusal) -> Status {
+        worded(refusal)
+    }
+
+    fn notable(&self, status: &Status) -> Option<String> {
+        ServiceError::notable_kind(status)
+    }
+}
 
 fn refused(error: ServiceError) -> Status {
     counter!(ERRORS, "kind" => error.kind()).increment(1);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::{Stream, StreamExt};
-use node::cut::Cut;
-use node::listener::Listener;
-use node::rpc_metrics::RpcMetricsLayer;
-use node::security::Secured;
-use node::trace_propagation::TraceLayer;
+use node::net::abort_on_close::AbortOnClose;
+use node::net::listener::Listener;
+use node::security::ServerSecurity;
+use node::telemetry::rpc_metrics::RpcMetricsLayer;
+use node::telemetry::trace_propagation::TraceLayer;
 use proto::pb::{
     jobs_server::{self, JobsServer},
     noise_server::{self, NoiseServer},
@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::WORDS;
+use super::Errors;
 use super::jobs::JobsService;
 use super::noise::NoiseService;
 use super::workers::WorkersService;
@@ -32,7 +32,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 pub async fn serve(
     coordinator: Arc<Coordinator>,
     listener: Listener,
-    security: &Secured,
+    security: &ServerSecurity,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     serve_over(coordinator, security.incoming(listener), security, shutdown).await
@@ -42,7 +42,7 @@ pub async fn serve(
 pub async fn serve_over<C>(
     coordinator: Arc<Coordinator>,
     connections: impl Stream<Item = std::io::Result<C>>,
-    security: &Secured,
+    security: &ServerSecurity,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()>
 where
@@ -79,7 +79,7 @@ where
         .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
-        .layer(security.guard(WORDS))
+        .layer(security.guard(proto::rpc::RPCS, Errors))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(jobs)
@@ -88,7 +88,8 @@ where
     // Whoever leads no more must not keep the ledger that it had for as long as somebody watches.
     let ended = CancellationToken::new();
     let _cut_all = ended.clone().drop_guard();
-    let connections = connections.map(move |taken| taken.map(|taken| Cut::new(taken, ended.clone())));
+    let connections =
+        connections.map(move |taken| taken.map(|taken| AbortOnClose::new(taken, ended.clone())));
     let server = router.serve_with_incoming_shutdown(connections, until_closing);
     let too_late = async {
         shutdown.cancelled().await;
@@ -102,34 +103,9 @@ where
 }
 
 /// The methods that metrics name; any other is "other".
-pub fn methods() -> Vec<String> {
-    let of = |service: &str, methods: &[&str]| -> Vec<String> {
-        methods.iter().map(|method| format!("/{service}/{method}")).collect()
-    };
-    let jobs = [
-        "CreateJob",
-        "GetJob",
-        "ListJobs",
-        "FinishJob",
-        "DestroyJob",
-        "ReshardJob",
-        "SetPlacementHints",
-        "CheckpointJob",
-        "GetReport",
-        "OpenBranch",
-        "ListEntries",
-        "GetHead",
-        "GetCursor",
-        "CheckCursor",
-        "ResumeJob",
-    ];
-    [
-        of(jobs_server::SERVICE_NAME, &jobs),
-        of(noise_server::SERVICE_NAME, &["GetRouting", "Bind", "Fetch"]),
-        of(
-            workers_server::SERVICE_NAME,
-            &["Register", "Heartbeat", "Deregister", "GetJobPlan", "DrainWorker"],
-        ),
-    ]
-    .concat()
+pub fn methods() -> Vec<&'static str> {
+    [jobs_server::SERVICE_NAME, noise_server::SERVICE_NAME, workers_server::SERVICE_NAME]
+        .into_iter()
+        .flat_map(proto::rpc::paths_of)
+        .collect()
 }

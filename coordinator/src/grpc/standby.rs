@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use anyhow::Context as _;
 use futures::Stream;
 use futures::future::Either;
-use node::rpc_metrics::RpcMetricsLayer;
-use node::security::Secured;
-use node::trace_propagation::TraceLayer;
+use node::security::ServerSecurity;
+use node::telemetry::rpc_metrics::RpcMetricsLayer;
+use node::telemetry::trace_propagation::TraceLayer;
 use proto::ServiceError;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use tonic_health::ServingStatus;
 use tower::{Layer, Service};
 
 use super::server::methods;
-use super::{WORDS, refused};
+use super::{Errors, refused};
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
@@ -43,7 +43,7 @@ impl Leader {
 pub async fn serve_standby<C>(
     leader: Leader,
     connections: impl Stream<Item = std::io::Result<C>>,
-    security: &Secured,
+    security: &ServerSecurity,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()>
 where
@@ -55,7 +55,7 @@ where
         .server()
         .layer(TraceLayer)
         .layer(RpcMetricsLayer::new(methods()))
-        .layer(security.guard(WORDS))
+        .layer(security.guard(proto::rpc::RPCS, Errors))
         .layer(StandbyLayer(leader))
         .add_service(health_service);
     let served = router.serve_with_incoming_shutdown(connections, shutdown.cancelled_owned());

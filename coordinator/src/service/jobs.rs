@@ -140,7 +140,7 @@ impl Coordinator {
 
 /// Reading a plan computes all of its coefficients: not on the asynchronous threads.
 async fn checked_plan(request: CreateJob) -> Result<(CreateJob, Plan)> {
-    let read = node::blocking::run(move || read_plan(&request).map(|plan| (request, plan)));
+    let read = node::process::blocking::run(move || read_plan(&request).map(|plan| (request, plan)));
     read.await.map_err(ServiceError::internal)?
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use client::{Route, Routing};
 use metrics::{counter, histogram};
-use node::guard::under_way;
-use node::runtime::spawn;
+use node::admission::in_flight;
+use node::process::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ impl Coordinator {
     pub async fn bind_to_its_end(self: &Arc<Self>, bind: Bind) -> Result<Vec<ReleaseToken>> {
         self.outwait_grace_period(&bind.job).await;
         let coordinator = self.clone();
-        let held = under_way();
+        let held = in_flight();
         let bound = async move {
             let _held = held;
             coordinator.bind(bind).await

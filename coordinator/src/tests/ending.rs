@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use node::listener::ListenAddress;
-use node::security::Secured;
+use node::net::listener::ListenAddress;
+use node::security::ServerSecurity;
 use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
@@ -21,7 +21,8 @@ async fn a_watcher_does_not_keep_the_ledger_of_who_leads_no_more() {
     let url = listener.endpoint(false).unwrap();
     let shutdown = CancellationToken::new();
     let until = shutdown.clone();
-    let served = tokio::spawn(async move { serve(coordinator, listener, &Secured::default(), until).await });
+    let served =
+        tokio::spawn(async move { serve(coordinator, listener, &ServerSecurity::default(), until).await });
 
     let mut client = HealthClient::new(Endpoint::from_shared(url).unwrap().connect().await.unwrap());
     let mut watch = client.watch(HealthCheckRequest::default()).await.unwrap().into_inner();

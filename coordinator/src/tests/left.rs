@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use node::auth::Admitted;
+use node::auth::Access;
 use proto::pb::{self, jobs_server::Jobs, noise_server::Noise};
 use tonic::Request;
 
@@ -34,7 +34,7 @@ async fn comes_to(coordinator: &Coordinator, is_so: impl Fn(&pb::Job) -> bool) {
 
 fn admitted<M>(message: M) -> Request<M> {
     let mut request = Request::new(message);
-    request.extensions_mut().insert(Admitted::everyone());
+    request.extensions_mut().insert(Access::everyone());
     request
 }
 

@@ -245,7 +245,7 @@ impl Coordinator {
             }
         };
         let metered =
-            node::blocking::run(move || metered(meter, &plan_toml, delta, &released, next_row)).await;
+            node::process::blocking::run(move || metered(meter, &plan_toml, delta, &released, next_row)).await;
         self.watch.record(job, metered.map_err(proto::ServiceError::internal)??);
         Ok(())
     }

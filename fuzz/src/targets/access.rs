@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use ledger::{Head, JobCursor};
 use node::{
     auth::{Identity, Tokens, digest_of},
-    settings::Layers,
+    config::settings::Layers,
 };
 use plan::Plan;
 use prost::Message;

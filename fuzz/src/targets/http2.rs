@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use node::limits::{FRAME_BYTES, Frames, HEAD_BYTES, PREFACE_BYTES};
+use node::admission::{FRAME_BYTES, FrameCosts, HEAD_BYTES, PREFACE_BYTES};
 use proto::pb::{self, jobs_client::JobsClient};
 
 use super::files::runtime;
@@ -75,16 +75,16 @@ fn walk(bytes: &[u8]) -> Walked {
 /// The same cost and the same place, however the bytes are cut into reads; both as a plain walk finds them.
 fn frames(bytes: &[u8]) -> String {
     let walked = walk(bytes);
-    let mut whole = Frames::default();
+    let mut whole = FrameCosts::default();
     let cost = whole.cost(bytes);
     assert!((walked.least..=walked.most).contains(&cost), "{cost} calls for frames of {}", walked.least);
-    assert_eq!(whole.body(), walked.until_next, "the next frame is looked for elsewhere");
+    assert_eq!(whole.bytes_to_next_head(), walked.until_next, "the next frame is looked for elsewhere");
     for piece in [1, 2, 7, 9, 64, 1_000] {
-        let mut cut = Frames::default();
+        let mut cut = FrameCosts::default();
         // Costs are whole parts of a power of two: sums are exact in any order.
         let sum: f64 = bytes.chunks(piece).map(|read| cut.cost(read)).sum();
         assert!(sum == cost, "{sum} in reads of {piece}, {cost} in one");
-        assert_eq!(cut.body(), walked.until_next, "in reads of {piece}");
+        assert_eq!(cut.bytes_to_next_head(), walked.until_next, "in reads of {piece}");
     }
     format!("{} {}", (cost * 4.0).min(64.0).ceil(), usize::from(walked.until_next > 0))
 }

@@ -7,7 +7,7 @@ use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create},
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
 };
-use shared_memory::{Borrowed, HELLO_BYTES, Layout, MAGIC, Offer, RegionId, VERSION};
+use shared_memory::{BorrowedRegion, HELLO_BYTES, Layout, MAGIC, Offer, RegionId, VERSION};
 
 use crate::{Target, words};
 
@@ -56,7 +56,7 @@ fn hello(bytes: &[u8]) -> String {
     };
     let layout = offer.layout;
     slots_lie_within(&layout);
-    match Borrowed::open(offer) {
+    match BorrowedRegion::open(offer) {
         Ok(borrowed) => {
             assert!(layout.size() <= MEMORY, "{layout:?} is larger than its memory");
             assert_eq!(borrowed.layout().size(), layout.size());

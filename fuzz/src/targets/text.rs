@@ -1,8 +1,8 @@
 //! What people and other programs write as text: plans, events, names, amounts, traces.
 
 use node::{
-    quantities::{parse_bytes, parse_duration},
-    trace_context::TraceContext,
+    config::units::{parse_bytes, parse_duration},
+    telemetry::trace_context::TraceContext,
 };
 use plan::Plan;
 use proto::JobId;

@@ -1,106 +1,56 @@
-//! From a connection and a header to what a caller may do.
-
-use std::net::IpAddr;
-use std::ops::Range;
-use std::sync::Arc;
+//! Authentication: from a connection and a header to a caller's grants, and to the calls they admit.
 
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderMap};
-use metrics::counter;
-use tracing::warn;
 
-use super::{Admitted, Grant, GrantRole, Identity, SparseLog, Tokens, table};
-use crate::connection::{Peer, Reached, network};
-use crate::metric_definitions::CALLS_REFUSED;
+use proto::rpc::{CallerRole, Rpc};
 
-/// Why a call is not answered. Callers learn this much and no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// No credentials, or none that count.
-    Unauthenticated,
-    /// Known, and not entitled.
-    Forbidden,
-    /// Entitled to these coordinates of the job alone.
-    Beyond {
-        asked: Range<u64>,
-        allowed: Vec<Range<u64>>,
-    },
-    /// Too much at once; later it may go.
-    Busy {
-        what: &'static str,
-        limit: String,
-    },
-    TooLarge {
-        limit: usize,
-    },
-    TooSlow {
-        limit: std::time::Duration,
-    },
-}
+use super::refusal::RefusalLog;
+use super::{Access, ClientKey, Grant, Identity, Refusal, Tokens};
+use crate::net::peer::{Peer, PeerInfo, network};
 
-/// Tells callers apart, for limits a caller.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ClientKey(pub Arc<str>);
-
+/// A caller as its connection and headers show it.
 #[derive(Clone, Debug)]
 pub struct Caller {
+    /// Its name among callers.
     pub key: ClientKey,
-    /// `None`: nobody is asked who they are.
+    /// `None` where callers are not authenticated.
     grants: Option<Vec<Grant>>,
 }
 
 impl Caller {
-    /// A worker or a coordinator; everyone, where nobody is asked who they are.
+    /// Returns whether the caller is a worker or a coordinator; true for every caller where none is authenticated.
     pub fn is_of_cluster(&self) -> bool {
-        let is_member = |grant: &Grant| matches!(grant.role, GrantRole::Worker | GrantRole::Coordinator);
+        let is_member = |grant: &Grant| matches!(grant.role, CallerRole::Worker | CallerRole::Coordinator);
         self.grants.as_ref().is_none_or(|grants| grants.iter().any(is_member))
     }
 }
 
-/// What a server asks of its callers.
+/// The credentials that a server requires of its callers.
 #[derive(Debug, Default)]
 pub struct Authenticator {
-    /// Ours, where there is TLS: certificates of other trust domains count for nothing.
+    /// Our own identity, where there is TLS: certificates of other trust domains count for nothing.
     own: Option<Identity>,
     tokens: Option<Tokens>,
-    refusals: Refusals,
-}
-
-/// Counts every refusal, and says so once a caller and minute.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Refusals(Arc<SparseLog>);
-
-impl Refusals {
-    fn unauthenticated(&self, address: Option<IpAddr>) {
-        counter!(CALLS_REFUSED, "reason" => "unauthenticated").increment(1);
-        let peer = address.map_or_else(|| "local".to_owned(), |address| address.to_string());
-        if self.0.is_due(&peer) {
-            warn!(peer, "a caller showed nothing that counts");
-        }
-    }
-
-    /// `what` is none of the caller's own words.
-    pub fn forbidden(&self, caller: &ClientKey, what: &'static str) {
-        counter!(CALLS_REFUSED, "reason" => "forbidden").increment(1);
-        if self.0.is_due(&caller.0) {
-            warn!(peer = %caller.0, what, "a caller was refused what it may not have");
-        }
-    }
+    refusals: RefusalLog,
 }
 
 impl Authenticator {
+    /// Returns an authenticator that requires a certificate where `own` is given, and a token where `tokens` is.
+    /// Without either it admits every caller.
     pub fn new(own: Option<Identity>, tokens: Option<Tokens>) -> Self {
-        Self { own, tokens, refusals: Refusals::default() }
+        Self { own, tokens, refusals: RefusalLog::default() }
     }
 
-    /// Who this is. An error where who they are has to be shown and was not.
+    /// Returns the caller of a request, or refuses one that shows no credentials where they are required.
     pub fn caller(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Caller, Refusal> {
-        let peer = extensions.get::<Reached>().map(|reached| &reached.peer);
+        let peer = extensions.get::<PeerInfo>().map(|info| &info.peer);
         let address = match peer {
             Some(Peer::Plain(address) | Peer::Certified(address, _)) => Some(network(*address)),
             _ => None,
         };
-        let shown = self.shown(peer, headers).inspect_err(|_| self.refusals.unauthenticated(address))?;
+        let shown =
+            self.credentials(peer, headers).inspect_err(|_| self.refusals.unauthenticated(address))?;
         let key = match &shown {
             Some((name, _)) => name.as_str().into(),
             None => address.map_or_else(|| "local".into(), |address| address.to_string().into()),
@@ -108,8 +58,8 @@ impl Authenticator {
         Ok(Caller { key: ClientKey(key), grants: shown.map(|(_, grants)| grants) })
     }
 
-    /// What counts of a certificate and a token: `None` where neither is asked for.
-    fn shown(
+    /// Returns the caller's name and grants by its certificate and token; `None` where neither is required.
+    fn credentials(
         &self,
         peer: Option<&Peer>,
         headers: &HeaderMap,
@@ -121,45 +71,51 @@ impl Authenticator {
             && self.own.as_ref().is_some_and(|own| own.trust_domain == identity.trust_domain)
         {
             name = identity.role.to_string();
-            grants.push(Grant::of(identity));
+            grants.push(Grant::from_identity(identity));
         }
         if let Some(tokens) = &self.tokens
             && let Some(presented) = headers.get(AUTHORIZATION)
         {
-            // A token that doesn't count is refused, whatever else is shown: something is wrong with it.
+            // A token that doesn't count is refused, whatever else is shown: its caller should learn of the mistake.
             let (digest, grant) = tokens.find(presented.as_bytes()).ok_or(Refusal::Unauthenticated)?;
             name = format!("{name} {}", &digest[..12]);
             grants.push(grant);
         }
-        let nobody_asks = self.own.is_none() && self.tokens.is_none();
+        let is_open = self.own.is_none() && self.tokens.is_none();
         if !grants.is_empty() {
             Ok(Some((name, grants)))
-        } else if is_local || nobody_asks {
+        } else if is_local || is_open {
             Ok(None)
         } else {
             Err(Refusal::Unauthenticated)
         }
     }
 
-    /// May this caller call that at all? What it may say there, its handler asks.
-    pub fn admit(&self, caller: &Caller, path: &str) -> Result<Admitted, Refusal> {
-        let Some(grants) = &caller.grants else { return Ok(Admitted::everyone()) };
-        let roles = table::find(path).map_or(&[][..], |rule| rule.roles);
+    /// Checks that the caller's role may make the call. Whether it may name that job is for the call's handler.
+    ///
+    /// `rpc` is the call's entry in the table of RPCs; `None` where it is not in the table.
+    pub fn admit(&self, caller: &Caller, rpc: Option<&Rpc>) -> Result<Access, Refusal> {
+        let Some(grants) = &caller.grants else { return Ok(Access::everyone()) };
+        let roles = rpc.map_or(&[][..], |rpc| rpc.roles);
         let admitting: Vec<Grant> =
             grants.iter().filter(|grant| roles.contains(&grant.role)).cloned().collect();
         if admitting.is_empty() {
-            // A path is the caller's own words, unless it is one of ours.
-            self.refusals.forbidden(&caller.key, table::find(path).map_or("other", |rule| rule.path));
+            // A path that is not in the table is the caller's own text.
+            self.refusals.forbidden(&caller.key, rpc.map_or("other", |rpc| rpc.path));
             return Err(Refusal::Forbidden);
         }
-        Ok(Admitted::known(caller.key.clone(), admitting, self.refusals.clone()))
+        Ok(Access::known(caller.key.clone(), admitting, self.refusals.clone()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use proto::rpc;
+
     use super::*;
-    use crate::limits::Pace;
+    use crate::admission::ReadThrottle;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -170,9 +126,9 @@ mod tests {
     fn ask(own: Option<&str>, peer: Peer, path: &str) -> Result<(), Refusal> {
         let authenticator = Authenticator::new(own.and_then(identity), None);
         let mut extensions = Extensions::new();
-        extensions.insert(Reached { peer, pace: Pace::new(1) });
+        extensions.insert(PeerInfo { peer, throttle: ReadThrottle::new(1) });
         let caller = authenticator.caller(&extensions, &HeaderMap::new())?;
-        authenticator.admit(&caller, path).map(|_| ())
+        authenticator.admit(&caller, rpc::find(path)).map(|_| ())
     }
 
     #[test]

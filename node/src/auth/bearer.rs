@@ -8,22 +8,38 @@ use std::time::Duration;
 use tonic::metadata::AsciiMetadataValue;
 use zeroize::Zeroizing;
 
-use crate::secret_source::{KeyError, open_private, run_for_output};
+use crate::config::secrets::{KeyError, open_private, run_for_output};
 
-/// `rustle_` and 32 bytes in base64.
-const LONGEST: usize = 256;
+/// Longest token, in bytes: ample for `rustle_` and 32 bytes in base64.
+const MAX_TOKEN_BYTES: usize = 256;
 
+/// The reason why a caller has no usable token.
 #[derive(Debug, thiserror::Error)]
 pub enum BearerError {
+    /// The source of the token cannot be used.
     #[error(transparent)]
     Source(#[from] KeyError),
-    #[error("token {origin} holds {length} bytes; allowed: one line of 20 to {LONGEST} visible characters")]
-    Form { origin: String, length: usize },
+    /// The source holds no token.
+    #[error(
+        "token {origin} holds {length} bytes; allowed: one line of 20 to {MAX_TOKEN_BYTES} visible characters"
+    )]
+    Form {
+        /// Where the token was to come from.
+        origin: String,
+        /// Its length, in bytes.
+        length: usize,
+    },
+    /// The token file cannot be read.
     #[error("token file {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
 }
 
-/// What goes into the header `authorization`. Secret.
+/// A caller's token as the value of the header `authorization`. Secret.
 #[derive(Clone)]
 pub struct Bearer(AsciiMetadataValue);
 
@@ -34,15 +50,15 @@ impl fmt::Debug for Bearer {
 }
 
 impl Bearer {
-    /// From a file that only its owner can read.
+    /// Reads a token from a file that only its owner can read.
     pub fn from_file(path: &Path) -> Result<Self, BearerError> {
-        let mut text = Zeroizing::new(Vec::with_capacity(LONGEST + 2));
+        let mut text = Zeroizing::new(Vec::with_capacity(MAX_TOKEN_BYTES + 2));
         let unreadable = |source| BearerError::Read { path: path.to_owned(), source };
-        open_private(path)?.take(LONGEST as u64 + 2).read_to_end(&mut text).map_err(unreadable)?;
+        open_private(path)?.take(MAX_TOKEN_BYTES as u64 + 2).read_to_end(&mut text).map_err(unreadable)?;
         Self::new(&text, || format!("file {}", path.display()))
     }
 
-    /// From what a command prints: a secret store's own tool.
+    /// Reads a token from the output of a command, such as a secret store's own tool.
     pub async fn from_command(command: &str, limit: Duration) -> Result<Self, BearerError> {
         let text = run_for_output(command, limit).await?;
         Self::new(&text, || "from the command".into())
@@ -51,7 +67,7 @@ impl Bearer {
     fn new(text: &[u8], origin: impl Fn() -> String) -> Result<Self, BearerError> {
         let token = text.trim_ascii();
         let form = || BearerError::Form { origin: origin(), length: token.len() };
-        if !(20..=LONGEST).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
+        if !(20..=MAX_TOKEN_BYTES).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
             return Err(form());
         }
         let line = Zeroizing::new([b"Bearer ", token].concat());
@@ -60,7 +76,7 @@ impl Bearer {
         Ok(Self(value))
     }
 
-    /// Marked as sensitive: HTTP/2 keeps it out of its tables, and `Debug` out of logs.
+    /// Returns the header's value, marked as sensitive: HTTP/2 keeps it out of its tables, and `Debug` out of logs.
     pub fn metadata(&self) -> AsciiMetadataValue {
         self.0.clone()
     }

@@ -1,29 +1,35 @@
-//! Who a certificate says that its holder is: one URI, as SPIFFE writes them.
+//! The identity in a certificate: one URI, in the form of SPIFFE.
 
 use std::fmt;
 
-/// Of `spiffe://TRUST-DOMAIN/rustle/ROLE[/NAME]`.
+/// The identity `spiffe://TRUST-DOMAIN/rustle/ROLE[/NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
+    /// The domain of the authority that signed the certificate.
     pub trust_domain: String,
+    /// The role in that domain.
     pub role: Role,
 }
 
-/// What processes and people are to a cluster.
+/// The role of a process or person in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
+    /// The coordinator.
     Coordinator,
+    /// The worker of this name.
     Worker(String),
     /// A training job: may bind and fetch the rows of this job alone.
     Job(String),
+    /// A person or program that creates, changes and ends jobs.
     Operator,
+    /// A reader of jobs, reports and ledger entries.
     Auditor,
     /// Reads metrics, and asks for health.
     Scraper,
 }
 
 impl Identity {
-    /// `None` for whatever is not exactly such a URI: an identity is never guessed.
+    /// Parses a URI; `None` for any that is not exactly of this form: an identity is never guessed.
     pub fn parse(uri: &str) -> Option<Self> {
         let (trust_domain, path) = uri.strip_prefix("spiffe://")?.split_once('/')?;
         if trust_domain.is_empty() {
@@ -35,6 +41,7 @@ impl Identity {
 }
 
 impl Role {
+    /// Returns the role of a path such as `worker/w-1`; `None` for anything else.
     pub fn parse(path: &str) -> Option<Self> {
         let name = |name: &str| is_name(name).then(|| name.to_owned());
         Some(match path.split_once('/') {

@@ -1,22 +1,29 @@
 //! Who calls, and what they may call.
 //!
-//! A caller is known by its certificate, by a bearer token, or by both; [`table`] says what that lets it call.
-//! [`Authenticator`] is asked before any handler runs, and handlers ask [`Admitted`] about the job that is named
-//! inside the request. Docs: docs/security.md, whose table a test compares with ours.
+//! A caller is known by its certificate, by a bearer token, or by both. The table of RPCs that a server is given
+//! ([`proto::rpc`]) lists the roles that may call each. [`Authenticator`] checks the role before any handler runs, and
+//! handlers check the job that the request names by [`Access`]. docs/security.md describes the whole.
+//!
+//! # Layout
+//!
+//! * [`Identity`] and [`Role`]: what a certificate names; [`Tokens`] and [`TokenEntry`]: the file of token digests;
+//!   [`Bearer`]: a caller's own token.
+//! * [`Grant`]: one role, of one job or of all; [`Caller`]: a caller and its grants.
+//! * [`Authenticator`], [`Access`], [`Refusal`]: the two checks and their outcome.
 
-mod admitted;
+mod access;
 mod authenticator;
 mod bearer;
 mod grant;
 mod identity;
-mod sparse_log;
-pub mod table;
+mod refusal;
 mod tokens;
 
-pub use admitted::Admitted;
-pub use authenticator::{Authenticator, Caller, ClientKey, Refusal};
+pub use access::Access;
+pub use authenticator::{Authenticator, Caller};
 pub use bearer::{Bearer, BearerError};
-pub use grant::{Grant, GrantRole};
+pub use grant::Grant;
 pub use identity::{Identity, Role};
-pub use sparse_log::SparseLog;
+pub use proto::rpc::CallerRole;
+pub use refusal::{ClientKey, Refusal};
 pub use tokens::{TokenEntry, TokenError, Tokens, digest_of};

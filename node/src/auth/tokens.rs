@@ -1,6 +1,6 @@
 //! The coordinator's file of token digests: one JSON object a line, read anew when it changes.
 //!
-//! A token is 32 random bytes, so its plain SHA-256 gives nothing away and needs no salt.
+//! A token is 32 random bytes, so its plain SHA-256 reveals nothing and needs no salt.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,34 +9,57 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use proto::CoordinateRange;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
-use super::{Grant, GrantRole};
-use crate::file_stamp::FileStamp;
+use super::{CallerRole, Grant};
+use crate::process::file_stamp::FileStamp;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The reason why a tokens file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
+    /// The file cannot be read.
     #[error("tokens file {path} cannot be read: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// Others can write the file.
     #[error(
         "tokens file {path} can be written by others (mode {mode:04o}); allowed: 0600, 0644 and stricter"
     )]
-    Mode { path: PathBuf, mode: u32 },
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A line is not a token entry.
     #[error("tokens file {path}, line {line}: {reason}")]
-    Line { path: PathBuf, line: usize, reason: String },
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The reason, as text.
+        reason: String,
+    },
 }
 
-/// A line of the file.
+/// One line of a tokens file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// Of the token's text, in hexadecimal.
+    /// The SHA-256 of the token's text, in hexadecimal.
     pub sha256: String,
-    pub role: GrantRole,
+    /// The role that the token grants.
+    pub role: CallerRole,
     /// The one job, or for workers the one worker; left out for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -48,13 +71,14 @@ pub struct TokenEntry {
     pub ranges: Option<Vec<(u64, u64)>>,
 }
 
+/// Returns the SHA-256 of a token in hexadecimal, as the tokens file holds it.
 pub fn digest_of(token: &[u8]) -> String {
     hex::encode(Sha256::digest(token))
 }
 
 type Entries = HashMap<String, (Grant, Option<u64>)>;
 
-/// Clones share what was read last.
+/// The bearer tokens of a file, read anew when it changes. Clones share what was read last.
 #[derive(Clone, Debug)]
 pub struct Tokens(Arc<Shared>);
 
@@ -62,25 +86,26 @@ pub struct Tokens(Arc<Shared>);
 struct Shared {
     path: PathBuf,
     entries: RwLock<Arc<Entries>>,
-    looked: Mutex<Looked>,
+    looked: Mutex<LastLook>,
 }
 
 #[derive(Debug)]
-struct Looked {
+struct LastLook {
     at: Instant,
     stamp: Option<FileStamp>,
     is_taken: bool,
 }
 
 impl Tokens {
+    /// Reads the file, which must be usable.
     pub fn load(path: &Path) -> Result<Self, TokenError> {
-        let looked = Looked { at: Instant::now(), stamp: FileStamp::of(path), is_taken: true };
+        let looked = LastLook { at: Instant::now(), stamp: FileStamp::of(path), is_taken: true };
         let looked = Mutex::new(looked);
         let entries = RwLock::new(Arc::new(read(path)?));
         Ok(Self(Arc::new(Shared { path: path.to_owned(), entries, looked })))
     }
 
-    /// What the value of an `authorization` header is good for now, and its digest: `None` for a token that is not
+    /// Returns the digest of the token in an `authorization` header and its grant now; `None` for a token that is not
     /// in the file, has expired, or is no bearer token at all.
     pub fn find(&self, header: &[u8]) -> Option<(String, Grant)> {
         self.look();
@@ -109,7 +134,7 @@ impl Tokens {
             return;
         }
         let entries = read(&self.0.path);
-        *looked = Looked { at: looked.at, stamp, is_taken: entries.is_ok() };
+        *looked = LastLook { at: looked.at, stamp, is_taken: entries.is_ok() };
         match entries {
             Ok(entries) => {
                 info!(tokens = entries.len(), "a new tokens file is in force");
@@ -151,13 +176,13 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     }
     if !matches!(
         entry.role,
-        GrantRole::Trainer | GrantRole::Operator | GrantRole::Auditor | GrantRole::Worker
+        CallerRole::Trainer | CallerRole::Operator | CallerRole::Auditor | CallerRole::Worker
     ) {
         return Err(format!("role is {}; allowed: trainer, operator, auditor, worker", entry.role.name()));
     }
     let ranges: Option<Vec<Range<u64>>> =
         entry.ranges.map(|ranges| ranges.into_iter().map(|(start, end)| start..end).collect());
-    if ranges.is_some() && entry.role != GrantRole::Trainer {
+    if ranges.is_some() && entry.role != CallerRole::Trainer {
         return Err(format!("role {} has ranges; allowed: for a trainer alone", entry.role.name()));
     }
     if ranges.iter().flatten().any(Range::is_empty) {
@@ -167,17 +192,10 @@ fn parse(line: &str) -> Result<(String, (Grant, Option<u64>)), String> {
     Ok((digest, (Grant { role: entry.role, name: entry.name, ranges }, entry.expires)))
 }
 
-/// Those that touch as one: what spans both is allowed as well.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
+/// Joins ranges that touch: a request that spans both is allowed as well.
+fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let joined = CoordinateRange::joined(ranges.into_iter().map(Into::into).collect());
+    joined.iter().map(CoordinateRange::as_range).collect()
 }
 
 #[cfg(test)]

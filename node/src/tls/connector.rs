@@ -13,15 +13,21 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
-use super::{Credentials, Expected, HANDSHAKE_LIMIT};
+use super::credentials::Credentials;
+use super::expected::ExpectedServer;
 
+/// Time for a TLS handshake, on both sides.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+/// Time for a TCP connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Each connection is made with what the credentials' files held last, and is TLS whatever the URI's scheme.
+/// Connects over TLS, whatever the URI's scheme, with the credentials that are in force at the time.
 #[derive(Clone, Debug)]
 pub struct Connector {
+    /// The certificates that this process shows and trusts.
     pub credentials: Credentials,
-    pub expected: Expected,
+    /// The server that must be at the other end.
+    pub expected: ExpectedServer,
 }
 
 impl Service<Uri> for Connector {

@@ -1,6 +1,5 @@
-//! What a process shows to others and asks of them, read anew when its files change.
+//! The certificates that a process shows and requires, read anew when its files change.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -12,60 +11,42 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 use tracing::{info, warn};
 
-use super::files::{Material, Stamp};
+use super::error::TlsError;
+use super::expected::ExpectedServer;
+use super::files::{Material, Stamp, TlsFiles};
 use super::verify::RoleVerifier;
-use super::{TlsError, TlsFiles};
-use crate::auth::{Identity, Role};
-use crate::runtime::spawn;
+use crate::auth::Identity;
+use crate::process::runtime::spawn;
 
+/// Interval between looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The protocol in ALPN.
 const HTTP2: &[u8] = b"h2";
 
-/// Whose server is called.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Expected {
-    Coordinator,
-    /// The worker of this name and no other: what it sends is taken for noise.
-    Worker(Cow<'static, str>),
-}
-
-impl Expected {
-    pub fn worker(name: impl Into<String>) -> Self {
-        Self::Worker(Cow::Owned(name.into()))
-    }
-
-    pub fn matches(&self, role: &Role) -> bool {
-        match (self, role) {
-            (Self::Coordinator, Role::Coordinator) => true,
-            (Self::Worker(expected), Role::Worker(name)) => expected == name,
-            _ => false,
-        }
-    }
-}
-
-/// Clones share what was read last. Connections that are open keep what they began with.
+/// The certificates and keys of a process, read anew when their files change. Clones share what was read last. Open
+/// connections keep the credentials they began with.
 #[derive(Clone)]
 pub struct Credentials(Arc<Shared>);
 
 struct Shared {
     files: TlsFiles,
     current: RwLock<Arc<Configs>>,
-    tried: Mutex<Tried>,
+    last_look: Mutex<LastLook>,
 }
 
 struct Configs {
     identity: Identity,
     server: Arc<ServerConfig>,
-    /// Whom it may call is said for each connection.
+    /// The expected server is added for each connection.
     client: ClientConfig,
-    /// Takes nobody for whom it may call.
-    nobody: RoleVerifier,
+    /// A verifier that accepts no server.
+    reject_all: RoleVerifier,
 }
 
-/// The files as they were at the last look.
-struct Tried {
+/// The files at the last look.
+struct LastLook {
     stamp: Stamp,
-    is_taken: bool,
+    is_in_force: bool,
 }
 
 impl fmt::Debug for Credentials {
@@ -75,13 +56,18 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
+    /// Reads the files, which must be usable.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let stamp = files.stamp();
         let current = RwLock::new(Arc::new(Configs::new(&files)?));
-        Ok(Self(Arc::new(Shared { files, current, tried: Mutex::new(Tried { stamp, is_taken: true }) })))
+        Ok(Self(Arc::new(Shared {
+            files,
+            current,
+            last_look: Mutex::new(LastLook { stamp, is_in_force: true }),
+        })))
     }
 
-    /// Looks at the files every second from now on. Call inside a tokio runtime.
+    /// Looks at the files every second from now on. Call it inside a tokio runtime.
     pub fn watch(&self) {
         let shared = Arc::downgrade(&self.0);
         spawn(async move {
@@ -94,17 +80,17 @@ impl Credentials {
         });
     }
 
-    /// Takes new files where there are any. Files that can't be used leave the old ones in force, and are tried again at
-    /// the next look: what was in the way (a file not written whole yet, no descriptor left) may be gone by then.
+    /// Puts new files in force where there are any. Files that can't be used leave the old ones in force, and are tried
+    /// again at the next look: the obstacle (a file half written, no descriptor left) may be gone by then.
     pub fn look(&self) {
         let stamp = self.0.files.stamp();
-        let mut tried = self.0.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = tried.stamp != stamp;
-        if tried.is_taken && !is_new {
+        let mut last_look = self.0.last_look.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = last_look.stamp != stamp;
+        if last_look.is_in_force && !is_new {
             return;
         }
         let configs = Configs::new(&self.0.files);
-        *tried = Tried { stamp, is_taken: configs.is_ok() };
+        *last_look = LastLook { stamp, is_in_force: configs.is_ok() };
         match configs {
             Ok(configs) => {
                 info!(identity = %configs.identity, "new TLS files are in force");
@@ -115,19 +101,21 @@ impl Credentials {
         }
     }
 
+    /// Returns this process's identity.
     pub fn identity(&self) -> Identity {
         self.current().identity.clone()
     }
 
+    /// Returns the configuration to accept connections with.
     pub fn server(&self) -> Arc<ServerConfig> {
         self.current().server.clone()
     }
 
-    /// For a connection to whom is expected and nobody else.
-    pub fn client(&self, expected: Expected) -> Arc<ClientConfig> {
+    /// Returns the configuration to connect with to the expected server and no other.
+    pub fn client(&self, expected: ExpectedServer) -> Arc<ClientConfig> {
         let current = self.current();
         let mut config = current.client.clone();
-        let verifier = RoleVerifier { expected: Some(expected), ..current.nobody.clone() };
+        let verifier = RoleVerifier { expected: Some(expected), ..current.reject_all.clone() };
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         Arc::new(config)
     }
@@ -142,7 +130,7 @@ impl Configs {
         let material = files.read()?;
         let unusable = |error: &dyn ToString| files.unusable(&files.cert, error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let nobody = RoleVerifier {
+        let reject_all = RoleVerifier {
             roots: Arc::new(material.roots.clone()),
             provider: provider.clone(),
             trust_domain: material.identity.trust_domain.clone(),
@@ -151,8 +139,8 @@ impl Configs {
         Ok(Self {
             identity: material.identity.clone(),
             server: Arc::new(server(&material, &provider).map_err(|error| unusable(&error))?),
-            client: client(&material, &provider, nobody.clone()).map_err(|error| unusable(&error))?,
-            nobody,
+            client: client(&material, &provider, reject_all.clone()).map_err(|error| unusable(&error))?,
+            reject_all,
         })
     }
 }
@@ -168,7 +156,7 @@ fn server(
         .with_client_cert_verifier(clients)
         .with_single_cert(material.chain.clone(), material.key.clone_key())?;
     config.alpn_protocols = vec![HTTP2.to_vec()];
-    // A resumed session would stand on a certificate that was checked long ago.
+    // No session is resumed: its certificate may have been checked long ago.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

@@ -1,4 +1,4 @@
-//! The three files that a process shows and trusts.
+//! The three files of a process's TLS: whom it trusts, its certificate, and its key.
 
 use std::fs;
 use std::io::Read;
@@ -9,23 +9,27 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use super::{TlsError, identity_of};
+use super::error::TlsError;
+use super::verify::identity_of;
 use crate::auth::Identity;
-use crate::file_stamp::FileStamp;
-use crate::secret_source::open_private;
+use crate::config::secrets::open_private;
+use crate::process::file_stamp::FileStamp;
 
-/// No certificate chain and no key comes near this.
-const LARGEST: u64 = 1 << 20;
+/// Bytes read of a file at most; no certificate chain and no key comes near this.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// PEM files: whom to trust, who we are, and the key of that.
+/// The PEM files of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
+    /// Certificates of the authorities to trust.
     pub ca: PathBuf,
+    /// This process's certificate chain, its own certificate first.
     pub cert: PathBuf,
+    /// The private key of that certificate.
     pub key: PathBuf,
 }
 
-/// What was in them.
+/// The content of the files.
 pub(super) struct Material {
     pub roots: RootCertStore,
     pub chain: Vec<CertificateDer<'static>>,
@@ -33,15 +37,16 @@ pub(super) struct Material {
     pub identity: Identity,
 }
 
-/// Changes whenever one of the files does.
+/// A value that changes whenever one of the files does.
 pub(super) type Stamp = [Option<FileStamp>; 3];
 
 impl TlsFiles {
+    /// Returns the files of a folder: `ca.pem`, `cert.pem` and `key.pem`.
     pub fn in_dir(dir: &Path) -> Self {
         Self { ca: dir.join("ca.pem"), cert: dir.join("cert.pem"), key: dir.join("key.pem") }
     }
 
-    /// From flags: a folder, or all three files, or nothing at all.
+    /// Returns the files that flags name: a folder, or all three files, or none at all.
     pub fn choose(
         dir: Option<PathBuf>,
         ca: Option<PathBuf>,
@@ -82,7 +87,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|error| unreadable(&error))?;
-    file.take(LARGEST).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = read.map_err(|error| unreadable(&error))?;
     if certificates.is_empty() {
@@ -95,9 +100,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let unreadable =
         |error: &dyn ToString| TlsError::Read { path: path.to_owned(), reason: error.to_string() };
-    let mut text = Zeroizing::new(Vec::with_capacity(LARGEST as usize));
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE_BYTES as usize));
     let file = open_private(path).map_err(|error| unreadable(&error))?;
-    file.take(LARGEST).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
     // The parser's own message could quote the file.
     PrivateKeyDer::from_pem_slice(&text)
         .map_err(|_| TlsError::Empty { path: path.to_owned(), wanted: "private key" })

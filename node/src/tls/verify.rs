@@ -1,4 +1,4 @@
-//! A server is who its certificate says, if our authority signed that; a host name is not asked for.
+//! Verification of servers: the certificate's role counts, if our authority signed it; the host name does not.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use super::Expected;
+use super::expected::ExpectedServer;
 use crate::auth::Identity;
 
-/// The one identity of a certificate: `None` where it has none of ours, or several.
+/// Returns the one identity of a certificate; `None` where it has none of ours, or several.
 pub fn identity_of(certificate: &CertificateDer<'_>) -> Option<Identity> {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
     let mut uris = parsed.valid_uri_names();
@@ -20,14 +20,14 @@ pub fn identity_of(certificate: &CertificateDer<'_>) -> Option<Identity> {
     uris.next().is_none().then_some(identity)
 }
 
-/// Trusts what `roots` signed for servers, where it names the expected one in our own trust domain.
+/// Accepts certificates that `roots` signed for servers and that name the expected one in our trust domain.
 #[derive(Clone, Debug)]
 pub(super) struct RoleVerifier {
     pub roots: Arc<RootCertStore>,
     pub provider: Arc<CryptoProvider>,
     pub trust_domain: String,
-    /// `None`: nobody will do.
-    pub expected: Option<Expected>,
+    /// `None` accepts no server.
+    pub expected: Option<ExpectedServer>,
 }
 
 impl ServerCertVerifier for RoleVerifier {

@@ -68,7 +68,7 @@ impl Simd for Avx2 {
         let to = to.0[at..at + 8].as_mut_ptr();
         #[cfg(not(miri))]
         have!(_mm256_stream_ps(to, values));
-        // It is assembly, and Miri knows none. This one wants the same alignment.
+        // The streaming store is assembly, which Miri can't run. This one needs the same alignment.
         #[cfg(miri)]
         have!(_mm256_store_ps(to, values));
     }

@@ -1,9 +1,9 @@
 //! The few vector operations that the noise needs, once for each instruction set.
 //!
 //! [`Simd`] is the algorithm's whole view of a processor: 32-bit words and binary32 values side by side in lanes.
-//! `chacha`, `gaussian`, `blt` and `linear` are written once over it; `dispatch` compiles them once for each
-//! implementation.
-//! A value of an implementing type is the proof that the processor has the instructions.
+//! `chacha`, `gaussian`, `blt`, `partial_sums` and `triangular` are written once over it; `dispatch` compiles them
+//! once for each implementation. A value of an implementing type is the proof that the processor has the
+//! instructions.
 
 use crate::memory::Line;
 

@@ -22,7 +22,7 @@ struct Old {
 
 impl Old {
     async fn start() -> Self {
-        let recorder = Box::leak(Box::new(node::recorder::builder().build_recorder()));
+        let recorder = Box::leak(Box::new(node::telemetry::recorder::builder().build_recorder()));
         let handle = recorder.handle();
         let _counting = metrics::set_default_local_recorder(recorder);
         let worker = Worker::with(LeaseGrant { range: MANY, dimension: MANY.end, ..grant() }, Duration::ZERO);

@@ -238,7 +238,7 @@ async fn a_row_takes_as_much_memory_as_is_said() {
     assert!((48..=100).contains(&taken), "{taken} bytes a row");
 }
 
-/// The resident memory of this process. (`tests/schedules` compiles this file too, without `node::memory`.)
+/// The resident memory of this process. (`tests/schedules` compiles this file too, without `node::process::memory`.)
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

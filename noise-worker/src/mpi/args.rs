@@ -93,7 +93,7 @@ fn coordinates(text: &str) -> Result<CoordinateRange, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    match node::quantities::parse_duration(text) {
+    match node::config::units::parse_duration(text) {
         Ok(time) if time >= Duration::from_millis(100) => Ok(time),
         Ok(time) => Err(format!("{time:?} is too short; allowed: 100ms or longer")),
         Err(error) => Err(error.to_string()),

@@ -4,7 +4,7 @@ use ledger::{
     CheckpointRecord, CheckpointStore, Created, JobRecord, JobState, Ledger, LedgerError, ShardRecord,
     pieces_for,
 };
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{

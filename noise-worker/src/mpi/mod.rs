@@ -31,9 +31,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use mpi::topology::Communicator;
-use node::cpu_pool::CpuPool;
-use node::hardening::forbid_cores;
-use node::runtime::Runtime;
+use node::process::cpu_pool::CpuPool;
+use node::process::hardening::forbid_cores;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use prost::Message;
 use proto::{CoordinateRange, JobId, RowRange, model::LeaseGrant, pb};

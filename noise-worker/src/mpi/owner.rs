@@ -53,7 +53,7 @@ impl Owner {
         let history_bytes = generator.history_bytes() as u64;
         *shard.generator.lock().await = Some(generator);
         shard.ready(recipe.clone(), window, history_bytes);
-        node::runtime::spawn(make_rows(shard.clone(), limits.clone()));
+        node::process::runtime::spawn(make_rows(shard.clone(), limits.clone()));
         Ok(Arc::new(Self { shard, recipe, source, replay: Mutex::default() }))
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::Context;
 use mpi::Rank;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use proto::{CoordinateRange, Result};
 use tokio::task::JoinHandle;
 

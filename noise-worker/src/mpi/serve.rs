@@ -7,8 +7,8 @@ use std::{collections::HashSet, sync::Arc};
 
 use anyhow::{Context, bail};
 use mpi::{Rank, topology::Communicator, traits::Source};
-use node::cpu_pool::CpuPool;
-use node::runtime::Runtime;
+use node::process::cpu_pool::CpuPool;
+use node::process::runtime::Runtime;
 use proto::Result;
 use tokio::task::JoinHandle;
 

@@ -8,7 +8,7 @@ use mpi::{
     topology::Communicator,
     traits::{Destination, Source},
 };
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use proto::{Commitment, RowRange, model::CheckpointPiece};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;

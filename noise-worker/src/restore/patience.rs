@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use node::backoff::Backoff;
+use node::net::backoff::Backoff;
 use proto::ServiceError;
 use tokio::time::Instant;
 
 /// All checkpoints of a restore together, where making the rows again would take longer still. Then the key, which is
 /// always there: a store that was named wrongly must not hold a job up for ever.
 pub const LONGEST: Duration = Duration::from_secs(300);
-
-const FIRST_DELAY: Duration = Duration::from_millis(500);
-const LONGEST_DELAY: Duration = Duration::from_secs(20);
 
 pub struct Patience {
     /// Since the first time that the store was out of reach.
@@ -25,7 +22,7 @@ impl Patience {
     /// it, has lost no more than twice the better of the two.
     pub fn against(replay: Option<Duration>) -> Self {
         let limit = replay.map_or(LONGEST, |replay| replay.min(LONGEST));
-        Self { since: None, limit, backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY) }
+        Self { since: None, limit, backoff: Backoff::for_stores() }
     }
 
     /// Waits before another attempt. False where patience is at its end.
@@ -36,7 +33,7 @@ impl Patience {
                 "the checkpoint store is out of reach; going on without it, from the key if need be, which may take long");
             return false;
         }
-        let delay = self.backoff.next().unwrap_or(LONGEST_DELAY).min(left);
+        let delay = self.backoff.next_delay().min(left);
         tracing::warn!(%error, again_in = ?delay, giving_up_in = ?left, "the checkpoint store is out of reach");
         tokio::time::sleep(delay).await;
         true

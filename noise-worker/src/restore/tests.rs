@@ -16,7 +16,7 @@ struct Flags {
 }
 
 fn limits() -> Limits {
-    Limits::new(node::cpu_pool::CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
+    Limits::new(node::process::cpu_pool::CpuPool::new(1).unwrap(), &Flags::parse_from(["worker"]).args)
 }
 
 fn plan(scale: f64) -> Plan {

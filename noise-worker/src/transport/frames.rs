@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
-use node::limits::Hold;
+use node::admission::Reservation;
 use proto::{Result, frame_head, pb};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
@@ -18,11 +18,11 @@ pub struct ChunkBody {
     chunks: mpsc::Receiver<Result<pb::Chunk>>,
     data: Option<Bytes>,
     has_ended: bool,
-    _hold: Hold,
+    _hold: Reservation,
 }
 
 impl ChunkBody {
-    pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>, hold: Hold) -> Self {
+    pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>, hold: Reservation) -> Self {
         Self { chunks, data: None, has_ended: false, _hold: hold }
     }
 }

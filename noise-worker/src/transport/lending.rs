@@ -3,9 +3,9 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use node::{local_socket::LocalSocket, runtime::spawn};
+use node::{net::local_socket::LocalSocket, process::runtime::spawn};
 use proto::{Result, ServiceError};
-use shared_memory::{Borrowed, Offer, refuse, welcome};
+use shared_memory::{BorrowedRegion, Offer, acceptance_answer, refusal_answer};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::UnixStream,
@@ -41,13 +41,13 @@ async fn borrow(mut stream: UnixStream, regions: Arc<Regions>, ended: Cancellati
         Ok(lent) => lent,
         Err(error) => {
             tracing::warn!(%error, "a region was refused");
-            let _lender_gone = stream.write_all(&refuse(&error)).await;
+            let _lender_gone = stream.write_all(&refusal_answer(&error)).await;
             return;
         }
     };
     tracing::info!(bytes = lent.bytes(), slots = lent.layout().slots, range = %lent.layout().range, "region lent");
     let id = lent.layout().id;
-    if stream.write_all(&welcome()).await.is_ok() {
+    if stream.write_all(&acceptance_answer()).await.is_ok() {
         // The lender has nothing more to say: whatever comes is its leaving.
         let mut byte = [0; 1];
         tokio::select! {
@@ -58,7 +58,7 @@ async fn borrow(mut stream: UnixStream, regions: Arc<Regions>, ended: Cancellati
     regions.give_back(&id);
 }
 
-async fn take(stream: &UnixStream, regions: &Regions) -> Result<Arc<Borrowed>> {
+async fn take(stream: &UnixStream, regions: &Regions) -> Result<Arc<BorrowedRegion>> {
     check_peer(stream)?;
     let offer = match timeout(HELLO, receive(stream)).await {
         Ok(received) => {
@@ -70,7 +70,7 @@ async fn take(stream: &UnixStream, regions: &Regions) -> Result<Arc<Borrowed>> {
     let id = offer.layout.id;
     let size = offer.layout.size();
     // Brings all pages in: milliseconds, or longer for much memory.
-    let mapped = tokio::task::spawn_blocking(move || Borrowed::open(offer)).await;
+    let mapped = tokio::task::spawn_blocking(move || BorrowedRegion::open(offer)).await;
     match mapped.map_err(ServiceError::internal).and_then(|opened| opened) {
         Ok(region) => Ok(regions.add(region)),
         Err(error) => {

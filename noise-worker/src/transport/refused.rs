@@ -1,17 +1,29 @@
 //! What callers are told of a refusal.
 
-use node::{auth::Refusal, guard::Words};
+use node::{admission::ErrorMapping, auth::Refusal};
 use proto::ServiceError;
 use tonic::Status;
 
-pub const WORDS: Words = Words { of: worded, notable: ServiceError::notable_kind };
+/// How this process words the refusals of [`node::admission`].
+#[derive(Clone, Copy)]
+pub struct Errors;
+
+impl ErrorMapping for Errors {
+    fn status(&self, refusal: Refusal) -> Status {
+        worded(refusal)
+    }
+
+    fn notable(&self, status: &Status) -> Option<String> {
+        ServiceError::notable_kind(status)
+    }
+}
 
 pub fn worded(refusal: Refusal) -> Status {
     let error = match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
         Refusal::Forbidden => ServiceError::PermissionDenied,
-        Refusal::Beyond { asked, allowed } => ServiceError::RangeNotAllowed {
-            asked: asked.into(),
+        Refusal::OutsideRange { requested, allowed } => ServiceError::RangeNotAllowed {
+            asked: requested.into(),
             allowed: allowed.into_iter().map(Into::into).collect(),
         },
         Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use futures::Stream;
-use node::{limits::Budget, security::Secured};
-use proto::pb::shards_server::ShardsServer;
+use node::{admission::Budget, security::ServerSecurity};
+use proto::pb::shards_server::{self, ShardsServer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::{grpc::Shards, refused::WORDS, slices::Slices};
+use super::{grpc::Shards, refused::Errors, slices::Slices};
 use crate::service::NoiseService;
-
-const METHODS: [&str; 2] = ["/rustle.v1.Shards/FetchSlice", "/rustle.v1.Shards/Snapshot"];
 
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
@@ -21,7 +19,7 @@ const CONNECTION_WINDOW: u32 = 64 << 20;
 pub async fn serve<C>(
     connections: impl Stream<Item = std::io::Result<C>>,
     service: Arc<NoiseService>,
-    security: &Secured,
+    security: &ServerSecurity,
     budget: Budget,
     ended: CancellationToken,
 ) -> Result<(), tonic::transport::Error>
@@ -38,9 +36,11 @@ where
         .server()
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .layer(node::rpc_metrics::RpcMetricsLayer::new(METHODS))
-        .layer(node::trace_propagation::TraceLayer)
-        .layer(security.guard(WORDS))
+        .layer(node::telemetry::rpc_metrics::RpcMetricsLayer::new(proto::rpc::paths_of(
+            shards_server::SERVICE_NAME,
+        )))
+        .layer(node::telemetry::trace_propagation::TraceLayer)
+        .layer(security.guard(proto::rpc::RPCS, Errors))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(Slices::new(service, budget))

@@ -11,8 +11,8 @@ use std::{
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Limited};
 use node::{
-    auth::{Admitted, ClientKey, Refusal},
-    limits::Budget,
+    admission::Budget,
+    auth::{Access, ClientKey, Refusal},
 };
 use prost::Message;
 use proto::{
@@ -26,7 +26,7 @@ use tower::Service;
 use super::{frames::ChunkBody, grpc::Shards, refused::worded};
 use crate::service::NoiseService;
 
-const PATH: &str = "/rustle.v1.Shards/FetchSlice";
+const PATH: &str = proto::rpc::FETCH_SLICE;
 
 #[derive(Clone)]
 pub struct Slices {
@@ -75,13 +75,13 @@ async fn fetch(
     let (head, body) = request.into_parts();
     // Without the guard in front nobody has been looked at: nobody gets in.
     let (Some(admitted), Some(client)) =
-        (head.extensions.get::<Admitted>(), head.extensions.get::<ClientKey>())
+        (head.extensions.get::<Access>(), head.extensions.get::<ClientKey>())
     else {
         return Err(worded(Refusal::Unauthenticated));
     };
     check_protocol(head.headers.get(PROTOCOL_HEADER).map(|version| version.as_bytes()))?;
     let message = read(body).await?;
-    admitted.named(&message.job).map_err(worded)?;
+    admitted.check_name(&message.job).map_err(worded)?;
     let request = FetchSlice::try_from(message)?;
     let bytes = request.rows.len().saturating_mul(request.range.len()).saturating_mul(4);
     let hold = budget.take(client, bytes).map_err(worded)?;

@@ -18,7 +18,7 @@ fn above(x: f64, y: f64, z: f32) -> bool {
 fn what_f32_rounds_down_is_not_counted_on() {
     let lost = plan(1.000_000_05, 1.0);
     assert_eq!((lost.scale(), lost.accounted_noise_multiplier()), (1.0, 1.0));
-    // Rounded up: what is more than σ promises nothing.
+    // Rounded up: noise beyond σ promises nothing.
     let gained = plan(1.000_000_07, 1.0);
     assert!(f64::from(gained.scale()) > 1.000_000_07);
     assert_eq!(gained.accounted_noise_multiplier(), 1.000_000_07);
@@ -31,7 +31,7 @@ fn a_calibrated_sigma_runs_as_it_is_written() {
     assert_eq!(noise_multiplier_to_run(1.5, 2.0), 1.5);
     let raised = noise_multiplier_to_run(1.000_000_05, 1.0);
     assert_eq!(raised, f64::from(1_f32.next_up()));
-    // What a plan refuses is left to it.
+    // Values that a plan refuses stay as they are.
     for refused in [0.0, -1.0, f64::INFINITY, f64::from(f32::MAX)] {
         assert_eq!(noise_multiplier_to_run(refused, 1.0), refused);
     }

@@ -1,16 +1,16 @@
-//! Each fault a plan can have, and what its author is told.
+//! Each fault a plan can have, and the message that its author reads.
 
 use super::{BLT, spec};
 use crate::{Mechanism, Plan, PlanSpec};
 
 /// The message for the BLT plan with one text in it replaced.
-fn told(from: &str, to: &str) -> String {
+fn message(from: &str, to: &str) -> String {
     assert!(BLT.contains(from), "nothing to replace: {from}");
     Plan::from_toml_str(&BLT.replacen(from, to, 1)).unwrap_err().to_string()
 }
 
-fn assert_told(from: &str, to: &str, parts: &[&str]) {
-    let message = told(from, to);
+fn assert_message(from: &str, to: &str, parts: &[&str]) {
+    let message = message(from, to);
     for part in parts {
         assert!(message.contains(part), "{from} → {to}: no {part:?} in {message:?}");
     }
@@ -18,48 +18,48 @@ fn assert_told(from: &str, to: &str, parts: &[&str]) {
 
 fn assert_mechanism(mechanism: &str, parts: &[&str]) {
     let start = BLT.find("name =").unwrap();
-    assert_told(&BLT[start..], mechanism, parts);
+    assert_message(&BLT[start..], mechanism, parts);
 }
 
 #[test]
 fn fields_that_do_not_belong_or_are_not_there() {
-    assert_told("clip_norm = 1.0", "clip_norm = 1.0\nsede = 3", &["unknown field `sede`", "iterations"]);
-    assert_told("min_sep = 400", "min_sep = 400\nb = 3", &["unknown field `b`", "min_sep"]);
-    assert_told("omega =", "phi =", &["unknown field `phi`", "omega"]);
-    assert_told("iterations = 2000\n", "", &["missing field `iterations`"]);
-    assert_told("min_sep = 400\n", "", &["missing field `min_sep`"]);
-    assert_told("iterations = 2000", "iterations = -1", &["iterations = -1", "-1"]);
-    assert_told("iterations = 2000", "iterations = 2.5", &["iterations = 2.5"]);
-    assert_told("iterations = 2000", "iterations = \"x\"", &["string \"x\""]);
-    assert_told("format = 1", "format = 1\nformat = 1", &["duplicate key"]);
-    assert_told("format = 1", "format = ", &["line 1"]);
-    assert_told("omega = [0.125, 0.25]\n", "", &["`mechanism.omega` is missing", "\"blt\""]);
-    assert_told("omega =", "lambda = 0.5\nomega =", &["`mechanism.lambda`", "\"blt\""]);
-    assert_told("\"blt\"", "\"BLT\"", &["`mechanism.name` is \"BLT\"", "band-toeplitz"]);
-    assert_told("theta = [0.99, 0.5]", "theta = 0.99", &["theta = 0.99"]);
+    assert_message("clip_norm = 1.0", "clip_norm = 1.0\nsede = 3", &["unknown field `sede`", "iterations"]);
+    assert_message("min_sep = 400", "min_sep = 400\nb = 3", &["unknown field `b`", "min_sep"]);
+    assert_message("omega =", "phi =", &["unknown field `phi`", "omega"]);
+    assert_message("iterations = 2000\n", "", &["missing field `iterations`"]);
+    assert_message("min_sep = 400\n", "", &["missing field `min_sep`"]);
+    assert_message("iterations = 2000", "iterations = -1", &["iterations = -1", "-1"]);
+    assert_message("iterations = 2000", "iterations = 2.5", &["iterations = 2.5"]);
+    assert_message("iterations = 2000", "iterations = \"x\"", &["string \"x\""]);
+    assert_message("format = 1", "format = 1\nformat = 1", &["duplicate key"]);
+    assert_message("format = 1", "format = ", &["line 1"]);
+    assert_message("omega = [0.125, 0.25]\n", "", &["`mechanism.omega` is missing", "\"blt\""]);
+    assert_message("omega =", "lambda = 0.5\nomega =", &["`mechanism.lambda`", "\"blt\""]);
+    assert_message("\"blt\"", "\"BLT\"", &["`mechanism.name` is \"BLT\"", "band-toeplitz"]);
+    assert_message("theta = [0.99, 0.5]", "theta = 0.99", &["theta = 0.99"]);
 }
 
 #[test]
 fn numbers_out_of_range() {
-    assert_told("format = 1", "format = 2", &["`format` is 2; allowed: 1"]);
-    assert_told("stream_version = 2", "stream_version = 9", &["`stream_version` is 9; allowed: 2"]);
-    assert_told("chacha_rounds = 20", "chacha_rounds = 8", &["`chacha_rounds` is 8; allowed: 20 or 12"]);
-    assert_told("= 2000", "= 0", &["`iterations` is 0; allowed: 1 to"]);
-    assert_told("= 2000", "= 4294967296", &["`iterations` is 4294967296"]);
+    assert_message("format = 1", "format = 2", &["`format` is 2; allowed: 1"]);
+    assert_message("stream_version = 2", "stream_version = 9", &["`stream_version` is 9; allowed: 2"]);
+    assert_message("chacha_rounds = 20", "chacha_rounds = 8", &["`chacha_rounds` is 8; allowed: 20 or 12"]);
+    assert_message("= 2000", "= 0", &["`iterations` is 0; allowed: 1 to"]);
+    assert_message("= 2000", "= 4294967296", &["`iterations` is 4294967296"]);
     for bad in ["-1.0", "nan", "inf", "-inf"] {
-        assert_told("= 7.379", &format!("= {bad}"), &["`noise_multiplier` is", "finite number ≥ 0"]);
+        assert_message("= 7.379", &format!("= {bad}"), &["`noise_multiplier` is", "finite number ≥ 0"]);
     }
     for bad in ["-1.0", "0.0", "nan", "inf"] {
-        assert_told(
+        assert_message(
             "clip_norm = 1.0",
             &format!("clip_norm = {bad}"),
             &["`clip_norm` is", "finite number > 0"],
         );
     }
-    assert_told("= 7.379", "= 1e-60", &["`noise_multiplier` is 1e-60", "clip_norm"]);
-    assert_told("= 7.379", "= 1e60", &["`noise_multiplier` is 1e60", "clip_norm"]);
-    assert_told("min_sep = 400", "min_sep = 0", &["`participation.min_sep` is 0", "j − i ≥ min_sep"]);
-    assert_told(
+    assert_message("= 7.379", "= 1e-60", &["`noise_multiplier` is 1e-60", "clip_norm"]);
+    assert_message("= 7.379", "= 1e60", &["`noise_multiplier` is 1e60", "clip_norm"]);
+    assert_message("min_sep = 400", "min_sep = 0", &["`participation.min_sep` is 0", "j − i ≥ min_sep"]);
+    assert_message(
         "max_participations = 5",
         "max_participations = 0",
         &["`participation.max_participations` is 0"],
@@ -69,13 +69,13 @@ fn numbers_out_of_range() {
 #[test]
 fn blt_parameters() {
     for bad in ["0.0", "1.0000000001", "-0.5", "nan"] {
-        assert_told("[0.99, 0.5]", &format!("[0.99, {bad}]"), &["`mechanism.theta[1]`", "0 < θ ≤ 1"]);
+        assert_message("[0.99, 0.5]", &format!("[0.99, {bad}]"), &["`mechanism.theta[1]`", "0 < θ ≤ 1"]);
     }
     for bad in ["0.0", "-1", "inf", "nan"] {
-        assert_told("[0.125,", &format!("[{bad},"), &["`mechanism.omega[0]`", "finite number > 0"]);
+        assert_message("[0.125,", &format!("[{bad},"), &["`mechanism.omega[0]`", "finite number > 0"]);
     }
-    assert_told("[0.125, 0.25]", "[0.125, 1e39]", &["`mechanism.omega[1]` is 1e39", "f32"]);
-    assert_told("[0.125, 0.25]", "[0.125]", &["`mechanism.theta` is 2 numbers, mechanism.omega 1"]);
+    assert_message("[0.125, 0.25]", "[0.125, 1e39]", &["`mechanism.omega[1]` is 1e39", "f32"]);
+    assert_message("[0.125, 0.25]", "[0.125]", &["`mechanism.theta` is 2 numbers, mechanism.omega 1"]);
     assert_mechanism("name = 'blt'\ntheta = []\nomega = []", &["`mechanism.theta` is empty"]);
 }
 

@@ -5,7 +5,7 @@ use strategy::{Blt, Strategy};
 use super::{plan, spec};
 use crate::{BandRows, Coefficients, Inverse, Mechanism, Participation, Plan};
 
-/// papers/000, Appendix A: b100, b400, b1000 with their n, b and k.
+/// McMahan, Xu, Zhang (2024), Appendix A: b100, b400, b1000 with their n, b and k.
 fn published() -> [(Mechanism, u64, Participation); 3] {
     let blt = |theta: [f64; 4], omega: [f64; 4]| Mechanism::Blt { theta: theta.into(), omega: omega.into() };
     let rule = |min_sep, max_participations| Participation { min_sep, max_participations };
@@ -43,7 +43,7 @@ fn published_blts_run_with_almost_their_sensitivity() {
         let mut spec = spec(n, mechanism);
         spec.participation = participation;
         let plan = Plan::new(spec).unwrap();
-        let nominal = plan.strategy().sensitivity(n, participation.into()).unwrap();
+        let nominal = plan.strategy().sensitivity(n, participation).unwrap();
         let running = plan.running_sensitivity().unwrap();
         let apart = (running.value / nominal.value - 1.0).abs();
         // θ₁ = 0.98974 of b100 loses 3e-8, which counts (1 − θ₁)⁻¹ times over: 1.04e-6, the most of the three.
@@ -163,7 +163,7 @@ fn a_running_strategy_is_the_inverse_of_its_rounded_rows() {
 fn a_running_sensitivity_is_near_the_nominal_one() {
     for mechanism in mechanisms() {
         let plan = plan(6, mechanism);
-        let nominal = plan.strategy().sensitivity(6, plan.participation().into()).unwrap();
+        let nominal = plan.strategy().sensitivity(6, plan.participation()).unwrap();
         let running = plan.running_sensitivity().unwrap();
         let name = plan.mechanism().name();
         assert!((running.value / nominal.value - 1.0).abs() < 1e-6, "{name}: {running:?} {nominal:?}");

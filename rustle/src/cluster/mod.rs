@@ -12,8 +12,8 @@ use std::{
 
 use anyhow::Context;
 use node::auth::Role;
-use node::dial::Dialing;
-use node::secret::SecretBytes;
+use node::net::dial::DialOptions;
+use node::process::secret::SecretBytes;
 use node::tls::{Credentials, TlsFiles};
 
 use crate::certs::Authority;
@@ -135,13 +135,13 @@ impl LocalCluster {
     }
 
     /// How to call this cluster as that: by a certificate, or without TLS as anyone may.
-    pub fn dialing(&self, role: &Role) -> anyhow::Result<Dialing> {
+    pub fn dialing(&self, role: &Role) -> anyhow::Result<DialOptions> {
         let credentials = if self.options.tls {
             Some(Credentials::load(TlsFiles::in_dir(&self.certificate(role)?))?)
         } else {
             None
         };
-        Ok(Dialing { credentials, ..Dialing::default() })
+        Ok(DialOptions { credentials, ..DialOptions::default() })
     }
 
     pub fn authority(&self) -> Option<&Authority> {

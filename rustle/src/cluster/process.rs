@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use node::ready_file::ReadyFile;
+use node::process::ready_file::ReadyFile;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ClusterOptions;

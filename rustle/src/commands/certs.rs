@@ -100,6 +100,6 @@ fn parse_role(text: &str) -> Result<Role, String> {
 fn parse_life(text: &str) -> Result<Duration, String> {
     match text.strip_suffix('d').map(str::parse::<u32>) {
         Some(Ok(days)) if days > 0 => Ok(Duration::from_secs(u64::from(days) * 86_400)),
-        _ => node::quantities::parse_duration(text).map_err(|error| error.to_string()),
+        _ => node::config::units::parse_duration(text).map_err(|error| error.to_string()),
     }
 }

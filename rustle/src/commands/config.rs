@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum, parser::ValueSource};
 use coordinator::CoordinatorArgs;
-use node::settings::{Layers, Setting};
+use node::config::settings::{Layers, Setting};
 use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use serde::Serialize;

@@ -49,7 +49,7 @@ pub struct FetchArgs {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    node::quantities::parse_duration(text).map_err(|error| error.to_string())
+    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }
 
 pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -79,7 +79,7 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     while start < rows.end {
         let batch = RowRange::new(start, (start + at_once).min(rows.end))?;
         let values = &mut buffer[..(batch.len() * range.len()) as usize];
-        client.fetch_into(request(args, batch, range), values).await?;
+        client.fetch(request(args, batch, range)).into_slice(values).await?;
         writer.write(values)?;
         start = batch.end;
     }

@@ -133,7 +133,7 @@ impl FromStr for HintArg {
         let Span(range) = span.parse()?;
         let near = match near {
             "" => return Err(allowed.to_owned()),
-            "here" => node::local_socket::host_id(),
+            "here" => node::net::local_socket::host_id(),
             near => near.to_owned(),
         };
         let range = Some(pb::CoordinateRange { start: range.start, end: range.end });

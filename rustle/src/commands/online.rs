@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 
 use super::harden::harden;
 

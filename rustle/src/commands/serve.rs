@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use coordinator::CoordinatorArgs;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 use noise_worker::config::WorkerArgs;
 use proto::WorkerId;
@@ -50,7 +50,7 @@ impl CoordinatorCommand {
         let _telemetry = self.telemetry.init("rustle-coordinator")?;
         Runtime::new()?.block_on(async {
             let (options, _) = self.args.resolve()?;
-            coordinator::run(options.bind().await?, node::shutdown::token_on_signals()?).await
+            coordinator::run(options.bind().await?, node::process::shutdown::token_on_signals()?).await
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -95,7 +95,7 @@ struct DrainArgs {
 fn parse_time(text: &str) -> Result<Duration, String> {
     match text {
         "0" => Ok(Duration::ZERO),
-        text => node::quantities::parse_duration(text).map_err(|error| error.to_string()),
+        text => node::config::units::parse_duration(text).map_err(|error| error.to_string()),
     }
 }
 
@@ -131,7 +131,7 @@ impl WorkerCommand {
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;
         Runtime::new()?
-            .block_on(async { noise_worker::run(self.args, node::shutdown::token_on_signals()?).await })?;
+            .block_on(async { noise_worker::run(self.args, node::process::shutdown::token_on_signals()?).await })?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -11,8 +11,8 @@ use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
-use node::auth::{GrantRole, TokenEntry, Tokens, digest_of};
-use node::secret::SecretBytes;
+use node::auth::{CallerRole, TokenEntry, Tokens, digest_of};
+use node::process::secret::SecretBytes;
 use proto::JobId;
 use zeroize::Zeroizing;
 
@@ -87,10 +87,10 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
     let entry = TokenEntry {
         sha256: digest_of(token.as_bytes()),
         role: match args.role {
-            TokenRole::Trainer => GrantRole::Trainer,
-            TokenRole::Operator => GrantRole::Operator,
-            TokenRole::Auditor => GrantRole::Auditor,
-            TokenRole::Worker => GrantRole::Worker,
+            TokenRole::Trainer => CallerRole::Trainer,
+            TokenRole::Operator => CallerRole::Operator,
+            TokenRole::Auditor => CallerRole::Auditor,
+            TokenRole::Worker => CallerRole::Worker,
         },
         name: args.job.as_ref().map(JobId::to_string).or_else(|| args.worker.clone()),
         expires,
@@ -130,5 +130,5 @@ fn append(path: &Path, entry: &TokenEntry) -> anyhow::Result<()> {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    node::quantities::parse_duration(text).map_err(|error| error.to_string())
+    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }

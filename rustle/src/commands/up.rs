@@ -63,11 +63,11 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     harden()?;
     let key = key(args)?;
     let cluster = LocalCluster::start(options(args)?, *key.secret_bytes())?;
-    let runtime = node::runtime::Runtime::new()?;
+    let runtime = node::process::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, &key))?;
     say(&cluster, args, job, format)?;
     runtime.block_on(async {
-        node::shutdown::token_on_signals()?.cancelled().await;
+        node::process::shutdown::token_on_signals()?.cancelled().await;
         anyhow::Ok(())
     })?;
     cluster.stop()?;

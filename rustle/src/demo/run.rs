@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use client::{Client, FetchRequest};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use noise_worker::recipe::Recipe;
 use plan::Plan;
@@ -199,7 +199,7 @@ impl Demo {
                 self.kill_one()?;
             }
             let request = self.request(&job, step)?;
-            self.runtime.block_on(client.fetch_into(request, &mut row))?;
+            self.runtime.block_on(client.fetch(request).into_slice(&mut row))?;
             sum.iter_mut().zip(&row).for_each(|(sum, noise)| *sum += noise);
             rows.push(row.clone());
             Ok(())

@@ -1,5 +1,4 @@
-//! The error of a BLT on a workload by doubling the number of rounds: O(d³ log n), and no harm is done by
-//! poles that meet.
+//! The error of a BLT on a workload by doubling the number of rounds: O(d³ log n), also where poles meet.
 //!
 //! The decoder is a chain of filters of one state each, (1−θ_j x)/(1−πx) for a pole π and at the end
 //! 1/(1−πx): state ← F·state + 1·z with F lower triangular. F^m is kept as F^m − I, so that decays next to
@@ -10,9 +9,9 @@
 
 use ndarray::Array2;
 
-use super::decoder::{ErrorSlopes, Rows};
+use super::error_slopes::{ErrorSlopes, Rows};
 
-/// What m rounds do: F^m − I, P_m and R_m.
+/// The effect of m rounds: F^m − I, P_m and R_m.
 #[derive(Clone)]
 struct Span {
     rounds: f64,
@@ -45,7 +44,7 @@ fn around(change: &Array2<f64>, x: &Array2<f64>) -> Array2<f64> {
     &left + &left.dot(&change.t())
 }
 
-/// `first` and then `second`.
+/// The span of `first` followed by `second`.
 fn join(first: &Span, second: &Span) -> Span {
     Span {
         rounds: first.rounds + second.rounds,
@@ -83,8 +82,8 @@ struct Chain {
 }
 
 impl Chain {
-    /// Slowest pole first, so that each comes before the θ_j it is divided by: what is handed on is positive
-    /// then, and nothing cancels.
+    /// The filters by rising complement, the slowest pole first, so that each comes before the θ_j it is divided by:
+    /// every filter's output is then positive, and nothing cancels.
     fn new(phi_hat: &[f64], ends: &[f64]) -> Self {
         let known = phi_hat.iter().enumerate().map(|(a, p)| (*p, Some(a)));
         let mut all: Vec<_> = known.chain(ends.iter().map(|p| (*p, None))).collect();
@@ -92,7 +91,7 @@ impl Chain {
         Self { poles: all.iter().map(|p| p.0).collect(), of: all.iter().map(|p| p.1).collect() }
     }
 
-    /// F − I: each filter takes what all before it hand on in the same round.
+    /// F − I: each filter takes the outputs of all before it in the same round.
     fn step(&self, phi: &[f64]) -> Array2<f64> {
         let size = self.poles.len();
         Array2::from_shape_fn((size, size), |(row, column)| match row.cmp(&column) {

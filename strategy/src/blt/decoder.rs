@@ -6,25 +6,11 @@
 //! = 1−π stand for the poles throughout: γ_r = π_r^{W−1}·Π_j(φ_j−p_r)/Π_{s≠r}(p_s−p_r) for W poles ρ.
 
 use super::cascade;
+use super::error_slopes::{ErrorSlopes, Rows};
 use super::kernels::{Slope, geometric, joint, weighted_geometric};
 
 /// A pole of the workload nearer to a θ̂ than this, relative to their complements, cancels too much.
 const TOO_NEAR: f64 = 1e-2;
-
-/// Which rows of a Toeplitz decoder are counted; every row holds the one before, so the last is the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
-    Last,
-    Mean,
-}
-
-/// A squared error with its derivatives in φ and φ̂.
-#[derive(Debug, Clone)]
-pub(crate) struct ErrorSlopes {
-    pub squared: f64,
-    pub phi: Vec<f64>,
-    pub phi_hat: Vec<f64>,
-}
 
 /// The squared error over n rounds in units of (σζ)², whatever n is. `ends` holds 1−ρ of the workload's
 /// poles.
@@ -69,7 +55,7 @@ fn partial_fractions(phi: &[f64], phi_hat: &[f64], ends: &[f64], n: f64, rows: R
     let (squared, by_gamma, mut by_pole) = quadratic_form(&gamma, &poles, n, rows);
     let mut by_phi = vec![0.0; phi.len()];
     for (r, at) in poles.iter().enumerate() {
-        // The derivative of e² by ln γ_r, handed on to what γ_r is a product of.
+        // The derivative of e² by ln γ_r, distributed to the factors of γ_r.
         let share = gamma[r] * by_gamma[r];
         by_pole[r] -= share * f64::from(extra) / (1.0 - at);
         for (phi, by_phi) in phi.iter().zip(&mut by_phi) {

@@ -1,6 +1,6 @@
 //! The weights of a BLT from its decays and those of its inverse.
 
-/// ω of the BLT with decays 1−φ and inverse decays 1−φ̂: ω_i = Π_j(φ̂_j−φ_i)/Π_{j≠i}(φ_j−φ_i) (papers/000,
+/// ω of the BLT with decays 1−φ and inverse decays 1−φ̂: ω_i = Π_j(φ̂_j−φ_i)/Π_{j≠i}(φ_j−φ_i) (McMahan, Xu, Zhang 2024,
 /// Alg. 5). Exchange the two for the inverse.
 pub(crate) fn weights(phi: &[f64], phi_hat: &[f64]) -> Vec<f64> {
     (0..phi.len())

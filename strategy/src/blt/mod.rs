@@ -1,11 +1,12 @@
-//! Buffered linear Toeplitz strategies: c_0 = 1, c_i = Σ_j ω_j θ_j^{i−1} (papers/000).
+//! Buffered linear Toeplitz strategies: c_0 = 1, c_i = Σ_j ω_j θ_j^{i−1} (McMahan, Xu, Zhang 2024).
 
 mod cascade;
 mod decoder;
-mod held;
+mod error_slopes;
 mod interlaced;
 mod kernels;
 mod roots;
+mod sensitivity;
 mod series_error;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ use crate::error::{Result, all_finite, invalid};
 use crate::participation::{Errors, Participation, Sensitivity};
 use crate::series;
 
-pub(crate) use decoder::{Rows, error_squared};
-pub(crate) use held::{sensitivity_slopes, sensitivity_squared};
+pub(crate) use decoder::error_squared;
+pub(crate) use error_slopes::Rows;
 pub(crate) use interlaced::{weights, weights_adjoint};
+pub(crate) use sensitivity::{sensitivity_slopes, sensitivity_squared};
 pub(crate) use series_error::weighted_error;
 
 /// Most buffers a BLT may have.
@@ -30,7 +32,7 @@ pub struct Blt {
 }
 
 impl Blt {
-    /// A BLT from its decays and weights, one of each per buffer.
+    /// Returns a BLT from its decays and weights, one of each per buffer.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] when the lengths differ, there are no buffers or more than
@@ -53,34 +55,34 @@ impl Blt {
         Ok(Self { theta, omega })
     }
 
-    /// The decays θ, one per buffer, each in (0, 1].
+    /// Returns the decays θ, one per buffer, each in (0, 1].
     #[must_use]
     pub fn theta(&self) -> &[f64] {
         &self.theta
     }
 
-    /// The output weights ω, one per buffer, each positive.
+    /// Returns the output weights ω, one per buffer, each positive.
     #[must_use]
     pub fn omega(&self) -> &[f64] {
         &self.omega
     }
 
-    /// The number of buffers d.
+    /// Returns the number of buffers d.
     #[must_use]
     pub fn buffers(&self) -> usize {
         self.theta.len()
     }
 
-    /// True when Σω ≤ 1, so that c_1 ≤ c_0 and the whole column is non-increasing (Theorem 3.1 holds).
+    /// Returns whether Σω ≤ 1, so that c_1 ≤ c_0 and the whole column is non-increasing (Theorem 3.1 holds).
     #[must_use]
     pub fn is_monotone(&self) -> bool {
         self.omega.iter().sum::<f64>() <= 1.0
     }
 
-    /// The BLT that is this one's inverse, as (θ̂, ω̂): C⁻¹ has c_i = Σ_j ω̂_j θ̂_j^{i−1}, with ω̂ < 0.
+    /// Returns the BLT that is this one's inverse, as (θ̂, ω̂): C⁻¹ has c_i = Σ_j ω̂_j θ̂_j^{i−1}, with ω̂ < 0.
     ///
-    /// θ̂ are the eigenvalues of diag(θ) − 1ωᵀ and ω̂ their weights (papers/000, Alg. 5, in the product
-    /// form). Buffers with equal θ act as one, so there may be fewer pairs than buffers.
+    /// θ̂ are the eigenvalues of diag(θ) − 1ωᵀ and ω̂ their weights (McMahan, Xu, Zhang 2024, Alg. 5, in
+    /// the product form). Buffers with equal θ act as one, so there may be fewer pairs than buffers.
     #[must_use]
     pub fn inverse(&self) -> (Vec<f64>, Vec<f64>) {
         let poles = roots::Poles::of(&self.theta, &self.omega);
@@ -88,7 +90,7 @@ impl Blt {
         (poles.phi_hat.iter().map(|p| 1.0 - p).collect(), weights)
     }
 
-    /// The exact sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d² log k), whatever
+    /// Returns the exact sens(C) per unit clip norm for participations with j − i ≥ `min_sep`; O(d² log k), whatever
     /// n is.
     ///
     /// Past c_0 the column never rises, which is enough for (0, b, 2b, …) to be the worst pattern even where
@@ -103,7 +105,7 @@ impl Blt {
         Ok(Sensitivity::exact_squared(sensitivity_squared(&phi, &self.omega, n, rule)))
     }
 
-    /// Prefix-sum errors over `n` rounds in units of σζ; O(d²), whatever n is.
+    /// Returns the prefix-sum errors over `n` rounds in units of σζ; O(d²), whatever n is.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for zero rounds.
@@ -120,19 +122,20 @@ impl Blt {
         Ok(Errors { rms: squared(Rows::Mean).sqrt(), max: last, last })
     }
 
-    /// The first `count` coefficients of C.
+    /// Returns the first `count` coefficients of C.
     #[must_use]
     pub fn coefficients(&self, count: usize) -> Vec<f64> {
         series::blt_coefficients(&self.theta, &self.omega, count)
     }
 
-    /// The first `count` coefficients of C⁻¹.
+    /// Returns the first `count` coefficients of C⁻¹.
     #[must_use]
     pub fn inverse_coefficients(&self, count: usize) -> Vec<f64> {
         series::blt_inverse_coefficients(&self.theta, &self.omega, count)
     }
 
-    /// φ₁, φ̂₁, φ₂, … of a BLT whose φ̂ are all below one, equal decays merged: what [`Self::from_interlaced`] takes.
+    /// φ₁, φ̂₁, φ₂, … of a BLT whose φ̂ are all below one, equal decays merged, as [`Self::from_interlaced`] takes
+    /// them.
     pub(crate) fn interlaced(&self) -> Vec<f64> {
         let poles = roots::Poles::of(&self.theta, &self.omega);
         poles.phi.iter().zip(&poles.phi_hat).flat_map(|(phi, phi_hat)| [*phi, *phi_hat]).collect()

@@ -40,7 +40,7 @@ impl Factor {
         Self { bands, ring, d: diagonals }
     }
 
-    /// How many rounds before the own one a row of L reaches, rounded up to whole lanes.
+    /// The number of earlier rounds that a row of L reaches, rounded up to whole lanes.
     pub fn ring(&self) -> usize {
         self.ring
     }

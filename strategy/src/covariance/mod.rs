@@ -1,7 +1,7 @@
 //! The per-round squared errors of a banded strategy where A⁻¹ is banded too, and their gradient; O(n·q²).
 //!
 //! With D = A⁻¹, L = C·D has q = p−1+reach sub-diagonals and B = A·C⁻¹ = L⁻¹. The covariance S = BBᵀ satisfies
-//! L·S = L⁻ᵀ, so a window of the last q rows of S gives the next row: with d = L[i, i], l = L[i, i−q…i−1] and
+//! L·S = L⁻ᵀ, so the next row follows from a window of the last q rows of S: with d = L[i, i], l = L[i, i−q…i−1] and
 //! W the window, v = W·l, S[i, i−q…i−1] = −v/d and S[i, i] = (1 + l·v)/d². The reverse pass needs nothing but
 //! the band of S, n·q numbers.
 
@@ -10,17 +10,18 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use crate::banded::Banded;
+use ndarray::ArrayView2;
+
 use crate::numeric::dot;
 use crate::workload::InverseBands;
 use factor::{Factor, Row};
 use ring::Ring;
 
 /// Σ_j B[i,j]² for each of the first `rounds` rounds; O(q²) memory beside the result.
-pub(crate) fn row_errors(c: &Banded, d: &InverseBands, rounds: usize) -> Vec<f64> {
-    let factor = Factor::new(d, rounds, c.bands());
+pub(crate) fn row_errors(columns: ArrayView2<'_, f64>, d: &InverseBands, rounds: usize) -> Vec<f64> {
+    let factor = Factor::new(d, rounds, columns.ncols());
     let mut window = Ring::new(factor.ring());
-    let columns = c.columns().as_slice().unwrap_or_default();
+    let columns = columns.to_slice().unwrap_or_default();
     let mut errors = Vec::with_capacity(rounds);
     forward(&factor, columns, rounds, &mut window, |error, _| errors.push(error));
     errors
@@ -39,7 +40,7 @@ pub(crate) struct Covariance {
 }
 
 impl Covariance {
-    /// For columns of `bands` numbers each, one a round.
+    /// The errors of strategies with `bands` numbers in each of `rounds` columns.
     pub fn new(d: &InverseBands, rounds: usize, bands: usize) -> Self {
         let factor = Factor::new(d, rounds, bands);
         let size = factor.ring();
@@ -61,8 +62,23 @@ impl Covariance {
         &self.errors
     }
 
-    /// The gradient of Σ_t weights[t]·S[t,t] by `columns`, those of the last call of [`Self::errors`]; zero for
+    /// Writes the gradient of Σ_t weights[t]·S[t,t] by `columns`, those of the last call of [`Self::errors`]; zero for
     /// entries below row n−1.
+    ///
+    /// This is the reverse pass of `forward`. A bar marks the derivative of the sum by a number, G that by the entries
+    /// of the window (its lower half is kept). From the last round to the first:
+    ///
+    /// ```text
+    /// W  ← the window that round i read, rows i−q…i−1 of S      (shifted back by one row, from the band)
+    /// r̄, ē ← row i of G, twice its entries off the diagonal; ē ← ē + weights[i]
+    /// v̄  = (ē·l/d − r̄)/d                  from  S[i, ·] = −v/d  and  S[i, i] = (1 + l·v)/d²
+    /// l̄  = −(W·r̄ + 2ē·S[i, ·])/d          since v = W·l, and −v/d is the row itself
+    /// d̄  = −(2ē·S[i, i] + r̄·S[i, ·])/d
+    /// G  ← G + ½(v̄·lᵀ + l·v̄ᵀ)             since v = W·l and W is symmetric
+    /// C̄[i, ·] ← (l̄, d̄) through L = C·D    (`Factor::scatter`)
+    /// ```
+    ///
+    /// Each round costs O(q²), as it does forwards, and no window is stored: the band of S has all that W needs.
     pub fn gradient(&mut self, columns: &[f64], weights: &[f64], gradient: &mut [f64]) {
         gradient.fill(0.0);
         let size = self.factor.ring();
@@ -109,7 +125,7 @@ impl Covariance {
     }
 }
 
-/// Gives S[i, i] and S[i, i−q…i−1] of each round to `keep`.
+/// Passes S[i, i] and S[i, i−q…i−1] of each round to `keep`.
 fn forward(
     factor: &Factor,
     columns: &[f64],

@@ -64,7 +64,7 @@ fn errors_are_those_of_whole_matrices() {
         for workload in workloads(n) {
             let c = Banded::new(columns(n, p, seed as u64 + 1)).unwrap();
             let expected = dense_errors(&c, &workload);
-            let got = row_errors(&c, &bands_of(&workload), n);
+            let got = row_errors(c.columns().view(), &bands_of(&workload), n);
             let mut covariance = Covariance::new(&bands_of(&workload), n, p);
             let kept = covariance.errors(c.columns().as_slice().unwrap()).to_vec();
             assert_eq!(got, kept);
@@ -88,7 +88,7 @@ fn gradients_are_central_differences() {
             let mut value =
                 |c: &[f64]| -> f64 { covariance.errors(c).iter().zip(&weights).map(|(e, w)| e * w).sum() };
             let step = 1e-4;
-            // Fourth order: what is left is rounding.
+            // Fourth order: the rest is rounding.
             let difference = |k: usize, value: &mut dyn FnMut(&[f64]) -> f64| {
                 let mut at = |by: f64| {
                     let mut moved = c.clone();

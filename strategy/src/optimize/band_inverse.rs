@@ -1,23 +1,23 @@
 //! Inverse bands: s free, C = 1/s(x). The sensitivity is that of the non-increasing majorant of |c|, an upper
 //! bound wherever Theorem 3.1 does not apply, so an optimum never promises too much.
 
-use super::lbfgs::{Found, Limits, Watch, minimise};
+use super::lbfgs::{Limits, Minimum, Watch, minimise};
 use super::monotone::{decoder, sensitivity_squared};
-use super::{Optimised, ProgressFn, Target, check_bands};
+use super::{Optimized, ProgressFn, Target, check_bands};
 use crate::decoder::{Decoder, correlate, transposed_solve};
 use crate::error::Result;
-use crate::mechanism::Strategy;
 use crate::series::{convolve_at, power};
+use crate::strategy::Strategy;
 
 /// Numbers of C that count as nothing beside its diagonal of one.
 const QUIET: f64 = 1e-18;
 const LIMITS: Limits = Limits { steps: 2000, tolerance: 1e-10 };
 
-pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     check_bands(bands, target)?;
     let decoder = decoder("band-inverse", target)?;
     let mut watch = Watch::new(progress);
-    let mut best: Option<Found> = None;
+    let mut best: Option<Minimum> = None;
     for start in starts(bands, target, &mut watch) {
         let found = minimise(start, LIMITS, &mut watch, |x, g| ln_loss(x, g, target, &decoder));
         if best.as_ref().is_none_or(|b| found.value < b.value) {
@@ -27,7 +27,7 @@ pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<
     let converged = best.as_ref().is_some_and(|b| b.converged);
     let mut s = vec![1.0];
     s.extend(best.map(|b| b.x).unwrap_or_default());
-    Optimised::evaluate(Strategy::BandInverse { s }, target, watch.search(converged))
+    Optimized::evaluate(Strategy::BandInverse { s }, target, watch.search(converged))
 }
 
 /// BISR, a flatter root, and the best λ-CGD filled up with zeros, so that the result is no worse than those.

@@ -1,4 +1,4 @@
-//! General bands (papers/001) on any workload whose inverse is banded, by the covariance recursion.
+//! General bands (McKenna 2024) on any workload whose inverse is banded, by the covariance recursion.
 //!
 //! Every column is normalised, so for p ≤ min_sep the sensitivity is √min(k, ⌈n/b⌉) whatever the parameters
 //! are and the error alone is minimised. The search starts at the column-normalised optimal Toeplitz strategy. The
@@ -11,10 +11,10 @@ use super::band_mf_knots::Knots;
 use super::band_toeplitz::optimal_column;
 use super::lbfgs::{Limits, Watch, minimise};
 use super::row_loss::RowLoss;
-use super::{Optimised, ProgressFn, Target};
+use super::{Optimized, ProgressFn, Target};
 use crate::banded::Banded;
 use crate::error::{Result, StrategyError, invalid};
-use crate::mechanism::Strategy;
+use crate::strategy::Strategy;
 use crate::workload::{InverseBands, LearningRates, Workload};
 
 /// The best columns repeat themselves every p rounds after the first round, ever fainter: so many periods are free
@@ -26,15 +26,15 @@ const COARSE: Limits = Limits { steps: 400, tolerance: 1e-7 };
 /// search keeps some forty vectors of them.
 const COARSEST: Limits = Limits { steps: 200, tolerance: 1e-6 };
 const MANY: usize = 1 << 20;
-/// Most numbers that are all free at the end; what the knots leave is some 1e-6 of the loss.
+/// Most numbers that are all free at the end; the knots alone come within some 1e-6 of the loss.
 const MAX_FREE: usize = 1 << 14;
 const FINE: Limits = Limits { steps: 500, tolerance: 1e-8 };
-/// For stages that another follows.
+/// Limits of a stage that another stage follows.
 const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
 /// Most numbers of a strategy; six times its memory is needed.
 const MAX_NUMBERS: u64 = 1 << 26;
 
-pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     let d = check(bands, target)?;
     let mut watch = Watch::new(progress);
     let column = optimal_column(bands, &toeplitz(target), &mut watch)?.c;
@@ -42,11 +42,11 @@ pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<
     let converged = search.run(&mut watch);
     let columns = Array2::from_shape_vec((search.n, bands), search.best)
         .map_err(|e| invalid("shape of columns", e, "(iterations, bands)"))?;
-    Optimised::evaluate(Strategy::BandMf(Banded::new(columns)?), target, watch.search(converged))
+    Optimized::evaluate(Strategy::BandMf(Banded::new(columns)?), target, watch.search(converged))
 }
 
 pub(super) fn check(bands: usize, target: &Target) -> Result<InverseBands> {
-    let refuse = |why: String| StrategyError::NotOptimisable { mechanism: "band-mf", why };
+    let refuse = |why: String| StrategyError::NotOptimizable { mechanism: "band-mf", why };
     let n = target.iterations;
     super::check_bands(bands, target)?;
     let several = target.rules().iter().filter(|rule| rule.in_rounds(n) > 1);
@@ -65,7 +65,7 @@ pub(super) fn check(bands: usize, target: &Target) -> Result<InverseBands> {
     let name = target.workload.name();
     target.workload.inverse_bands().ok_or_else(|| {
         refuse(format!(
-            "the inverse of the workload {name} is not banded; optimise dense, or fit prefix or momentum"
+            "the inverse of the workload {name} is not banded; optimize dense, or fit prefix or momentum"
         ))
     })
 }
@@ -79,7 +79,7 @@ pub(super) fn toeplitz(target: &Target) -> Target {
     target
 }
 
-/// The columns as the search goes on.
+/// The columns while the search runs.
 struct Search<'a> {
     n: usize,
     p: usize,
@@ -125,7 +125,8 @@ impl<'a> Search<'a> {
             _ => (&few, COARSEST),
         };
         let mut loss = RowLoss::first(&self.target.objective, self.n);
-        // Those of the first loss for all stages: near the worst row's they say little of the curvature.
+        // All stages use the gains of the first loss: near the optimum of the worst row's they reveal little of the
+        // curvature.
         self.error.ln_error(&loss, &mut self.at.clone());
         self.gains.clear();
         self.gains.extend_from_slice(self.error.gains());

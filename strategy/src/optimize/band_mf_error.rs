@@ -29,7 +29,7 @@ impl NormalisedError {
         &self.columns
     }
 
-    /// What a longer column would have saved at the last call of [`Self::ln_error`]: −∂ln(error)/∂ln‖C[:, j]‖, the
+    /// The gain of a longer column at the last call of [`Self::ln_error`]: −∂ln(error)/∂ln‖C[:, j]‖, the
     /// curvature by that column up to a factor that all share.
     pub fn gains(&self) -> &[f64] {
         &self.gains

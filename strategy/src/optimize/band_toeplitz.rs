@@ -3,16 +3,16 @@
 //! The unknowns are the ratios c_i/c_{i−1}, each a logistic function of a free number, so c stays positive and
 //! decreasing: Theorem 3.1 holds at every step and the loss is exact for any separation. These numbers change
 //! slowly along the band, so the search first moves a few of them, evenly spaced in ln(i), with the rest in
-//! between; what is left for all p is then a few dozen steps instead of a thousand.
+//! between; all p then need a few dozen more steps instead of a thousand.
 
 use super::lbfgs::{Limits, Search, Watch, minimise};
 use super::monotone::{decoder, sensitivity_squared};
 use super::power::best_start;
-use super::{ColumnCost, Descent, Optimised, ProgressFn, Target, check_bands, logistic, logit};
+use super::{ColumnCost, Descent, Optimized, ProgressFn, Target, check_bands, logistic, logit};
 use crate::decoder::Decoder;
 use crate::error::Result;
-use crate::mechanism::Strategy;
 use crate::numeric::add;
+use crate::strategy::Strategy;
 
 const LIMITS: Limits = Limits { steps: 3000, tolerance: 1e-9 };
 /// Bands below which all are moved at once.
@@ -23,11 +23,11 @@ const PER_OCTAVE: u32 = 3;
 /// slope to come back by, and within 6e-6 of one.
 const FREE: std::ops::RangeInclusive<f64> = -3.0..=12.0;
 
-/// Optimises a band-Toeplitz strategy.
-pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+/// Optimizes a band-Toeplitz strategy.
+pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     let column = optimal_column(bands, target, &mut Watch::new(progress))?;
     let strategy = Strategy::BandToeplitz { c: column.c, column_normalised: false };
-    Optimised::evaluate(strategy, target, column.search)
+    Optimized::evaluate(strategy, target, column.search)
 }
 
 /// Searches on from a positive, decreasing column with another cost in place of the sensitivity; see
@@ -51,7 +51,7 @@ pub(super) fn descend(
     };
     let mut x: Vec<f64> = free(start).iter().map(|x| x.clamp(*FREE.start(), *FREE.end())).collect();
     if start.len() > FEW {
-        // What is moved is the distance from the start: numbers between the knots keep what they have of their own.
+        // The unknowns are distances from the start, so that numbers between the knots keep their own shape.
         let knots = Knots::new(x.len());
         let at = |few: &[f64]| -> Vec<f64> { knots.spread(few).iter().zip(&x).map(|(d, x)| d + x).collect() };
         let found = descent.minimise(vec![0.0; knots.places.len()], |few, gradient| {
@@ -65,7 +65,7 @@ pub(super) fn descend(
     Ok(column(&descent.minimise(x, ln_loss)))
 }
 
-/// An optimised first column, also where band-mf starts.
+/// An optimized first column, also where band-mf starts.
 pub(super) struct Column {
     pub c: Vec<f64>,
     pub search: Search,
@@ -92,7 +92,7 @@ pub(super) fn optimal_column(bands: usize, target: &Target, watch: &mut Watch<'_
 /// Places among 0…count−1, dense at the start, with what lies between them interpolated linearly in ln(1 + i).
 struct Knots {
     places: Vec<usize>,
-    /// For each of the numbers the knot before it and the share of the knot after that.
+    /// The knot before each of the numbers, and the share of the knot after it.
     between: Vec<(usize, f64)>,
 }
 
@@ -160,4 +160,16 @@ fn pull(x: &[f64], c: &[f64], by: &[f64], gradient: &mut [f64]) {
         later += c[i + 1] * by[i + 1];
         gradient[i] = logistic(-x[i]) * later;
     }
+}
+
+/// Makes bands for a large min-sep usable for a smaller one: c_i ← c_{p−1} for i ≥ `from`.
+///
+/// This reconstructs McKenna (2024), App. H, whose formula is lost: keep the first `from` coefficients of a strategy
+/// made for the larger separation and let all later ones have its last, smallest value. The result stays
+/// non-increasing where `c` is, so Theorem 3.1 of McMahan, Xu, Zhang (2024) still has its exact sensitivity.
+/// Optimizing the mean loss over the separations themselves ([`Target::over_participations`]) is better.
+#[must_use]
+pub fn flatten_tail(c: &[f64], from: usize) -> Vec<f64> {
+    let last = c.last().copied().unwrap_or_default();
+    c.iter().enumerate().map(|(i, c)| if i < from { *c } else { last }).collect()
 }

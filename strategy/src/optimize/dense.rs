@@ -1,28 +1,28 @@
-//! Dense strategies on any workload (papers/001): X = CᵀC is free where no participation rule ties it down.
+//! Dense strategies on any workload (McKenna 2024): X = CᵀC is free where no participation rule ties it down.
 //!
 //! All columns have norm one, and X_ij = 0 where rounds i ≠ j can both be one user's, so the sensitivity is
-//! √min(k, ⌈n/b⌉) for any signs. tr(AᵀWA·X⁻¹) is convex in X: what is found is the least loss of such strategies.
+//! √min(k, ⌈n/b⌉) for any signs. tr(AᵀWA·X⁻¹) is convex in X, so the search ends at the least loss of such strategies.
 
 use ndarray::Array2;
 
 use super::band_toeplitz::optimal_column;
 use super::lbfgs::{Limits, Watch, minimise};
 use super::row_loss::RowLoss;
-use super::{Optimised, ProgressFn, Target};
+use super::{Optimized, ProgressFn, Target};
 use crate::column_normalised;
 use crate::dense::Dense;
 use crate::dense_loss::DenseLoss;
 use crate::error::{Result, StrategyError};
-use crate::mechanism::Strategy;
 use crate::participation::Sensitivity;
+use crate::strategy::Strategy;
 use crate::workload::{LearningRates, Workload, materialise};
 
 /// Most rounds: a step costs some 4·n³ operations.
 const MAX_ROUNDS: u64 = 1024;
-/// Bands of the Toeplitz strategy at the start: more are dear to find, and few steps make up for them.
+/// Bands of the Toeplitz strategy at the start: more are expensive to find, and a few steps make up for them.
 const START_BANDS: usize = 32;
 const LIMITS: Limits = Limits { steps: 500, tolerance: 1e-8 };
-/// For stages that another follows.
+/// Limits of a stage that another stage follows.
 const ROUGH: Limits = Limits { steps: 200, tolerance: 1e-7 };
 
 /// When two rounds of one user can both be participations.
@@ -34,27 +34,27 @@ pub(super) enum Rule {
     FixedEpoch,
 }
 
-pub(super) fn optimise(rule: Rule, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(rule: Rule, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     let n = target.iterations;
     if n > MAX_ROUNDS {
-        let why = format!("a dense optimisation takes 1 to {MAX_ROUNDS} iterations, not {n}");
-        return Err(StrategyError::NotOptimisable { mechanism: "dense", why });
+        let why = format!("a dense optimization takes 1 to {MAX_ROUNDS} iterations, not {n}");
+        return Err(StrategyError::NotOptimizable { mechanism: "dense", why });
     }
     if rule == Rule::FixedEpoch && !target.over_participations.is_empty() {
         let why = "a fixed order has one period; several separations belong to min-sep".into();
-        return Err(StrategyError::NotOptimisable { mechanism: "dense", why });
+        return Err(StrategyError::NotOptimizable { mechanism: "dense", why });
     }
     let mut watch = Watch::new(progress);
     let mut search = Search::new(rule, target, &mut watch)?;
     let converged = search.run(&mut watch);
     let strategy = Strategy::Dense(Dense::new(search.best)?);
-    let found = Optimised::evaluate(strategy, target, watch.search(converged))?;
+    let found = Optimized::evaluate(strategy, target, watch.search(converged))?;
     Ok(if rule == Rule::FixedEpoch { with_fixed_order(found, target) } else { found })
 }
 
 /// Under a fixed order no participations but multiples of min_sep apart exist, so the columns of one user are
 /// orthogonal and the sensitivity is known.
-fn with_fixed_order(mut found: Optimised, target: &Target) -> Optimised {
+fn with_fixed_order(mut found: Optimized, target: &Target) -> Optimized {
     let sensitivity = Sensitivity::exact_squared(target.participation.in_rounds(target.iterations) as f64);
     let ratio = sensitivity.value / found.sensitivity.value;
     found.sensitivity = sensitivity;

@@ -1,22 +1,22 @@
-//! Searches whose sensitivity is a caller's: for noise that is not calibrated by sens(C).
+//! Searches with a caller's cost in place of the sensitivity, for noise that is not calibrated by sens(C).
 
 use std::ops::ControlFlow;
 
 use super::lbfgs::{Limits, Watch, minimise};
 use super::{Target, band_toeplitz, blt};
 use crate::error::{Result, StrategyError};
-use crate::mechanism::Strategy;
+use crate::strategy::Strategy;
 
-/// The logarithm of what stands for the sensitivity, of the first column of C (all n numbers of a BLT, the p of a
-/// band-Toeplitz strategy), with its derivatives put into the second argument. Not finite where it has no value.
+/// A cost in place of ln(sensitivity): a function of the first column of C (all n numbers of a BLT, the p of a
+/// band-Toeplitz strategy) that writes its derivatives to the second argument. It is not finite where it has no value.
 pub type ColumnCost<'a> = dyn FnMut(&[f64], &mut [f64]) -> f64 + 'a;
 
-/// How far a search may go.
+/// The limits of a search by [`descend`].
 #[derive(Debug, Clone, Copy)]
 pub struct Descent {
     /// Most steps of L-BFGS.
     pub steps: usize,
-    /// ρ: ½ρ|x − start|² is added to what is minimised, x being the free numbers of the family.
+    /// ρ: ½ρ|x − start|² is added to the minimised function, x being the free numbers of the family.
     pub damping: f64,
 }
 
@@ -28,9 +28,9 @@ impl Descent {
         mut evaluate: impl FnMut(&[f64], &mut [f64]) -> f64,
     ) -> Vec<f64> {
         let limits = Limits { steps: self.steps, tolerance: 1e-7 };
-        let nobody = &mut |_| ControlFlow::Continue(());
+        let never_stop = &mut |_| ControlFlow::Continue(());
         let from = start.clone();
-        let found = minimise(start, limits, &mut Watch::new(nobody), |x, gradient| {
+        let found = minimise(start, limits, &mut Watch::new(never_stop), |x, gradient| {
             let mut value = evaluate(x, gradient);
             for ((x, from), gradient) in x.iter().zip(&from).zip(gradient) {
                 value += 0.5 * self.damping * (x - from) * (x - from);
@@ -47,7 +47,7 @@ impl Descent {
 /// workload. Its coefficients are positive and decrease.
 ///
 /// # Errors
-/// [`StrategyError::NotOptimisable`] for any other strategy or a workload that is not covered;
+/// [`StrategyError::NotOptimizable`] for any other strategy or a workload that is not covered;
 /// [`StrategyError::Invalid`] for unusable sizes.
 pub fn descend(
     start: &Strategy,
@@ -56,7 +56,7 @@ pub fn descend(
     cost: &mut ColumnCost<'_>,
 ) -> Result<Strategy> {
     target.check()?;
-    let refuse = |why: &str| Err(StrategyError::NotOptimisable { mechanism: start.name(), why: why.into() });
+    let refuse = |why: &str| Err(StrategyError::NotOptimizable { mechanism: start.name(), why: why.into() });
     match start {
         Strategy::Blt(blt) if blt.is_monotone() => {
             blt::descend(blt, target, descent, cost).map(Strategy::Blt)
@@ -95,9 +95,9 @@ mod tests {
         for (family, near) in
             [(Family::Blt { buffers: 2 }, 1.03), (Family::BandToeplitz { bands: 24 }, 1.0001)]
         {
-            let mut nobody = |_| ControlFlow::Continue(());
-            let start = optimize(family, &far, &mut nobody).unwrap().strategy;
-            let best = optimize(family, &one, &mut nobody).unwrap();
+            let mut never_stop = |_| ControlFlow::Continue(());
+            let start = optimize(family, &far, &mut never_stop).unwrap().strategy;
+            let best = optimize(family, &one, &mut never_stop).unwrap();
             let descent = Descent { steps: 500, damping: 0.0 };
             let found = descend(&start, &one, descent, &mut norm).unwrap();
             let found = one.loss(&found).unwrap();

@@ -1,9 +1,9 @@
 //! λ-CGD: one number, by a scan and a golden-section search in ln(1−λ).
 
 use super::lbfgs::Watch;
-use super::{Optimised, ProgressFn, Target};
+use super::{Optimized, ProgressFn, Target};
 use crate::error::{Result, StrategyError, series_length};
-use crate::mechanism::Strategy;
+use crate::strategy::Strategy;
 use crate::workload::Workload;
 
 /// Points of the scan over 1−λ from 1e-8 to 1.
@@ -13,16 +13,16 @@ const MOST_IMPULSES: u64 = 512;
 /// Golden-section steps; each shrinks the bracket by 0.618.
 const STEPS: usize = 45;
 
-pub(super) fn optimise(target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     series_length(target.iterations)?;
     let by_impulses = matches!(target.workload, Workload::Dense(_) | Workload::Streaming(_));
     if by_impulses && target.iterations > MOST_IMPULSES {
         let why = format!("{} rounds of this workload; {MOST_IMPULSES} at most", target.iterations);
-        return Err(StrategyError::NotOptimisable { mechanism: "lambda-cgd", why });
+        return Err(StrategyError::NotOptimizable { mechanism: "lambda-cgd", why });
     }
     let mut watch = Watch::new(progress);
     let lambda = search(target, &mut watch);
-    Optimised::evaluate(Strategy::LambdaCgd { lambda }, target, watch.search(true))
+    Optimized::evaluate(Strategy::LambdaCgd { lambda }, target, watch.search(true))
 }
 
 /// The best λ in [0, 1).

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Progress, ProgressFn};
+use super::progress::{Progress, ProgressFn};
 use crate::numeric::{add, dot};
 
 /// Steps remembered by the quasi-Newton direction.
@@ -14,23 +14,23 @@ const CURVATURE: f64 = 0.9;
 /// Most trial points in one line search.
 const TRIALS: usize = 40;
 /// The search ends when this many steps together gained less than the tolerance.
-const PATIENCE: usize = 10;
+const STALL_STEPS: usize = 10;
 
-/// Counts steps over several searches and asks the caller whether to go on.
+/// Counts steps over several searches and stops them when the caller's callback does.
 pub(super) struct Watch<'a, 'b> {
     pub progress: &'a mut ProgressFn<'b>,
     pub steps: usize,
     pub stopped: bool,
 }
 
-/// How an optimisation went.
+/// The course of an optimization.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Search {
     /// Steps over all starts.
     pub steps: usize,
     /// The caller ended it.
     pub stopped: bool,
-    /// The search that gave the result settled before its steps ran out.
+    /// True where the search whose result is kept settled before its steps ran out.
     pub converged: bool,
 }
 
@@ -39,12 +39,12 @@ impl<'a, 'b> Watch<'a, 'b> {
         Self { progress, steps: 0, stopped: false }
     }
 
-    /// How the optimisation went, `converged` being that of the search kept.
+    /// Returns the course of the optimization; `converged` is that of the search whose result is kept.
     pub fn search(&self, converged: bool) -> Search {
         Search { steps: self.steps, stopped: self.stopped, converged }
     }
 
-    /// Reports one step at ln(loss); false when the caller wants to stop.
+    /// Reports one step at ln(loss); false when the caller ends the optimization.
     pub fn step(&mut self, ln_loss: f64, gradient_norm: f64) -> bool {
         self.steps += 1;
         let progress = Progress { iteration: self.steps, loss: ln_loss.exp(), gradient_norm };
@@ -53,16 +53,16 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 }
 
-/// When to end a search.
+/// The limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub steps: usize,
-    /// Least gain of ln(loss) over [`PATIENCE`] steps.
+    /// Least gain of ln(loss) over [`STALL_STEPS`] steps.
     pub tolerance: f64,
 }
 
-/// Where a search ended.
-pub(super) struct Found {
+/// The point at which a search ended.
+pub(super) struct Minimum {
     pub x: Vec<f64>,
     pub value: f64,
     /// False when the steps ran out first.
@@ -89,7 +89,7 @@ pub(super) fn minimise(
     limits: Limits,
     watch: &mut Watch<'_, '_>,
     mut evaluate: impl FnMut(&[f64], &mut [f64]) -> f64,
-) -> Found {
+) -> Minimum {
     let mut at = point(start, &mut evaluate);
     let mut pairs: VecDeque<Pair> = VecDeque::new();
     let mut values = vec![at.value];
@@ -117,13 +117,13 @@ pub(super) fn minimise(
         remember(&mut pairs, &at, &next);
         at = next;
         values.push(at.value);
-        let long_ago = values.len().checked_sub(PATIENCE + 1).map_or(f64::INFINITY, |i| values[i]);
+        let long_ago = values.len().checked_sub(STALL_STEPS + 1).map_or(f64::INFINITY, |i| values[i]);
         converged = long_ago - at.value < limits.tolerance;
         if !watch.step(at.value, dot(&at.gradient, &at.gradient).sqrt()) || converged {
             break;
         }
     }
-    Found { x: at.x, value: at.value, converged }
+    Minimum { x: at.x, value: at.value, converged }
 }
 
 fn point(x: Vec<f64>, evaluate: &mut impl FnMut(&[f64], &mut [f64]) -> f64) -> Point {

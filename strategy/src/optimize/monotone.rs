@@ -1,7 +1,7 @@
 //! Sensitivities of positive, non-increasing Toeplitz columns inside a search, with their gradients.
 
 use super::Target;
-use crate::decoder::{Decoder, Squared};
+use crate::decoder::{Decoder, SquareWithGradient};
 use crate::error::Result;
 use crate::numeric::{add, dot};
 use crate::participation::Participation;
@@ -9,7 +9,7 @@ use crate::participation::Participation;
 /// The decoder of a target's workload and objective.
 ///
 /// # Errors
-/// As [`Decoder::new`].
+/// Fails as [`Decoder::new`] does.
 pub(super) fn decoder(mechanism: &'static str, target: &Target) -> Result<Decoder> {
     Decoder::new(mechanism, target.iterations, &target.objective, &target.workload)
 }
@@ -21,7 +21,7 @@ pub(super) fn loss_squared(c: &[f64], target: &Target, decoder: &Decoder) -> f64
 
 /// The squared sensitivity of C = LtToep(c), c positive and non-increasing, with its gradient in c. Over several
 /// rules it is the square of the mean sensitivity, so that the loss is the mean of theirs.
-pub(super) fn sensitivity_squared(c: &[f64], target: &Target) -> Squared {
+pub(super) fn sensitivity_squared(c: &[f64], target: &Target) -> SquareWithGradient {
     let rules = target.rules();
     let share = 1.0 / rules.len() as f64;
     let mut mean = 0.0;
@@ -32,12 +32,12 @@ pub(super) fn sensitivity_squared(c: &[f64], target: &Target) -> Squared {
         add(&mut gradient, 0.5 * share / one.value.sqrt(), &one.gradient);
     }
     gradient.iter_mut().for_each(|g| *g *= 2.0 * mean);
-    Squared { value: mean * mean, gradient }
+    SquareWithGradient { value: mean * mean, gradient }
 }
 
 /// ‖C u‖² of C = LtToep(c) for participations at 0, b, 2b, …, with its gradient in c. O(p) where one user's
 /// columns do not overlap, O(n + k·p) else.
-fn spaced(c: &[f64], n: u64, rule: Participation) -> Squared {
+fn spaced(c: &[f64], n: u64, rule: Participation) -> SquareWithGradient {
     let count = rule.in_rounds(n);
     let gap = rule.min_sep.min(n);
     if count == 1 || c.len() as u64 <= gap {
@@ -48,14 +48,14 @@ fn spaced(c: &[f64], n: u64, rule: Participation) -> Squared {
         for j in full..count {
             add(&mut gradient[..(n - j * gap) as usize], 2.0, c);
         }
-        return Squared { value: dot(&gradient, c) / 2.0, gradient };
+        return SquareWithGradient { value: dot(&gradient, c) / 2.0, gradient };
     }
     let count = count as usize;
     let gap = gap as usize;
-    let u = crate::toeplitz::spaced_sum(c, n as usize, gap, count);
+    let u = crate::sensitivity::spaced_sum(c, n as usize, gap, count);
     let mut gradient = vec![0.0; c.len()];
     for j in 0..count {
         add(&mut gradient, 2.0, &u[(j * gap).min(u.len())..]);
     }
-    Squared { value: dot(&u, &u), gradient }
+    SquareWithGradient { value: dot(&u, &u), gradient }
 }

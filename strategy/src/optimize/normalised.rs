@@ -1,4 +1,4 @@
-//! The column-normalised Toeplitz strategy (papers/001, App. K): p numbers, every column of C scaled to norm one with
+//! The column-normalised Toeplitz strategy (McKenna 2024, App. K): p numbers, every column of C scaled to norm one with
 //! the true, shorter columns near n. It is general band-mf with one column for all rounds.
 
 use super::band_mf::check;
@@ -6,13 +6,13 @@ use super::band_mf_error::NormalisedError;
 use super::band_toeplitz::optimal_column;
 use super::lbfgs::{Limits, Watch, minimise};
 use super::row_loss::RowLoss;
-use super::{Optimised, ProgressFn, Target};
+use super::{Optimized, ProgressFn, Target};
 use crate::error::Result;
-use crate::mechanism::Strategy;
+use crate::strategy::Strategy;
 
 const LIMITS: Limits = Limits { steps: 500, tolerance: 1e-9 };
 
-pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     let d = check(bands, target)?;
     let n = target.iterations as usize;
     let mut watch = Watch::new(progress);
@@ -42,7 +42,7 @@ pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<
             Some(next) if !watch.stopped => loss = next,
             _ => {
                 let strategy = Strategy::BandToeplitz { c: leading_one(best.1), column_normalised: true };
-                return Optimised::evaluate(strategy, target, watch.search(found.converged));
+                return Optimized::evaluate(strategy, target, watch.search(found.converged));
             }
         }
     }

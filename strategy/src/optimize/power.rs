@@ -1,28 +1,28 @@
-//! The gradient-free family c = (1−x)^{−α}, cut after p terms (papers/001, App. J): one number to find.
+//! The gradient-free family c = (1−x)^{−α}, cut after p terms (McKenna 2024, App. J): one number to find.
 //!
 //! α = ½ is the banded square root, the optimum for one band count only; α rises towards 1 as n/p grows. The best
 //! member is within 0.2 % of the optimal band-Toeplitz strategy and a good place to start from.
 
 use super::lbfgs::Watch;
 use super::monotone::{decoder, loss_squared};
-use super::{Optimised, ProgressFn, Target};
+use super::{Optimized, ProgressFn, Target};
 use crate::decoder::Decoder;
 use crate::error::Result;
-use crate::mechanism::Strategy;
 use crate::series::power;
+use crate::strategy::Strategy;
 
 /// Points of the scan over α in ½…1; the loss has one valley there.
 const SCAN: u32 = 10;
 /// Golden-section steps; each shrinks the bracket by 0.618.
 const STEPS: u32 = 20;
 
-pub(super) fn optimise(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimised> {
+pub(super) fn optimize(bands: usize, target: &Target, progress: &mut ProgressFn<'_>) -> Result<Optimized> {
     super::check_bands(bands, target)?;
     let decoder = decoder("band-toeplitz", target)?;
     let mut watch = Watch::new(progress);
     let alpha = search(bands, target, &decoder, &mut watch);
     let c = power(alpha, bands);
-    Optimised::evaluate(Strategy::BandToeplitz { c, column_normalised: false }, target, watch.search(true))
+    Optimized::evaluate(Strategy::BandToeplitz { c, column_normalised: false }, target, watch.search(true))
 }
 
 /// The α of least loss.
@@ -50,7 +50,7 @@ fn search(bands: usize, target: &Target, decoder: &Decoder, watch: &mut Watch<'_
     f64::midpoint(low, high)
 }
 
-/// The best of a coarse scan, where optimisers start.
+/// The best of a coarse scan, where optimizers start.
 pub(super) fn best_start(bands: usize, target: &Target, decoder: &Decoder) -> Vec<f64> {
     power(scan(&|alpha| loss_squared(&power(alpha, bands), target, decoder)), bands)
 }

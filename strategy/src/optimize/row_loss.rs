@@ -3,11 +3,11 @@
 use super::Objective;
 
 /// Most that a row's squared error may exceed the one counted, n where that is more. Beyond, the rows' noise would
-/// cancel too many digits of f32, and rows without a weight would be worthless to anyone who looks at them.
+/// cancel too many digits of f32, and rows without a weight would be worthless.
 const WORST_ROW: f64 = 1e4;
 /// The powers by which the worst row is approached: at the last, n = 10⁶ rows are within 0.2 % of it.
 const POWERS: [f64; 6] = [4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0];
-/// How much all rows together count beside given weights, from stage to stage: without it a search runs into
+/// The share that all rows together have beside given weights, from stage to stage. Without it a search runs into
 /// strategies that are worthless for rows without a weight, and stays there.
 const MEAN_SHARES: [f64; 4] = [0.1, 0.01, 1e-3, 1e-4];
 
@@ -21,7 +21,7 @@ pub(super) enum RowLoss {
 }
 
 impl RowLoss {
-    /// What to minimise first for `objective`.
+    /// The loss to minimise first for `objective`.
     pub fn first(objective: &Objective, n: usize) -> Self {
         match objective.weights(n) {
             Some(weights) if weights.iter().any(|w| w * (n as f64) < MEAN_SHARES[1]) => {
@@ -32,7 +32,7 @@ impl RowLoss {
         }
     }
 
-    /// What to minimise next, starting from the last minimum; none at the end.
+    /// The loss to minimise next, starting from the last minimum; `None` at the end.
     pub fn next(&self, objective: &Objective, n: usize) -> Option<Self> {
         match (self, objective.weights(n)) {
             (Self::Weighted { stage, .. }, Some(weights)) => {

@@ -44,7 +44,7 @@ fn compare(name: &str, x: &[f64], loss: Loss<'_>) {
             moved[i] += by;
             loss(&moved, &mut nothing)
         };
-        // Five points: what is left is of fourth order.
+        // Five points: the rest is of fourth order.
         let slope = (8.0 * (at(STEP) - at(-STEP)) - (at(2.0 * STEP) - at(-2.0 * STEP))) / (12.0 * STEP);
         assert!((slope - gradient[i]).abs() < 1e-6 * scale, "{name} {i}: {slope} {}", gradient[i]);
     }

@@ -16,7 +16,7 @@ const MAX_WINDOWS: f64 = 8e6;
 /// In `Layer::from`: the one before lies `reach` or more back.
 const APART: u32 = u32::MAX;
 
-/// What is remembered of a pattern at its last participation, and how gaps lead on.
+/// The part of a pattern that later participations depend on, and how it changes with each gap.
 struct Windows {
     gap: usize,
     reach: usize,
@@ -27,7 +27,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// How many there are: sets of distances from `gap` to reach − gap − 1 with gaps ≥ `gap`.
+    /// The number of windows: sets of distances from `gap` to reach − gap − 1 with gaps ≥ `gap`.
     fn count(gap: usize, reach: usize) -> f64 {
         let mut sets = vec![1.0; gap];
         for widest in gap..reach.saturating_sub(gap) {
@@ -67,11 +67,11 @@ struct Layer {
     value: Vec<f64>,
     /// Window and gap before, as window·gaps + (gap − smallest gap), or [`APART`].
     from: Vec<u32>,
-    /// For each last round, the best (round, window) of one participation less that lies `reach` or more back.
+    /// The best (round, window) of one participation less that lies `reach` or more back, for each last round.
     far: Vec<(u32, u32)>,
 }
 
-/// Whether [`heaviest`] has an answer for a Gram matrix of so many rows (one where it is stationary).
+/// Returns whether [`heaviest`] has an answer for a Gram matrix of so many rows (one where it is stationary).
 pub(crate) fn fits(sites: usize, reach: usize, gap: usize, count: usize) -> bool {
     let windows = Windows::count(gap, reach);
     let kept = sites as f64 * count as f64 * windows;
@@ -80,7 +80,7 @@ pub(crate) fn fits(sites: usize, reach: usize, gap: usize, count: usize) -> bool
 }
 
 /// The largest Σ_{i,j∈π}|X_ij| over patterns of at most `count` rounds below `n`, gaps ≥ `gap`, with a pattern
-/// that attains it; none where that takes too long. A stationary X is taken to be as long as patterns need.
+/// that attains it; `None` where that takes too long. A stationary X is taken to be as long as patterns need.
 ///
 /// Needs `gap` < reach.
 pub(crate) fn heaviest(gram: &Gram, n: usize, gap: usize, count: usize) -> Option<(f64, Vec<usize>)> {

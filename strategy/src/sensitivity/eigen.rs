@@ -16,7 +16,7 @@ pub(crate) fn extreme_eigenvalues(mut a: Array2<f64>) -> (f64, f64) {
             }
         }
     }
-    // An eigenvalue is no farther from a diagonal entry than the norm of what is left beside the diagonal.
+    // An eigenvalue is no farther from a diagonal entry than the norm of the entries left off the diagonal.
     let slack = off_diagonal(&a) + 1e-15 * n as f64 * scale;
     let (low, high) =
         a.diag().iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));

@@ -11,7 +11,7 @@ pub(crate) struct Gram {
 }
 
 impl Gram {
-    /// Of the Toeplitz matrix with first column `c` in `n` rounds; O(n·p).
+    /// The Gram matrix of the Toeplitz matrix with first column `c` in `n` rounds; O(n·p).
     pub(crate) fn toeplitz(c: &[f64], n: usize) -> Self {
         let reach = c.len();
         let mut data = vec![0.0; n * reach];
@@ -27,7 +27,7 @@ impl Gram {
         Self { reach, stationary: false, data }
     }
 
-    /// Of a Toeplitz matrix so long that no column is cut: the autocorrelation of `c`; O(p²).
+    /// The Gram matrix of a Toeplitz matrix so long that no column is cut: the autocorrelation of `c`; O(p²).
     pub(crate) fn stationary(c: &[f64]) -> Self {
         let mut data = vec![0.0; c.len()];
         for (r, c_r) in c.iter().enumerate() {
@@ -36,7 +36,8 @@ impl Gram {
         Self { reach: c.len(), stationary: true, data }
     }
 
-    /// Of columns with `reach` entries each, at distances 0 and from `gap` up alone; `overlap(i, j)` is X[i, j].
+    /// The Gram matrix of columns with `reach` entries each, at distances 0 and from `gap` up alone; `overlap(i, j)` is
+    /// X[i, j].
     pub(crate) fn banded(n: usize, reach: usize, gap: usize, overlap: impl Fn(usize, usize) -> f64) -> Self {
         let mut data = vec![0.0; n * reach];
         for j in 0..n {
@@ -47,7 +48,7 @@ impl Gram {
         Self { reach, stationary: false, data }
     }
 
-    /// Of a whole X, shape (n, n).
+    /// A Gram matrix from the whole X, shape (n, n).
     pub(crate) fn dense(x: ArrayView2<f64>) -> Self {
         let n = x.nrows();
         Self::banded(n, n, 1, |i, j| x[[i, j]])
@@ -62,7 +63,7 @@ impl Gram {
         self
     }
 
-    /// Distances from which on columns do not overlap.
+    /// The distance from which on columns do not overlap.
     pub(crate) fn reach(&self) -> usize {
         self.reach
     }
@@ -73,11 +74,11 @@ impl Gram {
 
     /// X[j−d, j]; zero for d ≥ reach.
     pub(crate) fn back(&self, j: usize, d: usize) -> f64 {
-        match () {
-            () if d >= self.reach => 0.0,
-            () if self.stationary => self.data[d],
-            () => self.data[j * self.reach + d],
+        if d >= self.reach {
+            return 0.0;
         }
+        let row = if self.stationary { 0 } else { j };
+        self.data[row * self.reach + d]
     }
 
     /// X[i, j] in either order.

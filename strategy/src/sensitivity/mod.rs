@@ -1,39 +1,37 @@
-//! The sensitivity of any strategy under any participation schema, as its value or as a proven upper bound.
+//! Worst participation patterns: the sensitivity of a matrix as its value or as a proven upper bound.
 //!
 //! sens(C)² is the largest Σ_{i,j∈π} X_ij⟨u_i, u_j⟩, X = CᵀC, over allowed sets of rounds π and contributions u
 //! of norm at most one. What is called exact is an upper bound that a contribution attains:
 //!
 //! * `spaced`: Toeplitz, non-negative and not rising from b on, by the pattern (0, b, 2b, …);
 //! * `worst` under min-sep for any other: `chain`, exact in Σ|X|, or `search`, branch and bound;
-//! * `block`: some rows of C alone, the same search on columns cut to them;
-//! * `named` for schemas that name the rounds, tried one by one on `columns`, or for trees on `tree_counts`.
+//! * `tree_counts` for trees and sets of rounds.
+//!
+//! Nothing here knows the mechanisms: [`crate::Strategy`] hands in columns or Gram matrices. Its module `row_range`
+//! runs the same search on columns cut to some rows, and `schemas` tries the sets of schemas that name the rounds.
 
-mod block;
 mod chain;
-mod columns;
 mod eigen;
 pub(crate) mod gram;
-mod named;
-mod overlaps;
+pub(crate) mod overlaps;
 mod schema;
 mod search;
 mod spaced;
 #[cfg(test)]
 mod tests;
-mod tree_counts;
+pub(crate) mod tree_counts;
 mod worst;
 
 pub use schema::Schema;
 
-pub(crate) use spaced::toeplitz;
+pub use spaced::majorant;
+pub(crate) use spaced::{spaced_squared, spaced_sum, toeplitz};
 pub(crate) use worst::worst;
 
-use crate::error::Result;
-use crate::mechanism::Strategy;
-use crate::participation::{Participation, Sensitivity};
+use crate::participation::Sensitivity;
 
-/// Bounds this close, relative to the larger, are one number up to rounding.
-const CLOSE: f64 = 1e-12;
+/// Bounds this close, relative to the larger, count as one number up to rounding.
+pub(crate) const CLOSE: f64 = 1e-12;
 
 /// lower ≤ sens² ≤ upper, the lower one attained.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,20 +53,8 @@ impl Bracket {
         Sensitivity { value: self.upper.sqrt(), exact: self.is_exact() }
     }
 
-    /// Of the worse of two patterns.
-    fn worse(self, other: Self) -> Self {
+    /// The bracket of the worse of two patterns.
+    pub(crate) fn worse(self, other: Self) -> Self {
         Self { lower: self.lower.max(other.lower), upper: self.upper.max(other.upper) }
-    }
-}
-
-/// sens(C) of `strategy` over `n` rounds under `schema`.
-pub(crate) fn under(strategy: &Strategy, n: u64, schema: &Schema) -> Result<Sensitivity> {
-    strategy.validate()?;
-    schema.check(n)?;
-    match schema {
-        Schema::Single => strategy.sensitivity(n, Participation::single()),
-        Schema::MinSep(rule) => strategy.sensitivity(n, *rule),
-        Schema::FixedEpoch { period, epochs } => named::fixed_epoch(strategy, n, *period, *epochs),
-        Schema::Sets(sets) => named::sets(strategy, n, sets),
     }
 }

@@ -12,14 +12,14 @@ use super::{Bracket, CLOSE};
 /// Most participations for which the dual bound is computed; it takes O(k³).
 pub(crate) const MAX_DUAL: usize = 32;
 
-/// X restricted to a pattern: its diagonal, and what is not zero beside it as (i, j, X_ij) with i < j.
+/// X restricted to a pattern: its diagonal, and its nonzero entries off the diagonal as (i, j, X_ij) with i < j.
 pub(crate) struct Overlaps {
     diagonal: Vec<f64>,
     edges: Vec<(usize, usize, f64)>,
 }
 
 impl Overlaps {
-    /// Of ascending `rounds` whose columns overlap at distances below `reach`.
+    /// X restricted to ascending `rounds`, whose columns overlap at distances below `reach`.
     pub(crate) fn new(rounds: &[usize], reach: usize, overlap: impl Fn(usize, usize) -> f64) -> Self {
         let diagonal = rounds.iter().map(|&i| overlap(i, i)).collect();
         let mut edges = Vec::new();

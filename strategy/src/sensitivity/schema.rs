@@ -10,9 +10,14 @@ use crate::participation::Participation;
 pub enum Schema {
     /// At most one round, any.
     Single,
-    /// (k, b)-participation of papers/000 and 001: some user takes part in rounds i, i+b, i+2b, … below n, for
-    /// each i < b. `period` is b, the rounds of an epoch; `epochs` is k.
-    FixedEpoch { period: u64, epochs: u64 },
+    /// (k, b)-participation of McMahan, Xu, Zhang (2024) and McKenna (2024): some user takes part in rounds i, i+b,
+    /// i+2b, … below n, for each i < b.
+    FixedEpoch {
+        /// b, the rounds of an epoch.
+        period: u64,
+        /// k, the number of epochs.
+        epochs: u64,
+    },
     /// Any rounds at least `min_sep` apart, at most `max_participations` of them.
     MinSep(Participation),
     /// One of these sets of rounds, each ascending.
@@ -26,7 +31,7 @@ impl From<Participation> for Schema {
 }
 
 impl Schema {
-    /// Refuses what no run of `n` rounds can have.
+    /// Refuses a schema that no run of `n` rounds can have.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for a zero period, epochs, min_sep or max_participations, no sets, an

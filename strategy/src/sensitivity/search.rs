@@ -1,15 +1,15 @@
-//! Branch and bound over participation patterns, for what the chain can't take whole.
+//! Branch and bound over participation patterns, where dynamic programming (`chain`) would take too long.
 //!
 //! Every full pattern is bounded from both sides by [`Overlaps::bracket`]. A part of the tree is left out where
 //! Σ|X_ij| can't exceed, there, the largest upper bound of a pattern already tried, so that bound holds for all
-//! patterns. The budget counts work, never time: the same call gives the same answer everywhere.
+//! patterns. The budget counts work, never time, so that the same call returns the same answer everywhere.
 
 use super::gram::Gram;
 use super::overlaps::{MAX_DUAL, Overlaps};
 use super::{Bracket, CLOSE};
 use crate::patterns::{best_by_count, fitting};
 
-/// Work (numbers touched) after which what is left is bounded as it stands.
+/// Work (numbers touched) after which the patterns not yet tried are only bounded.
 pub(crate) const BUDGET: usize = 1 << 25;
 /// Most work and memory that goes into the bounds beforehand.
 const MAX_TABLE: usize = 1 << 22;
@@ -27,7 +27,7 @@ struct Search<'a> {
     unseen: f64,
 }
 
-/// Bounds of sens² over patterns of at most `count` rounds below `n`, gaps ≥ `gap`; none where even preparing
+/// Bounds of sens² over patterns of at most `count` rounds below `n`, gaps ≥ `gap`; `None` where even preparing
 /// takes too long. With `anchored` the first participation is in round 0. `budget` is [`BUDGET`] but in tests.
 pub(crate) fn branch_and_bound(
     gram: &Gram,
@@ -79,7 +79,7 @@ fn ahead(gram: &Gram, n: usize, gap: usize, count: usize) -> Vec<Vec<f64>> {
 }
 
 impl Search<'_> {
-    /// Goes on from `pattern`, whose Σ|X| is `value`; `shared[j]` is twice what round j shares with it.
+    /// Extends `pattern`, whose Σ|X| is `value`; `shared[j]` is twice what round j shares with it.
     fn below(&mut self, pattern: &mut Vec<usize>, value: f64, shared: &[f64], left: usize) {
         let from = pattern.last().map_or(0, |t| t + self.gap);
         if left == 0 || from >= self.n {
@@ -126,7 +126,7 @@ impl Search<'_> {
         more
     }
 
-    /// (bound of Σ|X| over patterns that go on with j, j) for every next round j from `from` on.
+    /// (bound of Σ|X| over patterns continued with j, j) for every next round j from `from` on.
     fn bounds(&mut self, value: f64, shared: &[f64], from: usize, left: usize) -> Vec<(f64, usize)> {
         let length = self.n - from;
         self.budget = self.budget.saturating_sub(length * left);

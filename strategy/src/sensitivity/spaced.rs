@@ -3,15 +3,15 @@
 //! Moving a pattern to earlier rounds only adds rows to C u, so for every Toeplitz C some worst pattern begins
 //! in round 0. For i < j, X_ij = Σ_{r<n−j} c_r c_{r+j−i}. Where c ≥ 0 and c_i does not rise **from i = b on**,
 //! that grows as j falls and as j − i ≥ b shrinks; (0, b, 2b, …) has the earliest rounds and the smallest
-//! differences, so it is the worst pattern. (papers/000, Theorem 3.1, asks that c not rise from 0 on.)
+//! differences, so it is the worst pattern. (McMahan, Xu, Zhang 2024, Theorem 3.1, requires that c not
+//! rise from 0 on.)
 
 use super::gram::Gram;
 use super::worst::worst;
 use super::{Bracket, CLOSE, chain};
 use crate::participation::Participation;
-use crate::toeplitz::{majorant, spaced_squared};
 
-/// How far the majorant may exceed c, relative to its largest entry, and still count as rounding.
+/// The share of its largest entry by which the majorant may exceed c and still count as rounding.
 const ROUNDING: f64 = 1e-13;
 /// Most work of an autocorrelation, most numbers of a Gram matrix, and most work of a bound that is summed row by row.
 const MAX_PRODUCTS: usize = 1 << 31;
@@ -37,8 +37,9 @@ pub(crate) fn toeplitz(c: &[f64], rounds: usize, rule: Participation) -> Bracket
     Bracket { upper: bound.min(found.upper), ..found }
 }
 
-/// Of sens² for any column: [`spaced_bound`], or where that takes too long the squared norm of the pattern
-/// (0, b, 2b, …) under the majorant of all of |c|, whose matrix is nowhere smaller and whose worst pattern that is. O(n).
+/// A bound of sens² for any column: [`spaced_bound`], or where that takes too long the squared norm of the pattern
+/// (0, b, 2b, …) under the majorant of all of |c|. The majorant's matrix is nowhere smaller, and that pattern is its
+/// worst. O(n).
 fn bound(c: &[f64], rounds: usize, gap: usize, count: usize) -> f64 {
     if rounds.saturating_mul(c.len().div_ceil(gap).min(count)) > MAX_SPACED {
         return spaced_squared(&majorant(c, 0), rounds, gap, count);
@@ -52,10 +53,10 @@ pub(super) fn spaced_bound(c: &[f64], majorant: &[f64], rounds: usize, gap: usiz
     let mut total = 0.0;
     for t in 0..rounds {
         let latest = (t / gap).min(count - 1);
-        // By itself: of a long run's total its smallest terms would be rounded away, row by row.
+        // Each row is summed by itself: a long run's total would round its smallest terms away.
         let mut row = 0.0;
         let mut earlier = 0.0;
-        // Participations that row t still sees, from the oldest: distances t − a·gap below p.
+        // Participations that still reach row t, from the oldest: distances t − a·gap below p.
         for a in (t + 1).saturating_sub(c.len()).div_ceil(gap)..=latest {
             let own = c[t - a * gap].abs();
             row += own * (own + 2.0 * earlier);
@@ -66,7 +67,7 @@ pub(super) fn spaced_bound(c: &[f64], majorant: &[f64], rounds: usize, gap: usiz
     total
 }
 
-/// The Gram matrix of `c` and what can be done with it; none where it is too large, or would take too long.
+/// Bounds by the Gram matrix of `c`; `None` where it is too large or would take too long.
 fn searched(c: &[f64], rounds: usize, rule: Participation, gap: usize, count: usize) -> Option<Bracket> {
     let reach = c.len();
     if reach <= gap {
@@ -89,7 +90,7 @@ fn searched(c: &[f64], rounds: usize, rule: Participation, gap: usize, count: us
     }
 }
 
-/// `c` without an end that adds nothing to speak of, and what that end adds to a sensitivity at most.
+/// `c` without an end too small to matter, and the most that this end adds to a sensitivity.
 fn without_dust(c: &[f64], count: usize) -> (&[f64], f64) {
     let total: f64 = c.iter().map(|c| c * c).sum();
     let allowed = (CLOSE * 1e-3 / count as f64).powi(2) * total;
@@ -100,4 +101,32 @@ fn without_dust(c: &[f64], count: usize) -> (&[f64], f64) {
         dust += c[end] * c[end];
     }
     (&c[..end], count as f64 * dust.sqrt())
+}
+
+/// Returns |c| up to index `from`, and from there on the smallest sequence that never rises and is at least |c|.
+#[must_use]
+pub fn majorant(c: &[f64], from: usize) -> Vec<f64> {
+    let mut out: Vec<f64> = c.iter().map(|c| c.abs()).collect();
+    for i in (from.saturating_add(1)..out.len()).rev() {
+        out[i - 1] = out[i - 1].max(out[i]);
+    }
+    out
+}
+
+/// ‖C u‖² for participations at 0, gap, 2·gap, … (`count` of them) in `rounds` rounds.
+pub(crate) fn spaced_squared(c: &[f64], rounds: usize, gap: usize, count: usize) -> f64 {
+    spaced_sum(c, rounds, gap, count).iter().map(|u| u * u).sum()
+}
+
+/// The vector C u itself, cut where it becomes zero.
+pub(crate) fn spaced_sum(c: &[f64], rounds: usize, gap: usize, count: usize) -> Vec<f64> {
+    let mut total = vec![0.0; rounds.min((count - 1).saturating_mul(gap).saturating_add(c.len()))];
+    // u_t = u_{t−b} + c_t, less what the participation before the first of `count` would have left.
+    for t in 0..total.len() {
+        let own = c.get(t).copied().unwrap_or(0.0);
+        let before = if t >= gap { total[t - gap] } else { 0.0 };
+        let too_many = t.checked_sub(count * gap).and_then(|i| c.get(i)).copied().unwrap_or(0.0);
+        total[t] = before + own - too_many;
+    }
+    total
 }

@@ -2,8 +2,7 @@
 
 use super::gram::Gram;
 use super::overlaps::Overlaps;
-use super::{chain, search, spaced};
-use crate::toeplitz::{majorant, spaced_squared};
+use super::{chain, majorant, search, spaced, spaced_squared};
 
 /// Numbers in −1…1, or 0…1, that look random and never change.
 fn column(p: usize, seed: u64, positive: bool) -> Vec<f64> {

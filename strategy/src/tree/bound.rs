@@ -3,7 +3,7 @@
 //! Take any allowed pattern, K participations at most, and let c_ν be those below node ν. A node of level l has 2^l
 //! consecutive rounds below it at most, so that c_ν ≤ m = min(⌈2^l/b⌉, K). Nodes of one level have no round in common,
 //! so Σ c_ν ≤ K over the N_l of them. Σ c_ν² is convex, and so at its largest in a corner of {0 ≤ c_ν ≤ m, Σ c_ν ≤ K}:
-//! as many nodes as there are hold m, one holds what is left, and the others nothing. What that gives is added up over
+//! as many nodes as there are hold m, one holds the rest, and the others nothing. These sums are added up over
 //! the levels. It is attained where every round is taken; elsewhere no pattern need be the worst on every level.
 
 use super::Span;

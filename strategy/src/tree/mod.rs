@@ -28,7 +28,7 @@ pub struct Span {
 }
 
 impl Tree {
-    /// A tree that restarts at the given rounds (each the first round of a fresh tree, counted from 0).
+    /// Returns a tree that restarts at the given rounds: each is the first round of a fresh tree, counted from 0.
     ///
     /// With `completion` a tree is filled up with virtual rounds just before a restart, so that the finished
     /// tree is read from its root; the last tree of the run is not filled.
@@ -46,19 +46,19 @@ impl Tree {
         Ok(Self { restarts, completion })
     }
 
-    /// The rounds at which a fresh tree starts, the first tree's round 0 left out.
+    /// Returns the rounds at which a fresh tree starts, without the first tree's round 0.
     #[must_use]
     pub fn restarts(&self) -> &[u64] {
         &self.restarts
     }
 
-    /// Whether a tree is filled with virtual rounds before a restart.
+    /// Returns whether a tree is filled with virtual rounds before a restart.
     #[must_use]
     pub fn completion(&self) -> bool {
         self.completion
     }
 
-    /// The trees of a run of `n` rounds, in order; restarts at or after `n` do not happen.
+    /// Returns the trees of a run of `n` rounds, in order; restarts at or after `n` do not happen.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] unless 1 ≤ n ≤ [`MAX_TREE`].
@@ -76,17 +76,17 @@ impl Tree {
         Ok(spans)
     }
 
-    /// The sensitivity per unit clip norm, for participations with j − i ≥ `min_sep`: exact, but where a search for the
-    /// worst pattern would take too long.
+    /// Returns the sensitivity per unit clip norm, for participations with j − i ≥ `min_sep`: exact unless the search
+    /// for the worst pattern would take too long.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for an unusable rule or number of rounds.
     pub fn sensitivity(&self, n: u64, rule: Participation) -> Result<Sensitivity> {
-        let Squared { value, exact } = sensitivity_squared(&self.spans(n)?, rule)?;
+        let SquaredSensitivity { value, exact } = sensitivity_squared(&self.spans(n)?, rule)?;
         Ok(Sensitivity { value: (value as f64).sqrt(), exact })
     }
 
-    /// Prefix-sum errors of the streaming estimate in units of σζ; O(log n) per tree.
+    /// Returns the prefix-sum errors of the streaming estimate in units of σζ; O(log n) per tree.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] unless 1 ≤ n ≤ [`MAX_TREE`].
@@ -108,10 +108,10 @@ impl Tree {
         Ok(Errors { rms: (total / n as f64).sqrt(), max: max.sqrt(), last: last.sqrt() })
     }
 
-    /// The squared error of every prefix sum over `n` rounds, in units of (σζ)².
+    /// Returns the squared error of every prefix sum over `n` rounds, in units of (σζ)².
     ///
     /// # Errors
-    /// As [`Self::errors`].
+    /// Fails as [`Self::errors`] does.
     pub fn row_errors_squared(&self, n: u64) -> Result<Vec<f64>> {
         let mut before = 0.0;
         let mut out = Vec::new();
@@ -124,7 +124,7 @@ impl Tree {
         Ok(out)
     }
 
-    /// Floats of state per coordinate: one per level of the longest tree, one for the previous prefix.
+    /// Returns the floats of state per coordinate: one per level of the longest tree, one for the previous prefix.
     #[must_use]
     pub fn state_slots(&self, n: u64) -> usize {
         let longest = self.spans(n).map_or(1, |s| s.iter().map(|s| s.rounds).max().unwrap_or(1));
@@ -132,27 +132,29 @@ impl Tree {
     }
 }
 
-/// A sum of squares, or no less than it.
+/// A squared sensitivity, or an upper bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Squared {
+pub struct SquaredSensitivity {
+    /// The sum over nodes of squared counts.
     pub value: u128,
     /// False where `value` is an upper bound.
     pub exact: bool,
 }
 
-/// max_π Σ_nodes (participations below the node)² over a chain of trees, where one user's participations i < j have
-/// j − i ≥ `min_sep` and virtual rounds have none. Exact where the worst pattern is found within 2²² steps, else a bound.
+/// Returns max_π Σ_nodes (participations below the node)² over a chain of trees, where one user's participations i <
+/// j have j − i ≥ `min_sep` and virtual rounds have none. Exact where the worst pattern is found within 2²² steps,
+/// else a bound.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for an unusable rule, a span of no rounds or more than [`MAX_TREE`].
-pub fn sensitivity_squared(spans: &[Span], rule: Participation) -> Result<Squared> {
+pub fn sensitivity_squared(spans: &[Span], rule: Participation) -> Result<SquaredSensitivity> {
     rule.check()?;
     if let Some(span) = spans.iter().find(|s| s.rounds == 0 || s.rounds > MAX_TREE) {
         return Err(invalid("rounds of a tree", span.rounds, format!("1 to {MAX_TREE}")));
     }
     Ok(match pareto::maximum(spans, rule, pareto::BUDGET) {
-        Some(found) => Squared { value: found.into(), exact: true },
-        None => Squared { value: bound::bound(spans, rule), exact: false },
+        Some(found) => SquaredSensitivity { value: found.into(), exact: true },
+        None => SquaredSensitivity { value: bound::bound(spans, rule), exact: false },
     })
 }
 

@@ -6,7 +6,7 @@
 //! min_sep holds at most one participation, and the earliest is the best: so few states are ever visited.
 //!
 //! Where there is room for many participations, states are many all the same: up to n² of them for a min_sep of 1. So
-//! the search has a budget, and `bound` says what it can't.
+//! the search has a budget, and where it is spent `bound` takes over.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Workloads A: what of the noisy gradients is released, one query a round.
+//! Workloads A: the queries of the noisy gradients that are released, one in each round.
 //!
 //! Row t of A·(G + noise) is the model after round t (or what stands for it). Prefix sums are plain SGD;
 //! heavy-ball momentum, weight decay and learning rates change A and with it the best C. Errors of a decoder
@@ -30,7 +30,7 @@ pub enum Workload {
     Toeplitz(Arc<[f64]>),
     /// Any lower triangular matrix, for small n; shape (n, n).
     Dense(Arc<Array2<f64>>),
-    /// A linear operator that takes one number a round and gives one (papers/001, App. D).
+    /// A linear operator that turns each round's number into that round's result (McKenna 2024, App. D).
     Streaming(Arc<dyn StreamingOperator>),
 }
 
@@ -64,7 +64,7 @@ impl InverseBands {
 }
 
 impl Workload {
-    /// The workload's name, as the command line spells it.
+    /// Returns the workload's name, as the command line spells it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Workload {
         }
     }
 
-    /// The first column of a Toeplitz A for `n` rounds; none where A is not Toeplitz.
+    /// The first column of a Toeplitz A for `n` rounds; `None` where A is not Toeplitz.
     pub(crate) fn column(&self, n: usize) -> Option<Vec<f64>> {
         match self {
             Self::Prefix => Some(vec![1.0; n]),
@@ -122,7 +122,7 @@ impl Workload {
         }
     }
 
-    /// True where A is Toeplitz.
+    /// Returns whether A is Toeplitz.
     #[must_use]
     pub fn is_toeplitz(&self) -> bool {
         match self {

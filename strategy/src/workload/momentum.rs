@@ -1,7 +1,7 @@
 //! SGD with heavy-ball momentum, weight decay and learning rates as a workload.
 //!
 //! m_t = β·m_{t−1} + g_t and y_t = (1−λ)·y_{t−1} + η_t·m_t, so A = (I − (1−λ)N)⁻¹·diag(η)·(I − βN)⁻¹ with N the
-//! shift by one round. The sign of a descent step doesn't matter to the error and is left away.
+//! shift by one round. The sign of a descent step doesn't matter to the error and is left out.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Momentum {
     pub momentum: f64,
     /// λ in [0, 1): the share of the model that a round takes away (decoupled from the learning rate).
     pub weight_decay: f64,
-    /// η_t > 0.
+    /// η_t, all above zero.
     pub learning_rates: LearningRates,
 }
 
@@ -27,14 +27,21 @@ const RATES: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 pub enum LearningRates {
     /// 1 in every round.
     Constant,
-    /// 1 until round `from`, then falling linearly to `last` in round n−1 (papers/001 calls it cool-down).
-    CoolDown { from: u64, last: f64, iterations: u64 },
-    /// One for each round.
+    /// 1 until round `from`, then falling linearly to `last` in round n−1 (the cool-down of McKenna 2024).
+    CoolDown {
+        /// The last round with a rate of 1.
+        from: u64,
+        /// The rate of round n−1.
+        last: f64,
+        /// n, the rounds of the run.
+        iterations: u64,
+    },
+    /// One rate for each round.
     Each(Arc<[f64]>),
 }
 
 impl LearningRates {
-    /// η_t.
+    /// Returns η_t.
     #[must_use]
     pub fn at(&self, t: usize) -> f64 {
         match self {
@@ -81,7 +88,7 @@ impl LearningRates {
                     return Err(invalid(
                         "number of learning rates",
                         rates.len(),
-                        format!("{n}, one a round"),
+                        format!("{n}, one for each round"),
                     ));
                 }
                 match rates.iter().position(|rate| !RATES.contains(rate)) {
@@ -97,7 +104,7 @@ impl LearningRates {
 }
 
 impl Momentum {
-    /// Momentum β with constant learning rates and no weight decay.
+    /// Returns momentum β with constant learning rates and no weight decay.
     ///
     /// # Errors
     /// [`crate::StrategyError::Invalid`] for β outside [0, 1).
@@ -117,13 +124,13 @@ impl Momentum {
         self.learning_rates.check(n)
     }
 
-    /// 1 − λ, what a round keeps of the model.
+    /// Returns 1 − λ, the share of the model that a round keeps.
     #[must_use]
     pub fn kept(&self) -> f64 {
         1.0 - self.weight_decay
     }
 
-    /// True where every round has the same learning rate.
+    /// Returns whether every round has the same learning rate.
     #[must_use]
     pub fn is_toeplitz(&self) -> bool {
         self.learning_rates == LearningRates::Constant
@@ -157,7 +164,7 @@ impl Momentum {
     }
 }
 
-/// The optimiser's own steps.
+/// The optimizer's own steps.
 pub(super) struct Steps<'a> {
     of: &'a Momentum,
     round: usize,

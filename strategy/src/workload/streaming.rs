@@ -1,4 +1,4 @@
-//! Lower triangular matrices as operators that take one number a round and give one (papers/001, App. D).
+//! Lower triangular matrices as operators: each round takes a number and returns one (McKenna 2024, App. D).
 
 use ndarray::Array2;
 
@@ -6,20 +6,20 @@ use crate::error::{Result, invalid};
 
 /// A lower triangular matrix given by how it acts, round by round.
 ///
-/// The operator must be linear and start from a state of zero; [`materialise`] checks neither, a wrong operator
-/// gives wrong errors.
+/// The operator must be linear and start from a state of zero; [`materialise`] checks neither, and a wrong
+/// operator has wrong errors.
 pub trait StreamingOperator: std::fmt::Debug + Send + Sync {
-    /// The operator before round 0.
+    /// Returns the operator as it is before round 0.
     fn start(&self) -> Box<dyn Rounds + '_>;
 }
 
 /// One pass of a streaming operator.
 pub trait Rounds {
-    /// Takes the next round's number and gives that round's result.
+    /// Takes the next round's number and returns that round's result.
     fn next(&mut self, x: f64) -> f64;
 }
 
-/// The matrix of an operator over the first `n` rounds, shape (n, n). O(n²) rounds.
+/// Returns the matrix of an operator over the first `n` rounds, shape (n, n). O(n²) rounds.
 ///
 /// # Errors
 /// [`crate::StrategyError::Invalid`] for n outside 1…[`crate::dense::MAX_DENSE`] or a result that is not finite.

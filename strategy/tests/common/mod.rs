@@ -5,7 +5,7 @@ use strategy::{Blt, Participation, Strategy};
 
 pub type Matrix = Vec<Vec<f64>>;
 
-/// The published BLT parameters of papers/000, Appendix A: b100, b400, b1000.
+/// The published BLT parameters of McMahan, Xu, Zhang (2024), Appendix A: b100, b400, b1000.
 pub fn published() -> [Blt; 3] {
     [
         (

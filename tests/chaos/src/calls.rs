@@ -46,5 +46,5 @@ pub async fn fetch(
         commitments: vec![commitment],
         deadline: Instant::now() + PATIENCE,
     };
-    in_time(session.client.fetch_into(request, &mut out)).await.map(|()| out)
+    in_time(session.client.fetch(request).into_slice(&mut out)).await.map(|()| out)
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, ensure};
 use client::Client;
 use dice::Dice;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use proto::JobId;
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use serde::Serialize;

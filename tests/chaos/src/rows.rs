@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use client::{Client, FetchRequest};
 use dice::Dice;
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use noise_kernel::{JobKey, Oracle};
 use noise_worker::recipe::Recipe;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
@@ -65,7 +65,7 @@ impl Rows {
     pub fn take(&mut self) -> anyhow::Result<Instant> {
         self.out.fill(f32::NAN);
         let request = self.next(0..self.dimension);
-        self.runtime.block_on(self.client.fetch_into(request, &mut self.out))?;
+        self.runtime.block_on(self.client.fetch(request).into_slice(&mut self.out))?;
         Ok(Instant::now())
     }
 

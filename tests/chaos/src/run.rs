@@ -11,8 +11,8 @@ use anyhow::Context;
 use client::{Client, Connections};
 use dice::Dice;
 use ledger::Ledger;
-use node::dial::Dialing;
-use node::runtime::Runtime;
+use node::net::dial::DialOptions;
+use node::process::runtime::Runtime;
 use proto::Commitment;
 
 use crate::{
@@ -123,7 +123,7 @@ fn begin(runtime: &Runtime, cluster: &Cluster) -> anyhow::Result<Arc<Session>> {
     let client = {
         let _inside = runtime.enter();
         // Namespaces have addresses of their own, and these are not loopback.
-        let dialing = Dialing { insecure: true, ..Dialing::default() };
+        let dialing = DialOptions { insecure: true, ..DialOptions::default() };
         Client::with_connections(&cluster.processes.url(), Connections::dialing(dialing))?
     };
     let cases = Cases::default();

@@ -6,8 +6,8 @@ use std::{ops::Range, path::Path, time::Instant};
 use anyhow::{Context, ensure};
 use client::{Client, Connections, FetchRequest, Route};
 use dice::Dice;
-use node::dial::Dialing;
-use node::runtime::Runtime;
+use node::net::dial::DialOptions;
+use node::process::runtime::Runtime;
 use serde::Serialize;
 
 use crate::{
@@ -107,7 +107,7 @@ pub fn run(
     let runtime = Runtime::new()?;
     let client = {
         let _inside = runtime.enter();
-        let dialing = Dialing { insecure: true, ..Dialing::default() };
+        let dialing = DialOptions { insecure: true, ..DialOptions::default() };
         Client::with_connections(&cluster.processes.url(), Connections::dialing(dialing))?
     };
     let count = options.turns * 4 * (SLOW + FAST) as u64;
@@ -173,6 +173,6 @@ fn median(rows: &mut Rows, range: &Range<u64>, count: usize) -> anyhow::Result<f
 async fn fetch(client: Client, request: FetchRequest) -> anyhow::Result<f64> {
     let mut out = vec![0.0; (request.range.end - request.range.start) as usize];
     let began = Instant::now();
-    client.fetch_into(request, &mut out).await?;
+    client.fetch(request).into_slice(&mut out).await?;
     Ok(began.elapsed().as_secs_f64())
 }

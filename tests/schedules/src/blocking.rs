@@ -1,4 +1,4 @@
-//! In place of `node::blocking`: the work is a task of the scheduler's.
+//! In place of `node::process::blocking`: the work is a task of the scheduler's.
 
 use shuttle::future::{self, JoinHandle};
 

@@ -3,11 +3,15 @@
 
 #![allow(dead_code)] // what the rest of the worker asks of its record
 
-/// Under this name the worker finds [`blocking`].
+/// Under this name the worker finds [`process::blocking`].
 extern crate self as node;
 
 pub mod blocking;
 mod run;
+
+pub mod process {
+    pub use crate::blocking;
+}
 
 #[path = "../../../ledger/src"]
 mod of_the_ledger {

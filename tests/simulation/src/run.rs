@@ -59,9 +59,9 @@ impl Outcome {
 pub fn run_seed(seed: u64, is_printed: bool) -> anyhow::Result<Outcome> {
     own_pool();
     catch_panics();
-    node::simulation::begin(seed);
+    node::process::simulation::begin(seed);
     let outcome = simulate(seed, is_printed);
-    node::simulation::end();
+    node::process::simulation::end();
     outcome
 }
 
@@ -184,7 +184,7 @@ fn catch_panics() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if node::simulation::is_on() { PANIC.set(Some(panic.to_string())) } else { before(panic) }
+            if node::process::simulation::is_on() { PANIC.set(Some(panic.to_string())) } else { before(panic) }
         }));
     });
 }

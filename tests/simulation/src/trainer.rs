@@ -142,9 +142,9 @@ impl Trainer {
         if in_two_steps {
             let tokens = self.client.bind(job, branch, rows, commitments).await?;
             acked();
-            self.client.fetch_bound_into(request, tokens, &mut out).await?;
+            self.client.fetch(request).with_tokens(tokens).into_slice(&mut out).await?;
         } else {
-            self.client.fetch_into(request, &mut out).await?;
+            self.client.fetch(request).into_slice(&mut out).await?;
             acked();
         }
         self.world.history().delivered(self.case, branch, rows, WHOLE, &out);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use node::metric_definitions::{Kind, MetricDefinition};
+use node::telemetry::metric_definitions::{Kind, MetricDefinition};
 
 /// Labels that any metric of ours may have: each has few values, whatever callers do.
 const LABELS: [&str; 9] = ["method", "code", "kind", "reason", "version", "le", "how", "state", "delta"];
@@ -11,7 +11,7 @@ const JOB_LABEL: &str = "training_job";
 
 pub fn defined() -> BTreeMap<&'static str, Kind> {
     let all = [
-        node::metric_definitions::DEFINITIONS,
+        node::telemetry::metric_definitions::DEFINITIONS,
         coordinator::DEFINITIONS,
         coordinator::JOB_DEFINITIONS,
         noise_worker::DEFINITIONS,

@@ -1,6 +1,6 @@
 //! docs/metrics.md is what the definitions say.
 
-use node::metrics_page::section;
+use node::telemetry::metrics_page::section;
 
 use super::{path, read};
 
@@ -18,7 +18,7 @@ decade from 0.1 ms to 300 s, so that they add up over workers.
 #[test]
 fn the_page_is_what_the_definitions_say() {
     let sections = [
-        section("Both", node::metric_definitions::DEFINITIONS),
+        section("Both", node::telemetry::metric_definitions::DEFINITIONS),
         section("Coordinator", coordinator::DEFINITIONS),
         section("Jobs, by the coordinator", coordinator::JOB_DEFINITIONS),
         section("Worker", noise_worker::DEFINITIONS),

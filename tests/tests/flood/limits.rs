@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use node::{auth::Role, tls::Expected};
+use node::{auth::Role, tls::ExpectedServer};
 use proto::ServiceError;
 use tests::{
     job,
@@ -47,7 +47,7 @@ fn what_is_too_large_is_refused_by_size() {
     let cluster = secured(&[]);
     let connections = flooder(&cluster);
     cluster.runtime.block_on(async {
-        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let channel = connections.channel(&cluster.cluster.url(), ExpectedServer::Coordinator).unwrap();
         let send =
             |path: &'static str, bytes: usize| call(channel.clone(), path, None, Bytes::from(vec![0; bytes]));
         for bytes in [(64 << 10) + 1, 3 << 20] {
@@ -72,7 +72,7 @@ fn who_asks_too_often_is_refused_and_may_ask_again() {
     let connections = flooder(&cluster);
     let other = cluster.client_as(&Role::Auditor);
     cluster.runtime.block_on(async {
-        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let channel = connections.channel(&cluster.cluster.url(), ExpectedServer::Coordinator).unwrap();
         let ask = || call(channel.clone(), "/rustle.v1.Jobs/GetJob", None, about("flooder"));
         let mut refused = Vec::new();
         for _ in 0..200 {
@@ -92,7 +92,7 @@ fn a_connection_is_read_at_its_pace_and_others_at_theirs() {
     let connections = flooder(&cluster);
     let other = cluster.client_as(&Role::Auditor);
     cluster.runtime.block_on(async {
-        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let channel = connections.channel(&cluster.cluster.url(), ExpectedServer::Coordinator).unwrap();
         let begun = Instant::now();
         let mut calls = JoinSet::new();
         for _ in 0..120 {
@@ -168,7 +168,7 @@ fn calls_that_do_not_end_leave_room_for_others() {
     let connections = flooder(&cluster);
     let url = cluster.cluster.url();
     cluster.runtime.block_on(async {
-        let channel = connections.channel(&url, Expected::Coordinator).unwrap();
+        let channel = connections.channel(&url, ExpectedServer::Coordinator).unwrap();
         let mut watches = JoinSet::new();
         for _ in 0..90 {
             let channel = channel.clone();
@@ -192,7 +192,7 @@ fn a_full_process_sheds_load() {
     let cluster = secured(&["--max-calls", "1"]);
     let connections = flooder(&cluster);
     cluster.runtime.block_on(async {
-        let channel = connections.channel(&cluster.cluster.url(), Expected::Coordinator).unwrap();
+        let channel = connections.channel(&cluster.cluster.url(), ExpectedServer::Coordinator).unwrap();
         let mut calls = JoinSet::new();
         for _ in 0..2_000 {
             let channel = channel.clone();

@@ -14,7 +14,7 @@ mod limits;
 mod processes;
 
 use client::Connections;
-use node::{auth::Role, tls::Expected};
+use node::{auth::Role, tls::ExpectedServer};
 use plan::Mechanism;
 use tests::{TestCluster, WORKER, flags, job, small_plan, start_with};
 
@@ -43,9 +43,9 @@ enum Process {
 }
 
 impl Process {
-    fn expected(self) -> Expected {
+    fn expected(self) -> ExpectedServer {
         match self {
-            Self::Coordinator => Expected::Coordinator,
+            Self::Coordinator => ExpectedServer::Coordinator,
             Self::Worker => WORKER,
         }
     }

@@ -4,10 +4,10 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use client::{Client, Connections, FetchRequest};
-use node::runtime::Runtime;
+use node::process::runtime::Runtime;
 use node::{
     auth::{Bearer, Role},
-    dial::Dialing,
+    net::dial::DialOptions,
     tls::{Credentials, TlsFiles},
 };
 use noise_kernel::JobKey;
@@ -92,7 +92,7 @@ impl Watched {
     fn connections(&self, role: &Role, bearer: Option<Bearer>) -> Connections {
         let files = TlsFiles::in_dir(&self.cluster.certificate(role).unwrap());
         let credentials = Some(Credentials::load(files).unwrap());
-        Connections::dialing(Dialing { credentials, bearer, insecure: false })
+        Connections::dialing(DialOptions { credentials, bearer, insecure: false })
     }
 
     fn client(&self, role: &Role, bearer: Option<Bearer>) -> Client {
@@ -119,7 +119,7 @@ impl Watched {
         };
         self.runtime.block_on(operator.jobs().create(request)).unwrap();
         let mut out = vec![0f32; 6 * DIMENSION as usize];
-        self.runtime.block_on(trainer.fetch_into(fetch("watched", 0, 6, "one"), &mut out)).unwrap();
+        self.runtime.block_on(trainer.fetch(fetch("watched", 0, 6, "one")).into_slice(&mut out)).unwrap();
         self.learn_release_key();
         self.fetch_by_a_known_token(&trainer);
         self.fetch_through_the_coordinator();
@@ -140,7 +140,7 @@ impl Watched {
         let mut out = vec![0f32; 6 * DIMENSION as usize];
         for (client, what) in [(&stranger, "one"), (&other, "one"), (trainer, "another"), (operator, "one")] {
             let asked = fetch("watched", 0, 6, what);
-            let error = self.runtime.block_on(client.fetch_into(asked, &mut out)).unwrap_err();
+            let error = self.runtime.block_on(client.fetch(asked).into_slice(&mut out)).unwrap_err();
             self.errors.push(format!("{error} {error:?}"));
         }
         fs::remove_file(unknown).unwrap();
@@ -181,7 +181,7 @@ impl Watched {
         let mut out = vec![0f32; DIMENSION as usize];
         let token = self.runtime.block_on(async {
             let bound = trainer.bind(&asked.job, 0, asked.rows, &asked.commitments).await.unwrap();
-            trainer.fetch_bound_into(asked, bound.clone(), &mut out).await.unwrap();
+            trainer.fetch(asked).with_tokens(bound.clone()).into_slice(&mut out).await.unwrap();
             bound[0]
         });
         let bytes = token.to_bytes();

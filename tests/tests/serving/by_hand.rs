@@ -20,7 +20,7 @@ struct ByHand {
     plan: Plan,
     epoch: u64,
     lent: shared_memory::Region,
-    _loan: shared_memory::Loan,
+    _loan: shared_memory::RegionLease,
 }
 
 const FILL: u8 = 0xa5;

@@ -37,7 +37,7 @@ fn region(cluster: &TestCluster, range: std::ops::Range<u64>, slots: u32, elemen
 }
 
 fn fetch_region(cluster: &TestCluster, request: FetchRequest, region: &mut Region, slot: u32) -> Result<()> {
-    cluster.runtime.block_on(cluster.client.fetch_region(request, region, slot))
+    cluster.runtime.block_on(cluster.client.fetch(request).into_region(region, slot))
 }
 
 fn rows_of(region: &Region, slots: std::ops::Range<u32>) -> Vec<Vec<f32>> {
@@ -85,7 +85,7 @@ fn every_transport_brings_the_oracles_bytes() {
 
         let mut halves = vec![0u16; (ROWS.end * DIMENSION) as usize];
         let asked = request(&job, ROWS, 0..DIMENSION);
-        cluster.runtime.block_on(cluster.client.fetch_bf16_into(asked, &mut halves)).unwrap();
+        cluster.runtime.block_on(cluster.client.fetch(asked).into_bf16(&mut halves)).unwrap();
         assert_eq!(halves, rounded(&good));
 
         let mut lent = region(&cluster, 0..DIMENSION, 12, ElementType::F32);
@@ -163,8 +163,9 @@ fn a_worker_killed_in_mid_fetch_costs_a_region_no_byte() {
     fetch_region(&cluster, request(&job, 0..4, 0..DIMENSION), &mut lent, 0).unwrap();
     let client = cluster.client.clone();
     let asked = request(&job, 4..40, 0..DIMENSION);
-    let fetching =
-        cluster.runtime.spawn(async move { client.fetch_region(asked, &mut lent, 4).await.map(|()| lent) });
+    let fetching = cluster
+        .runtime
+        .spawn(async move { client.fetch(asked).into_region(&mut lent, 4).await.map(|()| lent) });
     cluster.cluster.kill_worker(1).unwrap();
     let mut lent = cluster.runtime.block_on(fetching).unwrap().unwrap();
     cluster.cluster.start_worker(1).unwrap();
@@ -215,8 +216,8 @@ fn two_jobs_lend_regions_to_the_same_worker() {
         let ask_b = request(&b, row..row + 1, 0..DIMENSION);
         let both = async {
             tokio::join!(
-                cluster.client.fetch_region(ask_a, &mut first, 0),
-                other.fetch_region(ask_b, &mut second, 0)
+                cluster.client.fetch(ask_a).into_region(&mut first, 0),
+                other.fetch(ask_b).into_region(&mut second, 0)
             )
         };
         let (got_a, got_b) = cluster.runtime.block_on(both);

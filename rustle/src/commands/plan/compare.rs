@@ -67,7 +67,7 @@ impl CompareArgs {
         let workload = self.release.workload(n)?;
         let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
         let errors = strategy.errors_on(n, &workload).map_err(bad_use)?;
-        let target = Target::new(n, plan.participation().into(), self.release.objective(n)?);
+        let target = Target::new(n, plan.participation(), self.release.objective(n)?);
         let counted = target.with_workload(workload).error(&strategy).map_err(bad_use)?;
         let noise_multiplier = match (self.epsilon, self.delta) {
             (Some(epsilon), Some(delta)) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::ProgressBar;
 use plan::Mechanism;
-use strategy::optimize::{Family, Optimised, Target, optimize};
+use strategy::optimize::{Family, Optimized, Target, optimize};
 use strategy::{Participation, Workload};
 
 use super::amplified::{AmplifyArgs, warn_of_few_samples};
@@ -166,7 +166,7 @@ impl OptimizeArgs {
         Ok(target.with_workload(workload).with_participations(rules))
     }
 
-    fn search(&self, family: Family, target: &Target) -> anyhow::Result<Optimised> {
+    fn search(&self, family: Family, target: &Target) -> anyhow::Result<Optimized> {
         let cancel = Cancel::on_ctrl_c();
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));

@@ -131,7 +131,7 @@ fn errors(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
     for drawn in plans {
         let n = drawn.plan.iterations();
-        let rule = drawn.plan.participation().into();
+        let rule = drawn.plan.participation();
         let sensitivity = drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
         let squared = drawn.strategy.row_errors_squared(n, &release.workload(n)?).map_err(bad_use)?;
         let step = n.div_ceil(POINTS) as usize;
@@ -145,7 +145,7 @@ fn errors(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
 /// The error that counts, of all rows.
 fn error(drawn: &Drawn, release: &ReleaseArgs) -> anyhow::Result<f64> {
     let n = drawn.plan.iterations();
-    let target = Target::new(n, drawn.plan.participation().into(), release.objective(n)?);
+    let target = Target::new(n, drawn.plan.participation(), release.objective(n)?);
     target.with_workload(release.workload(n)?).error(&drawn.strategy).map_err(bad_use)
 }
 
@@ -179,7 +179,7 @@ fn memory(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
     for drawn in plans {
         let n = drawn.plan.iterations();
-        let rule = drawn.plan.participation().into();
+        let rule = drawn.plan.participation();
         let loss = error(drawn, release)? * drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
         all.push(Series::new(&drawn.name, vec![(4.0 * drawn.plan.state_slots() as f64, loss.into())]));
     }
@@ -190,7 +190,7 @@ fn memory(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
 /// The best band-toeplitz, band-inverse and blt of every size, in the setting of `plan`.
 fn bands(plan: &Plan, release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let n = plan.iterations();
-    let rule: Participation = plan.participation().into();
+    let rule: Participation = plan.participation();
     let target = Target::new(n, rule, release.objective(n)?).with_workload(release.workload(n)?);
     let widest = if rule.in_rounds(n) == 1 { n } else { rule.min_sep.min(n) };
     let ladder = (0..=2 * MOST_BANDS.ilog2()).map(|half| (f64::from(half) / 2.0).exp2().round() as usize);

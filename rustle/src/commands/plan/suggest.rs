@@ -140,7 +140,7 @@ fn weigh(request: &Request) -> anyhow::Result<Suggestion> {
     }
     let cancel = Cancel::on_ctrl_c();
     let progress = |progress: planner::Progress| {
-        bar.set_length(progress.of as u64);
+        bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
     };
     let found = suggest(request, Watch { progress: &progress, flow: &|| cancel.flow() });

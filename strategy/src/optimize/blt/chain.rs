@@ -3,7 +3,7 @@
 //!
 //! In that order ω > 0 and Σω < 1 hold by themselves, so Theorem 3.1 does too, and φ₁ falls to 1e-11 as
 //! easily as to 1e-2. Two bounds keep the result well-conditioned: neighbouring buffers stay a relative
-//! [`GAP`] apart, so that θ gives back θ̂, and no buffer decays slower than [`SLOWEST`].
+//! [`GAP`] apart, so that θ̂ can be found again from θ, and no buffer decays slower than [`SLOWEST`].
 
 use crate::optimize::{logistic, logit};
 

@@ -9,14 +9,14 @@ use crate::participation::Participation;
 use crate::state_space::StateSpace;
 use crate::workload::{Momentum, Workload};
 
-/// What is minimised, over the free numbers of [`chain`].
+/// The function that is minimised, over the free numbers of [`chain`].
 pub(super) struct Problem<'a> {
     iterations: u64,
     rules: &'a [Participation],
     error: Form<'a>,
 }
 
-/// How the squared error is found.
+/// The way in which the squared error is found.
 enum Form<'a> {
     /// In closed form, O(d²): the workload's coefficients are sums of powers, `ends` the complements of
     /// these.
@@ -24,11 +24,11 @@ enum Form<'a> {
     /// By the series, O(n·d): the weight of each b_i².
     Series { column: Vec<f64>, weights: Vec<f64> },
     /// By covariances, O(n·d²).
-    Schedule { momentum: &'a Momentum, rows: Counted },
+    Schedule { momentum: &'a Momentum, rows: RowMeasure },
 }
 
 /// Which rows count where no row holds the one before.
-enum Counted {
+enum RowMeasure {
     Weights(Vec<f64>),
     /// (Σ_t e_t^{2p})^{1/p}, which tends to the worst row's e² as p grows.
     Norm(f64),
@@ -44,7 +44,7 @@ struct Slopes {
 
 impl<'a> Problem<'a> {
     /// # Errors
-    /// [`StrategyError::NotOptimisable`] for workloads given as matrices or operators.
+    /// [`StrategyError::NotOptimizable`] for workloads given as matrices or operators.
     pub fn new(target: &'a Target) -> Result<Self> {
         let iterations = target.iterations;
         let rules = target.rules();
@@ -54,13 +54,13 @@ impl<'a> Problem<'a> {
             (Some(ends), _) if !weighted => Form::Closed { ends, rows },
             (_, Workload::Momentum(momentum)) if !momentum.is_toeplitz() => {
                 let weights = target.objective.weights(series_length(iterations)?);
-                Form::Schedule { momentum, rows: weights.map_or(Counted::Norm(16.0), Counted::Weights) }
+                Form::Schedule { momentum, rows: weights.map_or(RowMeasure::Norm(16.0), RowMeasure::Weights) }
             }
             (_, workload) => {
                 let n = series_length(iterations)?;
                 let Some(column) = workload.column(n) else {
                     let why = format!("the workload {} has no closed form or small state", workload.name());
-                    return Err(StrategyError::NotOptimisable { mechanism: "blt", why });
+                    return Err(StrategyError::NotOptimizable { mechanism: "blt", why });
                 };
                 Form::Series { column, weights: later_rows(&target.objective, n) }
             }
@@ -69,7 +69,7 @@ impl<'a> Problem<'a> {
     }
 
     /// A problem in closed form whose optimum is near: the same momentum at a constant rate, or prefix sums.
-    /// None where the problem has a closed form itself.
+    /// `None` where the problem has a closed form itself.
     pub fn nearby(&self, target: &'a Target) -> Option<Self> {
         let ends = match (&self.error, &target.workload) {
             (Form::Closed { .. }, _) => return None,
@@ -84,14 +84,14 @@ impl<'a> Problem<'a> {
     /// The powers p of the norms that stand for the worst row one after another; empty where none is needed.
     pub fn sharper(&self) -> &'static [f64] {
         match self.error {
-            Form::Schedule { rows: Counted::Norm(_), .. } => &[128.0, 1024.0],
+            Form::Schedule { rows: RowMeasure::Norm(_), .. } => &[128.0, 1024.0],
             _ => &[],
         }
     }
 
     /// Takes another power p for the worst row.
     pub fn sharpen(&mut self, power: f64) {
-        if let Form::Schedule { rows: Counted::Norm(p), .. } = &mut self.error {
+        if let Form::Schedule { rows: RowMeasure::Norm(p), .. } = &mut self.error {
             *p = power;
         }
     }
@@ -194,7 +194,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-impl Counted {
+impl RowMeasure {
     /// The squared error of the rows that count, and its derivative in each e_t².
     fn value(&self, errors: &[f64]) -> (f64, Vec<f64>) {
         match self {

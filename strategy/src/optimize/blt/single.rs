@@ -2,7 +2,7 @@
 //!
 //! A run keeps θ as `f32`, whose numbers below one are 2⁻²⁴ apart. Up to some 10⁷ rounds that changes nothing that
 //! shows. Beyond, the best φ = 1−θ lies between two such numbers: then the best of those around it is taken, so
-//! that what runs is what was optimised.
+//! that the optimized numbers are those that run.
 
 use super::super::Target;
 use crate::blt::Blt;
@@ -20,7 +20,7 @@ const TRIED: usize = 4;
 /// The BLT itself where rounding its numbers to `f32` does not show in the loss, else the best one around it of
 /// numbers that `f32` holds.
 pub(super) fn representable(blt: Blt, target: &Target) -> Result<Blt> {
-    let loss = |blt: &Blt| target.loss(&crate::mechanism::Strategy::Blt(blt.clone()));
+    let loss = |blt: &Blt| target.loss(&crate::strategy::Strategy::Blt(blt.clone()));
     let nearest = rounded(&blt, 0)?;
     let wanted = loss(&blt)?;
     if (loss(&nearest)? / wanted - 1.0).abs() <= UNSEEN {

@@ -2,7 +2,7 @@
 
 use super::chain::{SLOWEST, free};
 
-/// How much apart a new buffer's φ̂ and φ start, as the power of their ratio.
+/// The distance at which a new buffer's φ̂ and φ start, as the power of their ratio.
 const NARROW: f64 = 0.97;
 
 /// One buffer for a run of n rounds: φ̂ at a few distances from one and φ well below it.

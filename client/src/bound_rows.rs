@@ -1,0 +1,66 @@
+//! The rows of one fetch, and how they are bound and routed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::BoxFuture;
+use node::net::backoff::Backoff;
+use proto::{Commitment, CoordinateRange, JobId, ReleaseToken, Result, RowRange};
+use tokio::time::sleep;
+
+use crate::{Client, FetchRequest, FetchSource, RetryAction, Routing, classify};
+
+/// The rows of one fetch, bound through a client.
+pub(crate) struct BoundRows {
+    client: Client,
+    job: JobId,
+    branch: u64,
+    rows: RowRange,
+    range: CoordinateRange,
+    commitments: Vec<Commitment>,
+    /// Whether the cached routing has been used. To begin with it is good enough: a worker refuses what is not its own.
+    has_used_cache: AtomicBool,
+}
+
+impl BoundRows {
+    pub fn new(client: &Client, request: &FetchRequest) -> Self {
+        let FetchRequest { job, branch, rows, range, commitments, .. } = request.clone();
+        let has_used_cache = AtomicBool::new(false);
+        Self { client: client.clone(), job, branch, rows, range, commitments, has_used_cache }
+    }
+
+    async fn bind(&self) -> Result<Vec<ReleaseToken>> {
+        let Self { client, job, branch, rows, range, .. } = self;
+        client.bind_for(job, *branch, *rows, Some(*range), &self.commitments).await
+    }
+
+    /// Binds the rows, again after errors that are safe to retry.
+    pub async fn bind_with_retry(&self) -> Result<Vec<ReleaseToken>> {
+        let mut backoff = Backoff::for_calls();
+        loop {
+            match self.bind().await {
+                Err(error) if classify(&error) == RetryAction::Retry => sleep(backoff.next_delay()).await,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl FetchSource for BoundRows {
+    fn routing(&self) -> BoxFuture<'_, Result<Routing>> {
+        let cached = if self.has_used_cache.swap(true, Ordering::Relaxed) {
+            None
+        } else {
+            self.client.cached_routing(&self.job, self.branch)
+        };
+        Box::pin(async move {
+            match cached {
+                Some(routing) => Ok(routing),
+                None => self.client.routing(&self.job).await,
+            }
+        })
+    }
+
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<ReleaseToken>>> {
+        Box::pin(self.bind())
+    }
+}

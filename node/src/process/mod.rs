@@ -1,0 +1,16 @@
+//! The process itself: its runtime and threads, memory, hardening, readiness and shutdown.
+
+pub mod affinity;
+pub mod blocking;
+pub mod cpu_pool;
+pub mod hardening;
+pub mod memory;
+pub mod readiness;
+pub mod ready_file;
+pub mod rng;
+pub mod runtime;
+pub mod secret;
+pub mod shutdown;
+pub mod simulation;
+
+pub(crate) mod file_stamp;

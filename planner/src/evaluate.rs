@@ -1,0 +1,161 @@
+//! Evaluates one mechanism: its cost, and the error that is left at the requested (ε, δ).
+
+use std::ops::ControlFlow;
+
+use accounting::amplified;
+use strategy::optimize::{Family, Target, optimize};
+use strategy::{Objective, Participation, Sensitivity, Strategy, Workload};
+
+use crate::candidates::{Candidate, Method};
+use crate::entry::Entry;
+use crate::request::{PlannerError, Request, Result};
+use crate::sampling::Sampling;
+
+/// Most numbers of a column-normalised strategy that is optimized with its true, shorter last columns.
+const NORMALISED_NUMBERS: u64 = 1 << 17;
+
+/// A candidate's figures, or the reason why it has none.
+pub(crate) enum Evaluation {
+    Entry(Box<Entry>),
+    LeftOut { name: String, reason: String },
+}
+
+type Flow<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
+
+/// Evaluates a candidate; one that this setting can't have is left out.
+///
+/// # Errors
+/// [`PlannerError`] for an (ε, δ) out of reach.
+pub(crate) fn evaluate(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Evaluation> {
+    match entry(candidate, request, flow) {
+        Ok(entry) => Ok(Evaluation::Entry(Box::new(entry))),
+        Err(error @ (PlannerError::Strategy(_) | PlannerError::Plan(_))) => {
+            Ok(Evaluation::LeftOut { name: candidate.name(), reason: error.to_string() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn entry(candidate: &Candidate, request: &Request, flow: Flow<'_>) -> Result<Entry> {
+    let start = std::time::Instant::now();
+    let n = request.iterations;
+    let sampling = candidate.sampling;
+    let Optimum { strategy, converged, stopped } = search(candidate, request, n, flow)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let error = target(request, sampling, n).error(&strategy)?;
+    let sensitivity = plan::accounted_sensitivity(&strategy, sampling.rule(), n)?;
+    let noise_multiplier = noise_multiplier(sampling, sensitivity, request)?;
+    // State is kept as `f32`.
+    let state_bytes_per_parameter = 4 * strategy.state_slots(n) as u64;
+    let state_bytes_per_worker = state_bytes_per_parameter.saturating_mul(request.shard());
+    Ok(Entry {
+        mechanism: strategy.name(),
+        size: strategy.size().map(|size| size as u64),
+        sampling,
+        sampling_name: sampling.name(),
+        sensitivity: sensitivity.value,
+        sensitivity_exact: sensitivity.exact,
+        loss: error * sensitivity.value,
+        noise_multiplier,
+        error: error * noise_multiplier,
+        state_bytes_per_parameter,
+        state_bytes_per_worker,
+        fits: request.memory_per_worker.is_none_or(|most| state_bytes_per_worker <= most),
+        epsilon_if_assumption_fails: epsilon_if_assumption_fails(
+            &strategy,
+            sampling,
+            noise_multiplier,
+            request,
+        )?,
+        excess_at_half: excess_at_half(&strategy, candidate, request, flow),
+        converged,
+        stopped,
+        seconds,
+        strategy,
+    })
+}
+
+struct Optimum {
+    strategy: Strategy,
+    converged: bool,
+    stopped: bool,
+}
+
+fn target(request: &Request, sampling: Sampling, n: u64) -> Target {
+    Target::new(n, sampling.rule(), request.objective.clone()).with_workload(request.workload.clone())
+}
+
+fn search(candidate: &Candidate, request: &Request, n: u64, flow: Flow<'_>) -> Result<Optimum> {
+    let target = target(request, candidate.sampling, n);
+    let family = match &candidate.method {
+        Method::Search(family) => *family,
+        Method::Normalised { bands } if n.saturating_mul(*bands as u64) <= NORMALISED_NUMBERS => {
+            Family::BandToeplitzNormalised { bands: *bands }
+        }
+        // So long a run has next to nothing to gain from its last columns.
+        Method::Normalised { bands } => Family::BandToeplitz { bands: *bands },
+    };
+    let found = optimize(family, &target, &mut |_| flow())?;
+    let strategy = match (found.strategy, &candidate.method) {
+        (Strategy::BandToeplitz { c, .. }, Method::Normalised { .. }) => {
+            Strategy::BandToeplitz { c, column_normalised: true }
+        }
+        (strategy, _) => strategy,
+    };
+    Ok(Optimum { strategy, converged: found.converged, stopped: found.stopped })
+}
+
+fn noise_multiplier(sampling: Sampling, sensitivity: Sensitivity, request: &Request) -> Result<f64> {
+    let epsilon = request.epsilon;
+    let delta = request.delta;
+    Ok(match sampling {
+        Sampling::MinSep(_) => accounting::calibrate_gaussian(sensitivity.value, epsilon, delta)?,
+        // The accountant's σ is for columns of norm one.
+        Sampling::CyclicPoisson { bands, sampling_probability: q } => {
+            sensitivity.value
+                * amplified::band_mf_noise_multiplier(epsilon, delta, bands, q, request.iterations)?
+        }
+    })
+}
+
+/// ε where the sampling's assumption fails; `None` where no separation is less than the request's.
+fn epsilon_if_assumption_fails(
+    strategy: &Strategy,
+    sampling: Sampling,
+    noise_multiplier: f64,
+    request: &Request,
+) -> Result<Option<f64>> {
+    let n = request.iterations;
+    let rule = match sampling {
+        Sampling::MinSep(Participation { min_sep: 1, .. }) => return Ok(None),
+        Sampling::MinSep(Participation { min_sep, max_participations }) => {
+            let closer = min_sep - (min_sep / 4).max(1);
+            let more = u128::from(max_participations) * u128::from(min_sep);
+            Participation::new(closer, more.div_ceil(closer.into()).min(n.into()) as u64)?
+        }
+        // Every record in every round of its group.
+        Sampling::CyclicPoisson { bands, .. } => Participation::new(bands, n.div_ceil(bands))?,
+    };
+    let sensitivity = strategy.sensitivity(n, rule)?.value;
+    Ok(Some(accounting::gaussian::epsilon(request.delta, sensitivity / noise_multiplier)?))
+}
+
+/// The excess loss of the strategy over half the rounds beside one made for them; `None` where there is no such loss.
+fn excess_at_half(
+    strategy: &Strategy,
+    candidate: &Candidate,
+    request: &Request,
+    flow: Flow<'_>,
+) -> Option<f64> {
+    let half = request.iterations / 2;
+    // A workload or weights written out for n rounds don't define those of half of them; a sampled run's noise is
+    // calibrated to all its rounds.
+    let written_out =
+        !matches!(request.workload, Workload::Prefix) || matches!(request.objective, Objective::Weighted(_));
+    if half == 0 || written_out || !matches!(candidate.sampling, Sampling::MinSep(_)) {
+        return None;
+    }
+    let target = target(request, candidate.sampling, half);
+    let optimum = search(candidate, request, half, flow).ok().filter(|optimum| !optimum.stopped)?;
+    Some(target.loss(strategy).ok()? / target.loss(&optimum.strategy).ok()? - 1.0)
+}
