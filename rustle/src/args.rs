@@ -37,7 +37,7 @@ pub enum Command {
     /// Compute the privacy cost of a mechanism: ε, δ, ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// Find the smallest noise multiplier for an (ε, δ), or the largest value of another parameter
+    /// Find the smallest noise multiplier for a given (ε, δ), or the largest value of another parameter
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
     Report(Box<report::ReportArgs>),
@@ -51,7 +51,7 @@ pub enum Command {
     /// Create and inspect bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Make noise in this process, without a server
+    /// Generate noise in this process, without a server
     Noise(noise::NoiseArgs),
     /// Recompute a row with the reference implementation and compare it bit for bit
     Verify(verify::VerifyArgs),

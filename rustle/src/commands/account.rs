@@ -19,9 +19,9 @@ pub mod sampled;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum AccountCommand {
-    /// One Gaussian mechanism, exactly
+    /// Analyze one Gaussian mechanism exactly
     Gaussian(GaussianArgs),
-    /// A plan under its own participation (j − i ≥ min_sep)
+    /// Analyze a plan under its own participation (j − i ≥ min_sep)
     #[command(alias = "zcdp")]
     Plan(PlanArgs),
     /// Tree aggregation
@@ -49,10 +49,10 @@ pub struct GaussianArgs {
     sensitivity: f64,
     #[command(flatten)]
     noise: Noise,
-    /// Find ε at this δ
+    /// Compute ε at this δ
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
-    /// Find δ at this ε
+    /// Compute δ at this ε
     #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f64>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct GaussianArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
-    /// The plan.toml to account for
+    /// The plan.toml to analyze
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
     #[command(flatten)]
@@ -98,7 +98,7 @@ struct Noise {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Ask {
-    /// Find ε at this δ
+    /// Compute ε at this δ
     #[arg(long, allow_negative_numbers = true)]
     delta: f64,
     #[command(flatten)]

@@ -13,13 +13,13 @@ use crate::output::{Answer, bad_use};
 /// A plan whose records are each in one batch, drawn at random, of every epoch.
 #[derive(Clone, Debug, Args)]
 pub struct BallsInBinsArgs {
-    /// The plan.toml whose strategy runs
+    /// The plan.toml to analyze
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Batches, into one of which each record is put
+    /// Number of batches; each record is assigned to one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: u64,
-    /// Epochs, in each of which a record's batch comes once; B·E are the plan's rows
+    /// Number of epochs; each record's batch occurs once in each, and B·E is the plan's number of rows
     #[arg(long, value_name = "E")]
     epochs: u64,
     #[command(flatten)]

@@ -18,7 +18,7 @@ mod open;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CalibrateCommand {
-    /// One Gaussian mechanism, exactly
+    /// Analyze one Gaussian mechanism exactly
     Gaussian {
         /// sens(C) per unit clip norm
         #[arg(long, value_name = "S", allow_negative_numbers = true)]

@@ -12,7 +12,7 @@ pub struct SamplesArgs {
     /// Samples for each figure
     #[arg(long, value_name = "N", default_value_t = Sampling::default().samples)]
     samples: u64,
-    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
+    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -44,7 +44,7 @@ pub trait Shape: Args {
 pub struct AccountArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
-    /// Find ε at this δ
+    /// Compute ε at this δ
     #[arg(long, allow_negative_numbers = true)]
     delta: f64,
 }

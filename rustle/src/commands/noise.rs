@@ -25,19 +25,19 @@ const TASK: usize = 1 << 16;
 pub struct NoiseArgs {
     #[command(flatten)]
     branch: BranchArgs,
-    /// Coordinates of the flattened parameter vector; the plan's layout where it has one
+    /// Number of coordinates of the flattened parameter vector [default: from the plan's layout]
     #[arg(long, value_name = "M")]
     dimension: Option<u64>,
     /// Rows a..b, counted from 0
     #[arg(long, value_name = "A..B")]
     steps: Span,
-    /// Coordinates a..b, counted from 0; all of them where left away
+    /// Coordinates a..b, counted from 0 [default: all]
     #[arg(long, value_name = "A..B")]
     range: Option<Span>,
-    /// Standard normals Z instead of σζ·C⁻¹Z; of a tree, the nodes that these steps complete
+    /// Write standard normals Z instead of σζ·C⁻¹Z; for a tree, the nodes that these steps complete
     #[arg(long)]
     iid: bool,
-    /// Threads; one for each core where left away
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
     /// Instruction set: auto, portable, avx2, avx512, neon; the bits are the same on all

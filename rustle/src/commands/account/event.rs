@@ -17,7 +17,7 @@ pub struct EventArgs {
     /// The event, as JSON; - is standard input
     #[arg(long, value_name = "FILE")]
     event: PathBuf,
-    /// Refuse an event that is not of this plan.toml, by digest and by numbers
+    /// Refuse an event whose digest or numbers differ from this plan.toml
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]

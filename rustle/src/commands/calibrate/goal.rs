@@ -20,10 +20,10 @@ pub struct Goal {
     delta: f64,
     #[command(flatten)]
     relation: Relation,
-    /// What to find: the least noise, or the most of another number
+    /// The parameter to find: the smallest noise multiplier, or the largest value of another parameter
     #[arg(long, value_enum, default_value_t = Find::NoiseMultiplier)]
     find: Find,
-    /// σ, in units of the clip norm, where another number is to be found
+    /// σ, in units of the clip norm, when finding another parameter
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     noise_multiplier: Option<f64>,
 }

@@ -38,7 +38,7 @@ pub struct AmplifyArgs {
     /// Samples of each step of the search
     #[arg(long, value_name = "N", requires = "amplify", default_value_t = Effort::default().samples)]
     search_samples: u64,
-    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
+    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
     #[arg(long, value_name = "S", requires = "amplify")]
     seed: Option<u64>,
 }

@@ -28,7 +28,7 @@ pub struct CompareArgs {
     /// The δ that ε is for
     #[arg(long, value_name = "D")]
     delta: Option<f64>,
-    /// Don't make rows to see how fast this machine makes them
+    /// Skip measuring how fast this machine generates rows
     #[arg(long)]
     no_rates: bool,
 }

@@ -19,13 +19,13 @@ pub struct ResourcesArgs {
     /// The plan.toml
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Coordinates; left out where the plan has a layout
+    /// Number of coordinates; omit if the plan has a layout
     #[arg(long, value_name = "M")]
     dimension: Option<u64>,
     /// Workers that share the parameter vector, one shard each
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
-    /// Rows that the job takes a second: says what CPU and network that needs
+    /// Rows per second that the job consumes; determines the CPU and network required
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     rows_per_second: f64,
     /// As the workers' flag
