@@ -99,4 +99,18 @@ mod tests {
     fn the_words_fit_together() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn former_names_of_commands_still_parse() {
+        for (group, former, name) in [
+            ("account", "zcdp", "plan"),
+            ("calibrate", "zcdp", "plan"),
+            ("job", "place", "hint"),
+            ("job", "head", "ledger-head"),
+        ] {
+            let command = Cli::command();
+            let found = command.find_subcommand(group).and_then(|group| group.find_subcommand(former));
+            assert_eq!(found.map(clap::Command::get_name), Some(name), "{group} {former}");
+        }
+    }
 }

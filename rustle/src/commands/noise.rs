@@ -10,7 +10,8 @@ use noise_kernel::{BLOCK, Backend, Generator, Stream};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
-use super::branch::{Branch, BranchArgs, within};
+use super::branch::{BranchArgs, within};
+use super::dimension;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format, bad_use};
 use crate::values::Span;
@@ -51,7 +52,7 @@ pub struct NoiseArgs {
 pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let branch = args.branch.open()?;
-    let dimension = dimension(args.dimension, &branch)?;
+    let dimension = dimension::resolve(args.dimension, &branch.plan)?;
     let range = args.range.clone().map_or(0..dimension, |span| span.0);
     within("--range", &range, dimension, "the dimension")?;
     let steps = args.steps.0.clone();
@@ -88,18 +89,6 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("coordinates_per_second", rows as f64 * coordinates as f64 / seconds_making)
         .print(format)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the flag says, what the plan says, or that they differ.
-fn dimension(flag: Option<u64>, branch: &Branch) -> anyhow::Result<u64> {
-    match (flag, branch.plan.layout().map(|layout| layout.dimension())) {
-        (Some(flag), Some(plan)) if flag != plan => {
-            Err(bad_use(format!("--dimension is {flag}; allowed: {plan}, as the plan's layout says")))
-        }
-        (Some(0), _) => Err(bad_use("--dimension is 0; allowed: 1 or more")),
-        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-        (None, None) => Err(bad_use("--dimension is missing, and the plan has no layout that says it")),
-    }
 }
 
 /// Error: no memory for the state of a range so long. The generator could only end the process.

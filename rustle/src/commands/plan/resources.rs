@@ -10,6 +10,7 @@ use plan::{Layout, Plan};
 use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
+use crate::commands::dimension;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
 use crate::values::Bytes;
@@ -68,15 +69,8 @@ impl ResourcesArgs {
                 Err(bad_use(format!("{name} is {value}; allowed: above 0")))
             }
         };
-        let in_plan = plan.layout().map(Layout::dimension);
-        let dimension = match (self.dimension, in_plan) {
-            (Some(asked), Some(layout)) if asked != layout => {
-                return Err(bad_use(format!("--dimension is {asked}; the plan's layout has {layout}")));
-            }
-            (Some(dimension), _) | (None, Some(dimension)) => dimension,
-            (None, None) => return Err(bad_use("--dimension is needed: the plan has no layout")),
-        };
-        if dimension == 0 || dimension > Layout::MAX_DIMENSION {
+        let dimension = dimension::resolve(self.dimension, plan)?;
+        if dimension > Layout::MAX_DIMENSION {
             let most = Layout::MAX_DIMENSION;
             return Err(bad_use(format!("--dimension is {dimension}; allowed: 1 to {most}")));
         }
