@@ -130,8 +130,9 @@ impl WorkerCommand {
         }
         self.child.apply()?;
         let _telemetry = self.telemetry.init("rustle-worker")?;
-        Runtime::new()?
-            .block_on(async { noise_worker::run(self.args, node::process::shutdown::token_on_signals()?).await })?;
+        Runtime::new()?.block_on(async {
+            noise_worker::run(self.args, node::process::shutdown::token_on_signals()?).await
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
