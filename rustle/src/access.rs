@@ -13,7 +13,7 @@ const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorArg {
-    /// Where the coordinator is; where several stand by each other all of them, with commas between
+    /// Coordinator address; with standby coordinators, list all addresses separated by commas
     #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
     pub coordinator: String,
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct CoordinatorArg {
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct AccessArgs {
-    /// Folder of ca.pem, cert.pem and key.pem: who this command is, and whom it trusts
+    /// Folder with ca.pem, cert.pem and key.pem: this command's identity and the authority it trusts
     #[arg(long, env = "RUSTLE_TLS_DIR", value_name = "DIR")]
     tls_dir: Option<PathBuf>,
     #[arg(long, env = "RUSTLE_TLS_CA", value_name = "FILE", hide_short_help = true)]
@@ -31,13 +31,13 @@ pub struct AccessArgs {
     tls_cert: Option<PathBuf>,
     #[arg(long, env = "RUSTLE_TLS_KEY", value_name = "FILE", hide_short_help = true)]
     tls_key: Option<PathBuf>,
-    /// File of a bearer token, mode 0400
+    /// File that holds a bearer token, mode 0400
     #[arg(long, env = "RUSTLE_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Command that prints a bearer token
     #[arg(long, env = "RUSTLE_TOKEN_COMMAND", conflicts_with = "token_file", hide_short_help = true)]
     token_command: Option<String>,
-    /// Connect beyond loopback without TLS: anyone on the way can read and alter everything
+    /// Connect beyond loopback without TLS: anyone on the network path can read and alter all traffic
     #[arg(long, env = "RUSTLE_INSECURE_LISTEN", hide_short_help = true)]
     insecure_listen: bool,
 }

@@ -1,10 +1,8 @@
-//! The words of the command line.
+//! The command line: every command by its name.
 
-use std::ops::Range;
 use std::process::ExitCode;
-use std::str::FromStr;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     account, batches, calibrate, certs, completions, config, demo, fetch, job, key, noise, plan, report,
@@ -16,7 +14,7 @@ use crate::output::{Format, Word};
 #[derive(Debug, Parser)]
 #[command(name = "rustle", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// How the answer is printed on standard output: table unless given, pages by `report` alone
+    /// Output format [default: table]; markdown and html are for `report` only
     #[arg(long, global = true, value_enum)]
     pub format: Option<Word>,
     #[command(subcommand)]
@@ -29,33 +27,33 @@ pub enum Command {
     Up(up::UpArgs),
     Coordinator(Box<serve::CoordinatorCommand>),
     Worker(Box<serve::WorkerCommand>),
-    /// The life of jobs
+    /// Create, inspect, rewind and finish jobs
     #[command(subcommand)]
     Job(job::JobCommand),
     Fetch(fetch::FetchArgs),
-    /// Make plans, and look into them
+    /// Create, optimize, compare and plot plans
     #[command(subcommand)]
     Plan(plan::PlanCommand),
-    /// What a run promises: ε, δ, ρ
+    /// Compute the privacy cost of a mechanism: ε, δ, ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// The smallest noise multiplier for an (ε, δ), or the most of another number
+    /// Find the smallest noise multiplier for a given (ε, δ), or the largest value of another parameter
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
     Report(Box<report::ReportArgs>),
     Batches(Box<batches::BatchesArgs>),
-    /// Job keys
+    /// Create job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Certificates, for a cluster without another authority
+    /// Create certificates for a cluster that has no certificate authority of its own
     #[command(subcommand)]
     Certs(certs::CertsCommand),
-    /// Bearer tokens
+    /// Create and inspect bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Make noise in this process, without a server
+    /// Generate noise in this process, without a server
     Noise(noise::NoiseArgs),
-    /// Recompute a row by the oracle and compare it bit for bit
+    /// Recompute a row with the reference implementation and compare it bit for bit
     Verify(verify::VerifyArgs),
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -64,7 +62,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The one place where words become functions.
+    /// Runs the command.
     pub fn run(self, word: Option<Word>) -> anyhow::Result<ExitCode> {
         if let Self::Report(args) = self {
             return report::run(&args, word);
@@ -88,50 +86,7 @@ impl Command {
             Self::Noise(args) => noise::run(&args, format),
             Self::Verify(args) => verify::run(&args, format),
             Self::Config(command) => command.run(format),
-            Self::Completions(args) => completions::run(&args),
-        }
-    }
-}
-
-/// `a..b` as the command line takes it: a, a+1, …, b−1; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span(pub Range<u64>);
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let allowed = "allowed: a..b with a < b, such as 0..8";
-        let (start, end) = text.split_once("..").ok_or_else(|| allowed.to_owned())?;
-        let number =
-            |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}; {allowed}"));
-        let start = number(start)?;
-        let end = number(end)?;
-        if start < end { Ok(Self(start..end)) } else { Err(format!("the range is empty; {allowed}")) }
-    }
-}
-
-/// A number of bytes, as in 64MiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes(pub u64);
-
-impl FromStr for Bytes {
-    type Err = node::config::units::UnitError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        node::config::units::parse_bytes(text).map(Self)
-    }
-}
-
-/// To three digits, in powers of 1024.
-impl std::fmt::Display for Bytes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-        let steps = (0..4).take_while(|step| self.0 >> (10 * (step + 1)) > 0).count();
-        let value = self.0 as f64 / (1_u64 << (10 * steps)) as f64;
-        match steps {
-            0 => write!(f, "{} B", self.0),
-            _ => write!(f, "{value:.*} {}", if value < 10.0 { 2 } else { 1 }, UNITS[steps]),
+            Self::Completions(args) => completions::run(&args, Cli::command()),
         }
     }
 }
@@ -139,7 +94,6 @@ impl std::fmt::Display for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_words_fit_together() {
@@ -147,22 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn bytes() {
-        assert_eq!("16GiB".parse(), Ok(Bytes(16 << 30)));
-        for (bytes, text) in
-            [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (10 << 30, "10.0 GiB"), (1 << 45, "32.0 TiB")]
-        {
-            assert_eq!(Bytes(bytes).to_string(), text);
-        }
-    }
-
-    #[test]
-    fn spans() {
-        assert_eq!("3..8".parse(), Ok(Span(3..8)));
-        for bad in
-            ["", "3", "3..", "..3", "8..3", "3..3", "-1..3", "0..18446744073709551616", "0..=3", "a..b"]
-        {
-            assert!(bad.parse::<Span>().unwrap_err().contains("a..b"), "{bad}");
+    fn former_names_of_commands_still_parse() {
+        for (group, former, name) in [
+            ("account", "zcdp", "plan"),
+            ("calibrate", "zcdp", "plan"),
+            ("job", "place", "hint"),
+            ("job", "head", "ledger-head"),
+        ] {
+            let command = Cli::command();
+            let found = command.find_subcommand(group).and_then(|group| group.find_subcommand(former));
+            assert_eq!(found.map(clap::Command::get_name), Some(name), "{group} {former}");
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod key_file;
 pub mod npy;
 pub mod output;
 pub mod rates;
+pub mod values;
 
 use std::process::ExitCode;
 

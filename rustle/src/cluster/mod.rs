@@ -2,6 +2,7 @@
 //!
 //! Used by `up`, `demo` and the end-to-end tests alike.
 
+mod options;
 mod process;
 
 use std::{
@@ -19,62 +20,21 @@ use node::tls::{Credentials, TlsFiles};
 use crate::certs::Authority;
 use crate::commands::certs::folder;
 
+pub use options::ClusterOptions;
 pub use process::Process;
 
-/// Its time to hand shards over, and then to end streams.
+/// The longest time a worker may take to hand its shards over and then end its streams.
 const WORKER_ENDS: Duration = Duration::from_secs(30);
 const TRUST_DOMAIN: &str = "local";
-/// A local cluster makes new ones with every start.
+/// Certificates of a local cluster may be short-lived, because every start issues new ones.
 const CERTIFICATE_LIFE: Duration = Duration::from_secs(30 * 86_400);
 
-/// What a local cluster is started with.
-#[derive(Clone, Debug)]
-pub struct ClusterOptions {
-    /// The `rustle` binary.
-    pub program: PathBuf,
-    /// Ledger, checkpoints and logs of the cluster.
-    pub dir: PathBuf,
-    /// Where the coordinator listens; port 0 lets the system choose.
-    pub listen: String,
-    pub workers: usize,
-    pub threads_per_worker: usize,
-    /// Further flags for the coordinator and for every worker.
-    pub coordinator_flags: Vec<String>,
-    pub worker_flags: Vec<String>,
-    /// Unix sockets in a folder of `dir` instead of TCP, for coordinator and workers.
-    pub unix: bool,
-    /// Workers take regions of shared memory.
-    pub shared_memory: bool,
-    /// TLS by certificates of an authority of its own, in the folder `tls` of `dir`.
-    pub tls: bool,
-    /// Variables of the processes, beside this process's own.
-    pub environment: Vec<(String, String)>,
-}
-
-impl ClusterOptions {
-    pub fn new(program: PathBuf, dir: PathBuf, workers: usize) -> Self {
-        Self {
-            program,
-            dir,
-            listen: "127.0.0.1:0".into(),
-            workers,
-            threads_per_worker: 1,
-            coordinator_flags: vec![],
-            worker_flags: vec![],
-            unix: false,
-            shared_memory: false,
-            tls: false,
-            environment: vec![],
-        }
-    }
-}
-
-/// The processes; all are killed when this is dropped.
+/// The processes of a local cluster, all killed on drop.
 pub struct LocalCluster {
     options: ClusterOptions,
     key: SecretBytes,
     coordinator: Option<Process>,
-    /// Where it listens, once it has chosen.
+    /// The address the coordinator listens on, once it has chosen a port.
     coordinator_address: String,
     url: String,
     workers: Vec<Option<Process>>,
@@ -126,7 +86,7 @@ impl LocalCluster {
         &self.options.dir
     }
 
-    /// Makes a certificate of this cluster, and says in which folder it lies. An error where there is no TLS.
+    /// Issues a certificate of this cluster and returns its folder. Error: the cluster runs without TLS.
     pub fn certificate(&self, role: &Role) -> anyhow::Result<PathBuf> {
         let authority = self.authority.as_ref().context("this cluster has no TLS")?;
         let dir = self.options.dir.join("tls").join(folder(role));
@@ -178,7 +138,7 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// Starts one worker more; says its index.
+    /// Starts another worker and returns its index.
     pub fn add_worker(&mut self) -> anyhow::Result<usize> {
         self.workers.push(None);
         let index = self.workers.len() - 1;
@@ -208,7 +168,7 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// SIGKILL: no goodbye, nothing written.
+    /// Kills the worker with SIGKILL: it neither hands shards over nor writes anything.
     pub fn kill_worker(&mut self, index: usize) -> anyhow::Result<()> {
         let process = self.workers.get_mut(index).and_then(Option::take);
         process.with_context(|| format!("worker {index} is not running"))?.kill()
@@ -219,7 +179,7 @@ impl LocalCluster {
         self.coordinator.take().context("the coordinator is not running")?.kill()
     }
 
-    /// SIGTERM, then waits for the worker to drain.
+    /// Sends SIGTERM, then waits for the worker to drain.
     pub fn stop_worker(&mut self, index: usize) -> anyhow::Result<()> {
         let process = self.workers.get_mut(index).and_then(Option::take);
         process.with_context(|| format!("worker {index} is not running"))?.stop(WORKER_ENDS)
@@ -237,7 +197,7 @@ impl LocalCluster {
     }
 }
 
-/// The authority of a folder that an earlier run left, or a new one.
+/// Opens the authority that an earlier run left in the folder, or creates one.
 fn authority(dir: &Path) -> anyhow::Result<Authority> {
     if dir.join("ca.key").exists() {
         Authority::open(dir, TRUST_DOMAIN)

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use node::process::ready_file::ReadyFile;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ClusterOptions;
+use super::options::ClusterOptions;
 
 /// How long a process may take until it listens.
 const START: Duration = Duration::from_secs(30);

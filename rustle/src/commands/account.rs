@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use accounting::{Account, AccountingError, Event, Report, gaussian, pld, zcdp};
+use accounting::{Account, Event, Report, gaussian, pld, zcdp};
 use clap::{Args, Subcommand};
 use plan::Plan;
 use strategy::{Sensitivity, Tree};
 
 use self::sampled::{BandMf, Poisson, Relation, UserLevel};
+use super::errors::from_accounting;
 use super::setting::ParticipationArgs;
 use super::{b_min_sep, balls_in_bins, monte_carlo};
 use crate::output::{Answer, Format, bad_use};
@@ -18,10 +19,11 @@ pub mod sampled;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum AccountCommand {
-    /// One Gaussian mechanism, exactly
+    /// Analyze one Gaussian mechanism exactly
     Gaussian(GaussianArgs),
-    /// A plan under its own participation (j − i ≥ min_sep)
-    Zcdp(PlanArgs),
+    /// Analyze a plan under its own participation (j − i ≥ min_sep)
+    #[command(alias = "zcdp")]
+    Plan(PlanArgs),
     /// Tree aggregation
     Tree(TreeArgs),
     /// Rounds of independent noise, each record sampled with a probability
@@ -47,10 +49,10 @@ pub struct GaussianArgs {
     sensitivity: f64,
     #[command(flatten)]
     noise: Noise,
-    /// Find ε at this δ
+    /// Compute ε at this δ
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
-    /// Find δ at this ε
+    /// Compute δ at this ε
     #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f64>,
     #[command(flatten)]
@@ -59,7 +61,7 @@ pub struct GaussianArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
-    /// The plan.toml to account for
+    /// The plan.toml to analyze
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
     #[command(flatten)]
@@ -96,7 +98,7 @@ struct Noise {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Ask {
-    /// Find ε at this δ
+    /// Compute ε at this δ
     #[arg(long, allow_negative_numbers = true)]
     delta: f64,
     #[command(flatten)]
@@ -129,12 +131,12 @@ impl AccountCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
         let answer = match self {
             Self::Gaussian(args) => gaussian_answer(&args)?,
-            Self::Zcdp(args) => plan_answer(&args)?,
+            Self::Plan(args) => plan_answer(&args)?,
             Self::Tree(TreeArgs { noise, shape, ask }) => {
                 let rule = shape.participation.rule()?;
                 let tree = shape.tree()?.sensitivity(shape.iterations, rule).map_err(bad_use)?;
                 let report =
-                    ask.relation.report(tree, noise.noise_multiplier, ask.delta).map_err(unusable)?;
+                    ask.relation.report(tree, noise.noise_multiplier, ask.delta).map_err(from_accounting)?;
                 answer("tree", &report, ask.relation).with("iterations", shape.iterations)
             }
             Self::Poisson(SampledArgs { noise, shape, ask }) => {
@@ -142,7 +144,7 @@ impl AccountCommand {
                 shape.describe(sampled_answer("poisson", noise.noise_multiplier, &event, ask)?)
             }
             Self::UserLevel(SampledArgs { noise, shape, ask }) => {
-                let event = shape.event(noise.noise_multiplier).map_err(unusable)?;
+                let event = shape.event(noise.noise_multiplier).map_err(from_accounting)?;
                 shape.describe(sampled_answer("user-level", noise.noise_multiplier, &event, ask)?)
             }
             Self::BandMf(SampledArgs { noise, shape, ask }) => {
@@ -159,8 +161,8 @@ impl AccountCommand {
 }
 
 fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> anyhow::Result<Answer> {
-    let account = Account::new(event, ask.relation.neighbouring()).map_err(unusable)?;
-    let figure = account.epsilon_figure(ask.delta, pld::ACCURACY).map_err(unusable)?;
+    let account = Account::new(event, ask.relation.neighbouring()).map_err(from_accounting)?;
+    let figure = account.epsilon_figure(ask.delta, pld::ACCURACY).map_err(from_accounting)?;
     let mut answer =
         Answer::new().with("account", name).with("epsilon", figure.value).with("delta", ask.delta);
     if let Some(rho) = account.rho() {
@@ -177,7 +179,8 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
     let rule = plan.participation();
     let sensitivity = plan.accounted_sensitivity().map_err(bad_use)?;
     let Ask { delta, relation } = args.ask;
-    let report = relation.report(sensitivity, plan.accounted_noise_multiplier(), delta).map_err(unusable)?;
+    let report =
+        relation.report(sensitivity, plan.accounted_noise_multiplier(), delta).map_err(from_accounting)?;
     Ok(answer("zcdp", &report, relation)
         .with("mechanism", plan.mechanism().name())
         .with("iterations", n)
@@ -188,11 +191,11 @@ fn plan_answer(args: &PlanArgs) -> anyhow::Result<Answer> {
 fn gaussian_answer(args: &GaussianArgs) -> anyhow::Result<Answer> {
     let noise_multiplier = args.noise.noise_multiplier;
     let sensitivity = args.relation.moved(Sensitivity { value: args.sensitivity, exact: true }).value;
-    let rho = zcdp::rho(sensitivity, noise_multiplier).map_err(unusable)?;
+    let rho = zcdp::rho(sensitivity, noise_multiplier).map_err(from_accounting)?;
     let mu = sensitivity / noise_multiplier;
     let (epsilon, delta) = match (args.epsilon, args.delta) {
-        (Some(epsilon), _) => (epsilon, gaussian::delta(epsilon, mu).map_err(unusable)?),
-        (None, Some(delta)) => (gaussian::epsilon(delta, mu).map_err(unusable)?, delta),
+        (Some(epsilon), _) => (epsilon, gaussian::delta(epsilon, mu).map_err(from_accounting)?),
+        (None, Some(delta)) => (gaussian::epsilon(delta, mu).map_err(from_accounting)?, delta),
         (None, None) => return Err(bad_use("one of --delta and --epsilon is needed")),
     };
     let report = Report { epsilon, delta, rho, noise_multiplier, sensitivity, exact: true };
@@ -211,15 +214,4 @@ pub fn answer(account: &'static str, report: &Report, relation: Relation) -> Ans
         .with("sensitivity", report.sensitivity)
         .with("exact", report.exact)
         .with("neighbouring", relation.name())
-}
-
-/// Numbers outside their range, and questions without an answer, are bad use; all else is a failure.
-pub fn unusable(error: AccountingError) -> anyhow::Error {
-    match error {
-        AccountingError::Invalid { .. }
-        | AccountingError::Unsupported { .. }
-        | AccountingError::InvalidRelease { .. }
-        | AccountingError::Strategy(_) => bad_use(error),
-        other => other.into(),
-    }
 }

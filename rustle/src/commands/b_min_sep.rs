@@ -6,23 +6,23 @@ use accounting::monte_carlo::BMinSep;
 use clap::Args;
 use plan::Plan;
 
-use super::account::unusable;
+use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
 
 /// A plan whose records join at random, but for the rounds after each that they took.
 #[derive(Clone, Debug, Args)]
 pub struct BMinSepArgs {
-    /// The plan.toml whose strategy runs, of at most B bands
+    /// The plan.toml to analyze; its strategy may have at most B bands
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
     /// Rounds i < j of a record satisfy j − i ≥ B
     #[arg(long, value_name = "B")]
     min_sep: u64,
-    /// Probability with which a record that may joins a round
+    /// Probability with which an eligible record joins a round
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: f64,
-    /// Batches begin stationary instead of with everybody free to join
+    /// Start from the stationary distribution instead of with every record eligible
     #[arg(long)]
     warm_start: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ impl Shape for BMinSepArgs {
         let strategy = plan.running_strategy().map_err(bad_use)?;
         let Self { min_sep, sampling_probability, warm_start, .. } = *self;
         let mechanism = BMinSep::new(&strategy, plan.iterations(), min_sep, sampling_probability, warm_start)
-            .map_err(unusable)?;
+            .map_err(from_accounting)?;
         Ok((plan, mechanism))
     }
 

@@ -6,20 +6,20 @@ use accounting::monte_carlo::BallsInBins;
 use clap::Args;
 use plan::Plan;
 
-use super::account::unusable;
+use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
 
 /// A plan whose records are each in one batch, drawn at random, of every epoch.
 #[derive(Clone, Debug, Args)]
 pub struct BallsInBinsArgs {
-    /// The plan.toml whose strategy runs
+    /// The plan.toml to analyze
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Batches, into one of which each record is put
+    /// Number of batches; each record is assigned to one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: u64,
-    /// Epochs, in each of which a record's batch comes once; B·E are the plan's rows
+    /// Number of epochs; each record's batch occurs once in each, and B·E is the plan's number of rows
     #[arg(long, value_name = "E")]
     epochs: u64,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl Shape for BallsInBinsArgs {
             return Err(bad_use(text));
         }
         let strategy = plan.running_strategy().map_err(bad_use)?;
-        let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(unusable)?;
+        let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(from_accounting)?;
         Ok((plan, mechanism))
     }
 

@@ -12,9 +12,9 @@ use indicatif::ProgressBar;
 use tempfile::NamedTempFile;
 
 use super::harden::harden;
-use crate::args::Span;
 use crate::key_file;
 use crate::output::{Answer, Format, bad_use};
+use crate::values::Span;
 
 /// How records join rounds; each takes the flags named with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,9 +35,9 @@ enum SchemeName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PartitionName {
-    /// Each record on its own
+    /// Assign each record independently
     Independent,
-    /// Groups of one size; not for adding or removing records
+    /// Groups of equal size; not valid for adding or removing records
     EqualSplit,
 }
 
@@ -46,52 +46,52 @@ enum PartitionName {
 pub struct BatchesArgs {
     #[arg(long, value_enum)]
     scheme: SchemeName,
-    /// Of a record in a round; from 2^-40 to 1
+    /// Probability with which a record joins a round; from 2^-40 to 1
     #[arg(long, value_name = "Q")]
     sampling_probability: Option<f64>,
-    /// Bands of the strategy, which is groups of cyclic Poisson
+    /// Bands of the strategy, which equals the number of groups in cyclic Poisson sampling
     #[arg(long, value_name = "P")]
     bands: Option<u64>,
-    /// How cyclic Poisson makes groups; independent where left away
+    /// How cyclic Poisson sampling forms groups [default: independent]
     #[arg(long, value_enum)]
     partition: Option<PartitionName>,
-    /// Rounds of an epoch
+    /// Number of rounds in an epoch
     #[arg(long, value_name = "B")]
     batches_per_epoch: Option<u64>,
-    /// Rounds that a record joins in each epoch
+    /// Number of rounds that a record joins in each epoch
     #[arg(long, value_name = "K")]
     participations: Option<u64>,
-    /// Least distance of a record's rounds
+    /// Smallest distance between two rounds of a record
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
-    /// b-min-sep begins stationary instead of with everybody free to join
+    /// Start b-min-sep from the stationary distribution instead of with every record eligible
     #[arg(long)]
     warm_start: bool,
-    /// Keep a random N of larger batches; smaller ones say how much padding they need
+    /// Keep N random records of a larger batch; report the padding that a smaller batch needs
     #[arg(long, value_name = "N")]
     cap: Option<u64>,
-    /// Users bring G records each into a round, drawn anew; the scheme samples users
+    /// Sample users, each of whom contributes G freshly drawn records to a round
     #[arg(long, value_name = "G", conflicts_with = "els")]
     uls: Option<u64>,
-    /// Records are sampled, G of each user chosen once; Poisson only
+    /// Sample records, after choosing G of each user once; Poisson only
     #[arg(long, value_name = "G")]
     els: Option<u64>,
-    /// How many records there are; they are 0..N
+    /// Number of records, numbered 0..N
     #[arg(long, value_name = "N", required_unless_present = "user_sizes", conflicts_with = "user_sizes")]
     population: Option<u64>,
-    /// A file of one number a line: how many records each user owns, user 0's being the first
+    /// File with one number per line: the number of records each user owns, starting with user 0
     #[arg(long, value_name = "FILE")]
     user_sizes: Option<PathBuf>,
-    /// Rounds of the run
+    /// Number of rounds in the run
     #[arg(long, value_name = "T")]
     iterations: u64,
-    /// The secret: 32 bytes that only their owner may read, as `rustle key new` makes them; not the job's key
+    /// Secret seed file: 32 bytes readable only by the owner, as written by `rustle key new`; never the job's key
     #[arg(long, value_name = "FILE")]
     seed_file: PathBuf,
-    /// Rounds a..b, counted from 0; all where left away
+    /// Rounds a..b, counted from 0 [default: all]
     #[arg(long, value_name = "A..B")]
     rounds: Option<Span>,
-    /// Where lines go, - being standard output; a file is for its owner's eyes only and whole or absent
+    /// Output file, or - for standard output; a file is readable only by its owner and appears once complete
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

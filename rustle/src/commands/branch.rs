@@ -23,13 +23,13 @@ pub struct BranchArgs {
     /// The job's key: 32 raw bytes, mode 0400 or 0600
     #[arg(long, value_name = "FILE")]
     pub key_file: PathBuf,
-    /// The job's id
+    /// The job's ID
     #[arg(long, default_value = "default")]
     pub job: String,
     /// The branch's number
     #[arg(long, default_value_t = 0)]
     pub branch: u64,
-    /// Of a job that was rewound: the branch that each row's Z is from, such as 0..120=0,120..=1, as `rustle job show`
+    /// For a rewound job, the branch from which each row's Z comes, such as 0..120=0,120..=1, as `rustle job show`
     /// prints it
     #[arg(long, conflicts_with = "branch")]
     pub lineage: Option<Lineage>,

@@ -18,7 +18,7 @@ mod open;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CalibrateCommand {
-    /// One Gaussian mechanism, exactly
+    /// Analyze one Gaussian mechanism exactly
     Gaussian {
         /// sens(C) per unit clip norm
         #[arg(long, value_name = "S", allow_negative_numbers = true)]
@@ -26,8 +26,9 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
-    /// A plan under its own participation (j − i ≥ min_sep), whatever number it has of what is to be found
-    Zcdp {
+    /// A plan under its own participation (j − i ≥ min_sep); the plan's own value of what is sought is ignored
+    #[command(alias = "zcdp")]
+    Plan {
         /// The plan.toml to calibrate
         #[arg(long, value_name = "FILE")]
         plan: PathBuf,
@@ -48,7 +49,7 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
-    /// The same, for users of many records
+    /// Rounds of independent noise for users with many records, by sampled records or users
     UserLevel {
         #[command(flatten)]
         shape: OpenUserLevel,
@@ -74,7 +75,7 @@ impl CalibrateCommand {
             Self::Gaussian { sensitivity, goal } => {
                 goal.gaussian("gaussian", Sensitivity { value: sensitivity, exact: true })?
             }
-            Self::Zcdp { plan, goal } => of_plan(&Plan::from_path(&plan)?, &goal)?,
+            Self::Plan { plan, goal } => for_plan(&Plan::from_path(&plan)?, &goal)?,
             Self::Tree { shape, goal } => {
                 let tree = shape.tree()?;
                 let rule = shape.participation.rule()?;
@@ -96,8 +97,8 @@ impl CalibrateCommand {
     }
 }
 
-/// Of a plan, whose C both as written and as it runs has to keep the promise.
-fn of_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
+/// Calibrates a plan. Its C must keep the guarantee both as written and as rounded to run.
+fn for_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
     if !goal.finds_participations("zcdp")? {
         return goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?);
     }

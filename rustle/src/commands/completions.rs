@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
-
-use crate::args::Cli;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct CompletionsArgs {
@@ -13,10 +11,10 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script, whatever the format asked for: it is for the shell to read.
-pub fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+/// Prints the script that completes `command`, whatever the output format: a shell reads it.
+pub fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "rustle", &mut script);
+    clap_complete::generate(args.shell, &mut command, "rustle", &mut script);
     std::io::Write::write_all(&mut std::io::stdout(), &script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,7 @@ use crate::output::Format;
 /// The whole system on real data: a cluster, private training, a killed worker, every bit checked
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
-    /// Worker processes
+    /// Number of worker processes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: u16,
     /// Training runs for each mechanism

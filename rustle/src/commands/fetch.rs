@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::online;
 use crate::access::CoordinatorArg;
-use crate::args::Span;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format};
+use crate::values::Span;
 
 /// Bytes of rows asked for at once.
 const BATCH_BYTES: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! `rustle job`: the life of jobs.
+//! `rustle job`: create, inspect, rewind and finish jobs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,9 +11,9 @@ use proto::{JobId, Lineage, pb};
 
 use super::online;
 use crate::access::CoordinatorArg;
-use crate::args::Span;
 use crate::key_file;
 use crate::output::{Answer, Format};
+use crate::values::Span;
 
 mod history;
 
@@ -29,13 +29,13 @@ pub struct JobArgs {
 pub struct CreateArgs {
     #[command(flatten)]
     job: JobArgs,
-    /// The plan, checked wholly before anything is recorded
+    /// The plan.toml; checked completely before anything is recorded
     #[arg(long)]
     plan: PathBuf,
-    /// Coordinates; left out where the plan has a layout
+    /// Number of coordinates; omit it if the plan has a layout
     #[arg(long, default_value_t = 0)]
     dimension: u64,
-    /// Parts of the vector; 0 for one a worker
+    /// Number of shards; 0 for one per worker
     #[arg(long, default_value_t = 0)]
     shards: u32,
     /// The job's key: only its commitment leaves this process
@@ -45,49 +45,51 @@ pub struct CreateArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum JobCommand {
-    /// Record a job
+    /// Create a job
     Create(CreateArgs),
-    /// All jobs
+    /// List all jobs
     List(CoordinatorArg),
-    /// One job
+    /// Show one job
     Show(JobArgs),
-    /// Bind no further rows
+    /// Finish the job: no further row can be bound
     Finish(JobArgs),
-    /// End the job and delete its checkpoints
+    /// Destroy the job and delete its checkpoints
     Destroy(JobArgs),
-    /// Split the vector into another number of shards, in mid-run
+    /// Change the number of shards while the job runs
     Reshard {
         #[command(flatten)]
         job: JobArgs,
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         shards: u32,
     },
-    /// Wish shards near who uses them: kept where it makes no worker late, in place of earlier wishes
-    Place {
+    /// Ask for shards to be placed near their readers; replaces earlier hints, followed where no worker is overloaded
+    #[command(alias = "place")]
+    Hint {
         #[command(flatten)]
         job: JobArgs,
         /// Coordinates, and a worker's name, a label of workers (key=value), or `here` for workers of this host
         #[arg(long, value_name = "A..B@NEAR")]
-        near: Vec<Wish>,
+        near: Vec<HintArg>,
     },
     /// Write a checkpoint of every shard now
     Checkpoint(JobArgs),
-    /// Go back to a row: rows from there on get fresh noise on a new branch
+    /// Rewind to a row: rows from there on get fresh noise on a new branch
     Rewind {
         #[command(flatten)]
         job: JobArgs,
         /// The first row with fresh noise
         #[arg(long, value_name = "T")]
         to_row: u64,
-        /// Refuse unless this is the job's current branch; asked for where not given
+        /// Refuse unless this is the job's current branch; the coordinator's answer where not given
         #[arg(long, value_name = "B")]
         expected_branch: Option<u64>,
     },
-    /// The chain of the job's durable events
+    /// List the chain of the job's durable events
     Ledger(JobArgs),
-    /// The newest entry of that chain: kept elsewhere, it finds a ledger that was rolled back
-    Head(JobArgs),
-    /// The job's place, for a training checkpoint
+    /// Show the newest entry of the job's event chain; a copy kept elsewhere reveals a ledger that was rolled back
+    #[command(alias = "head")]
+    LedgerHead(JobArgs),
+    /// Print a cursor of the job, to store in a training checkpoint
     Cursor {
         #[command(flatten)]
         job: JobArgs,
@@ -95,24 +97,24 @@ pub enum JobCommand {
         #[arg(long, value_name = "T")]
         next_row: Option<u64>,
     },
-    /// Go on at a cursor: on its branch where nothing was bound behind it, else on a new one
+    /// Resume at a cursor: on its branch if nothing was bound after it, else on a new one
     Resume {
         #[command(flatten)]
         job: JobArgs,
         #[arg(long)]
         cursor: String,
-        /// The rows behind the cursor come again, under the same exact commitments
+        /// Promise to request the rows after the cursor again, under the same exact commitments
         #[arg(long)]
         replay: bool,
-        /// Only say what would be done
+        /// Show what would be done, and change nothing
         #[arg(long)]
         check: bool,
     },
-    /// What was released and what it has cost, as JSON
+    /// Print what was released and its privacy cost, as JSON
     Report {
         #[command(flatten)]
         job: JobArgs,
-        /// δ at which ε is given
+        /// The δ at which ε is computed
         #[arg(long, default_value_t = 1e-6)]
         delta: f64,
     },
@@ -120,9 +122,9 @@ pub enum JobCommand {
 
 /// `a..b@near`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish(pb::PlacementHint);
+pub struct HintArg(pb::PlacementHint);
 
-impl FromStr for Wish {
+impl FromStr for HintArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -155,8 +157,8 @@ impl JobCommand {
                 Self::Reshard { job, shards } => {
                     show(&client(&job).await?.jobs().reshard(&job.job, shards).await?).print(format)?;
                 }
-                Self::Place { job, near } => {
-                    let hints = near.into_iter().map(|wish| wish.0).collect();
+                Self::Hint { job, near } => {
+                    let hints = near.into_iter().map(|hint| hint.0).collect();
                     show(&client(&job).await?.jobs().place(&job.job, hints).await?).print(format)?;
                 }
                 Self::Checkpoint(args) => {
@@ -166,7 +168,7 @@ impl JobCommand {
                     show(&history::rewind(&job, to_row, expected_branch).await?).print(format)?;
                 }
                 Self::Ledger(args) => history::ledger(&args, format).await?,
-                Self::Head(args) => history::head(&args).await?.print(format)?,
+                Self::LedgerHead(args) => history::head(&args).await?.print(format)?,
                 Self::Cursor { job, next_row } => history::cursor(&job, next_row).await?.print(format)?,
                 Self::Resume { job, cursor, check: true, .. } => {
                     history::check(&job, &cursor).await?.print(format)?;

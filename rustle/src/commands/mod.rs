@@ -1,4 +1,4 @@
-//! One file for each word of the command line.
+//! The commands, one file each.
 
 pub mod account;
 pub mod batches;
@@ -22,6 +22,8 @@ mod b_min_sep;
 mod balls_in_bins;
 mod branch;
 mod cancel;
+mod dimension;
+mod errors;
 mod harden;
 mod monte_carlo;
 mod online;

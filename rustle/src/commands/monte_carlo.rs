@@ -4,7 +4,7 @@ use accounting::monte_carlo::{Estimate, Pair, SampleBudget};
 use clap::Args;
 use plan::Plan;
 
-use super::account::unusable;
+use super::errors::from_accounting;
 use crate::output::Answer;
 
 #[derive(Clone, Debug, Args)]
@@ -12,7 +12,7 @@ pub struct SamplesArgs {
     /// Samples for each figure
     #[arg(long, value_name = "N", default_value_t = SampleBudget::default().samples)]
     samples: u64,
-    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
+    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -44,7 +44,7 @@ pub trait Shape: Args {
 pub struct AccountArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
-    /// Find ε at this δ
+    /// Compute ε at this δ
     #[arg(long, allow_negative_numbers = true)]
     delta: f64,
 }
@@ -66,7 +66,7 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
     let sigma = plan.accounted_noise_multiplier();
-    let found = mechanism.epsilon(sigma, delta, sampling).map_err(unusable)?;
+    let found = mechanism.epsilon(sigma, delta, sampling).map_err(from_accounting)?;
     let answer = Answer::new()
         .with("account", S::NAME)
         .with("epsilon", found.epsilon)
@@ -83,7 +83,7 @@ pub fn calibrate<S: Shape>(args: &CalibrateArgs<S>) -> anyhow::Result<Answer> {
     let delta = args.delta;
     let (plan, mechanism) = shape.question()?;
     let sampling = shape.samples().sampling()?;
-    let made = mechanism.calibrate(epsilon, delta, sampling).map_err(unusable)?;
+    let made = mechanism.calibrate(epsilon, delta, sampling).map_err(from_accounting)?;
     let answer = Answer::new()
         .with("account", S::NAME)
         .with("epsilon", epsilon)

@@ -10,10 +10,11 @@ use noise_kernel::{BLOCK, Backend, Generator, Stream};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
-use super::branch::{Branch, BranchArgs, within};
-use crate::args::Span;
+use super::branch::{BranchArgs, within};
+use super::dimension;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format, bad_use};
+use crate::values::Span;
 
 /// Bytes of rows in memory at once, unless one row alone is longer.
 const BUFFER: usize = 256 << 20;
@@ -25,19 +26,19 @@ const TASK: usize = 1 << 16;
 pub struct NoiseArgs {
     #[command(flatten)]
     branch: BranchArgs,
-    /// Coordinates of the flattened parameter vector; the plan's layout where it has one
+    /// Number of coordinates of the flattened parameter vector [default: from the plan's layout]
     #[arg(long, value_name = "M")]
     dimension: Option<u64>,
     /// Rows a..b, counted from 0
     #[arg(long, value_name = "A..B")]
     steps: Span,
-    /// Coordinates a..b, counted from 0; all of them where left away
+    /// Coordinates a..b, counted from 0 [default: all]
     #[arg(long, value_name = "A..B")]
     range: Option<Span>,
-    /// Standard normals Z instead of σζ·C⁻¹Z; of a tree, the nodes that these steps complete
+    /// Write standard normals Z instead of σζ·C⁻¹Z; for a tree, the nodes that these steps complete
     #[arg(long)]
     iid: bool,
-    /// Threads; one for each core where left away
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
     /// Instruction set: auto, portable, avx2, avx512, neon; the bits are the same on all
@@ -51,7 +52,7 @@ pub struct NoiseArgs {
 pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let branch = args.branch.open()?;
-    let dimension = dimension(args.dimension, &branch)?;
+    let dimension = dimension::resolve(args.dimension, &branch.plan)?;
     let range = args.range.clone().map_or(0..dimension, |span| span.0);
     within("--range", &range, dimension, "the dimension")?;
     let steps = args.steps.0.clone();
@@ -88,18 +89,6 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("coordinates_per_second", rows as f64 * coordinates as f64 / seconds_making)
         .print(format)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the flag says, what the plan says, or that they differ.
-fn dimension(flag: Option<u64>, branch: &Branch) -> anyhow::Result<u64> {
-    match (flag, branch.plan.layout().map(|layout| layout.dimension())) {
-        (Some(flag), Some(plan)) if flag != plan => {
-            Err(bad_use(format!("--dimension is {flag}; allowed: {plan}, as the plan's layout says")))
-        }
-        (Some(0), _) => Err(bad_use("--dimension is 0; allowed: 1 or more")),
-        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-        (None, None) => Err(bad_use("--dimension is missing, and the plan has no layout that says it")),
-    }
 }
 
 /// Error: no memory for the state of a range so long. The generator could only end the process.

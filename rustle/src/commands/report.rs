@@ -15,7 +15,7 @@ use report::{Job, Question, ReportError, Statement, Unit};
 
 use self::sampling::SamplingArgs;
 use super::account::sampled::Relation;
-use super::account::unusable;
+use super::errors::from_accounting;
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format, Word, bad_use};
@@ -29,15 +29,15 @@ pub struct ReportArgs {
     /// A plan that has not run
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// What was released under the plan, branch by branch: JSON as in a job's report
+    /// JSON file with the rows released under the plan in each branch, as in a job's report
     #[arg(long, value_name = "FILE", requires = "plan")]
     released: Option<PathBuf>,
-    /// A job, with what it has released
+    /// Report on a job and the rows it has released
     #[arg(long)]
     job: Option<JobId>,
     #[command(flatten)]
     coordinator: CoordinatorArg,
-    /// Find ε at these δ; the first one leads
+    /// Compute ε at each of these δ; the first is the headline
     #[arg(
         long,
         value_name = "D",
@@ -48,12 +48,12 @@ pub struct ReportArgs {
     delta: Vec<f64>,
     #[command(flatten)]
     relation: Relation,
-    /// Whose contribution to a round is clipped as a whole
+    /// The unit whose contribution to a round is clipped as a whole
     #[arg(long, value_enum, default_value_t = UnitName::User)]
     unit: UnitName,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Write it to this file; its ending says the format where --format doesn't
+    /// Output file; without --format, its extension selects the format
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -160,7 +160,7 @@ pub fn refused(error: ReportError) -> anyhow::Error {
         | ReportError::Job(_)
         | ReportError::Plan(_)
         | ReportError::Plot(_) => error.into(),
-        ReportError::Accounting(error) => unusable(error),
+        ReportError::Accounting(error) => from_accounting(error),
         error => bad_use(error),
     }
 }

@@ -19,7 +19,7 @@ use crate::output::{Answer, Format};
 /// Flags of a process that a launcher starts.
 #[derive(Args, Clone, Debug)]
 pub struct ChildArgs {
-    /// Stop when the process that started this one is gone
+    /// Stop when the parent process ends
     #[arg(long, hide = true)]
     exit_with_parent: bool,
 }
@@ -33,7 +33,7 @@ impl ChildArgs {
     }
 }
 
-/// Assign shards, bind rows, keep the ledger
+/// Run a coordinator: assign shards, bind rows and keep the ledger
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorCommand {
     #[command(flatten)]
@@ -56,7 +56,7 @@ impl CoordinatorCommand {
     }
 }
 
-/// Own shards, make their rows, serve slices of them
+/// Run a worker: own shards, generate their rows and serve slices of them
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct WorkerCommand {
@@ -73,7 +73,7 @@ pub struct WorkerCommand {
 /// What is done to a worker that runs.
 #[derive(Subcommand, Clone, Debug)]
 enum WorkerAction {
-    /// Hand a worker's shards to others while rows go on; it gets no new ones
+    /// Move a worker's shards to other workers without stopping the job, and assign it no new ones
     Drain(DrainArgs),
 }
 
@@ -81,13 +81,13 @@ enum WorkerAction {
 struct DrainArgs {
     #[command(flatten)]
     coordinator: CoordinatorArg,
-    /// Its name
+    /// Name of the worker
     #[arg(long)]
     worker: WorkerId,
-    /// Let it hold shards again
+    /// Allow the worker to hold shards again
     #[arg(long)]
     cancel: bool,
-    /// Wait so long until it serves none; 0 to say it and not wait
+    /// Longest time to wait until the worker serves no shard; 0 returns at once
     #[arg(long, default_value = "10m", value_parser = parse_time)]
     wait: Duration,
 }

@@ -7,10 +7,10 @@ use crate::output::bad_use;
 /// Participations i < j of one user satisfy j − i ≥ min-sep.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct ParticipationArgs {
-    /// Smallest j − i between two participations i < j of one user, in rounds
+    /// Smallest distance j − i between two participations i < j of one user, in rounds
     #[arg(long, value_name = "B", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub min_sep: u64,
-    /// Most participations of one user
+    /// Largest number of participations of one user
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     pub max_participations: u64,
 }

@@ -17,12 +17,12 @@ use proto::JobId;
 use zeroize::Zeroizing;
 
 use super::harden::harden;
-use crate::args::Span;
 use crate::output::{Answer, Format};
+use crate::values::Span;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Draw a token into a new file of mode 0400, and add its digest to a coordinator's tokens file
+    /// Create a token in a new file of mode 0400 and add its digest to a coordinator's tokens file
     New(NewArgs),
 }
 
@@ -30,22 +30,22 @@ pub enum TokenCommand {
 pub struct NewArgs {
     #[arg(long, value_enum)]
     role: TokenRole,
-    /// The one job that it is for; all where not given
+    /// The job for which the token is valid [default: all jobs]
     #[arg(long, conflicts_with = "worker")]
     job: Option<JobId>,
-    /// For the role `worker`: the one worker that it is for
+    /// For the role `worker`, the worker for which the token is valid
     #[arg(long)]
     worker: Option<String>,
-    /// Coordinates a..b that a trainer may fetch, through the coordinator; all where not given
+    /// Coordinates a..b that a trainer may fetch through the coordinator [default: all]
     #[arg(long)]
     range: Vec<Span>,
-    /// How long it is good for; for ever where not given
+    /// How long the token is valid [default: forever]
     #[arg(long, value_parser = parse_duration)]
     life: Option<Duration>,
-    /// Where the token goes; a file that is there already is left alone
+    /// File to write the token to; an existing file is never overwritten
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// The coordinator's --tokens-file; made where it is missing
+    /// The coordinator's --tokens-file; created if missing
     #[arg(long, value_name = "FILE")]
     tokens_file: PathBuf,
 }

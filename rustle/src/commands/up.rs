@@ -16,42 +16,42 @@ use crate::cluster::{ClusterOptions, LocalCluster};
 use crate::key_file;
 use crate::output::{Answer, Format};
 
-/// A coordinator and workers on this machine, with one job
+/// Start a coordinator and workers on this machine, with one job
 #[derive(Args, Clone, Debug)]
 pub struct UpArgs {
     /// The job's plan
     #[arg(long)]
     plan: PathBuf,
-    /// Coordinates; left out where the plan has a layout
+    /// Number of coordinates; omit if the plan has a layout
     #[arg(long, default_value_t = 0)]
     dimension: u64,
-    /// Worker processes
+    /// Number of worker processes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     #[arg(long, default_value = "default")]
     job: JobId,
-    /// The job's key; drawn from the operating system into DATA_DIR/job.key where not given
+    /// The job's key file [default: a new random key in DATA_DIR/job.key]
     #[arg(long)]
     key_file: Option<PathBuf>,
-    /// Ledger, checkpoints and logs
+    /// Folder for the ledger, checkpoints and logs
     #[arg(long, default_value = "rustle-data")]
     data_dir: PathBuf,
-    /// Where the coordinator listens
+    /// Address the coordinator listens on
     #[arg(long, default_value = "127.0.0.1:7300")]
     listen: String,
-    /// Unix sockets in DATA_DIR/sockets instead of TCP
+    /// Use Unix sockets in DATA_DIR/sockets instead of TCP
     #[arg(long, conflicts_with = "listen")]
     unix: bool,
-    /// Address of the status page and the metrics; each worker takes another port of its own
+    /// Address of the status page and metrics; each worker uses a different port
     #[arg(long, default_value = "127.0.0.1:0")]
     metrics_listen: String,
-    /// TLS on every link, by certificates of this cluster's own authority in DATA_DIR/tls
+    /// Use TLS on every connection, with certificates from this cluster's own authority in DATA_DIR/tls
     #[arg(long, conflicts_with = "unix")]
     tls: bool,
-    /// Coordinator and workers send traces to this OpenTelemetry collector (OTLP over gRPC)
+    /// OpenTelemetry collector to which coordinator and workers send traces (OTLP over gRPC)
     #[arg(long, value_name = "URL", hide_short_help = true)]
     otlp: Option<String>,
-    /// Workers write rows to shared memory that jobs of this user lend them
+    /// Let workers write rows into shared memory provided by jobs of this user
     #[arg(long)]
     shared_memory: bool,
 }

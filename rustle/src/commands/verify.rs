@@ -11,9 +11,9 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::branch::{BranchArgs, within};
-use crate::args::Span;
 use crate::npy::NpyReader;
 use crate::output::{Answer, Format, bad_use};
+use crate::values::Span;
 
 /// Numbers the oracle may hold in one task: it keeps every row from 0 on.
 const TASK: u64 = 1 << 21;
@@ -22,16 +22,16 @@ const TASK: u64 = 1 << 21;
 pub struct VerifyArgs {
     #[command(flatten)]
     branch: BranchArgs,
-    /// The row, counted from 0
+    /// Row to verify, counted from 0
     #[arg(long, value_name = "T")]
     step: u64,
-    /// The coordinates a..b that the file holds
+    /// Coordinates a..b that the file contains
     #[arg(long, value_name = "A..B")]
     range: Span,
-    /// Which row of the file is that step, counted from 0; needed where the file has several
+    /// Index in the file of the row to verify, counted from 0; required if the file has several rows
     #[arg(long, value_name = "R")]
     row: Option<u64>,
-    /// The .npy file: float32, one row of the range or several
+    /// The .npy file: float32, one or more rows of the range
     file: PathBuf,
 }
 

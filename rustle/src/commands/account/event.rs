@@ -7,7 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use plan::Plan;
 
-use super::{Ask, unusable};
+use super::Ask;
+use crate::commands::errors::from_accounting;
 use crate::commands::report::refused;
 use crate::output::{Answer, bad_use};
 
@@ -16,7 +17,7 @@ pub struct EventArgs {
     /// The event, as JSON; - is standard input
     #[arg(long, value_name = "FILE")]
     event: PathBuf,
-    /// Refuse an event that is not of this plan.toml, by digest and by numbers
+    /// Refuse an event whose digest or numbers differ from this plan.toml
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -30,8 +31,8 @@ pub fn answer(args: &EventArgs) -> anyhow::Result<Answer> {
         report::event::check(&event, &plan).map_err(refused)?;
     }
     let Ask { delta, relation } = args.ask;
-    let account = Account::new(&event, relation.neighbouring()).map_err(unusable)?;
-    let figure = account.epsilon_figure(delta, pld::ACCURACY).map_err(unusable)?;
+    let account = Account::new(&event, relation.neighbouring()).map_err(from_accounting)?;
+    let figure = account.epsilon_figure(delta, pld::ACCURACY).map_err(from_accounting)?;
     let mut answer = Answer::new()
         .with("account", "event")
         .with("event", event.name())

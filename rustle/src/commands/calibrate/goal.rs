@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 use strategy::{Sensitivity, Strategy};
 
 use super::open::{Numbers, Open};
+use crate::commands::account::answer;
 use crate::commands::account::sampled::Relation;
-use crate::commands::account::{answer, unusable};
+use crate::commands::errors::from_accounting;
 use crate::output::{Answer, bad_use};
 
 /// The promise to keep.
@@ -19,10 +20,10 @@ pub struct Goal {
     delta: f64,
     #[command(flatten)]
     relation: Relation,
-    /// What to find: the least noise, or the most of another number
+    /// The parameter to find: the smallest noise multiplier, or the largest value of another parameter
     #[arg(long, value_enum, default_value_t = Find::NoiseMultiplier)]
     find: Find,
-    /// σ, in units of the clip norm, where another number is to be found
+    /// σ, in units of the clip norm, when finding another parameter
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     noise_multiplier: Option<f64>,
 }
@@ -44,8 +45,8 @@ impl Goal {
         self.only(name, &[Find::NoiseMultiplier])?;
         self.not_given("--noise-multiplier", self.noise_multiplier.is_some())?;
         let moved = self.relation.moved(zero_out);
-        let sigma = calibrate_gaussian(moved.value, self.epsilon, self.delta).map_err(unusable)?;
-        let report = self.relation.report(zero_out, sigma, self.delta).map_err(unusable)?;
+        let sigma = calibrate_gaussian(moved.value, self.epsilon, self.delta).map_err(from_accounting)?;
+        let report = self.relation.report(zero_out, sigma, self.delta).map_err(from_accounting)?;
         Ok(answer(name, &report, self.relation))
     }
 
@@ -65,7 +66,7 @@ impl Goal {
     ) -> anyhow::Result<Answer> {
         let sigma = self.noise_multiplier.or(known).ok_or_else(|| self.needed("--noise-multiplier"))?;
         let most = |strategy: &Strategy| {
-            calibration::participations(self.target(), strategy, n, min_sep, sigma).map_err(unusable)
+            calibration::participations(self.target(), strategy, n, min_sep, sigma).map_err(from_accounting)
         };
         let found = strategies.iter().map(most).collect::<anyhow::Result<Vec<_>>>()?;
         let found = found.into_iter().min().unwrap_or(0);
@@ -74,7 +75,7 @@ impl Goal {
         let costs = strategies.iter().map(worst).collect::<anyhow::Result<Vec<_>>>()?;
         let largest = costs.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
         let largest = largest.unwrap_or(Sensitivity { value: 0.0, exact: true });
-        let report = self.relation.report(largest, sigma, self.delta).map_err(unusable)?;
+        let report = self.relation.report(largest, sigma, self.delta).map_err(from_accounting)?;
         Ok(answer(name, &report, self.relation)
             .with("max_participations", found)
             .with("min_sep", min_sep)
@@ -85,9 +86,9 @@ impl Goal {
     pub fn sampled<S: Open>(&self, shape: &S) -> anyhow::Result<Answer> {
         self.only(S::NAME, &[Find::NoiseMultiplier, Find::Iterations, Find::SamplingProbability])?;
         let numbers = self.found(shape)?;
-        let event = shape.event(numbers).map_err(unusable)?;
-        let account = Account::new(&event, self.relation.neighbouring()).map_err(unusable)?;
-        let reached = account.epsilon_figure(self.delta, pld::ACCURACY).map_err(unusable)?.value;
+        let event = shape.event(numbers).map_err(from_accounting)?;
+        let account = Account::new(&event, self.relation.neighbouring()).map_err(from_accounting)?;
+        let reached = account.epsilon_figure(self.delta, pld::ACCURACY).map_err(from_accounting)?.value;
         let answer = Answer::new()
             .with("account", S::NAME)
             .with("epsilon", reached)
@@ -126,17 +127,18 @@ impl Goal {
         let numbers = match self.find {
             Find::Iterations => {
                 let found = calibration::iterations(target, |rounds| event(Numbers { rounds, ..numbers }));
-                Numbers { rounds: found.map_err(unusable)?, ..numbers }
+                Numbers { rounds: found.map_err(from_accounting)?, ..numbers }
             }
             Find::SamplingProbability => {
                 // Searched as a share of the largest, which is what a group is sampled with.
                 let at = |share: f64| Numbers { sampling_probability: share * shape.most(), ..numbers };
                 let found = calibration::sampling_probability(target, |share| event(at(share)));
-                at(found.map_err(unusable)?)
+                at(found.map_err(from_accounting)?)
             }
             Find::NoiseMultiplier | Find::Participations => {
                 let at = |noise_multiplier: f64| Numbers { noise_multiplier, ..numbers };
-                at(calibration::noise_multiplier(target, |sigma| event(at(sigma))).map_err(unusable)?)
+                at(calibration::noise_multiplier(target, |sigma| event(at(sigma)))
+                    .map_err(from_accounting)?)
             }
         };
         Ok(numbers)

@@ -37,10 +37,10 @@ pub struct OpenPoisson {
     /// Rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Keep at most so many of the sampled records; needs --dataset-size
+    /// Largest number of sampled records to keep in a batch; requires --dataset-size
     #[arg(long, value_name = "B", requires = "dataset_size")]
     batch_cap: Option<u64>,
-    /// How many records there are, where that is public; needs --batch-cap
+    /// Number of records in the data set, if that is public; requires --batch-cap
     #[arg(long, value_name = "N", requires = "batch_cap")]
     dataset_size: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub struct OpenUserLevel {
     /// Probability with which each record takes part in a round; with --group-size 1, each user
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// Most records of one user
+    /// Largest number of records of one user
     #[arg(long, value_name = "G")]
     group_size: u64,
     /// Rounds
@@ -69,7 +69,7 @@ pub struct OpenBandMf {
     /// Rows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// How records were put into groups: each on its own, or into groups of one size
+    /// How records were assigned to groups: independently, or into groups of equal size
     #[arg(long, value_enum, default_value_t = Groups::Independent)]
     partition: Groups,
 }

@@ -10,8 +10,8 @@ use strategy::Strategy;
 use strategy::optimize::Target;
 
 use super::make::RunArgs;
-use crate::commands::account::unusable;
 use crate::commands::cancel::Cancel;
+use crate::commands::errors::from_accounting;
 use crate::commands::monte_carlo::fresh_seed;
 use crate::output::{Answer, bad_use};
 
@@ -38,7 +38,7 @@ pub struct AmplifyArgs {
     /// Samples of each step of the search
     #[arg(long, value_name = "N", requires = "amplify", default_value_t = Effort::default().samples)]
     search_samples: u64,
-    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
+    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
     #[arg(long, value_name = "S", requires = "amplify")]
     seed: Option<u64>,
 }
@@ -87,7 +87,7 @@ impl Asked {
             cancel.flow()
         });
         bar.finish_and_clear();
-        found.map_err(unusable)
+        found.map_err(from_accounting)
     }
 
     pub fn describe(&self, answer: Answer, found: &Optimization) -> Answer {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use strategy::optimize::Target;
 
 use super::workload::ReleaseArgs;
-use crate::commands::account::unusable;
+use crate::commands::errors::from_accounting;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
 
@@ -28,7 +28,7 @@ pub struct CompareArgs {
     /// The δ that ε is for
     #[arg(long, value_name = "D")]
     delta: Option<f64>,
-    /// Don't make rows to see how fast this machine makes them
+    /// Skip measuring how fast this machine generates rows
     #[arg(long)]
     no_rates: bool,
 }
@@ -71,12 +71,12 @@ impl CompareArgs {
         let counted = target.with_workload(workload).error(&strategy).map_err(bad_use)?;
         let noise_multiplier = match (self.epsilon, self.delta) {
             (Some(epsilon), Some(delta)) => {
-                accounting::calibrate_gaussian(sensitivity.value, epsilon, delta).map_err(unusable)?
+                accounting::calibrate_gaussian(sensitivity.value, epsilon, delta).map_err(from_accounting)?
             }
             _ => plan.accounted_noise_multiplier(),
         };
         let epsilon = |delta| accounting::gaussian::epsilon(delta, sensitivity.value / noise_multiplier);
-        let epsilon = self.delta.map(epsilon).transpose().map_err(unusable)?;
+        let epsilon = self.delta.map(epsilon).transpose().map_err(from_accounting)?;
         let rate = (!self.no_rates).then(|| rates::coordinates_per_second(&strategy, n)).flatten();
         Ok(json!({
             "plan": path.display().to_string(),

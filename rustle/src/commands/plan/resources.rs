@@ -10,22 +10,23 @@ use plan::{Layout, Plan};
 use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
-use crate::args::Bytes;
+use crate::commands::dimension;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::values::Bytes;
 
 #[derive(Clone, Debug, Args)]
 pub struct ResourcesArgs {
     /// The plan.toml
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Coordinates; left out where the plan has a layout
+    /// Number of coordinates; omit if the plan has a layout
     #[arg(long, value_name = "M")]
     dimension: Option<u64>,
     /// Workers that share the parameter vector, one shard each
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
-    /// Rows that the job takes a second: says what CPU and network that needs
+    /// Rows per second that the job consumes; determines the CPU and network required
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     rows_per_second: f64,
     /// As the workers' flag
@@ -68,15 +69,8 @@ impl ResourcesArgs {
                 Err(bad_use(format!("{name} is {value}; allowed: above 0")))
             }
         };
-        let in_plan = plan.layout().map(Layout::dimension);
-        let dimension = match (self.dimension, in_plan) {
-            (Some(asked), Some(layout)) if asked != layout => {
-                return Err(bad_use(format!("--dimension is {asked}; the plan's layout has {layout}")));
-            }
-            (Some(dimension), _) | (None, Some(dimension)) => dimension,
-            (None, None) => return Err(bad_use("--dimension is needed: the plan has no layout")),
-        };
-        if dimension == 0 || dimension > Layout::MAX_DIMENSION {
+        let dimension = dimension::resolve(self.dimension, plan)?;
+        if dimension > Layout::MAX_DIMENSION {
             let most = Layout::MAX_DIMENSION;
             return Err(bad_use(format!("--dimension is {dimension}; allowed: 1 to {most}")));
         }

@@ -4,7 +4,7 @@ use plan::{Coefficients, Inverse, Plan};
 use proto::{ServiceError, tiling};
 use serde_json::{Value, json};
 
-use crate::args::Bytes;
+use crate::values::Bytes;
 
 /// Released rows that a worker keeps for retries.
 const KEPT_BEHIND: u64 = 2;
@@ -74,6 +74,94 @@ impl Line {
     }
 }
 
+/// The quantities from which every figure follows; a shard is the largest one.
+struct Inputs {
+    dimension: u64,
+    workers: u32,
+    /// Rows per second that the job takes.
+    rate: f64,
+    /// Coordinates of a shard.
+    len: u64,
+    slots: f64,
+    /// Bytes of a shard's state, past normals, rows in memory, and of one row.
+    state: f64,
+    history: f64,
+    rows: f64,
+    row: f64,
+    ahead: u64,
+    /// Rows generated at once.
+    together: u64,
+    memory: f64,
+    /// Bytes moved per row: state moves once for all rows generated at once.
+    traffic: f64,
+    checkpoint: f64,
+    /// Bytes of a shard's part of a checkpoint.
+    piece: f64,
+    store_bandwidth: f64,
+    /// Rows per second that one worker can generate, where measured.
+    made: Option<f64>,
+    cores: f64,
+    iterations: u64,
+}
+
+/// A figure: its name, unit, formula as shown, and value.
+type Figure = (&'static str, Unit, &'static str, fn(&Inputs) -> Option<f64>);
+
+/// All figures, in the order in which each follows from those before.
+const FIGURES: &[Figure] = &[
+    ("dimension", Unit::Count, "d", |i| Some(i.dimension as f64)),
+    ("workers", Unit::Count, "W, one shard each", |i| Some(f64::from(i.workers))),
+    ("rows_per_second", Unit::Rate, "R", |i| Some(i.rate)),
+    ("shard_coordinates", Unit::Count, "m: d/W, in blocks of 512; the largest shard", |i| Some(i.len as f64)),
+    ("state_slots", Unit::Count, "s: f32 numbers of state a coordinate, by mechanism", |i| Some(i.slots)),
+    ("state_bytes", Unit::Bytes, "4·s·m", |i| Some(i.state)),
+    (
+        "history_bytes",
+        Unit::Bytes,
+        "4·m·(bands of C⁻¹ − 1) where at most --history-bytes; else 0",
+        |i| Some(i.history),
+    ),
+    ("ahead_rows", Unit::Count, "a: --ahead-bytes/(4·m), from 1 to --ahead-rows", |i| Some(i.ahead as f64)),
+    ("rows_at_once", Unit::Count, "b: as the kernel suggests, at most a/2", |i| Some(i.together as f64)),
+    ("rows_bytes", Unit::Bytes, "4·m·(a + 2 + b): ahead, kept for retries, spare", |i| Some(i.rows)),
+    ("memory_per_worker", Unit::Bytes, "1.1·(state + history + rows) + 64 MiB + 100·n", |i| Some(i.memory)),
+    ("memory_traffic_per_row", Unit::Bytes, "8·s·m/b + 8·m: state in and out, row in and out", |i| {
+        Some(i.traffic)
+    }),
+    (
+        "rows_per_second_possible",
+        Unit::Rate,
+        "coordinates a second / m, of one worker on this machine's cores",
+        |i| i.made,
+    ),
+    ("cores_per_worker", Unit::Cores, "R / rows a second possible · cores here", |i| {
+        i.made.map(|speed| i.rate / speed * i.cores)
+    }),
+    ("network_per_worker", Unit::BytesPerSecond, "4·m·R; half of it as bf16; none by shared memory", |i| {
+        Some(i.rate * i.row)
+    }),
+    ("network_of_job", Unit::BytesPerSecond, "4·d·R", |i| Some(i.rate * 4.0 * i.dimension as f64)),
+    (
+        "checkpoint_bytes",
+        Unit::Bytes,
+        "4·s·d + 4·d·(a + 2) + 1 KiB·W; times the checkpoints kept",
+        |i| Some(i.checkpoint),
+    ),
+    (
+        "checkpoint_seconds",
+        Unit::Seconds,
+        "(4·s·m + 4·m·(a + 2)) / --store-bandwidth: all workers write at once",
+        |i| Some(i.piece / i.store_bandwidth),
+    ),
+    ("restore_seconds", Unit::Seconds, "as written, read again", |i| Some(i.piece / i.store_bandwidth)),
+    (
+        "replay_seconds_at_most",
+        Unit::Seconds,
+        "n / rows a second possible: without any checkpoint, at the run's end",
+        |i| i.made.map(|speed| i.iterations as f64 / speed),
+    ),
+];
+
 /// All figures, in the order in which each follows from those before.
 #[derive(Clone, Debug)]
 pub struct Sizing {
@@ -100,74 +188,33 @@ impl Sizing {
         let piece = state + window * row + HEADER;
         let checkpoint =
             4.0 * slots * all_blocks + window * 4.0 * dimension as f64 + HEADER * f64::from(workers);
-        // State moves once for all rows that are made together.
-        let traffic = 2.0 * state / together as f64 + 2.0 * row;
-        let made = setting.coordinates_per_second.map(|made| made / len as f64);
+        let speed = setting.coordinates_per_second.map(|speed| speed / len as f64);
         let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
-        let line = |name, unit, value, formula| Line { name, value: Some(value), unit, formula };
-        let measured = |name, unit, value, formula| Line { name, value, unit, formula };
-        let lines = vec![
-            line("dimension", Unit::Count, dimension as f64, "d"),
-            line("workers", Unit::Count, f64::from(workers), "W, one shard each"),
-            line("rows_per_second", Unit::Rate, rate, "R"),
-            line("shard_coordinates", Unit::Count, len as f64, "m: d/W, in blocks of 512; the largest shard"),
-            line("state_slots", Unit::Count, slots, "s: f32 numbers of state a coordinate, by mechanism"),
-            line("state_bytes", Unit::Bytes, state, "4·s·m"),
-            line(
-                "history_bytes",
-                Unit::Bytes,
-                history,
-                "4·m·(bands of C⁻¹ − 1) where at most --history-bytes; else 0",
-            ),
-            line("ahead_rows", Unit::Count, ahead as f64, "a: --ahead-bytes/(4·m), from 1 to --ahead-rows"),
-            line("rows_at_once", Unit::Count, together as f64, "b: as the kernel suggests, at most a/2"),
-            line("rows_bytes", Unit::Bytes, rows, "4·m·(a + 2 + b): ahead, kept for retries, spare"),
-            line("memory_per_worker", Unit::Bytes, memory, "1.1·(state + history + rows) + 64 MiB + 100·n"),
-            line(
-                "memory_traffic_per_row",
-                Unit::Bytes,
-                traffic,
-                "8·s·m/b + 8·m: state in and out, row in and out",
-            ),
-            measured(
-                "rows_per_second_possible",
-                Unit::Rate,
-                made,
-                "coordinates a second / m, of one worker on this machine's cores",
-            ),
-            measured(
-                "cores_per_worker",
-                Unit::Cores,
-                made.map(|made| rate / made * cores),
-                "R / rows a second possible · cores here",
-            ),
-            line(
-                "network_per_worker",
-                Unit::BytesPerSecond,
-                rate * row,
-                "4·m·R; half of it as bf16; none by shared memory",
-            ),
-            line("network_of_job", Unit::BytesPerSecond, rate * 4.0 * dimension as f64, "4·d·R"),
-            line(
-                "checkpoint_bytes",
-                Unit::Bytes,
-                checkpoint,
-                "4·s·d + 4·d·(a + 2) + 1 KiB·W; times the checkpoints kept",
-            ),
-            line(
-                "checkpoint_seconds",
-                Unit::Seconds,
-                piece / store_bandwidth,
-                "(4·s·m + 4·m·(a + 2)) / --store-bandwidth: all workers write at once",
-            ),
-            line("restore_seconds", Unit::Seconds, piece / store_bandwidth, "as written, read again"),
-            measured(
-                "replay_seconds_at_most",
-                Unit::Seconds,
-                made.map(|made| plan.iterations() as f64 / made),
-                "n / rows a second possible: without any checkpoint, at the run's end",
-            ),
-        ];
+        let inputs = Inputs {
+            dimension,
+            workers,
+            rate,
+            len,
+            slots,
+            state,
+            history,
+            ahead,
+            together,
+            rows,
+            row,
+            memory,
+            checkpoint,
+            piece,
+            store_bandwidth,
+            cores,
+            made: speed,
+            traffic: 2.0 * state / together as f64 + 2.0 * row,
+            iterations: plan.iterations(),
+        };
+        let lines = FIGURES
+            .iter()
+            .map(|&(name, unit, formula, value)| Line { name, value: value(&inputs), unit, formula })
+            .collect();
         Ok(Self { lines })
     }
 

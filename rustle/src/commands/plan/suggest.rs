@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::make::RunArgs;
 use super::workload::ReleaseArgs;
-use crate::args::Bytes;
 use crate::commands::cancel::Cancel;
 use crate::commands::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::values::Bytes;
 
 /// Rows of the table for people; JSON has all.
 const SHOWN: usize = 16;
@@ -27,24 +27,24 @@ const SHOWN: usize = 16;
 pub struct SuggestArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// The ε to keep
+    /// The ε that the plan must satisfy
     #[arg(long, value_name = "E")]
     epsilon: f64,
-    /// The δ to keep
+    /// The δ that the plan must satisfy
     #[arg(long, value_name = "D")]
     delta: f64,
-    /// Mean share of the data in a batch, where batches can be sampled: weighs amplified mechanisms too
+    /// Mean fraction of the data in a batch, if batches can be sampled; also considers amplified mechanisms
     #[arg(long, value_name = "Q")]
     sampling_probability: Option<f64>,
     /// Workers that share the parameter vector
     #[arg(long, value_name = "W", default_value_t = 1)]
     workers: u64,
-    /// State one worker may hold, such as 16GiB; no limit where left away
+    /// Largest state of one worker, such as 16GiB [default: no limit]
     #[arg(long, value_name = "BYTES")]
     memory_per_worker: Option<Bytes>,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// Don't make rows to see how fast this machine makes them
+    /// Skip measuring how fast this machine generates rows
     #[arg(long)]
     no_rates: bool,
 }

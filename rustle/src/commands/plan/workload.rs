@@ -15,19 +15,19 @@ use crate::output::bad_use;
 /// What is released, and which rows' error counts.
 #[derive(Clone, Debug, Args)]
 pub struct ReleaseArgs {
-    /// What is released: prefix, momentum:BETA, toeplitz:W0,W1,… or matrix:FILE
+    /// Workload to release: prefix, momentum:BETA, toeplitz:W0,W1,… or matrix:FILE
     #[arg(long, value_name = "W", default_value = "prefix")]
     workload: Kind,
-    /// With momentum: the share of the model that a round takes away, at least 0 and below 1
+    /// With momentum: weight decay, the fraction of the model removed in each round, at least 0 and below 1
     #[arg(long, value_name = "L")]
     weight_decay: Option<f64>,
     /// With momentum: constant, cool-down:FROM:LAST (1 until round FROM, then down to LAST) or file:FILE
     #[arg(long, value_name = "R")]
     learning_rates: Option<Rates>,
-    /// The loss to make small
+    /// The loss to minimize
     #[arg(long, value_enum, default_value_t = Loss::Rms, conflicts_with = "row_weights")]
     loss: Loss,
-    /// A file of n numbers, the weight of each row's squared error, in place of --loss
+    /// File with n numbers, the weight of each row's squared error; replaces --loss
     #[arg(long, value_name = "FILE")]
     row_weights: Option<PathBuf>,
 }

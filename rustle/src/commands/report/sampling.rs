@@ -23,28 +23,28 @@ enum Name {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SamplingArgs {
-    /// How batches were formed
+    /// How batches were sampled
     #[arg(long, value_enum, default_value_t = Name::AnyOrder)]
     sampling: Name,
     /// Probability with which each takes part in a round, on average over all rounds
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// How groups were formed; independent unless given
+    /// How groups were formed [default: independent]
     #[arg(long, value_enum)]
     partition: Option<Groups>,
-    /// Batches, into one of which each is put
+    /// Number of batches; each record is assigned to one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: Option<u64>,
     /// Rounds i < j of a record satisfy j − i ≥ B
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
-    /// Batches begin stationary instead of with everybody free to join
+    /// Start from the stationary distribution instead of with every record eligible
     #[arg(long)]
     warm_start: bool,
-    /// Samples for each Monte Carlo figure
+    /// Number of samples for each Monte Carlo figure
     #[arg(long, value_name = "N")]
     samples: Option<u64>,
-    /// Seed of the samples, drawn afresh unless given; one chosen by its answer promises nothing
+    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
