@@ -40,7 +40,7 @@ enum Kind {
 }
 
 /// Each call has a token of its own, so that each refusal is the first of its caller.
-struct Shown {
+struct TokenCall {
     token: String,
     rule: &'static Rpc,
     kind: Kind,
@@ -48,7 +48,7 @@ struct Shown {
     expires: Option<u64>,
 }
 
-fn shown() -> Vec<Shown> {
+fn shown() -> Vec<TokenCall> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let mut all = Vec::new();
     for role in ROLES {
@@ -58,15 +58,15 @@ fn shown() -> Vec<Shown> {
                 let grant = Grant { name: Some(name.to_owned()), ..Grant::for_all(role) };
                 let token = format!("rustle_token-number-{}-of-a-test", all.len());
                 let expires = Some(if kind == Kind::Expired { now - 1 } else { now + 3600 });
-                all.push(Shown { token, rule, kind, grant, expires });
+                all.push(TokenCall { token, rule, kind, grant, expires });
             }
         }
     }
     all
 }
 
-fn write_tokens(path: &Path, shown: &[Shown]) {
-    let line = |shown: &Shown| {
+fn write_tokens(path: &Path, shown: &[TokenCall]) {
+    let line = |shown: &TokenCall| {
         let entry = TokenEntry {
             sha256: digest_of(shown.token.as_bytes()),
             role: shown.grant.role,
@@ -80,7 +80,7 @@ fn write_tokens(path: &Path, shown: &[Shown]) {
 }
 
 /// A cluster on loopback whose coordinator asks for tokens. It has no worker, which nobody here asks for.
-fn start(shown: &[Shown]) -> TestCluster {
+fn start(shown: &[TokenCall]) -> TestCluster {
     start_with(0, |options| {
         fs::create_dir_all(&options.dir).unwrap();
         let tokens = options.dir.join("tokens");
@@ -110,11 +110,11 @@ fn refusals_counted(cluster: &TestCluster, reason: &str) -> u64 {
 fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
     let shown = shown();
     let cluster = start(&shown);
-    let mut told: BTreeMap<String, &Shown> = BTreeMap::new();
+    let mut told: BTreeMap<String, &TokenCall> = BTreeMap::new();
     let mut let_in = 0;
     let mut expired = 0;
     for one in &shown {
-        let Shown { token, rule, kind, grant, .. } = one;
+        let TokenCall { token, rule, kind, grant, .. } = one;
         let answer = ask(&cluster, rule, Some(token));
         let who = || format!("{kind:?} {} at {}: {answer:?}", grant.role.name(), rule.path);
         // The coordinator doesn't serve these, so nobody looks at their names.
@@ -146,7 +146,7 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("may not have")).collect();
     assert_eq!(lines.len(), told.len(), "{log}");
-    for (digest, Shown { rule, grant, .. }) in &told {
+    for (digest, TokenCall { rule, grant, .. }) in &told {
         let of_it: Vec<_> = lines.iter().filter(|line| line.contains(digest)).collect();
         assert_eq!(of_it.len(), 1, "{} at {}: {of_it:?}", grant.role.name(), rule.path);
         let what = if rule.roles.contains(&grant.role) { "not its own" } else { rule.path };
@@ -161,7 +161,7 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
 #[test]
 fn what_is_no_token_of_the_file_is_nobody_at_every_rpc() {
     let grant = Grant::for_all(CallerRole::Operator);
-    let good = Shown {
+    let good = TokenCall {
         token: "rustle_a-good-token-of-an-operator".into(),
         rule: &RPCS[0],
         kind: Kind::Own,

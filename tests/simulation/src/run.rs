@@ -17,7 +17,7 @@ use crate::figures::Tally;
 use crate::nemesis::Nemesis;
 use crate::software::{COORDINATOR, coordinator, worker_process};
 use crate::world::{WORKERS, World, worker};
-use crate::{operator, rival, trainer};
+use crate::{adversary, operator, trainer};
 
 /// Of a message, at most, where nothing is wrong.
 pub const LATENCY: Duration = Duration::from_millis(20);
@@ -144,7 +144,7 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
     for at in 0..2 {
         sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at).boxed_local());
     }
-    sim.client("rival", rival::compete(world.clone()).boxed_local());
+    sim.client("rival", adversary::compete(world.clone()).boxed_local());
     sim.client("operator", operator::operate(world.clone()).boxed_local());
     sim
 }
@@ -184,7 +184,11 @@ fn catch_panics() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if node::process::simulation::is_on() { PANIC.set(Some(panic.to_string())) } else { before(panic) }
+            if node::process::simulation::is_on() {
+                PANIC.set(Some(panic.to_string()))
+            } else {
+                before(panic)
+            }
         }));
     });
 }

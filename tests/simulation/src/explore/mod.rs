@@ -23,9 +23,9 @@ pub use packed::Packed;
 pub use rule::BindRule;
 pub use state::State;
 
-/// What was found.
+/// The result of an exploration.
 #[derive(Debug)]
-pub struct Explored {
+pub struct Exploration {
     pub states: usize,
     pub transitions: u64,
     pub depth: usize,
@@ -36,10 +36,10 @@ pub struct Explored {
 }
 
 /// All states, or those up to the first violation, or the nearest ones where there are more than `most`.
-pub fn explore(model: &Model<'_>, most: usize) -> Explored {
+pub fn explore(model: &Model<'_>, most: usize) -> Exploration {
     let first = model.canonical(&State::first(model.jobs));
     let mut seen = HashSet::from([first]);
-    let mut found = Found { states: vec![first], parents: vec![0] };
+    let mut found = StateTable { states: vec![first], parents: vec![0] };
     let mut transitions = 0;
     let mut depth = 0;
     let mut level = 0..1;
@@ -63,7 +63,7 @@ pub fn explore(model: &Model<'_>, most: usize) -> Explored {
                         way.push(action);
                         let states = found.states.len();
                         let violation = Some((what, way));
-                        return Explored { states, transitions, depth, is_complete: false, violation };
+                        return Exploration { states, transitions, depth, is_complete: false, violation };
                     }
                 }
             }
@@ -72,17 +72,17 @@ pub fn explore(model: &Model<'_>, most: usize) -> Explored {
         level = level.end..found.states.len();
     }
     let states = found.states.len();
-    Explored { states, transitions, depth, is_complete: level.is_empty(), violation: None }
+    Exploration { states, transitions, depth, is_complete: level.is_empty(), violation: None }
 }
 
-/// In the order in which they were found.
-struct Found {
+/// The states in the order in which they were found.
+struct StateTable {
     states: Vec<Packed>,
     /// For each the place of the one that it was first reached from.
     parents: Vec<u32>,
 }
 
-impl Found {
+impl StateTable {
     /// The actions are not kept: each is the one that leads from a state to the next.
     fn way_to(&self, model: &Model<'_>, mut at: usize) -> Vec<Action> {
         let mut way = Vec::new();
