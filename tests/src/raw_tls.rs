@@ -1,4 +1,4 @@
-//! A TLS client that trusts anyone, to see what servers make of it.
+//! A TLS client that trusts any server, to test how servers react to its certificate.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

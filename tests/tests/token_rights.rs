@@ -1,5 +1,5 @@
-//! Bearer tokens at every RPC: of each role that tokens have, of another's name, over, or none at all. Each call that is
-//! refused is one line in the log.
+//! The table of rights over bearer tokens: a token of every role, with its own or another name, expired or unknown, calls
+//! every RPC. Each refused call is one line in the log.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -27,13 +27,13 @@ use tests::{
     start_with,
 };
 
-/// Those that tokens have. The others are of processes, and in certificates alone.
+/// The roles of tokens. The other roles belong to processes and appear only in certificates.
 const ROLES: [CallerRole; 4] =
     [CallerRole::Trainer, CallerRole::Operator, CallerRole::Auditor, CallerRole::Worker];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Of the job or worker that the request is about.
+    /// The token names the job or worker of the request.
     Own,
     Another,
     Expired,
@@ -79,7 +79,7 @@ fn write_tokens(path: &Path, shown: &[TokenCall]) {
     fs::write(path, shown.iter().map(line).collect::<String>()).unwrap();
 }
 
-/// A cluster on loopback whose coordinator asks for tokens. It has no worker, which nobody here asks for.
+/// Starts a cluster on loopback whose coordinator requires tokens. It has no worker: no test here needs one.
 fn start(shown: &[TokenCall]) -> TestCluster {
     start_with(0, |options| {
         fs::create_dir_all(&options.dir).unwrap();
@@ -89,7 +89,7 @@ fn start(shown: &[TokenCall]) -> TestCluster {
     })
 }
 
-/// At the coordinator, what workers serve as well: whose role does not do is refused before it is known who serves that.
+/// Calls the coordinator, even for RPCs of workers: a wrong role is refused before the method is looked up.
 fn ask(cluster: &TestCluster, rule: &Rpc, bearer: Option<&str>) -> Result<(), ServiceError> {
     let _inside = cluster.runtime.enter();
     let connections = client::Connections::dialing(DialOptions::default());
@@ -117,7 +117,7 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
         let TokenCall { token, rule, kind, grant, .. } = one;
         let answer = ask(&cluster, rule, Some(token));
         let who = || format!("{kind:?} {} at {}: {answer:?}", grant.role.name(), rule.path);
-        // The coordinator doesn't serve these, so nobody looks at their names.
+        // The coordinator does not serve these, so their names are not checked.
         let is_named_here = !rule.path.starts_with("/rustle.v1.Shards/");
         let allowed = rule.roles.contains(&grant.role) && (is_own(grant, rule) || !is_named_here);
         assert!(!is_named_here || allowed == may(grant, rule));

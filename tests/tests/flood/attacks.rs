@@ -1,4 +1,4 @@
-//! What attackers do.
+//! The attacks.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ pub static BEGUN: AtomicU64 = AtomicU64::new(0);
 /// What the attackers do, until they are stopped.
 pub type Attack = fn(&AttackTarget<'_>, &Runtime, usize) -> JoinSet<()>;
 
-/// Whom.
+/// The target of an attack.
 pub struct AttackTarget<'a> {
     pub cluster: &'a TestCluster,
     pub of: Process,

@@ -1,5 +1,4 @@
-//! No secret leaves by a side door: a cluster with known secrets runs at trace level, and everything it writes is
-//! searched for them.
+//! No secret leaks: a cluster with known secrets runs at trace level, and everything it writes is searched for them.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
