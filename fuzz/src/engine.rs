@@ -1,4 +1,4 @@
-//! Runs a target on changed inputs. Inputs that were answered in new words join those that are changed further.
+//! Runs a target on mutated inputs. Inputs with a new outcome join the pool that is mutated further.
 
 use std::{
     any::Any,
@@ -13,17 +13,17 @@ use dice::Dice;
 
 use crate::{Target, mutate::mutate};
 
-/// So that what an input can make a decoder take is not all of the machine's memory.
+/// Memory limit of the process, so that one input cannot exhaust the machine.
 const MEMORY: u64 = 8 << 30;
 
-/// New words of an answer are kept for so many inputs at most.
+/// Most inputs in the pool.
 const POOL: usize = 4_096;
 
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     pub runs: u64,
     pub answers: usize,
-    /// What broke, and on which input.
+    /// The fault's message and the input that caused it.
     pub fault: Option<(String, Vec<u8>)>,
 }
 
@@ -34,7 +34,7 @@ pub fn limit_memory() -> anyhow::Result<()> {
     setrlimit(Resource::As, limit).context("limit the memory")
 }
 
-/// Inputs that once broke something, kept for ever.
+/// Returns the inputs that once broke the target.
 pub fn kept(corpus: &Path, target: &Target) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(corpus.join(target.name)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -42,15 +42,16 @@ pub fn kept(corpus: &Path, target: &Target) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| fs::read(path).ok()).collect()
 }
 
-/// Runs on the seeds and what was kept, then on changes of them while `go_on` says so. Stops at the first fault.
+/// Runs the target on the seeds and the corpus, then on mutations of them while `go_on` returns true. Stops at the first
+/// fault.
 pub fn run(
     target: &Target,
     kept: Vec<Vec<u8>>,
     last: Option<&Path>,
     seed: u64,
     mut go_on: impl FnMut(u64) -> bool,
-) -> anyhow::Result<Found> {
-    let mut found = Found::default();
+) -> anyhow::Result<SearchResult> {
+    let mut found = SearchResult::default();
     let mut dice = Dice::new(seed);
     let mut heard = HashSet::new();
     let mut pool = Vec::new();
@@ -75,11 +76,11 @@ pub fn run(
     Ok(found)
 }
 
-/// Whether the answer is new; `None` where the target broke.
+/// Returns whether the outcome is new; `None` where the target broke.
 fn try_one(
     target: &Target,
     input: Vec<u8>,
-    found: &mut Found,
+    found: &mut SearchResult,
     heard: &mut HashSet<String>,
     last: Option<&Path>,
 ) -> anyhow::Result<Option<bool>> {

@@ -1,15 +1,15 @@
-//! What became of each target, and the one line that says what all of them have shown.
+//! The report of each target, and the one line that sums them up.
 
 use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ran {
+pub struct TargetReport {
     pub target: String,
     pub runs: u64,
     pub answers: usize,
-    /// Of a processor.
+    /// CPU time.
     pub seconds: f64,
     pub fault: Option<Fault>,
 }
@@ -17,11 +17,11 @@ pub struct Ran {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
     pub text: String,
-    /// Where the input was kept; `None` where there is none to keep.
+    /// Path of the stored input; `None` where there is none.
     pub input: Option<PathBuf>,
 }
 
-impl fmt::Display for Ran {
+impl fmt::Display for TargetReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, runs, answers, seconds, fault } = self;
         write!(f, "{target:15} {runs:>10} runs in {seconds:.0} s of a processor, {answers} answers")?;
@@ -42,7 +42,7 @@ pub struct Total {
 }
 
 impl Total {
-    pub fn of(all: &[Ran]) -> Self {
+    pub fn of(all: &[TargetReport]) -> Self {
         Self {
             targets: all.len(),
             runs: all.iter().map(|ran| ran.runs).sum(),

@@ -1,7 +1,7 @@
-//! Every decoder of bytes that come from elsewhere, under inputs that nobody meant.
+//! Fuzzing of every decoder of bytes from outside.
 //!
-//! A target takes bytes and says what became of them, in words without numbers: an input with words that were not
-//! heard before is worth changing further. It panics where a rule is broken: what is accepted must be whole.
+//! A target takes bytes and returns its outcome in words without numbers: an input with a new outcome is worth mutating
+//! further. It panics where a rule is broken: what is accepted must be whole.
 
 pub mod engine;
 pub mod figures;
@@ -30,7 +30,7 @@ mod of_the_worker {
 
 use noise_worker::marks;
 
-/// As the crate `mpi` has them.
+/// The same types as in the crate `mpi`.
 type Rank = i32;
 type Tag = i32;
 
@@ -39,13 +39,13 @@ pub struct Target {
     pub name: &'static str,
     /// Valid inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Panics where it finds a fault; else what was said of the input.
+    /// Panics where it finds a fault; otherwise returns the outcome.
     pub run: fn(&[u8]) -> String,
-    /// Runs of one in the slice of every test: dear ones get few.
+    /// Runs in the slice of every test run; slow targets get few.
     pub slice: u64,
 }
 
-/// The first words of an error, without numbers and what stands between quotation marks: that is mostly the input's own,
+/// Returns the first words of an error, without numbers and what stands between quotation marks: that is mostly the input's own,
 /// and would make every input look new. A mark within a quotation ends it, which is near enough.
 pub fn words(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
@@ -58,12 +58,12 @@ pub fn words(error: impl std::fmt::Display) -> String {
         .join(" ")
 }
 
-/// `Ok` as one word.
+/// Returns `ok` or the first words of the error.
 pub fn outcome<T, E: std::fmt::Display>(result: Result<T, E>) -> String {
     result.map_or_else(words, |_| "ok".to_owned())
 }
 
-/// Which error, without what the input said: that would make every input look new.
+/// Returns the kind of the error without text of the input, which would make every input look new.
 fn refusal(error: &proto::ServiceError) -> String {
     match error {
         proto::ServiceError::InvalidArgument { field, .. } => format!("invalid {field}"),

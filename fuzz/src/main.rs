@@ -1,4 +1,4 @@
-//! `make fuzz`: each decoder for some minutes.
+//! `make fuzz`: runs each decoder for some minutes.
 
 use std::{
     fs,
@@ -11,36 +11,36 @@ use anyhow::Context;
 use clap::Parser;
 use fuzz::{
     Target, engine,
-    figures::{Fault, Ran, Total},
+    figures::{Fault, TargetReport, Total},
     side_by_side::{keep, last_input, run_all},
     targets,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Parser)]
-#[command(about = "Runs decoders on inputs that nobody meant")]
+#[command(about = "Fuzzes decoders with mutated inputs")]
 struct Cli {
-    /// Targets; all where none is named
+    /// Targets to run; all if none is named
     targets: Vec<String>,
-    /// Of a processor, for each target: what else the machine does counts for nothing
+    /// CPU minutes for each target
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Targets at once, each in a process of its own; 0 for one a core
+    /// Targets that run at the same time, each in its own process; 0 for one per core
     #[arg(long, default_value_t = 0)]
     jobs: usize,
-    /// Of the changes; the time of day where not given
+    /// Seed of the mutations; the current time if not given
     #[arg(long)]
     seed: Option<u64>,
-    /// Inputs that once broke something, one folder a target; new ones are added
+    /// Folder of inputs that once broke something, one subfolder per target; new ones are added
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus"))]
     corpus: PathBuf,
-    /// Runs these files alone
+    /// Run only these files
     #[arg(long, num_args = 1.., requires = "targets")]
     input: Vec<PathBuf>,
-    /// Names of all targets
+    /// Print the names of all targets
     #[arg(long)]
     list: bool,
-    /// In this process, and says its figures as JSON
+    /// Run in this process and print the report as JSON
     #[arg(long, hide = true, requires = "targets")]
     here: bool,
 }
@@ -78,7 +78,7 @@ fn main() -> anyhow::Result<ExitCode> {
 fn wanted(names: &[String]) -> anyhow::Result<Vec<Target>> {
     let all = targets::all();
     let known: Vec<_> = all.iter().map(|target| target.name).collect();
-    let planted: Vec<_> = targets::planted().iter().map(|target| target.name).collect();
+    let planted: Vec<_> = targets::self_test().iter().map(|target| target.name).collect();
     for name in names {
         anyhow::ensure!(
             known.contains(&name.as_str()) || planted.contains(&name.as_str()),
@@ -90,7 +90,7 @@ fn wanted(names: &[String]) -> anyhow::Result<Vec<Target>> {
         return Ok(all);
     }
     let is_named = |target: &Target| names.iter().any(|name| name == target.name);
-    Ok(all.into_iter().chain(targets::planted()).filter(is_named).collect())
+    Ok(all.into_iter().chain(targets::self_test()).filter(is_named).collect())
 }
 
 fn fuzz_all(wanted: &[Target], cli: &Cli, seed: u64) -> anyhow::Result<Total> {
@@ -111,7 +111,7 @@ fn fuzz_all(wanted: &[Target], cli: &Cli, seed: u64) -> anyhow::Result<Total> {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} targets, {elapsed}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_secs(1));
-    let each = |ran: &Ran| {
+    let each = |ran: &TargetReport| {
         bar.suspend(|| println!("{ran}"));
         bar.inc(1);
     };
@@ -120,7 +120,7 @@ fn fuzz_all(wanted: &[Target], cli: &Cli, seed: u64) -> anyhow::Result<Total> {
     Ok(Total::of(&all))
 }
 
-fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<Ran> {
+fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<TargetReport> {
     let began = used();
     let limit = Duration::from_secs_f64(cli.minutes * 60.0);
     let last = last_input(target.name, std::process::id());
@@ -135,7 +135,7 @@ fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<Ran> {
     let runs = found.runs;
     let answers = found.answers;
     let seconds = (used() - began).as_secs_f64();
-    Ok(Ran { target: target.name.into(), runs, answers, seconds, fault })
+    Ok(TargetReport { target: target.name.into(), runs, answers, seconds, fault })
 }
 
 /// What of the processors this process has used.

@@ -3,7 +3,7 @@
 use dice::Dice;
 
 /// No input grows beyond this.
-const MOST: usize = 1 << 16;
+const MAX_INPUT: usize = 1 << 16;
 
 const EDGES: [u64; 14] = [
     0,
@@ -31,8 +31,8 @@ pub fn mutate(input: &[u8], other: &[u8], dice: &mut Dice) -> Vec<u8> {
     for _ in 0..1 + dice.below(4) {
         change(&mut bytes, other, dice);
     }
-    if input.len() <= MOST {
-        bytes.truncate(MOST);
+    if input.len() <= MAX_INPUT {
+        bytes.truncate(MAX_INPUT);
     }
     bytes
 }

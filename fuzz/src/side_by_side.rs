@@ -14,7 +14,7 @@ use std::{
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 
-use crate::figures::{Fault, Ran};
+use crate::figures::{Fault, TargetReport};
 
 /// Where process `id` has the input that it is about to try.
 pub fn last_input(target: &str, id: u32) -> PathBuf {
@@ -38,8 +38,8 @@ pub fn run_all(
     jobs: usize,
     corpus: &Path,
     command: impl Fn(&str) -> Command + Sync,
-    each: impl Fn(&Ran) + Sync,
-) -> anyhow::Result<Vec<Ran>> {
+    each: impl Fn(&TargetReport) + Sync,
+) -> anyhow::Result<Vec<TargetReport>> {
     let next = AtomicUsize::new(0);
     let ended = Mutex::new(Vec::new());
     let work = || -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ pub fn run_all(
 
 /// The process says its figures as one line of JSON. One that ends without them has met an input that ended it: out of
 /// memory, out of stack, or by `abort`.
-fn run_one(target: &str, corpus: &Path, mut command: Command) -> anyhow::Result<Ran> {
+fn run_one(target: &str, corpus: &Path, mut command: Command) -> anyhow::Result<TargetReport> {
     let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let process = process.with_context(|| format!("start a process for {target}"))?;
     let last = last_input(target, process.id());
@@ -74,5 +74,11 @@ fn run_one(target: &str, corpus: &Path, mut command: Command) -> anyhow::Result<
     let input = fs::read(&last).ok().map(|input| keep(corpus, target, &input)).transpose()?;
     let _ = fs::remove_file(&last);
     let text = format!("its process ended ({}); how often it had run is not known", output.status);
-    Ok(Ran { target: target.into(), runs: 0, answers: 0, seconds: 0.0, fault: Some(Fault { text, input }) })
+    Ok(TargetReport {
+        target: target.into(),
+        runs: 0,
+        answers: 0,
+        seconds: 0.0,
+        fault: Some(Fault { text, input }),
+    })
 }

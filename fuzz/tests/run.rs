@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use fuzz::figures::{Fault, Ran, Total};
+use fuzz::figures::{Fault, TargetReport, Total};
 
 fn fuzz(corpus: &Path, targets: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fuzz"));
@@ -67,7 +67,7 @@ fn planted_faults_are_run_by_name_alone() {
 
 #[test]
 fn all_figures_go_into_one_line() {
-    let ran = |runs, fault| Ran { target: "one".into(), runs, answers: 3, seconds: 90.0, fault };
+    let ran = |runs, fault| TargetReport { target: "one".into(), runs, answers: 3, seconds: 90.0, fault };
     let good = [ran(1_000, None), ran(2_000, None)];
     assert_eq!(
         Total::of(&good).to_string(),

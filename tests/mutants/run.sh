@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Plants each bug of tests/mutants/*.patch in a copy of the tree and expects the tests that it names to fail:
-# run.sh [NAME…]. run.sh --check only sees that every patch fits. A line for each as it goes, then counts; fails where
-# a bug survives, a patch no longer fits, a mutant does not compile, or a test fails or finds nothing without the bug.
+# Applies each bug of tests/mutants/*.patch to a copy of the tree and expects the tests that it names to fail:
+# run.sh [NAME…]. `run.sh --check` only checks that every patch applies. Prints a line for each bug, then counts. Fails if
+# a bug survives, a patch no longer applies, a mutant does not compile, or a test fails or is missing without the bug.
 #
 # The first lines of a patch: `Breaks: what`, and one or more `Killed by: arguments of cargo test [-- filter]`.
 # MUTANTS_DIR: where the copy and its builds go (default target/mutants).

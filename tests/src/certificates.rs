@@ -1,4 +1,4 @@
-//! Certificates that no tool of ours would make, by a cluster's own authority.
+//! Certificates that our own tools would not issue, signed by a cluster's own authority.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
 };
 
-/// What a certificate says.
+/// The contents of a certificate.
 #[derive(Clone, Debug)]
 pub struct Leaf {
     pub uris: Vec<&'static str>,
@@ -19,7 +19,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// As ours: both usages, good for an hour.
+    /// Returns a certificate like our own: both usages, valid for an hour.
     pub fn of(uri: &'static str) -> Self {
         let now = SystemTime::now();
         let hour = Duration::from_secs(3600);

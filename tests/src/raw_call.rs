@@ -1,4 +1,4 @@
-//! One gRPC call by its path, for callers that may not make it.
+//! A single gRPC call by its path, for callers without the right to make it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{Request, header::CONTENT_TYPE};
@@ -7,7 +7,7 @@ use proto::ServiceError;
 use tonic::{Code, Status, body::Body, transport::Channel};
 use tower::{Service, ServiceExt};
 
-/// The message that our requests begin with: a name in field 1.
+/// Returns the message that our requests begin with: a name in field 1.
 pub fn about(name: &str) -> Bytes {
     let mut message = BytesMut::new();
     message.put_u8(0x0a);
@@ -16,7 +16,7 @@ pub fn about(name: &str) -> Bytes {
     message.freeze()
 }
 
-/// Sends the message; says with which error the call ended, if it did.
+/// Sends the message and returns the error of the call, if any.
 pub async fn call(
     mut channel: Channel,
     path: &str,

@@ -1,4 +1,4 @@
-//! A TLS client that trusts anyone, to see what servers make of it.
+//! A TLS client that trusts any server, to test how servers react to its certificate.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ fn config(shown: Option<&Path>) -> Arc<ClientConfig> {
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anyone));
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyServer));
     let mut config = match shown {
         None => config.with_no_client_auth(),
         Some(dir) => {
@@ -110,9 +110,9 @@ pub fn hello_of_tls12(address: &str) -> io::Result<Vec<u8>> {
 }
 
 #[derive(Debug)]
-struct Anyone;
+struct AcceptAnyServer;
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! What the table of rights says, read anew, and calls that are about nothing there is.
+//! The expected answer of the table of rights, computed independently, and calls that name no existing job or worker.
 
 use bytes::Bytes;
 use node::auth::Grant;
@@ -7,24 +7,24 @@ use proto::rpc::{Rpc, Subject};
 
 use crate::raw_call::about;
 
-/// What requests are about: no such job or worker exists, so that nothing changes where a call is let through.
+/// Returns the name in requests: no such job or worker exists, so that an allowed call changes nothing.
 pub fn named(rule: &Rpc) -> &'static str {
     if rule.subject == Subject::Worker { "worker-9" } else { "own" }
 }
 
-/// Of one method, where the rule is for all of a service.
+/// Returns the path of one method, also where the rule covers a whole service.
 pub fn path(rule: &Rpc) -> String {
     rule.path
         .replace("grpc.health.v1.Health/*", "grpc.health.v1.Health/Check")
         .replace("ServerReflection/*", "ServerReflection/ServerReflectionInfo")
 }
 
-/// Health and reflection take an empty message.
+/// Returns the message of a call; health and reflection take an empty one.
 pub fn message(rule: &Rpc) -> Bytes {
     if rule.path.contains("rustle") { about(named(rule)) } else { Bytes::new() }
 }
 
-/// Of the table alone.
+/// Returns whether the table allows the call.
 pub fn may(grant: &Grant, rule: &Rpc) -> bool {
     rule.roles.contains(&grant.role) && is_own(grant, rule)
 }

@@ -1,4 +1,4 @@
-//! What is asked for and must not be: refused in words that say what to do, named once in the log, and nothing changes.
+//! Invalid requests: each is refused with a message that says what to do, is logged once, and changes nothing.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{fs, ops::Range, time::Duration};

@@ -1,5 +1,5 @@
-//! Certificates of the cluster's own authority that are wrong in one thing: whoever shows one gets no connection, or
-//! a connection over which nothing may be called.
+//! Certificates of the cluster's own authority that are wrong in one point: their holder gets no connection, or one over
+//! which it may call nothing.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -33,7 +33,7 @@ fn secured() -> TestCluster {
     start_with(1, |options| options.tls = true)
 }
 
-/// Of the coordinator and of the worker.
+/// Returns the addresses of the coordinator and of the worker.
 fn addresses(cluster: &TestCluster) -> [String; 2] {
     let worker = cluster.cluster.worker(0).unwrap().grpc().to_owned();
     [cluster.cluster.url(), worker].map(|url| url.trim_start_matches("https://").to_owned())
@@ -66,7 +66,7 @@ fn certificates_out_of_their_time_or_for_servers_alone_get_no_connection() {
     }
 }
 
-/// One for clients alone is what a client needs; what it says of its holder is what counts then.
+/// A client needs no more than a certificate for clients; its name decides what it may call.
 #[test]
 fn certificates_that_name_nobody_of_ours_may_call_nothing() {
     let cluster = secured();
@@ -98,7 +98,7 @@ fn certificates_that_name_nobody_of_ours_may_call_nothing() {
             }
         }
     }
-    // None of our own processes would show such a one.
+    // Our own processes refuse to load such a certificate.
     for name in ["no name", "two names", "an unknown role"] {
         let files = TlsFiles::in_dir(&cluster.dir.path().join("shown").join(name));
         let refused = Credentials::load(files);
@@ -112,7 +112,7 @@ fn times_said(cluster: &TestCluster, process: usize, what: &str) -> usize {
     fs::read_to_string(process.unwrap().log()).unwrap().matches(what).count()
 }
 
-/// What our own client makes of a server.
+/// Calls a server with our own client.
 fn reach(cluster: &TestCluster, url: &str, expected: ExpectedServer) -> Result<(), ServiceError> {
     let _inside = cluster.runtime.enter();
     let connections = Connections::dialing(cluster.cluster.dialing(&Role::Operator).unwrap());

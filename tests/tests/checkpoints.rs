@@ -1,4 +1,4 @@
-//! N-6: state is a cache. Whatever happens to a checkpoint, the rows are the oracle's, and only time is lost.
+//! Invariant N-6: state is a cache. Whatever happens to a checkpoint, the rows equal the oracle's and only time is lost.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{

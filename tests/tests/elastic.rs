@@ -27,7 +27,7 @@ const PATIENT: [&str; 6] = ["--heartbeat", "50ms", "--lease-ttl", "5s", "--check
 /// From one row to the next.
 const PACE: Duration = Duration::from_millis(10);
 /// Of what is waited for, however slow the machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn plan() -> Plan {
     small_plan(Mechanism::Blt { theta: vec![0.99, 0.5], omega: vec![0.1, 0.2] }, ITERATIONS)
@@ -77,9 +77,9 @@ impl Trainer {
 }
 
 fn wait(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !happened() {
-        assert!(Instant::now() < deadline, "after {PATIENCE:?} not yet: {what}");
+        assert!(Instant::now() < deadline, "after {TIMEOUT:?} not yet: {what}");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -92,7 +92,7 @@ fn take(client: &Client, runtime: &Handle, job: &JobId, row: u64, dimension: u64
         rows: RowRange { start: row, end: row + 1 },
         range: CoordinateRange { start: 0, end: dimension },
         commitments: vec![Commitment::of_text(&format!("step {row}"))],
-        deadline: (Instant::now() + PATIENCE).into(),
+        deadline: (Instant::now() + TIMEOUT).into(),
     };
     runtime.block_on(client.fetch(request).into_slice(&mut out)).unwrap();
     out

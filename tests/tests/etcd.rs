@@ -37,7 +37,7 @@ const ROWS: u64 = 40;
 /// When the training job is so far, something happens.
 const FAULT_AT: u64 = 12;
 const LEASE: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Cluster {
     coordinators: Vec<Option<Process>>,
@@ -94,9 +94,9 @@ impl Cluster {
     }
 
     fn wait_until(&self, what: &str, mut happened: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !happened(self) {
-            assert!(Instant::now() < deadline, "after {PATIENCE:?} not yet: {what}");
+            assert!(Instant::now() < deadline, "after {TIMEOUT:?} not yet: {what}");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -168,7 +168,7 @@ impl Training {
                     rows: RowRange::new(row, row + 1).unwrap(),
                     range: CoordinateRange::new(0, DIMENSION).unwrap(),
                     commitments: vec![Commitment::of_text(&format!("step {row}"))],
-                    deadline: (Instant::now() + PATIENCE).into(),
+                    deadline: (Instant::now() + TIMEOUT).into(),
                 };
                 runtime.block_on(client.fetch(request).into_slice(&mut out)).unwrap();
                 taken.push(out);
@@ -183,7 +183,7 @@ impl Training {
     }
 
     fn wait_for(&self, rows: u64) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.done.load(Ordering::SeqCst) < rows {
             assert!(!self.thread.is_finished() || self.done.load(Ordering::SeqCst) >= rows, "training ended");
             assert!(Instant::now() < deadline, "training does not get to row {rows}");
@@ -406,7 +406,7 @@ fn a_coordinator_gets_into_an_etcd_that_asks_who_calls() {
         Process::start(&options, name, of_coordinator, None)
     };
     let coordinator = start("leads", &ours, "correct horse").unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let status = || tests::get(coordinator.metrics(), "/status");
     let leads = |status: &str| {
         let status: serde_json::Value = serde_json::from_str(status).unwrap();

@@ -1,4 +1,4 @@
-//! A worker's own record of what it released, told to the coordinator: however long it is.
+//! A worker's record of released rows is reported to the coordinator, whatever its length.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{sync::Arc, time::Duration};

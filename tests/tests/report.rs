@@ -1,4 +1,4 @@
-//! The statement of a live job: what it says was released is what was bound.
+//! The report of a live job lists exactly the bound rows as released.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::process::{Command, Output};

@@ -7,7 +7,7 @@ use proto::{Commitment, Lineage, ReleaseToken, RowRange, ServiceError, pb};
 use tests::{KEY, TestCluster, assert_same_bits, expected_of, flags, job, plans, program, start, start_with};
 
 const DIMENSION: u64 = 2_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn fetch(
     cluster: &TestCluster,
@@ -16,7 +16,7 @@ fn fetch(
     text: &str,
 ) -> Result<Vec<Vec<f32>>, ServiceError> {
     let texts = rows.clone().map(|row| format!("{text} {row}")).collect();
-    cluster.fetch_on(&cluster.client, branch, &job("back"), rows, 0..DIMENSION, texts, PATIENCE)
+    cluster.fetch_on(&cluster.client, branch, &job("back"), rows, 0..DIMENSION, texts, TIMEOUT)
 }
 
 fn lineage(text: &str) -> Lineage {

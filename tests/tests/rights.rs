@@ -1,4 +1,5 @@
-//! Who may call what: every identity at every RPC of a real cluster.
+//! The table of rights over mTLS: every identity calls every RPC of a real cluster. `token_rights.rs` does the same with
+//! bearer tokens.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -57,7 +58,7 @@ fn every_identity_at_every_rpc() {
     let cluster = start_with(1, |options| options.tls = true);
     let mut let_in = 0;
     let mut refused = 0;
-    // By identity and whether it was at the worker.
+    // Counts by identity and whether the worker was called.
     let mut refusals: BTreeMap<(&str, bool), u64> = BTreeMap::new();
     for identity in IDENTITIES {
         let dialing = cluster.cluster.dialing(&Role::parse(identity).unwrap()).unwrap();
@@ -88,14 +89,14 @@ fn every_identity_at_every_rpc() {
     assert!(refused > 80 && let_in > 40, "{let_in} {refused}");
     assert_each_is_logged_once_and_counted(&cluster, &refusals);
 
-    // Signed by our authority, and nobody of ours: another trust domain's operator.
+    // An operator of another trust domain, signed by our authority.
     let own = cluster.cluster.dir().join("tls");
     let other = rustle::certs::Authority::open(&own, "elsewhere").unwrap();
     let dir = cluster.dir.path().join("elsewhere");
     other.issue(&dir, &Role::Operator, Duration::from_secs(3600)).unwrap();
     let shown = tests::raw_tls::open(cluster.cluster.url().trim_start_matches("https://"), Some(&dir));
     assert!(shown.is_ok(), "the connection itself is fine: {shown:?}");
-    // Whose role would do, but not whose job it is.
+    // A caller with the right role and the wrong job.
     let third = Connections::dialing(cluster.cluster.dialing(&Role::Job("third".into())).unwrap());
     let get_job = rpc::find("/rustle.v1.Jobs/GetJob").unwrap();
     assert_eq!(ask(&cluster, &third, get_job), Err(ServiceError::PermissionDenied));

@@ -1,4 +1,5 @@
-//! A coordinator whose disk refuses a write ends by itself, with words and a status; the next one has all it answered.
+//! A coordinator whose disk refuses a write exits with a message and a status; its successor has everything it
+//! acknowledged.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{

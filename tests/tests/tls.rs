@@ -1,4 +1,4 @@
-//! Who gets a connection: the right certificates work, and every wrong one is refused.
+//! Connections over TLS: valid certificates are accepted, and every wrong one is refused.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -30,7 +30,7 @@ fn role(text: &str) -> Role {
     Role::parse(text).unwrap()
 }
 
-/// One call with what lies in a folder.
+/// Lists the jobs with the credentials of a folder.
 fn list(cluster: &TestCluster, dir: &Path) -> Result<(), ServiceError> {
     let credentials = Some(Credentials::load(TlsFiles::in_dir(dir)).unwrap());
     let _inside = cluster.runtime.enter();
@@ -66,7 +66,7 @@ fn wrong_certificates_get_no_connection() {
     assert!(raw_tls::open(&worker, Some(&good)).is_ok(), "the control");
 
     let of = |name: &str| cluster.dir.path().join("bad").join(name);
-    // Of an authority that nobody here knows, though its certificate has the same name.
+    // Issued by an unknown authority whose certificate has the same name.
     let rogue = Authority::create(&of("rogue"), "local").unwrap();
     rogue.issue(&of("foreign"), &Role::Operator, DAY).unwrap();
     // Its own authority's, as a self-signed one is.
@@ -110,13 +110,13 @@ fn plain_text_is_not_spoken_either() {
     let _inside = cluster.runtime.enter();
     let client = Client::connect(&plain).unwrap();
     assert!(cluster.runtime.block_on(client.jobs().list()).is_err());
-    // Whoever has certificates is not talked out of using them.
+    // A client with certificates refuses to speak plain text.
     let dialing = cluster.cluster.dialing(&Role::Operator).unwrap();
     let error = Client::with_connections(&plain, Connections::dialing(dialing)).unwrap_err();
     assert!(error.to_string().contains("https://"), "{error}");
 }
 
-/// How often the coordinator has said that it took new files, or that it couldn't.
+/// Returns how often the coordinator's log contains `what`.
 fn said(cluster: &TestCluster, what: &str) -> usize {
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
     log.matches(what).count()
@@ -162,7 +162,7 @@ fn new_certificates_are_taken_without_a_restart_and_useless_ones_are_not() {
     list(&cluster, &operator).unwrap();
 }
 
-/// What a process says that does not start.
+/// Returns the error output of a process that does not start.
 fn says(process: &str, more: &[&str]) -> String {
     let mut command = std::process::Command::new(tests::program());
     let output = command.arg(process).args(more).stdin(std::process::Stdio::null()).output().unwrap();
@@ -194,7 +194,7 @@ fn beyond_loopback_there_is_tls_or_a_flag() {
     let said = says("worker", &[&worker[..], &["--coordinator", "http://10.9.8.7:1"]].concat());
     assert!(said.contains("10.9.8.7") && said.contains("--insecure-listen"), "{said}");
 
-    // Whoever does without is warned, here by a process that can't have this address.
+    // A process without TLS logs a warning, here for an address that it cannot bind.
     for (process, flags) in [("coordinator", &coordinator[2..]), ("worker", &worker[2..])] {
         let said = says(process, &[flags, &["--listen", "192.0.2.1:0", "--insecure-listen"]].concat());
         assert!(said.contains("whoever reaches these ports can read rows"), "{process}: {said}");

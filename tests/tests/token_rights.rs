@@ -1,5 +1,5 @@
-//! Bearer tokens at every RPC: of each role that tokens have, of another's name, over, or none at all. Each call that is
-//! refused is one line in the log.
+//! The table of rights over bearer tokens: a token of every role, with its own or another name, expired or unknown, calls
+//! every RPC. Each refused call is one line in the log.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -27,20 +27,20 @@ use tests::{
     start_with,
 };
 
-/// Those that tokens have. The others are of processes, and in certificates alone.
+/// The roles of tokens. The other roles belong to processes and appear only in certificates.
 const ROLES: [CallerRole; 4] =
     [CallerRole::Trainer, CallerRole::Operator, CallerRole::Auditor, CallerRole::Worker];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Of the job or worker that the request is about.
+    /// The token names the job or worker of the request.
     Own,
     Another,
     Expired,
 }
 
 /// Each call has a token of its own, so that each refusal is the first of its caller.
-struct Shown {
+struct TokenCall {
     token: String,
     rule: &'static Rpc,
     kind: Kind,
@@ -48,7 +48,7 @@ struct Shown {
     expires: Option<u64>,
 }
 
-fn shown() -> Vec<Shown> {
+fn shown() -> Vec<TokenCall> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let mut all = Vec::new();
     for role in ROLES {
@@ -58,15 +58,15 @@ fn shown() -> Vec<Shown> {
                 let grant = Grant { name: Some(name.to_owned()), ..Grant::for_all(role) };
                 let token = format!("rustle_token-number-{}-of-a-test", all.len());
                 let expires = Some(if kind == Kind::Expired { now - 1 } else { now + 3600 });
-                all.push(Shown { token, rule, kind, grant, expires });
+                all.push(TokenCall { token, rule, kind, grant, expires });
             }
         }
     }
     all
 }
 
-fn write_tokens(path: &Path, shown: &[Shown]) {
-    let line = |shown: &Shown| {
+fn write_tokens(path: &Path, shown: &[TokenCall]) {
+    let line = |shown: &TokenCall| {
         let entry = TokenEntry {
             sha256: digest_of(shown.token.as_bytes()),
             role: shown.grant.role,
@@ -79,8 +79,8 @@ fn write_tokens(path: &Path, shown: &[Shown]) {
     fs::write(path, shown.iter().map(line).collect::<String>()).unwrap();
 }
 
-/// A cluster on loopback whose coordinator asks for tokens. It has no worker, which nobody here asks for.
-fn start(shown: &[Shown]) -> TestCluster {
+/// Starts a cluster on loopback whose coordinator requires tokens. It has no worker: no test here needs one.
+fn start(shown: &[TokenCall]) -> TestCluster {
     start_with(0, |options| {
         fs::create_dir_all(&options.dir).unwrap();
         let tokens = options.dir.join("tokens");
@@ -89,7 +89,7 @@ fn start(shown: &[Shown]) -> TestCluster {
     })
 }
 
-/// At the coordinator, what workers serve as well: whose role does not do is refused before it is known who serves that.
+/// Calls the coordinator, even for RPCs of workers: a wrong role is refused before the method is looked up.
 fn ask(cluster: &TestCluster, rule: &Rpc, bearer: Option<&str>) -> Result<(), ServiceError> {
     let _inside = cluster.runtime.enter();
     let connections = client::Connections::dialing(DialOptions::default());
@@ -110,14 +110,14 @@ fn refusals_counted(cluster: &TestCluster, reason: &str) -> u64 {
 fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
     let shown = shown();
     let cluster = start(&shown);
-    let mut told: BTreeMap<String, &Shown> = BTreeMap::new();
+    let mut told: BTreeMap<String, &TokenCall> = BTreeMap::new();
     let mut let_in = 0;
     let mut expired = 0;
     for one in &shown {
-        let Shown { token, rule, kind, grant, .. } = one;
+        let TokenCall { token, rule, kind, grant, .. } = one;
         let answer = ask(&cluster, rule, Some(token));
         let who = || format!("{kind:?} {} at {}: {answer:?}", grant.role.name(), rule.path);
-        // The coordinator doesn't serve these, so nobody looks at their names.
+        // The coordinator does not serve these, so their names are not checked.
         let is_named_here = !rule.path.starts_with("/rustle.v1.Shards/");
         let allowed = rule.roles.contains(&grant.role) && (is_own(grant, rule) || !is_named_here);
         assert!(!is_named_here || allowed == may(grant, rule));
@@ -146,7 +146,7 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
     let log = fs::read_to_string(cluster.cluster.coordinator().unwrap().log()).unwrap();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("may not have")).collect();
     assert_eq!(lines.len(), told.len(), "{log}");
-    for (digest, Shown { rule, grant, .. }) in &told {
+    for (digest, TokenCall { rule, grant, .. }) in &told {
         let of_it: Vec<_> = lines.iter().filter(|line| line.contains(digest)).collect();
         assert_eq!(of_it.len(), 1, "{} at {}: {of_it:?}", grant.role.name(), rule.path);
         let what = if rule.roles.contains(&grant.role) { "not its own" } else { rule.path };
@@ -161,7 +161,7 @@ fn every_token_at_every_rpc_and_each_refusal_is_one_line() {
 #[test]
 fn what_is_no_token_of_the_file_is_nobody_at_every_rpc() {
     let grant = Grant::for_all(CallerRole::Operator);
-    let good = Shown {
+    let good = TokenCall {
         token: "rustle_a-good-token-of-an-operator".into(),
         rule: &RPCS[0],
         kind: Kind::Own,

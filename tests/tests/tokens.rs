@@ -11,7 +11,7 @@ use proto::{Commitment, CoordinateRange, ElementType, ReleaseToken, RowRange, Se
 use tests::{TestCluster, assert_same_bits, expected, flags, job, plans, start_with};
 use tokio::time::Instant;
 
-/// A cluster on loopback without TLS, whose coordinator asks for tokens.
+/// A cluster on loopback without TLS whose coordinator requires tokens.
 struct Tokens {
     cluster: TestCluster,
     files: BTreeMap<&'static str, PathBuf>,

@@ -1,5 +1,5 @@
-//! One trace from a job's fetch to the worker's kernel, as a collector gets it: a real OTLP service in this process,
-//! real processes that send to it.
+//! One trace from a job's fetch to the worker's kernel, as a collector receives it: a real OTLP service in this process
+//! and real processes that send to it.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Releases that do not go together: each side says why, and what to do, and nothing is changed.
+//! Incompatible releases: each side reports the reason and the remedy, and nothing is changed.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{

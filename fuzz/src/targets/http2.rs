@@ -52,13 +52,13 @@ fn heard(mut stream: TcpStream) -> Vec<u8> {
 
 /// Where frames lie, by a plain walk: how many begin, what their bodies cost in calls at least and at most, and the
 /// bytes until the next head.
-struct Walked {
+struct FrameWalk {
     least: f64,
     most: f64,
     until_next: usize,
 }
 
-fn walk(bytes: &[u8]) -> Walked {
+fn walk(bytes: &[u8]) -> FrameWalk {
     let mut at = PREFACE_BYTES;
     let mut least = 0.0;
     let mut most = 0.0;
@@ -69,7 +69,7 @@ fn walk(bytes: &[u8]) -> Walked {
         most += of_bytes.max(4.0);
         at += HEAD_BYTES + length as usize;
     }
-    Walked { least, most, until_next: at.saturating_sub(bytes.len()) }
+    FrameWalk { least, most, until_next: at.saturating_sub(bytes.len()) }
 }
 
 /// The same cost and the same place, however the bytes are cut into reads; both as a plain walk finds them.

@@ -7,13 +7,13 @@ mod http2;
 mod lending;
 mod messages;
 mod mpi;
-mod planted;
 mod record;
 mod requests;
+mod self_test;
 mod text;
 mod wire;
 
-pub use planted::planted;
+pub use self_test::self_test;
 
 use crate::Target;
 

@@ -9,12 +9,12 @@ use tokio::time::{Instant, timeout};
 use crate::{Session, cases::DIMENSION};
 
 /// How long one call may take before it is given up and made again.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The answer, where it comes in time.
 pub async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let late = |_| ServiceError::Unavailable { what: "an answer in time".into() };
-    timeout(PATIENCE, call).await.map_err(late)?
+    timeout(CALL_TIMEOUT, call).await.map_err(late)?
 }
 
 pub async fn bind(
@@ -44,7 +44,7 @@ pub async fn fetch(
         rows: RowRange { start: row, end: row + 1 },
         range: CoordinateRange { start: 0, end: DIMENSION },
         commitments: vec![commitment],
-        deadline: Instant::now() + PATIENCE,
+        deadline: Instant::now() + CALL_TIMEOUT,
     };
     in_time(session.client.fetch(request).into_slice(&mut out)).await.map(|()| out)
 }

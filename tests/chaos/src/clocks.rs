@@ -13,7 +13,7 @@ use dice::Dice;
 use crate::{calls::in_time, cases::Case, logs::Log, nemesis::Nemesis};
 
 /// A process that has said nothing under the other time by then has not seen it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Between the time that a line has and the one that it should have; far below what clocks are set by.
 const NEAR: i64 = 120;
 const BETWEEN_JOBS: Duration = Duration::from_secs(2);
@@ -23,13 +23,13 @@ impl Nemesis<'_> {
         let role = if dice.one_in(2) { "coordinator".to_owned() } else { format!("worker-{worker}") };
         let seconds = *dice.pick(&[3_600, -3_600, 86_400, -86_400]);
         let log = Log::of(self.cluster, &role)?;
-        self.place.set_clock(&role, seconds)?;
+        self.environment.set_clock(&role, seconds)?;
         sleep(dice.millis(500, 1_500));
         let said = self.until_it_says_so(&log, seconds, turn)?;
         ensure!(said, "{role} was set by {seconds:+} s, and no line of its log has that time");
         self.figures.other_clocks_seen += 1;
         if dice.one_in(2) {
-            self.place.set_clock(&role, 0)?;
+            self.environment.set_clock(&role, 0)?;
         }
         Ok(format!("clock of {role} set by {seconds:+} s"))
     }
@@ -49,7 +49,7 @@ impl Nemesis<'_> {
                 has_said = log.times()?.iter().any(|time| (time - now - seconds).abs() < NEAR);
             }
             let _ = self.runtime.block_on(in_time(jobs.destroy(&case.job)));
-            if has_said || began.elapsed() > PATIENCE {
+            if has_said || began.elapsed() > TIMEOUT {
                 return Ok(has_said);
             }
         }

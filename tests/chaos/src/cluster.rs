@@ -6,7 +6,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use rustle::cluster::{ClusterOptions, LocalCluster, Process};
 
-use crate::{KEY, place::Place, points::Role};
+use crate::{KEY, environment::Environment, points::Role};
 
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 pub const LEASE_TTL: Duration = Duration::from_millis(1_500);
@@ -18,9 +18,14 @@ pub struct Cluster {
 
 impl Cluster {
     /// From the program's first thread: the processes end with the thread that started them.
-    pub fn start(program: &Path, dir: &Path, place: &Place, workers: usize) -> anyhow::Result<Self> {
-        let mut options = ClusterOptions::new(place.launcher(program)?, dir.to_owned(), workers);
-        options.listen = place.listen();
+    pub fn start(
+        program: &Path,
+        dir: &Path,
+        environment: &Environment,
+        workers: usize,
+    ) -> anyhow::Result<Self> {
+        let mut options = ClusterOptions::new(environment.launcher(program)?, dir.to_owned(), workers);
+        options.listen = environment.listen();
         let millis = |time: Duration| format!("{}ms", time.as_millis());
         options.coordinator_flags = ["--heartbeat", &millis(HEARTBEAT), "--lease-ttl", &millis(LEASE_TTL)]
             .into_iter()

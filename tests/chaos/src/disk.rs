@@ -14,15 +14,15 @@ use crate::{
     Session,
     calls::in_time,
     cases::{Case, ROWS},
+    environment::DISK_MIB,
     logs::Log,
     nemesis::Nemesis,
-    place::DISK_MIB,
     points::Role,
     trainer,
 };
 
 /// A ledger that has found room for so long is not on this disk.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// MiB that a coordinator needs to start again, at the least.
 const TO_START: u64 = 2;
 /// In the words of the system: ENOSPC.
@@ -32,10 +32,10 @@ impl Nemesis<'_> {
     /// A coordinator that can't write stops, and says why; it is started again where there is room again.
     pub fn disk_full(&mut self, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
         // 1 to 64 MiB, each power of two as often, but room for what is there.
-        let size = (1u64 << dice.below(7)).max(self.place.disk_used()? + TO_START).min(DISK_MIB);
+        let size = (1u64 << dice.below(7)).max(self.environment.disk_used()? + TO_START).min(DISK_MIB);
         let log = Log::of(self.cluster, "coordinator")?;
-        self.place.resize_disk(size)?;
-        let path = self.place.data_dir().join("fill");
+        self.environment.resize_disk(size)?;
+        let path = self.environment.data_dir().join("fill");
         let filled = File::create(&path).map_err(Into::into).and_then(|fill| self.until_it_ends(fill, turn));
         fs::remove_file(path)?;
         let (bytes, last) = filled?;
@@ -44,7 +44,7 @@ impl Nemesis<'_> {
         self.figures.full_disks_met += 1;
         // On the small disk.
         self.cluster.mend()?;
-        self.place.resize_disk(DISK_MIB)?;
+        self.environment.resize_disk(DISK_MIB)?;
         // It may have ended before this one was; not more than a job too many, where that fails.
         let _ = self.runtime.block_on(in_time(self.session.client.jobs().destroy(&last)));
         Ok(format!("a disk of {size} MiB filled with {bytes} bytes, which the coordinator met"))
@@ -62,7 +62,7 @@ impl Nemesis<'_> {
             if !self.cluster.runs(Role::Coordinator, 0) {
                 return Ok((bytes, case.job));
             }
-            ensure!(began.elapsed() < PATIENCE, "no write has failed on a full disk within {PATIENCE:?}");
+            ensure!(began.elapsed() < TIMEOUT, "no write has failed on a full disk within {TIMEOUT:?}");
         }
         unreachable!("a job of all numbers")
     }

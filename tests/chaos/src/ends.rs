@@ -16,12 +16,12 @@ use crate::{
     calls::{bind, in_time},
     cases::Case,
     nemesis::Nemesis,
-    points::{self, Point, Role, Way},
+    points::{self, Point, Role, Trigger},
     run, starts,
 };
 
 /// A point that is not reached by then is no point of this service.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Who else is ended, before anything is started again.
 const ALONE: u64 = 0;
@@ -44,18 +44,18 @@ impl Nemesis<'_> {
     pub fn end_at(&mut self, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
         let points = points::all();
         let point = &points[(turn % points.len() as u64) as usize];
-        if point.way == Way::FirstStart {
+        if point.way == Trigger::FirstStart {
             let ended = starts::end_at(&run::program()?, point, dice)?;
             *self.figures.ends.entry(NO_COMPANY).or_default() += 1;
             return Ok(ended);
         }
         let others = turn / points.len() as u64 % TURNS;
         let ended = match point.way {
-            Way::Start => self.end_as_it_starts(point, dice),
-            Way::Reopening => self.end_as_it_reads_its_record(point, dice),
+            Trigger::Start => self.end_as_it_starts(point, dice),
+            Trigger::Reopening => self.end_as_it_reads_its_record(point, dice),
             _ => self.end_as_it_works(point, turn, dice),
         };
-        self.place.end_nobody()?;
+        self.environment.end_nobody()?;
         let ended = ended?;
         let worker = dice.below(self.cluster.workers as u64) as usize;
         match (others, point.role) {
@@ -75,7 +75,7 @@ impl Nemesis<'_> {
         let (role, started) = match point.role {
             Role::Coordinator => {
                 self.cluster.kill_coordinator();
-                self.place.end_at("coordinator", &point.name, 0)?;
+                self.environment.end_at("coordinator", &point.name, 0)?;
                 ("coordinator".to_owned(), self.cluster.processes.start_coordinator())
             }
             Role::Worker => {
@@ -83,7 +83,7 @@ impl Nemesis<'_> {
                 self.cluster.kill_worker(worker);
                 // As one that has lost its disk: a record is begun only where there is none.
                 fs::remove_dir_all(self.folder_of(&name))?;
-                self.place.end_at(&name, &point.name, 0)?;
+                self.environment.end_at(&name, &point.name, 0)?;
                 let started = self.cluster.processes.start_worker(worker);
                 (name, started)
             }
@@ -108,7 +108,7 @@ impl Nemesis<'_> {
         let mut record = File::options().append(true).open(&path)?;
         record.set_len(whole.len() as u64)?;
         record.write_all(HALF_A_LINE)?;
-        self.place.end_at(&name, &point.name, 0)?;
+        self.environment.end_at(&name, &point.name, 0)?;
         let started = self.cluster.processes.start_worker(worker);
         ensure!(started.is_err(), "{name} started, and never came to {}", point.name);
         let left = fs::read(&path)?;
@@ -118,18 +118,19 @@ impl Nemesis<'_> {
 
     fn end_as_it_works(&mut self, point: &Point, turn: u64, dice: &mut Dice) -> anyhow::Result<String> {
         // Not only the first row after the last round's end.
-        let before = if point.way == Way::Training { dice.below(3) } else { 0 };
+        let before = if point.way == Trigger::Training { dice.below(3) } else { 0 };
         match point.role {
-            Role::Coordinator => self.place.end_at("coordinator", &point.name, before)?,
-            Role::Worker => (0..self.cluster.workers)
-                .try_for_each(|worker| self.place.end_at(&format!("worker-{worker}"), &point.name, before))?,
+            Role::Coordinator => self.environment.end_at("coordinator", &point.name, before)?,
+            Role::Worker => (0..self.cluster.workers).try_for_each(|worker| {
+                self.environment.end_at(&format!("worker-{worker}"), &point.name, before)
+            })?,
         }
         let began = Instant::now();
         for number in 0.. {
             if let Some(ended) = self.ended(point.role) {
                 return Ok(ended);
             }
-            ensure!(began.elapsed() < PATIENCE, "{} was not reached in {PATIENCE:?}", point.name);
+            ensure!(began.elapsed() < TIMEOUT, "{} was not reached in {TIMEOUT:?}", point.name);
             self.lead_to(point, &format!("end-{turn}-{number}"), dice)?;
             sleep(Duration::from_millis(10));
         }
@@ -152,19 +153,19 @@ impl Nemesis<'_> {
         let newest = session.cases.lasting().pop().context("a job")?.job.clone();
         let jobs = session.client.jobs();
         match point.way {
-            Way::Reshard => {
+            Trigger::Reshard => {
                 let shards = *dice.pick(&[4, 5, 6, 7]);
                 let _ = self.runtime.block_on(in_time(jobs.reshard(&newest, shards)));
             }
-            Way::Checkpoint => {
+            Trigger::Checkpoint => {
                 let _ = self.runtime.block_on(in_time(jobs.checkpoint(&newest)));
             }
-            Way::Loss => {
+            Trigger::Loss => {
                 let worker = dice.below(self.cluster.workers as u64) as usize;
                 self.cluster.kill_worker(worker);
                 let _ = self.cluster.processes.start_worker(worker);
             }
-            Way::Job | Way::Rewind => {
+            Trigger::Job | Trigger::Rewind => {
                 let case = Case::named(job, dice.below(4) as usize)?;
                 let _ = self.runtime.block_on(async {
                     in_time(jobs.create(case.request.clone())).await?;
@@ -173,7 +174,7 @@ impl Nemesis<'_> {
                     in_time(jobs.destroy(&case.job)).await
                 });
             }
-            Way::Training | Way::Start | Way::Reopening | Way::FirstStart => {}
+            Trigger::Training | Trigger::Start | Trigger::Reopening | Trigger::FirstStart => {}
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::{
     KEY,
-    rows::{PATIENCE, Rows, percentile},
+    rows::{NO_PROGRESS, Rows, percentile},
 };
 
 /// Limits of the 95th percentile, in seconds.
@@ -149,7 +149,7 @@ async fn gone(client: Client, job: JobId, endpoint: String, began: Instant) -> a
                 return Ok(began.elapsed());
             }
         }
-        ensure!(began.elapsed() < PATIENCE, "{endpoint} is still in the routing after {PATIENCE:?}");
+        ensure!(began.elapsed() < NO_PROGRESS, "{endpoint} is still in the routing after {NO_PROGRESS:?}");
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -160,7 +160,7 @@ async fn checkpoint(client: &Client, job: &JobId) -> anyhow::Result<()> {
     loop {
         match client.jobs().checkpoint(job).await {
             Ok(_) => return Ok(()),
-            Err(error) if error.retry_safe() && began.elapsed() < PATIENCE => {}
+            Err(error) if error.retry_safe() && began.elapsed() < NO_PROGRESS => {}
             Err(error) => return Err(error).context("a checkpoint"),
         }
         sleep(Duration::from_millis(100)).await;
@@ -174,7 +174,7 @@ pub async fn all_ready(client: &Client, job: &JobId) -> anyhow::Result<()> {
         if view.shards == view.shards_ready {
             return Ok(());
         }
-        ensure!(began.elapsed() < PATIENCE, "{} of {} shards are ready", view.shards_ready, view.shards);
+        ensure!(began.elapsed() < NO_PROGRESS, "{} of {} shards are ready", view.shards_ready, view.shards);
         sleep(Duration::from_millis(20)).await;
     }
 }

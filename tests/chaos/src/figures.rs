@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    history::{Broken, History},
+    history::{History, Violation},
     nemesis::Fault,
 };
 
@@ -32,7 +32,7 @@ pub struct Figures {
     pub longest_recovery_s: f64,
     pub seconds: f64,
     /// With the seed of their round.
-    pub violations: Vec<(u64, Broken, String)>,
+    pub violations: Vec<(u64, Violation, String)>,
     pub skipped: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Figures {
         self.violations.is_empty() && self.rounds > 0
     }
 
-    pub fn count(&self, broken: Broken) -> usize {
+    pub fn count(&self, broken: Violation) -> usize {
         self.violations.iter().filter(|(_, found, _)| *found == broken).count()
     }
 
@@ -57,9 +57,14 @@ impl Figures {
 
     pub fn json(&self) -> serde_json::Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
-        for broken in
-            [Broken::Lost, Broken::Doubled, Broken::Different, Broken::Stale, Broken::Served, Broken::Stuck]
-        {
+        for broken in [
+            Violation::Lost,
+            Violation::Doubled,
+            Violation::Different,
+            Violation::Stale,
+            Violation::Served,
+            Violation::Stuck,
+        ] {
             let name = serde_json::to_value(broken).unwrap_or_default();
             json[name.as_str().unwrap_or_default()] = self.count(broken).into();
         }
@@ -80,12 +85,12 @@ impl fmt::Display for Figures {
             faults.join(", "),
             self.rows_bound,
             self.rows_checked,
-            self.count(Broken::Lost),
-            self.count(Broken::Doubled),
-            self.count(Broken::Different),
-            self.count(Broken::Stale),
-            self.count(Broken::Served),
-            self.count(Broken::Stuck),
+            self.count(Violation::Lost),
+            self.count(Violation::Doubled),
+            self.count(Violation::Different),
+            self.count(Violation::Stale),
+            self.count(Violation::Served),
+            self.count(Violation::Stuck),
             self.ledgers_refused,
             self.stale_refused,
             self.longest_recovery_s,

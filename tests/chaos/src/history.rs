@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 /// What a violation breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Broken {
-    /// A binding that a caller was told of is gone.
+pub enum Violation {
+    /// A binding that was acknowledged to a caller is gone.
     Lost,
     /// Two commitments for one row.
     Doubled,
@@ -30,11 +30,11 @@ pub enum Broken {
 }
 
 #[derive(Clone, Debug)]
-pub struct Acked {
+pub struct BoundRow {
     pub commitment: Commitment,
-    /// The newest, as the coordinator gave it.
+    /// The newest token that the coordinator returned.
     pub token: ReleaseToken,
-    /// Of all bytes of the row.
+    /// SHA-256 of all bytes of the row.
     pub sha256: Option<[u8; 32]>,
 }
 
@@ -42,26 +42,26 @@ pub struct Acked {
 pub type Row = (JobId, u64);
 
 #[derive(Default)]
-struct Seen {
-    rows: BTreeMap<Row, Acked>,
+struct Observations {
+    rows: BTreeMap<Row, BoundRow>,
     checked: u64,
-    violations: Vec<(Broken, String)>,
+    violations: Vec<(Violation, String)>,
 }
 
 #[derive(Default)]
-pub struct History(Mutex<Seen>);
+pub struct History(Mutex<Observations>);
 
 impl History {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Observations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn violation(&self, broken: Broken, text: impl Display) {
+    pub fn violation(&self, broken: Violation, text: impl Display) {
         self.seen().violations.push((broken, text.to_string()));
     }
 
     /// Violations since the last call.
-    pub fn take_violations(&self) -> Vec<(Broken, String)> {
+    pub fn take_violations(&self) -> Vec<(Violation, String)> {
         std::mem::take(&mut self.seen().violations)
     }
 
@@ -69,11 +69,11 @@ impl History {
     pub fn acked(&self, job: &JobId, row: u64, commitment: Commitment, token: ReleaseToken) {
         let mut seen = self.seen();
         let entry = seen.rows.entry((job.clone(), row));
-        let acked = entry.or_insert_with(|| Acked { commitment, token, sha256: None });
+        let acked = entry.or_insert_with(|| BoundRow { commitment, token, sha256: None });
         acked.token = token;
         if acked.commitment != commitment {
             drop(seen);
-            self.violation(Broken::Doubled, format!("{job} row {row} was bound to two commitments"));
+            self.violation(Violation::Doubled, format!("{job} row {row} was bound to two commitments"));
         }
     }
 
@@ -81,7 +81,7 @@ impl History {
     pub fn refused(&self, job: &JobId, row: u64, commitment: Commitment) {
         let is_own = self.seen().rows.get(&(job.clone(), row)).is_some_and(|a| a.commitment == commitment);
         if is_own {
-            self.violation(Broken::Lost, format!("{job} row {row} was refused its own commitment"));
+            self.violation(Violation::Lost, format!("{job} row {row} was refused its own commitment"));
         }
     }
 
@@ -98,12 +98,15 @@ impl History {
         let before = acked.map(|acked| acked.sha256.replace(sha256));
         let mut broken = Vec::new();
         if let Some(at) = differs {
-            broken.push((Broken::Different, format!("{job} row {row} differs from the oracle at {at}")));
+            broken.push((Violation::Different, format!("{job} row {row} differs from the oracle at {at}")));
         }
         match before {
-            None => broken.push((Broken::Doubled, format!("{job} row {row} was delivered and never bound"))),
+            None => {
+                broken.push((Violation::Doubled, format!("{job} row {row} was delivered and never bound")))
+            }
             Some(Some(before)) if before != sha256 => {
-                broken.push((Broken::Different, format!("{job} row {row} came in other bytes than before")));
+                broken
+                    .push((Violation::Different, format!("{job} row {row} came in other bytes than before")));
             }
             Some(_) => {}
         }
@@ -125,7 +128,7 @@ impl History {
         delivered.map(|(row, _)| row.clone()).collect()
     }
 
-    pub fn acked_rows(&self, job: &JobId) -> Vec<(u64, Acked)> {
+    pub fn acked_rows(&self, job: &JobId) -> Vec<(u64, BoundRow)> {
         let seen = self.seen();
         let rows = seen.rows.range((job.clone(), 0)..=(job.clone(), u64::MAX));
         rows.map(|((_, row), acked)| (*row, acked.clone())).collect()
@@ -138,10 +141,10 @@ impl History {
             match ledger.bindings(&job, 0, row..row + 1) {
                 Ok(found) if found == [(row, acked.commitment)] => {}
                 Ok(found) if found.is_empty() => {
-                    self.violation(Broken::Lost, format!("{job} row {row} is not in the ledger"));
+                    self.violation(Violation::Lost, format!("{job} row {row} is not in the ledger"));
                 }
-                Ok(_) => self.violation(Broken::Doubled, format!("{job} row {row}: another commitment")),
-                Err(error) => self.violation(Broken::Lost, format!("{job} row {row}: {error}")),
+                Ok(_) => self.violation(Violation::Doubled, format!("{job} row {row}: another commitment")),
+                Err(error) => self.violation(Violation::Lost, format!("{job} row {row}: {error}")),
             }
         }
     }
@@ -156,7 +159,7 @@ mod tests {
         history.acked(&JobId::new("j").unwrap(), 3, Commitment::of_text(text), token);
     }
 
-    fn broken(history: &History) -> Vec<Broken> {
+    fn broken(history: &History) -> Vec<Violation> {
         history.take_violations().into_iter().map(|(broken, _)| broken).collect()
     }
 
@@ -165,17 +168,17 @@ mod tests {
         let history = History::default();
         let job = JobId::new("j").unwrap();
         history.delivered(&job, 3, &[1.0], &[1.0]);
-        assert_eq!(broken(&history), [Broken::Doubled], "before it was bound");
+        assert_eq!(broken(&history), [Violation::Doubled], "before it was bound");
         acked(&history, "a");
         acked(&history, "a");
         history.delivered(&job, 3, &[0.0], &[0.0]);
         history.refused(&job, 3, Commitment::of_text("b"));
         assert_eq!(broken(&history), []);
         history.refused(&job, 3, Commitment::of_text("a"));
-        assert_eq!(broken(&history), [Broken::Lost]);
+        assert_eq!(broken(&history), [Violation::Lost]);
         acked(&history, "b");
-        assert_eq!(broken(&history), [Broken::Doubled]);
+        assert_eq!(broken(&history), [Violation::Doubled]);
         history.delivered(&job, 3, &[-0.0], &[0.0]);
-        assert_eq!(broken(&history), [Broken::Different, Broken::Different]);
+        assert_eq!(broken(&history), [Violation::Different, Violation::Different]);
     }
 }

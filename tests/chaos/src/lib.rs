@@ -1,5 +1,5 @@
-//! Real processes under real faults: a local cluster, jobs that bind and fetch rows without pause, a nemesis that
-//! breaks one thing a round, and a history that knows what must never be seen.
+//! Runs real processes under real faults: a local cluster, jobs that bind and fetch rows without pause, a nemesis that
+//! breaks one thing in each round, and a history that checks what must never be seen. README.md says how to run it.
 
 pub mod calls;
 pub mod cases;
@@ -8,12 +8,12 @@ pub mod cluster;
 pub mod damage;
 pub mod disk;
 pub mod ends;
+pub mod environment;
 pub mod failover;
 pub mod figures;
 pub mod history;
 pub mod logs;
 pub mod nemesis;
-pub mod place;
 pub mod points;
 pub mod power;
 pub mod resets;
@@ -28,7 +28,7 @@ pub mod trainer;
 /// One key for all clusters here, so that the oracle knows every row.
 pub const KEY: [u8; 32] = [42; 32];
 
-/// What the parts of a session share.
+/// The state that the parts of a session share.
 pub struct Session {
     pub client: client::Client,
     pub cases: cases::Cases,

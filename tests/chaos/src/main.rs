@@ -29,10 +29,10 @@ struct Rounds {
     /// Run this round alone
     #[arg(long)]
     seed: Option<u64>,
-    /// Choose from these faults alone, separated by commas
+    /// Choose only from these faults, separated by commas
     #[arg(long, value_delimiter = ',')]
     faults: Vec<Fault>,
-    /// End a process at every durable step, so often alone, with one of the other role, and with everyone
+    /// End a process at every durable step, this many times alone, with one of the other role, and with all others
     #[arg(long, value_name = "TIMES", conflicts_with_all = ["count", "seed", "faults"])]
     every_point: Option<u64>,
     /// Keep logs, ledger and checkpoints here
@@ -50,14 +50,14 @@ struct Common {
 
 #[derive(Subcommand)]
 enum Figure {
-    /// Kill one worker, again and again: how long until that is noticed, and until the next row is here
+    /// Kill one worker repeatedly and measure the time until detection and until the next row
     Failover {
         #[arg(long, default_value_t = 100_000_000)]
         dimension: u64,
         #[arg(long, default_value_t = 20)]
         kills: u64,
     },
-    /// Put one worker behind a slow link, again and again: what that costs whole rows, and the other workers' parts
+    /// Put one worker behind a slow link repeatedly and measure the cost for whole rows and for the other workers' parts
     SlowLink {
         #[arg(long, default_value_t = 400_000)]
         dimension: u64,

@@ -12,9 +12,9 @@ use crate::{
     Session,
     cluster::{Cluster, LEASE_TTL},
     damage::{damage, files, write},
+    environment::Environment,
     figures::Figures,
-    history::Broken,
-    place::Place,
+    history::Violation,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -61,13 +61,13 @@ impl Fault {
         Fault::EndAt,
     ];
 
-    pub fn is_possible(self, place: &Place) -> bool {
+    pub fn is_possible(self, environment: &Environment) -> bool {
         match self {
-            Fault::Clock => place.has_clock,
-            Fault::DiskFull => place.has_disk,
-            Fault::Partition | Fault::OneWay | Fault::SlowLink => place.has_network,
-            Fault::Reset => place.has_network && place.has_resets,
-            Fault::PowerCut => place.disks.is_some(),
+            Fault::Clock => environment.has_clock,
+            Fault::DiskFull => environment.has_disk,
+            Fault::Partition | Fault::OneWay | Fault::SlowLink => environment.has_network,
+            Fault::Reset => environment.has_network && environment.has_resets,
+            Fault::PowerCut => environment.disks.is_some(),
             Fault::EndAt => durable_io::ARE_ARMABLE,
             _ => true,
         }
@@ -104,7 +104,7 @@ impl FromStr for Fault {
 
 pub struct Nemesis<'a> {
     pub cluster: &'a mut Cluster,
-    pub place: &'a Place,
+    pub environment: &'a Environment,
     pub session: &'a Session,
     /// Where a round counts what it has seen its fault do.
     pub figures: &'a mut Figures,
@@ -165,7 +165,7 @@ impl Nemesis<'_> {
     }
 
     fn ledger(&self) -> PathBuf {
-        self.place.data_dir().join("ledger.redb")
+        self.environment.data_dir().join("ledger.redb")
     }
 
     /// A coordinator must refuse a damaged ledger and leave it as it is, or know all that it told anyone.
@@ -184,7 +184,7 @@ impl Nemesis<'_> {
                 let is_changed = fs::read(&ledger)? != bad;
                 if is_changed {
                     let text = format!("ledger: {what}; refused, and changed");
-                    self.session.history.violation(Broken::Served, text);
+                    self.session.history.violation(Violation::Served, text);
                 }
                 write(&ledger, &good)?;
                 self.figures.ledgers_refused += 1;
@@ -213,7 +213,7 @@ impl Nemesis<'_> {
         // Without one there is nothing to damage, which is no fault of the service.
         let _ = self.runtime.block_on(self.session.client.jobs().checkpoint(&newest.job));
         (0..self.cluster.workers).for_each(|worker| self.cluster.kill_worker(worker));
-        let folder = self.place.data_dir().join("checkpoints");
+        let folder = self.environment.data_dir().join("checkpoints");
         let mut damaged = 0;
         let mut last = String::new();
         for path in files(&folder, ".shard").into_iter().chain(files(&folder, ".json")) {
@@ -228,14 +228,16 @@ impl Nemesis<'_> {
     fn network(&mut self, fault: Fault, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
         let outward = dice.one_in(2);
         match fault {
-            Fault::Partition => self.place.deafen(worker).and_then(|()| self.place.silence(worker))?,
-            Fault::OneWay if outward => self.place.silence(worker)?,
-            Fault::OneWay => self.place.deafen(worker)?,
-            Fault::SlowLink => self.place.slow(worker)?,
+            Fault::Partition => {
+                self.environment.deafen(worker).and_then(|()| self.environment.silence(worker))?
+            }
+            Fault::OneWay if outward => self.environment.silence(worker)?,
+            Fault::OneWay => self.environment.deafen(worker)?,
+            Fault::SlowLink => self.environment.slow(worker)?,
             other => bail!("{other} is no fault of the network"),
         }
         sleep(dice.millis(500, 3 * LEASE_TTL.as_millis() as u64));
-        self.place.heal(worker);
+        self.environment.heal(worker);
         let way = if fault == Fault::OneWay && outward { ", from it" } else { "" };
         Ok(format!("{fault} of worker {worker}{way}"))
     }

@@ -1,9 +1,9 @@
 //! Every durable step, named: where a process can be ended on the spot while the service works, and what leads there.
 //! Those of a ledger in etcd are ended by `ledger/tests/on_etcd/ends.rs` and `tests/tests/etcd.rs`.
 
-/// What makes the service come to a point.
+/// The event that makes the service reach a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Trigger {
     /// Jobs that train do.
     Training,
     /// A start of the process: of a worker, without the record that it had.
@@ -31,31 +31,31 @@ pub enum Role {
 pub struct Point {
     pub name: String,
     pub role: Role,
-    pub way: Way,
+    pub way: Trigger,
 }
 
 /// Of the ledger, beside those of [`ledger::FAIL_POINTS`] that are changes.
 const CREATION: [&str; 3] = ["begin", "before_link", "after_link"];
 
-const OTHERS: [(&str, Role, Way); 18] = [
-    ("checkpoint::piece::begin", Role::Worker, Way::Checkpoint),
-    ("checkpoint::piece::part", Role::Worker, Way::Checkpoint),
-    ("checkpoint::piece::finish", Role::Worker, Way::Checkpoint),
-    ("checkpoint::piece::end", Role::Worker, Way::Checkpoint),
-    ("checkpoint::manifest::begin", Role::Coordinator, Way::Checkpoint),
-    ("checkpoint::manifest::end", Role::Coordinator, Way::Checkpoint),
-    ("checkpoint::delete::begin", Role::Coordinator, Way::Checkpoint),
-    ("checkpoint::delete::piece", Role::Coordinator, Way::Checkpoint),
-    ("released::append::begin", Role::Worker, Way::Training),
-    ("released::append::written", Role::Worker, Way::Training),
-    ("released::append::end", Role::Worker, Way::Training),
-    ("released::create::begin", Role::Worker, Way::Start),
-    ("released::create::end", Role::Worker, Way::Start),
-    ("released::reopen::begin", Role::Worker, Way::Reopening),
-    ("released::reopen::cut", Role::Worker, Way::Reopening),
-    ("released::reopen::written", Role::Worker, Way::Reopening),
-    ("released::reopen::end", Role::Worker, Way::Reopening),
-    (FOLDER, Role::Coordinator, Way::FirstStart),
+const OTHERS: [(&str, Role, Trigger); 18] = [
+    ("checkpoint::piece::begin", Role::Worker, Trigger::Checkpoint),
+    ("checkpoint::piece::part", Role::Worker, Trigger::Checkpoint),
+    ("checkpoint::piece::finish", Role::Worker, Trigger::Checkpoint),
+    ("checkpoint::piece::end", Role::Worker, Trigger::Checkpoint),
+    ("checkpoint::manifest::begin", Role::Coordinator, Trigger::Checkpoint),
+    ("checkpoint::manifest::end", Role::Coordinator, Trigger::Checkpoint),
+    ("checkpoint::delete::begin", Role::Coordinator, Trigger::Checkpoint),
+    ("checkpoint::delete::piece", Role::Coordinator, Trigger::Checkpoint),
+    ("released::append::begin", Role::Worker, Trigger::Training),
+    ("released::append::written", Role::Worker, Trigger::Training),
+    ("released::append::end", Role::Worker, Trigger::Training),
+    ("released::create::begin", Role::Worker, Trigger::Start),
+    ("released::create::end", Role::Worker, Trigger::Start),
+    ("released::reopen::begin", Role::Worker, Trigger::Reopening),
+    ("released::reopen::cut", Role::Worker, Trigger::Reopening),
+    ("released::reopen::written", Role::Worker, Trigger::Reopening),
+    ("released::reopen::end", Role::Worker, Trigger::Reopening),
+    (FOLDER, Role::Coordinator, Trigger::FirstStart),
 ];
 
 /// The sync of a folder that has a new name in it: that of the ledger's folder, the ledger's, and once more as it opens.
@@ -77,21 +77,21 @@ pub fn all() -> Vec<Point> {
     });
     let creation = CREATION.iter();
     let creation =
-        creation.map(|step| of(format!("ledger::create::{step}"), Role::Coordinator, Way::FirstStart));
+        creation.map(|step| of(format!("ledger::create::{step}"), Role::Coordinator, Trigger::FirstStart));
     let others = OTHERS.iter().map(|(name, role, way)| of((*name).to_owned(), *role, *way));
-    let sending = of("delivery::chunk".to_owned(), Role::Worker, Way::Training);
+    let sending = of("delivery::chunk".to_owned(), Role::Worker, Trigger::Training);
     changes.chain(creation).chain(others).chain([sending]).collect()
 }
 
-fn way_to(change: &str) -> Way {
+fn way_to(change: &str) -> Trigger {
     match change {
-        "next_epoch" => Way::Start,
-        "create_job" | "set_job_state" => Way::Job,
-        "set_owners" => Way::Loss,
-        "replace_shards" => Way::Reshard,
-        "open_branch" => Way::Rewind,
-        "add_checkpoint" | "remove_checkpoint" => Way::Checkpoint,
-        "migrate" => Way::FirstStart,
-        _ => Way::Training,
+        "next_epoch" => Trigger::Start,
+        "create_job" | "set_job_state" => Trigger::Job,
+        "set_owners" => Trigger::Loss,
+        "replace_shards" => Trigger::Reshard,
+        "open_branch" => Trigger::Rewind,
+        "add_checkpoint" | "remove_checkpoint" => Trigger::Checkpoint,
+        "migrate" => Trigger::FirstStart,
+        _ => Trigger::Training,
     }
 }

@@ -19,9 +19,9 @@ use ledger::Ledger;
 use noise_worker::marks::Line;
 
 use crate::{
-    history::{Broken, Row},
+    environment::run,
+    history::{Row, Violation},
     nemesis::Nemesis,
-    place::run,
 };
 
 const MIB: u64 = 64;
@@ -37,7 +37,7 @@ const WITNESS: &str = "never-synced";
 /// What is not synced stays unwritten as long as it may: no flush of its own accord, not even for a file that replaces another.
 const MOUNTED: &str = "loop,noauto_da_alloc,commit=600";
 /// Until the kernel has let go of a disk that was unmounted.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// A worker whose record has not grown by then serves little.
 const TO_GROW: Duration = Duration::from_secs(2);
 
@@ -88,7 +88,7 @@ impl Disk {
             if held.stdout.is_empty() {
                 break;
             }
-            ensure!(began.elapsed() < PATIENCE, "{} is still held", self.image.display());
+            ensure!(began.elapsed() < TIMEOUT, "{} is still held", self.image.display());
             sleep(Duration::from_millis(10));
         }
         self.mount()?;
@@ -118,7 +118,7 @@ pub fn disks(dir: &Path) -> anyhow::Result<[Disk; 2]> {
 impl Nemesis<'_> {
     /// Of the coordinator's machine, of the workers', or of both at once.
     pub fn power_cut(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
-        let [coordinator, workers] = self.place.disks.as_ref().context("disks that can lose power")?;
+        let [coordinator, workers] = self.environment.disks.as_ref().context("disks that can lose power")?;
         let (of_coordinator, of_workers, whose) = *dice.pick(&[
             (true, false, "the coordinator's"),
             (false, true, "the workers'"),
@@ -158,13 +158,13 @@ impl Nemesis<'_> {
     fn check_ledger_after_the_cut(&self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let copy = folder.path().join("ledger.redb");
-        fs::copy(self.place.data_dir().join("ledger.redb"), &copy)?;
+        fs::copy(self.environment.data_dir().join("ledger.redb"), &copy)?;
         match Ledger::open(&copy) {
             Ok(ledger) => self.session.history.check_ledger(&ledger),
             Err(error) => {
                 self.session
                     .history
-                    .violation(Broken::Lost, format!("the ledger after a power cut: {error}"));
+                    .violation(Violation::Lost, format!("the ledger after a power cut: {error}"));
             }
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Nemesis<'_> {
                 let both = before.into_iter().zip(grown);
                 return Ok(both.filter(|(_, grown)| *grown).map(|(record, _)| record).collect());
             }
-            ensure!(began.elapsed() < PATIENCE, "no worker has noted a row within {PATIENCE:?}");
+            ensure!(began.elapsed() < TIMEOUT, "no worker has noted a row within {TIMEOUT:?}");
             sleep(Duration::from_millis(5));
         }
     }
@@ -203,7 +203,7 @@ impl Nemesis<'_> {
         for (worker, old) in before {
             if !self.record(*worker)?.starts_with(old) {
                 let text = format!("worker {worker} has lost lines of its record in a power cut");
-                self.session.history.violation(Broken::Lost, text);
+                self.session.history.violation(Violation::Lost, text);
             }
         }
         let mut kept = BTreeSet::new();
@@ -214,7 +214,7 @@ impl Nemesis<'_> {
             if !kept.contains(&(job.clone(), row)) {
                 let text =
                     format!("{job} row {row} was delivered, and is in no worker's record after a power cut");
-                self.session.history.violation(Broken::Lost, text);
+                self.session.history.violation(Violation::Lost, text);
             }
         }
         Ok(())

@@ -11,10 +11,10 @@ use std::{
 use anyhow::{Context, ensure};
 use dice::Dice;
 
-use crate::{cluster::LEASE_TTL, history::Broken, nemesis::Nemesis, points::Role};
+use crate::{cluster::LEASE_TTL, history::Violation, nemesis::Nemesis, points::Role};
 
 /// A process that has no connection by then does not try.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Resets every TCP connection that `filter` (the words of ss) chooses, in a network namespace or in this one, and
 /// says how many there were.
@@ -56,12 +56,12 @@ impl Nemesis<'_> {
     pub fn reset(&mut self, worker: usize, dice: &mut Dice) -> anyhow::Result<String> {
         let of_coordinator = dice.one_in(2);
         let lasts = dice.millis(500, 3 * LEASE_TTL.as_millis() as u64);
-        let namespace = self.place.namespace(worker);
+        let namespace = self.environment.namespace(worker);
         let url = self.cluster.processes.url();
         let coordinator = url.strip_prefix("http://").context("an address without TLS")?;
         let began = Instant::now();
         let mut count = 0;
-        while began.elapsed() < lasts || count == 0 && began.elapsed() < PATIENCE {
+        while began.elapsed() < lasts || count == 0 && began.elapsed() < TIMEOUT {
             count += if of_coordinator {
                 reset(None, &["src", coordinator])?
             } else {
@@ -70,7 +70,7 @@ impl Nemesis<'_> {
             sleep(dice.millis(0, 100));
         }
         let whose = if of_coordinator { "the coordinator".into() } else { format!("worker {worker}") };
-        ensure!(count > 0, "{whose} had no connection to reset in {PATIENCE:?}");
+        ensure!(count > 0, "{whose} had no connection to reset in {TIMEOUT:?}");
         self.figures.connections_reset += count;
         self.check_that_all_run();
         Ok(format!("{count} connections of {whose} reset within {lasts:?}"))
@@ -82,7 +82,7 @@ impl Nemesis<'_> {
         for (role, worker) in workers.chain([(Role::Coordinator, 0)]) {
             if !self.cluster.runs(role, worker) {
                 let text = format!("{role:?} {worker} ended as connections were reset");
-                self.session.history.violation(Broken::Stuck, text);
+                self.session.history.violation(Violation::Stuck, text);
             }
         }
     }

@@ -15,17 +15,17 @@ use crate::{
     Session,
     calls::{bind, fetch, in_time},
     cases::Case,
-    history::Broken,
+    history::Violation,
     nemesis::Nemesis,
 };
 
 /// A call that is not answered by then has not come back.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(50);
 const DELTA: f64 = 1e-6;
 
-/// What a job did before it went back.
-struct Before {
+/// A job's progress before its rewind.
+struct FormerRun {
     case: Case,
     /// Rows fetched, and rows that were bound and never fetched.
     fetched: u64,
@@ -43,7 +43,7 @@ async fn answered<T>(mut call: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     loop {
         match call().await {
-            Err(error) if error.retry_safe() && began.elapsed() < PATIENCE => tokio::time::sleep(AGAIN).await,
+            Err(error) if error.retry_safe() && began.elapsed() < TIMEOUT => tokio::time::sleep(AGAIN).await,
             outcome => return outcome,
         }
     }
@@ -55,7 +55,7 @@ impl Nemesis<'_> {
         let case = Case::named(&format!("back-{turn}"), dice.below(4) as usize)?;
         let fetched = dice.within(2, 8);
         let bound = fetched + dice.below(3);
-        let before = Before { case, fetched, bound, back_to: dice.below(fetched + 1) };
+        let before = FormerRun { case, fetched, bound, back_to: dice.below(fetched + 1) };
         let session = self.session;
         let runtime = self.runtime.clone();
         runtime.block_on(train(session, &before, dice)).context("before it goes back")?;
@@ -67,15 +67,15 @@ impl Nemesis<'_> {
         let opened = opened.context("going back")?;
         if opened.branch != 1 {
             let text = format!("{}: asked twice, branch {} was opened", before.case.job, opened.branch);
-            session.history.violation(Broken::Doubled, text);
+            session.history.violation(Violation::Doubled, text);
         }
         runtime.block_on(train_anew(session, &before)).context("after it went back")?;
-        let Before { back_to, bound, .. } = before;
+        let FormerRun { back_to, bound, .. } = before;
         Ok(format!("a job of {bound} rows went back to {back_to}, {killed}"))
     }
 
     /// Someone, before, while or after the job asks to go back.
-    fn kill_around(&mut self, before: &Before, dice: &mut Dice) -> anyhow::Result<String> {
+    fn kill_around(&mut self, before: &FormerRun, dice: &mut Dice) -> anyhow::Result<String> {
         let client = self.session.client.clone();
         let job = before.case.job.clone();
         let back_to = before.back_to;
@@ -106,8 +106,8 @@ impl Nemesis<'_> {
     }
 }
 
-async fn train(session: &Session, before: &Before, dice: &mut Dice) -> anyhow::Result<()> {
-    let Before { case, fetched, bound, .. } = before;
+async fn train(session: &Session, before: &FormerRun, dice: &mut Dice) -> anyhow::Result<()> {
+    let FormerRun { case, fetched, bound, .. } = before;
     let job = &case.job;
     answered(async || in_time(session.client.jobs().create(case.request.clone())).await).await?;
     let saved = dice.below(*fetched);
@@ -126,8 +126,8 @@ async fn train(session: &Session, before: &Before, dice: &mut Dice) -> anyhow::R
     Ok(())
 }
 
-async fn train_anew(session: &Session, before: &Before) -> anyhow::Result<()> {
-    let &Before { ref case, fetched, bound, back_to } = before;
+async fn train_anew(session: &Session, before: &FormerRun) -> anyhow::Result<()> {
+    let &FormerRun { ref case, fetched, bound, back_to } = before;
     let job = &case.job;
     let end = bound + 2;
     let lineage = Lineage::default().rewound(back_to, 1);
@@ -141,7 +141,7 @@ async fn train_anew(session: &Session, before: &Before) -> anyhow::Result<()> {
         let same = values.iter().zip(old).filter(|(new, old)| new == old).count();
         if same > old.len() / 100 {
             let text = format!("{job} row {row}: {same} of {} values came again", old.len());
-            session.history.violation(Broken::Doubled, text);
+            session.history.violation(Violation::Doubled, text);
         }
     }
     for row in 0..back_to.min(fetched) {
@@ -166,7 +166,7 @@ async fn train_anew(session: &Session, before: &Before) -> anyhow::Result<()> {
 
 fn expect_row(session: &Session, job: &JobId, row: u64, values: &[f32], expected: &[f32]) {
     if values.iter().zip(expected).any(|(a, b)| a.to_bits() != b.to_bits()) {
-        session.history.violation(Broken::Different, format!("{job} row {row} differs from the oracle"));
+        session.history.violation(Violation::Different, format!("{job} row {row} differs from the oracle"));
     }
 }
 
@@ -179,15 +179,15 @@ fn expect_refused(
 ) {
     match outcome {
         Err(error) if is_meant(&error) => {}
-        Err(error) => session.history.violation(Broken::Stuck, format!("{job} row {row}: {error}")),
+        Err(error) => session.history.violation(Violation::Stuck, format!("{job} row {row}: {error}")),
         Ok(()) => {
-            session.history.violation(Broken::Lost, format!("{job} row {row} took another's commitment"))
+            session.history.violation(Violation::Lost, format!("{job} row {row} took another's commitment"))
         }
     }
 }
 
 /// What the accountant is given: every row that was left behind, and every row since.
-async fn expect_report(session: &Session, before: &Before, end: u64) -> anyhow::Result<()> {
+async fn expect_report(session: &Session, before: &FormerRun, end: u64) -> anyhow::Result<()> {
     let job = &before.case.job;
     let report = answered(async || in_time(session.client.jobs().report(job, DELTA)).await).await?;
     let report: serde_json::Value = serde_json::from_str(&report)?;
@@ -199,7 +199,7 @@ async fn expect_report(session: &Session, before: &Before, end: u64) -> anyhow::
     ]});
     if report["released"] != expected {
         let text = format!("{job}: reported {}, released {expected}", report["released"]);
-        session.history.violation(Broken::Lost, text);
+        session.history.violation(Violation::Lost, text);
     }
     Ok(())
 }

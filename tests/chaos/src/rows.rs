@@ -13,7 +13,7 @@ use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
 
 use crate::KEY;
 
-pub const PATIENCE: Duration = Duration::from_secs(240);
+pub const NO_PROGRESS: Duration = Duration::from_secs(240);
 /// A vector is compared with the oracle in so many places.
 const SAMPLES: u64 = 64;
 
@@ -78,7 +78,7 @@ impl Rows {
             rows: RowRange { start: self.row - 1, end: self.row },
             range: CoordinateRange { start: range.start, end: range.end },
             commitments: vec![Commitment::of_text(&format!("row {}", self.row - 1))],
-            deadline: (Instant::now() + PATIENCE).into(),
+            deadline: (Instant::now() + NO_PROGRESS).into(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A session: the cluster, two rival trainers, the prober of lost leases, and the nemesis between them.
+//! A session: the cluster, two competing trainers, the prober of lost leases, and the nemesis between them.
 
 use std::{
     path::PathBuf,
@@ -19,10 +19,10 @@ use crate::{
     Session,
     cases::{Case, Cases},
     cluster::{Cluster, LEASE_TTL},
+    environment::Environment,
     figures::Figures,
-    history::{Broken, History},
+    history::{History, Violation},
     nemesis::{Fault, Nemesis},
-    place::Place,
     stale, trainer,
 };
 
@@ -48,13 +48,13 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
         !(loses_power && options.faults.contains(&Fault::DiskFull)),
         "disk-full and power-cut need disks of two kinds; allowed: one of them a run"
     );
-    let place = Place::prepare(&options.dir, options.workers, loses_power)?;
-    let mut figures = Figures { skipped: place.missing.clone(), ..Figures::default() };
+    let environment = Environment::prepare(&options.dir, options.workers, loses_power)?;
+    let mut figures = Figures { skipped: environment.missing.clone(), ..Figures::default() };
     let wanted = if options.faults.is_empty() { &Fault::ALL[..] } else { &options.faults };
-    let faults: Vec<_> = wanted.iter().copied().filter(|fault| fault.is_possible(&place)).collect();
-    anyhow::ensure!(!faults.is_empty(), "none of these faults is possible here: {:?}", place.missing);
+    let faults: Vec<_> = wanted.iter().copied().filter(|fault| fault.is_possible(&environment)).collect();
+    anyhow::ensure!(!faults.is_empty(), "none of these faults is possible here: {:?}", environment.missing);
 
-    let mut cluster = Cluster::start(&options.program, &options.dir, &place, options.workers)?;
+    let mut cluster = Cluster::start(&options.program, &options.dir, &environment, options.workers)?;
     let runtime = Runtime::new()?;
     let session = begin(&runtime, &cluster)?;
     let trainers = ["a", "b"].map(|who| {
@@ -71,7 +71,7 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
         let runtime = runtime.handle().clone();
         let nemesis = Nemesis {
             cluster: &mut cluster,
-            place: &place,
+            environment: &environment,
             session: &session,
             figures: &mut figures,
             runtime,
@@ -98,7 +98,7 @@ pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Resul
     }
     // Not in order: what counts is what is on disk.
     drop(cluster);
-    session.history.check_ledger(&Ledger::open(&place.data_dir().join("ledger.redb"))?);
+    session.history.check_ledger(&Ledger::open(&environment.data_dir().join("ledger.redb"))?);
     figures.take(&session.history, options.seeds.start + figures.rounds.saturating_sub(1));
     figures.rows_bound = session.history.rows() as u64;
     figures.rows_checked = session.history.checked();
@@ -143,7 +143,7 @@ fn recover(session: &Session, cluster: &mut Cluster, patience: Duration, figures
     }
     match outcome {
         Ok(()) => figures.recovered_after(began.elapsed()),
-        Err(error) => session.history.violation(Broken::Stuck, format!("{error:#}")),
+        Err(error) => session.history.violation(Violation::Stuck, format!("{error:#}")),
     }
 }
 
@@ -168,7 +168,7 @@ async fn check_some_bindings(session: &Session, dice: &mut Dice) {
             // An error is a refusal; or no answer, which is no evidence.
             if trainer::bind(session, &case, *row, other).await.is_ok() {
                 let text = format!("{} row {row} was bound, and took another commitment", case.job);
-                session.history.violation(Broken::Lost, text);
+                session.history.violation(Violation::Lost, text);
             }
         }
     }
@@ -182,7 +182,7 @@ async fn read_all_again(session: &Session) {
             while tries.next().is_some() && !trainer::fetch(session, &case, row, acked.commitment).await {}
             if tries.is_empty() {
                 let text = format!("{} row {row} could not be fetched at the end", case.job);
-                session.history.violation(Broken::Stuck, text);
+                session.history.violation(Violation::Stuck, text);
             }
         }
     }

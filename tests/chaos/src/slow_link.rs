@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::{
     cluster::Cluster,
+    environment::Environment,
     failover::all_ready,
-    place::Place,
     rows::{Rows, percentile},
 };
 
@@ -101,9 +101,9 @@ pub fn run(
     options: &Options,
     mut turned: impl FnMut(),
 ) -> anyhow::Result<Figures> {
-    let place = Place::prepare(dir, options.workers, false)?;
-    ensure!(place.has_network, "no link can be made slow here: {:?}", place.missing);
-    let cluster = Cluster::start(program, dir, &place, options.workers)?;
+    let environment = Environment::prepare(dir, options.workers, false)?;
+    ensure!(environment.has_network, "no link can be made slow here: {:?}", environment.missing);
+    let cluster = Cluster::start(program, dir, &environment, options.workers)?;
     let runtime = Runtime::new()?;
     let client = {
         let _inside = runtime.enter();
@@ -118,7 +118,7 @@ pub fn run(
         let mut dice = Dice::new(number);
         let worker = dice.below(options.workers as u64) as usize;
         let endpoint = cluster.processes.worker(worker).context("the worker runs")?.grpc();
-        turns.push(turn(&mut rows, &place, (worker, endpoint), &mut dice)?);
+        turns.push(turn(&mut rows, &environment, (worker, endpoint), &mut dice)?);
         turned();
     }
     Ok(Figures { dimension: options.dimension, workers: options.workers, turns })
@@ -126,7 +126,7 @@ pub fn run(
 
 fn turn(
     rows: &mut Rows,
-    place: &Place,
+    environment: &Environment,
     (worker, endpoint): (usize, &str),
     dice: &mut Dice,
 ) -> anyhow::Result<Turn> {
@@ -139,7 +139,7 @@ fn turn(
     let whole = 0..rows.dimension;
 
     let other_before = median(rows, &other, FAST)?;
-    place.slow(worker)?;
+    environment.slow(worker)?;
     let part = median(rows, &slow, SLOW)?;
     let whole_row = median(rows, &whole, SLOW)?;
     let awaited = rows.next(whole.clone());
@@ -150,7 +150,7 @@ fn turn(
         "a row came before {FAST} parts of other workers: take a higher dimension"
     );
     rows.runtime.block_on(awaited)??;
-    place.heal(worker);
+    environment.heal(worker);
 
     let now = rows.runtime.block_on(rows.client.routing(&rows.job))?.routes;
     let is_same = now.iter().map(|route| &route.endpoint).eq(routes.iter().map(|route| &route.endpoint));

@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use proto::{JobId, ReleaseToken, ServiceError, pb, pb::shards_client::ShardsClient};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{Session, history::Broken, trainer};
+use crate::{Session, history::Violation, trainer};
 
 const EVERY: Duration = Duration::from_millis(150);
-const PATIENCE: Duration = Duration::from_millis(700);
+const CALL_TIMEOUT: Duration = Duration::from_millis(700);
 /// Times that one lost lease is tried: some while its worker is stopped, some after.
 const TRIES: u32 = 12;
 
@@ -24,7 +24,7 @@ struct Lease {
     token: Option<(u64, ReleaseToken)>,
 }
 
-struct Lost {
+struct LostLease {
     lease: Lease,
     /// When a higher epoch was seen.
     since: Instant,
@@ -34,12 +34,12 @@ struct Lost {
 /// Probes until the session is over; says how many were refused by a live worker.
 pub async fn probe(session: Arc<Session>, lease_ttl: Duration) -> u64 {
     let mut current: BTreeMap<(JobId, u32), Lease> = BTreeMap::new();
-    let mut lost: Vec<Lost> = Vec::new();
+    let mut lost: Vec<LostLease> = Vec::new();
     let mut refused: u64 = 0;
     while !session.is_over() {
         lost.extend(look(&session, &mut current).await);
         lost.retain(|lost| lost.tries < TRIES);
-        let due = |lost: &&mut Lost| lost.since.elapsed() > lease_ttl;
+        let due = |lost: &&mut LostLease| lost.since.elapsed() > lease_ttl;
         for lost in lost.iter_mut().filter(due).take(4) {
             lost.tries += 1;
             refused += try_under(&session, &lost.lease).await;
@@ -52,10 +52,12 @@ pub async fn probe(session: Arc<Session>, lease_ttl: Duration) -> u64 {
 }
 
 /// Leases that have gone to another epoch since the last look.
-async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) -> Vec<Lost> {
+async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) -> Vec<LostLease> {
     let mut lost = Vec::new();
     for case in session.cases.open() {
-        let Ok(Ok(routing)) = timeout(PATIENCE, session.client.routing(&case.job)).await else { continue };
+        let Ok(Ok(routing)) = timeout(CALL_TIMEOUT, session.client.routing(&case.job)).await else {
+            continue;
+        };
         let token = session.history.acked_rows(&case.job).pop().map(|(row, acked)| (row, acked.token));
         for route in routing.routes {
             let key = (case.job.clone(), route.shard);
@@ -64,10 +66,10 @@ async fn look(session: &Session, current: &mut BTreeMap<(JobId, u32), Lease>) ->
                 let old = before.epoch;
                 let new = route.lease_epoch;
                 let text = format!("{} shard {}: epoch fell from {old} to {new}", case.job, route.shard);
-                session.history.violation(Broken::Stale, text);
+                session.history.violation(Violation::Stale, text);
             }
             if let Some(before) = before.filter(|before| before.epoch < route.lease_epoch) {
-                lost.push(Lost { lease: before.clone(), since: Instant::now(), tries: 0 });
+                lost.push(LostLease { lease: before.clone(), since: Instant::now(), tries: 0 });
                 current.remove(&key);
             }
             if let Some(endpoint) = route.endpoint {
@@ -95,13 +97,13 @@ async fn try_under(session: &Session, lease: &Lease) -> u64 {
     }
     let mut refused = 0;
     for token in tokens {
-        match timeout(PATIENCE, ask(lease, row, token)).await {
+        match timeout(CALL_TIMEOUT, ask(lease, row, token)).await {
             Ok(Ok(0)) | Err(_) => {}
             Ok(Ok(bytes)) => {
                 let Lease { job, shard, epoch, endpoint, .. } = lease;
                 let text =
                     format!("{bytes} bytes of {job} shard {shard} under lost epoch {epoch} of {endpoint}");
-                session.history.violation(Broken::Stale, text);
+                session.history.violation(Violation::Stale, text);
             }
             Ok(Err(ServiceError::Unavailable { what })) if !what.contains("lease") => {}
             Ok(Err(_)) => refused += 1,

@@ -1,5 +1,4 @@
-//! Jobs as they train: bind a row, fetch it, compare every byte. Two of them run for the same rows, so that every row
-//! has a rival.
+//! Jobs as they train: bind a row, fetch it, compare every byte. Two of them compete for the same rows.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     Session,
-    calls::{self, PATIENCE},
+    calls::{self, CALL_TIMEOUT},
     cases::{Case, ROWS},
 };
 
@@ -48,11 +47,14 @@ async fn begin(session: &Arc<Session>, number: usize) -> Option<Arc<Case>> {
             return Some(case);
         }
         let Ok(Ok(case)) = tokio::task::spawn_blocking(move || Case::new(number)).await else {
-            session.history.violation(crate::history::Broken::Stuck, "a case can't be made");
+            session.history.violation(crate::history::Violation::Stuck, "a case can't be made");
             return None;
         };
         // The same definition twice is the same job, so that a rival may do this too.
-        while timeout(PATIENCE, session.client.jobs().create(case.request.clone())).await.is_err_or_failed() {
+        while timeout(CALL_TIMEOUT, session.client.jobs().create(case.request.clone()))
+            .await
+            .is_err_or_failed()
+        {
             if session.is_over() {
                 return None;
             }
@@ -60,18 +62,18 @@ async fn begin(session: &Arc<Session>, number: usize) -> Option<Arc<Case>> {
         }
         if session.cases.len() == number {
             if let Some(old) = session.cases.outdated() {
-                let _ = timeout(PATIENCE, session.client.jobs().destroy(&old.job)).await;
+                let _ = timeout(CALL_TIMEOUT, session.client.jobs().destroy(&old.job)).await;
             }
             session.cases.add(case);
         }
     }
 }
 
-trait Failed {
+trait CallOutcome {
     fn is_err_or_failed(&self) -> bool;
 }
 
-impl<T, E, L> Failed for Result<Result<T, E>, L> {
+impl<T, E, L> CallOutcome for Result<Result<T, E>, L> {
     fn is_err_or_failed(&self) -> bool {
         !matches!(self, Ok(Ok(_)))
     }

@@ -2,7 +2,7 @@
 
 use chaos::{
     figures::Figures,
-    history::Broken,
+    history::Violation,
     nemesis::Fault::{self, *},
     run, slow_link,
 };
@@ -101,5 +101,5 @@ fn rows_come_over_a_slow_link_and_shards_stay_where_they_are() {
 #[test]
 fn a_ledger_that_forgets_is_seen() {
     let figures = rounds(0..1, vec![Rollback]);
-    assert!(!figures.is_good() && figures.count(Broken::Lost) > 0, "{:?}", figures.violations);
+    assert!(!figures.is_good() && figures.count(Violation::Lost) > 0, "{:?}", figures.violations);
 }

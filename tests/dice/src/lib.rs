@@ -1,4 +1,4 @@
-//! What a seed decides, by SplitMix64: the same faults and inputs each time that the seed is given.
+//! A seeded random generator (SplitMix64): the same faults and inputs each time for the same seed.
 
 use std::time::Duration;
 

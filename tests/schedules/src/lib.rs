@@ -1,7 +1,7 @@
-//! What threads meet in, from the files that ship, on locks that a scheduler hands out: it decides at every lock who goes
-//! on, by a seed, so that a schedule that breaks something can be run again.
+//! The shipped files in which threads meet, built on locks of a scheduler (`shuttle`): at every lock a seed decides which
+//! thread continues, so that a schedule that breaks something can be run again.
 
-#![allow(dead_code)] // what the rest of the worker asks of its record
+#![allow(dead_code)] // used by the rest of the worker only
 
 /// Under this name the worker finds [`process::blocking`].
 extern crate self as node;

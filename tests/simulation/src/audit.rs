@@ -1,5 +1,5 @@
-//! What the ledger must have, whatever became of the disk: all that callers were told, and for the accountant every
-//! row that may have left.
+//! What the ledger must have, whatever became of the disk: everything that was
+//! acknowledged to callers and, for the accountant, every row that may have been released.
 
 use std::collections::BTreeSet;
 

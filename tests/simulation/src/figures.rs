@@ -1,4 +1,4 @@
-//! Many seeds, and the one line that says what they have shown.
+//! Runs many seeds and sums them up in one line.
 
 use std::collections::BTreeMap;
 use std::fmt;

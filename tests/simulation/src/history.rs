@@ -1,4 +1,4 @@
-//! What was seen of the cluster from outside, and what must never be seen.
+//! Observations of the cluster from outside, and the invariants that they must satisfy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -16,15 +16,15 @@ pub type Lease = (JobId, u32, u64);
 pub struct Leases {
     /// Endpoints that the coordinator named for a lease.
     served_by: BTreeMap<Lease, String>,
-    held: BTreeMap<Lease, Held>,
+    held: BTreeMap<Lease, LeaseRecord>,
 }
 
 /// A lease in the ledger, or in service for an owner that was not ready yet.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct LeaseRecord {
     /// When it was last seen.
     last: Duration,
-    /// What it was given on; `None` where it was first seen when its job may have left that.
+    /// The branch that it was granted on; `None` where it was first seen when its job may have left that.
     branch: Option<u64>,
 }
 
@@ -43,16 +43,16 @@ impl History {
             // These may lag behind the ledger for a moment, and then are of the branch that it has left.
             for lease in retiring.iter().filter(|lease| lease.0 == case.job) {
                 let branch = self.leases.held.get(lease).and_then(|held| held.branch);
-                self.leases.held.insert(lease.clone(), Held { last, branch });
+                self.leases.held.insert(lease.clone(), LeaseRecord { last, branch });
             }
-            let held = Held { last, branch: Some(record.branch) };
+            let held = LeaseRecord { last, branch: Some(record.branch) };
             for shard in ledger.shards(&case.job).unwrap_or_default() {
                 self.hold((case.job.clone(), shard.shard, shard.epoch), held);
             }
         }
     }
 
-    fn hold(&mut self, lease: Lease, held: Held) {
+    fn hold(&mut self, lease: Lease, held: LeaseRecord) {
         let before = self.leases.held.insert(lease.clone(), held).and_then(|before| before.branch);
         if let Some((old, new)) = before.zip(held.branch).filter(|(old, new)| old < new) {
             self.violation(format!("{lease:?} was of branch {old}, and goes on with branch {new}"));

@@ -1,7 +1,8 @@
 //! The whole service in one thread and in virtual time: the real coordinator, workers and clients over a network and a
-//! disk that fail as a seed says. What must never happen is in [`history`]; docs/reliability.md says what is simulated
-//! and what is not.
+//! disk whose faults a seed decides. The invariants are in [`history`]; docs/reliability.md lists what is simulated and
+//! what is not.
 
+mod adversary;
 mod audit;
 mod branches;
 mod cases;
@@ -14,7 +15,6 @@ mod nemesis;
 mod net;
 mod operator;
 mod rewinds;
-mod rival;
 mod run;
 mod software;
 mod trainer;

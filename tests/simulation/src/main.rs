@@ -1,4 +1,4 @@
-//! `make simulate`: many seeds, or one of them again.
+//! `make simulate`: runs many seeds, or repeats one.
 
 use std::process::ExitCode;
 
@@ -10,19 +10,19 @@ struct Cli {
     /// Seeds to run
     #[arg(long, default_value_t = 1000)]
     count: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, default_value_t = 0)]
     first: u64,
     /// Run this seed alone, and print its events
     #[arg(long)]
     seed: Option<u64>,
-    /// Run it so often
+    /// Run that seed this many times
     #[arg(long, default_value_t = 1, requires = "seed")]
     times: u32,
-    /// Seeds at once; 0 for one a core
+    /// Seeds that run at the same time; 0 for one per core
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// One seed in so many is run twice, and must come out alike; 0 for none
+    /// Run one seed in this many twice and require equal results; 0 for none
     #[arg(long, default_value_t = 100)]
     repeat_every: u64,
     /// Stop after the first violation

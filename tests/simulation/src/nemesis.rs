@@ -83,7 +83,7 @@ pub struct Nemesis {
 impl Nemesis {
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::named(seed, "nemesis");
-        let mut drawn = Drawn::default();
+        let mut drawn = FaultPlan::default();
         // One seed in ten is calm: it shows what a run without faults looks like.
         let faults = if dice.one_in(10) { 0 } else { dice.within(1, 9) };
         for _ in 0..faults {
@@ -200,13 +200,13 @@ impl Nemesis {
 }
 
 #[derive(Default)]
-struct Drawn {
+struct FaultPlan {
     plan: BTreeMap<(Duration, usize), Act>,
     /// Pairs of hosts: one fault of the network at a time between them.
     cut: Vec<(String, String)>,
 }
 
-impl Drawn {
+impl FaultPlan {
     fn add(&mut self, at: Duration, act: Act) {
         self.plan.insert((at, self.plan.len()), act);
     }

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use crate::trainer::connect;
 use crate::world::World;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub async fn operate(world: Arc<World>) -> turmoil::Result {
     let mut dice = Dice::named(world.seed, "operator");
@@ -19,10 +19,10 @@ pub async fn operate(world: Arc<World>) -> turmoil::Result {
         sleep(pause).await;
         let job = &dice.pick(&world.cases).job;
         let (what, done) = if world.has_store() && dice.one_in(2) {
-            ("checkpoint", timeout(PATIENCE, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok()))
+            ("checkpoint", timeout(CALL_TIMEOUT, jobs.checkpoint(job)).await.is_ok_and(|done| done.is_ok()))
         } else {
             let shards = dice.within(1, 3) as u32;
-            ("reshard", timeout(PATIENCE, jobs.reshard(job, shards)).await.is_ok_and(|done| done.is_ok()))
+            ("reshard", timeout(CALL_TIMEOUT, jobs.reshard(job, shards)).await.is_ok_and(|done| done.is_ok()))
         };
         let mut history = world.history();
         if done {

@@ -8,11 +8,11 @@ use proto::{Lineage, Result, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
-use crate::trainer::{PATIENCE, Trainer, connect};
+use crate::trainer::{CALL_TIMEOUT, Trainer, connect};
 
 /// A checkpoint of the training job: all that it knows after a crash.
 #[derive(Default)]
-pub struct Kept {
+pub struct TrainerCheckpoint {
     row: u64,
     branch: u64,
     /// Where it has one, it resumes with it.
@@ -30,23 +30,23 @@ pub fn crashes(seed: u64, case: &Case) -> Vec<u64> {
 
 impl Trainer {
     /// After one step in three, the job's place: a row's number, or a cursor.
-    pub async fn keep(&mut self, row: u64, kept: &mut Kept) {
+    pub async fn keep(&mut self, row: u64, kept: &mut TrainerCheckpoint) {
         if !self.dice.one_in(3) {
             return;
         }
         let mut cursor = None;
         if self.dice.one_in(2) {
-            match timeout(PATIENCE, self.client.jobs().cursor(&self.case.job, Some(row))).await {
+            match timeout(CALL_TIMEOUT, self.client.jobs().cursor(&self.case.job, Some(row))).await {
                 Ok(Ok(given)) => cursor = Some(given),
                 Ok(Err(error)) => self.expect_passing(&error),
                 Err(_) => {}
             }
         }
-        *kept = Kept { row, branch: self.branch, cursor };
+        *kept = TrainerCheckpoint { row, branch: self.branch, cursor };
     }
 
     /// Another process, with what the checkpoint says. Gives the next row.
-    pub async fn come_back(&mut self, kept: &mut Kept) -> Result<u64> {
+    pub async fn come_back(&mut self, kept: &mut TrainerCheckpoint) -> Result<u64> {
         self.world.history().fault("crash of a trainer", self.case.job.as_str());
         self.client = connect()?;
         let down = self.dice.millis(0, 600);
@@ -58,17 +58,17 @@ impl Trainer {
         }
         self.look_back(left).await;
         if self.dice.one_in(2) {
-            *kept = Kept { row: kept.row, branch: self.branch, cursor: None };
+            *kept = TrainerCheckpoint { row: kept.row, branch: self.branch, cursor: None };
         }
         Ok(kept.row)
     }
 
     /// One that is impatient hears nothing of what it has done.
     fn patience(&mut self) -> Duration {
-        if self.dice.one_in(2) { self.dice.millis(1, 80) } else { PATIENCE }
+        if self.dice.one_in(2) { self.dice.millis(1, 80) } else { CALL_TIMEOUT }
     }
 
-    async fn rewind(&mut self, kept: &Kept) -> Result<()> {
+    async fn rewind(&mut self, kept: &TrainerCheckpoint) -> Result<()> {
         let job = &self.case.job;
         let mut expected = kept.branch;
         loop {
@@ -87,7 +87,7 @@ impl Trainer {
         }
     }
 
-    async fn resume(&mut self, kept: &Kept, cursor: Vec<u8>) -> Result<()> {
+    async fn resume(&mut self, kept: &TrainerCheckpoint, cursor: Vec<u8>) -> Result<()> {
         let job = &self.case.job;
         loop {
             let patience = self.patience();
@@ -148,7 +148,7 @@ impl Trainer {
             let history = self.world.history();
             [self.case.commitment(history.branches.of_row(job, left, row), row, self.dice.one_in(2))]
         };
-        match timeout(PATIENCE, self.client.bind(job, left, rows, &commitments)).await {
+        match timeout(CALL_TIMEOUT, self.client.bind(job, left, rows, &commitments)).await {
             Ok(Ok(_)) => {
                 self.world
                     .history()
@@ -164,7 +164,7 @@ impl Trainer {
         let job = &self.case.job;
         let rows = RowRange { start: row, end: row + 1 };
         let other = [self.case.commitment(self.branch, row, false)];
-        if let Ok(Ok(_)) = timeout(PATIENCE, self.client.bind(job, self.branch, rows, &other)).await {
+        if let Ok(Ok(_)) = timeout(CALL_TIMEOUT, self.client.bind(job, self.branch, rows, &other)).await {
             self.world.history().violation(format!("{job} row {row} was bound anew by a rewind to after it"));
         }
     }

@@ -17,7 +17,7 @@ use crate::figures::Tally;
 use crate::nemesis::Nemesis;
 use crate::software::{COORDINATOR, coordinator, worker_process};
 use crate::world::{WORKERS, World, worker};
-use crate::{operator, rival, trainer};
+use crate::{adversary, operator, trainer};
 
 /// Of a message, at most, where nothing is wrong.
 pub const LATENCY: Duration = Duration::from_millis(20);
@@ -144,7 +144,7 @@ fn build(seed: u64, world: &Arc<World>) -> Sim<'static> {
     for at in 0..2 {
         sim.client(world.cases[at].job.as_str(), trainer::train(world.clone(), at).boxed_local());
     }
-    sim.client("rival", rival::compete(world.clone()).boxed_local());
+    sim.client("rival", adversary::compete(world.clone()).boxed_local());
     sim.client("operator", operator::operate(world.clone()).boxed_local());
     sim
 }

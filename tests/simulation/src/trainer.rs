@@ -11,12 +11,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::cases::{Case, DIMENSION, ROWS};
 use crate::net;
-use crate::rewinds::{Kept, crashes};
+use crate::rewinds::{TrainerCheckpoint, crashes};
 use crate::software::COORDINATOR;
 use crate::world::World;
 
 /// Of one attempt; there is always another.
-pub const PATIENCE: Duration = Duration::from_secs(8);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 pub const WHOLE: CoordinateRange = CoordinateRange { start: 0, end: DIMENSION };
 
 pub fn connect() -> Result<Client> {
@@ -47,7 +47,7 @@ impl Trainer {
     async fn create(&mut self) {
         let shards = self.dice.within(1, 3) as u32;
         loop {
-            match timeout(PATIENCE, self.client.jobs().create(self.case.create(shards))).await {
+            match timeout(CALL_TIMEOUT, self.client.jobs().create(self.case.create(shards))).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(error)) => self.expect_passing(&error),
                 Err(_) => {}
@@ -59,7 +59,7 @@ impl Trainer {
     /// To the last row; a crash falls within a step, wherever that is by then.
     async fn go_on(&mut self) -> Result<()> {
         let mut crashes = crashes(self.world.seed, self.case);
-        let mut kept = Kept::default();
+        let mut kept = TrainerCheckpoint::default();
         let mut next = 0;
         while next < ROWS {
             let rows = RowRange { start: next, end: (next + self.dice.within(1, 3)).min(ROWS) };
@@ -107,7 +107,7 @@ impl Trainer {
         loop {
             let in_two_steps = self.dice.one_in(2);
             let attempt = self.attempt(rows, &commitments, in_two_steps);
-            match timeout(PATIENCE + Duration::from_secs(1), attempt).await {
+            match timeout(CALL_TIMEOUT + Duration::from_secs(1), attempt).await {
                 Ok(Ok(())) => return true,
                 Ok(Err(ServiceError::AlreadyBound { row, .. })) => {
                     let at = (row - rows.start) as usize;
@@ -130,7 +130,7 @@ impl Trainer {
             rows,
             range: WHOLE,
             commitments: commitments.to_vec(),
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + CALL_TIMEOUT,
         };
         let newest = self.world.history().asked(job, branch, rows, commitments);
         let acked = || {
@@ -156,7 +156,7 @@ impl Trainer {
         let rows = RowRange { start: ROWS - 1, end: ROWS + 1 };
         let commitments = [self.commitment(ROWS - 1, false), self.commitment(ROWS, false)];
         let asked = self.client.bind(&self.case.job, self.branch, rows, &commitments);
-        if let Ok(Ok(_)) = timeout(PATIENCE, asked).await {
+        if let Ok(Ok(_)) = timeout(CALL_TIMEOUT, asked).await {
             self.world.history().violation(format!("{} row {ROWS} was bound", self.case.job));
         }
     }

@@ -5,13 +5,13 @@
 use std::collections::{BTreeSet, HashSet};
 
 use dice::Dice;
-use simulation::explore::{BindRule, Explored, Model, Packed, Rules, State, explore};
+use simulation::explore::{BindRule, Exploration, Model, Packed, Rules, State, explore};
 
 /// No planted bug takes more states to find.
-const MOST: usize = 300_000;
+const STATES_TO_FIND_A_BUG: usize = 300_000;
 
 /// Each bug, and what it leads to.
-fn planted() -> [(Rules, &'static str); 6] {
+fn broken_rules() -> [(Rules, &'static str); 6] {
     let none = Rules::default();
     [
         (Rules { acks_before_sync: true, ..none }, "bound to 0"),
@@ -33,7 +33,7 @@ fn no_state_releases_a_row_twice_or_under_an_old_epoch() {
     let all = [(1, 3), (2, 1), (2, 2), (2, 3)];
     for (jobs, rows) in all.into_iter().take(if is_long() { all.len() } else { 2 }) {
         let model = Model { bind: &bind, rules: Rules::default(), jobs, rows };
-        let Explored { states, transitions, depth, is_complete, violation } = explore(&model, usize::MAX);
+        let Exploration { states, transitions, depth, is_complete, violation } = explore(&model, usize::MAX);
         println!("jobs {jobs}, rows {rows}: {states} states, {transitions} transitions, depth {depth}");
         assert_eq!(violation, None);
         assert!(is_complete, "jobs {jobs}, rows {rows}: {states} states");
@@ -43,8 +43,8 @@ fn no_state_releases_a_row_twice_or_under_an_old_epoch() {
 #[test]
 fn every_planted_bug_is_found() {
     let bind = BindRule::of_the_ledger().unwrap();
-    for (rules, expected) in planted() {
-        let explored = explore(&Model { bind: &bind, rules, jobs: 2, rows: 3 }, MOST);
+    for (rules, expected) in broken_rules() {
+        let explored = explore(&Model { bind: &bind, rules, jobs: 2, rows: 3 }, STATES_TO_FIND_A_BUG);
         let (violation, way) = explored.violation.unwrap_or_else(|| panic!("{rules:?} was not found"));
         println!("{violation}: {way:?} ({} states)", explored.states);
         assert!(violation.contains(expected), "{rules:?}: {violation}");
@@ -84,7 +84,7 @@ fn states_as_they_are_have_the_canonical_forms_that_are_explored() {
 fn on_any_way_a_state_leads_where_its_canonical_form_leads() {
     let bind = BindRule::of_the_ledger().unwrap();
     let ways = if is_long() { 20_000 } else { 1_000 };
-    for (number, (rules, _)) in [(Rules::default(), "")].into_iter().chain(planted()).enumerate() {
+    for (number, (rules, _)) in [(Rules::default(), "")].into_iter().chain(broken_rules()).enumerate() {
         let model = Model { bind: &bind, rules, jobs: 2, rows: 3 };
         let mut dice = Dice::named(number as u64, "ways");
         for _ in 0..ways {

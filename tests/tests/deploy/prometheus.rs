@@ -11,7 +11,7 @@ use tests::ports::free_address;
 
 use super::{path, read};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Prometheus {
@@ -63,10 +63,10 @@ impl Prometheus {
     }
 
     fn wait_ready(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while get(&self.address, "/-/ready").is_none_or(|(status, _)| status != 200) {
             let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "prometheus is not ready after {PATIENCE:?}:\n{log}");
+            assert!(Instant::now() < deadline, "prometheus is not ready after {TIMEOUT:?}:\n{log}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }

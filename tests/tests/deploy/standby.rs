@@ -19,8 +19,8 @@ use super::prometheus::get;
 use super::{read, run};
 
 const MANIFEST: &str = "deploy/kubernetes/examples/etcd.yaml";
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Of the lead, as it is unless `--leader-lease-ttl` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The lease of the leader, unless `--leader-lease-ttl` sets another.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// The container's words, the program's name first.
@@ -92,9 +92,9 @@ impl Coordinators {
     }
 
     fn wait_until(&self, what: &str, happened: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !happened(self) {
-            assert!(Instant::now() < deadline, "after {PATIENCE:?} not yet: {what}");
+            assert!(Instant::now() < deadline, "after {TIMEOUT:?} not yet: {what}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -10,11 +10,11 @@ use super::load::Load;
 use super::prometheus::Prometheus;
 
 /// Until the last query has its data; generous, as the machine may do other things.
-const PATIENCE: Duration = Duration::from_secs(150);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Works until all of `waiting` give data.
 fn work_until_data(load: &mut Load, prometheus: &Prometheus, mut waiting: Vec<Query>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         load.work();
         waiting.retain(|query| !prometheus.has_data(&query.expression));
@@ -23,15 +23,15 @@ fn work_until_data(load: &mut Load, prometheus: &Prometheus, mut waiting: Vec<Qu
         }
         let left: Vec<_> =
             waiting.iter().map(|query| format!("{}: {}", query.panel, query.expression)).collect();
-        assert!(Instant::now() < deadline, "no data after {PATIENCE:?}: {left:#?}");
+        assert!(Instant::now() < deadline, "no data after {TIMEOUT:?}: {left:#?}");
         std::thread::sleep(Duration::from_millis(250));
     }
 }
 
 fn work_until(load: &mut Load, what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !happened() {
-        assert!(Instant::now() < deadline, "after {PATIENCE:?} not yet: {what}");
+        assert!(Instant::now() < deadline, "after {TIMEOUT:?} not yet: {what}");
         load.work();
         std::thread::sleep(Duration::from_millis(250));
     }

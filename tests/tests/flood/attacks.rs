@@ -1,4 +1,4 @@
-//! What attackers do.
+//! The attacks.
 
 use std::{
     sync::{
@@ -26,19 +26,19 @@ pub static ATTACKS: AtomicU64 = AtomicU64::new(0);
 pub static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// What the attackers do, until they are stopped.
-pub type Attack = fn(&Against<'_>, &Runtime, usize) -> JoinSet<()>;
+pub type Attack = fn(&AttackTarget<'_>, &Runtime, usize) -> JoinSet<()>;
 
-/// Whom.
-pub struct Against<'a> {
+/// The target of an attack.
+pub struct AttackTarget<'a> {
     pub cluster: &'a TestCluster,
     pub of: Process,
 }
 
-pub fn nobody(_: &Against<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
+pub fn nobody(_: &AttackTarget<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
     JoinSet::new()
 }
 
-pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn silent(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     let mut attackers = JoinSet::new();
     let address = address(against.cluster, against.of);
     for _ in 0..count {
@@ -60,7 +60,7 @@ pub fn silent(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet
     attackers
 }
 
-pub fn slow_handshakes(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn slow_handshakes(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     let mut attackers = JoinSet::new();
     let address = address(against.cluster, against.of);
     for _ in 0..count {
@@ -88,7 +88,7 @@ pub fn slow_handshakes(against: &Against<'_>, runtime: &Runtime, count: usize) -
     attackers
 }
 
-pub fn giant_messages(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn giant_messages(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     // Beyond what either process takes.
     let giant = Bytes::from(vec![0; (8 << 20) + 1]);
     let path = path(against.of);
@@ -101,7 +101,7 @@ pub fn giant_messages(against: &Against<'_>, runtime: &Runtime, count: usize) ->
 }
 
 /// Ten calls an attacker at once, all over one connection.
-pub fn streams(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn streams(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     let path = path(against.of);
     repeat(against, runtime, count * 10, move |channel| async move {
         let _answer = call(channel, path, None, about("flooder")).await;
@@ -110,7 +110,7 @@ pub fn streams(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSe
 }
 
 /// Calls that are given up as soon as they are sent.
-pub fn resets(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn resets(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     let path = path(against.of);
     repeat(against, runtime, count, move |channel| async move {
         let calling = call(channel, path, None, about("flooder"));
@@ -120,7 +120,7 @@ pub fn resets(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet
 }
 
 fn repeat<F>(
-    against: &Against<'_>,
+    against: &AttackTarget<'_>,
     runtime: &Runtime,
     count: usize,
     attack: impl Fn(tonic::transport::Channel) -> F + Send + Sync + 'static,
@@ -148,7 +148,7 @@ where
 }
 
 /// No attack, on a machine as busy: what it costs that attackers and service share one here.
-pub fn spinning(_: &Against<'_>, runtime: &Runtime, _: usize) -> JoinSet<()> {
+pub fn spinning(_: &AttackTarget<'_>, runtime: &Runtime, _: usize) -> JoinSet<()> {
     let mut spinners = JoinSet::new();
     for _ in 0..runtime.metrics().num_workers() {
         let spin = async {

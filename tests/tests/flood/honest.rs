@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 use crate::{
     DIMENSION, Process,
     attacks::{
-        ATTACKS, Against, Attack, BEGUN, giant_messages, nobody, resets, silent, slow_handshakes, spinning,
-        streams,
+        ATTACKS, Attack, AttackTarget, BEGUN, giant_messages, nobody, resets, silent, slow_handshakes,
+        spinning, streams,
     },
     http2,
     processes::{Processes, processor},
@@ -203,7 +203,7 @@ struct Turn {
 }
 
 fn turn(
-    against: &Against<'_>,
+    against: &AttackTarget<'_>,
     honest: &Honest<'_>,
     attackers: &Runtime,
     attack: Attack,
@@ -250,7 +250,7 @@ fn an_honest_job_goes_on_under_each_attack() {
     let mut found: Vec<Vec<Turn>> = kinds.iter().map(|_| Vec::new()).collect();
     for _ in 0..turns() {
         for (number, (name, attack, of)) in kinds.iter().enumerate() {
-            let against = Against { cluster: &cluster, of: *of };
+            let against = AttackTarget { cluster: &cluster, of: *of };
             found[number].push(turn(&against, &honest, &attackers, *attack, length(number > 1)));
             before.check(&cluster, name);
         }

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     DIMENSION, Process, address,
-    attacks::{ATTACKS, Against, BEGUN},
+    attacks::{ATTACKS, AttackTarget, BEGUN},
     frames::{
         CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, frame,
         headers_of_a_call, kept_again, kept_header, parse, preface,
@@ -105,7 +105,7 @@ static OTHERS: [Flood; 4] = [
 
 /// What became of one connection.
 #[derive(Debug, Default)]
-pub struct Ended {
+pub struct ConnectionOutcome {
     sent: usize,
     is_closed: bool,
     /// How many of each kind the server sent.
@@ -116,8 +116,8 @@ pub struct Ended {
 
 impl Flood {
     /// Until the server closes the connection, or for `lasts`.
-    pub async fn send(&self, address: &str, shown: &Path, path: &str, lasts: Duration) -> Ended {
-        let mut ended = Ended::default();
+    pub async fn send(&self, address: &str, shown: &Path, path: &str, lasts: Duration) -> ConnectionOutcome {
+        let mut ended = ConnectionOutcome::default();
         let Ok(stream) = raw_tls::connect(address, Some(shown)).await else { return ended };
         let (mut reading, mut writing) = tokio::io::split(stream);
         let mut sent = 0;
@@ -162,7 +162,7 @@ impl Flood {
 /// Over connections that are opened again where the server closes them.
 fn over_and_over(
     flood: &'static Flood,
-    against: &Against<'_>,
+    against: &AttackTarget<'_>,
     runtime: &Runtime,
     count: usize,
 ) -> JoinSet<()> {
@@ -184,15 +184,15 @@ fn over_and_over(
     attackers
 }
 
-pub fn pings(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn pings(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     over_and_over(&PINGS, against, runtime, count)
 }
 
-pub fn settings(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn settings(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     over_and_over(&SETTINGS_AGAIN, against, runtime, count)
 }
 
-pub fn bombs(against: &Against<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
+pub fn bombs(against: &AttackTarget<'_>, runtime: &Runtime, count: usize) -> JoinSet<()> {
     over_and_over(&BOMBS, against, runtime, count)
 }
 

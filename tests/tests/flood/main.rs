@@ -1,4 +1,4 @@
-//! What callers who mean no good can do to one who does. `make flood COUNT=1000` runs it at size and prints one line
+//! The effect of malicious callers on an honest one. `make flood COUNT=1000` runs it at size and prints one line
 //! of figures an attack; a plain test run is a slice of it.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.

@@ -9,9 +9,9 @@ use tests::TestCluster;
 const MAY_GROW: u64 = 256 << 20;
 
 /// Both as they were before the attacks.
-pub struct Processes(Vec<Before>);
+pub struct Processes(Vec<Baseline>);
 
-struct Before {
+struct Baseline {
     name: &'static str,
     pid: u32,
     started: String,
@@ -22,7 +22,7 @@ impl Processes {
     pub fn of(cluster: &TestCluster) -> Self {
         let before = |name, process: &Process| {
             let pid = process.pid();
-            Before { name, pid, started: started(pid).unwrap(), peak: peak(pid) }
+            Baseline { name, pid, started: started(pid).unwrap(), peak: peak(pid) }
         };
         let coordinator = before("coordinator", cluster.cluster.coordinator().unwrap());
         Self(vec![coordinator, before("worker", cluster.cluster.worker(0).unwrap())])
@@ -30,7 +30,7 @@ impl Processes {
 
     /// Still the same processes, none much larger, none of their tasks ended by a panic.
     pub fn check(&self, cluster: &TestCluster, attack: &str) {
-        for (Before { name, pid, started: then, .. }, grown) in self.0.iter().zip(self.grown()) {
+        for (Baseline { name, pid, started: then, .. }, grown) in self.0.iter().zip(self.grown()) {
             assert_eq!(started(*pid).as_ref(), Some(then), "{attack}: the {name} is gone");
             assert!(grown <= MAY_GROW, "{attack}: the {name} grew by {grown} bytes");
         }

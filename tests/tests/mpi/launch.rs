@@ -119,13 +119,13 @@ impl App {
 }
 
 #[derive(Debug)]
-pub struct Ended {
+pub struct LaunchOutput {
     pub success: bool,
     pub out: String,
     pub err: String,
 }
 
-impl Ended {
+impl LaunchOutput {
     /// The line of JSON on standard output.
     #[track_caller]
     pub fn answer(&self) -> Value {
@@ -152,7 +152,7 @@ impl Ended {
 
 /// Runs the programs as one launch, to its end.
 #[track_caller]
-pub fn mpirun(apps: &[App]) -> Ended {
+pub fn mpirun(apps: &[App]) -> LaunchOutput {
     Running::start(apps).end()
 }
 
@@ -202,7 +202,7 @@ impl Running {
     }
 
     #[track_caller]
-    pub fn end(mut self) -> Ended {
+    pub fn end(mut self) -> LaunchOutput {
         let deadline = Instant::now() + LONGEST;
         let status = loop {
             match self.child.try_wait().unwrap() {
@@ -220,6 +220,6 @@ impl Running {
         let out = read("out");
         let err = read("err");
         let Some(status) = status else { panic!("the launch hangs:\n{out}\n{err}") };
-        Ended { success: status.success(), out, err }
+        LaunchOutput { success: status.success(), out, err }
     }
 }

@@ -19,9 +19,9 @@ use opentelemetry_proto::tonic::{
 use sha2::{Digest, Sha256};
 use tests::{get, job};
 
-use crate::watched::{Watched, key, plan};
+use crate::watched::{WatchedCluster, key, plan};
 
-impl Watched {
+impl WatchedCluster {
     pub fn look(&mut self) {
         self.look_at_files();
         self.look_at_processes();

@@ -1,5 +1,4 @@
-//! No secret leaves by a side door: a cluster with known secrets runs at trace level, and everything it writes is
-//! searched for them.
+//! No secret leaks: a cluster with known secrets runs at trace level, and everything it writes is searched for them.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -11,11 +10,11 @@ mod watched;
 
 use std::fs;
 
-use watched::{Watched, key};
+use watched::{WatchedCluster, key};
 
 #[test]
 fn secrets_are_nowhere_but_where_they_belong() {
-    let mut watched = Watched::start();
+    let mut watched = WatchedCluster::start();
     watched.run();
     assert_eq!(watched.errors.len(), 4);
     // Logs really are at trace level, and spans really are sent.
@@ -56,7 +55,7 @@ fn secrets_are_nowhere_but_where_they_belong() {
 /// seal is found, and not a window of it is where the seal is.
 #[test]
 fn sealed_checkpoints_hold_nothing_and_opened_ones_all_that_is_searched_for() {
-    let mut watched = Watched::start();
+    let mut watched = WatchedCluster::start();
     watched.run();
     let pieces = watched.pieces();
     assert_eq!(pieces.len(), 2, "one a shard: {pieces:?}");

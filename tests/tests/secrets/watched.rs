@@ -33,7 +33,7 @@ pub fn plan() -> Plan {
     plans().swap_remove(3)
 }
 
-pub struct Watched {
+pub struct WatchedCluster {
     // Before the folder that it lives in.
     pub cluster: LocalCluster,
     pub scan: Scan,
@@ -44,7 +44,7 @@ pub struct Watched {
     pub dir: TempDir,
 }
 
-impl Watched {
+impl WatchedCluster {
     pub fn start() -> Self {
         let dir = TempDir::new().unwrap();
         let runtime = Runtime::new().unwrap();

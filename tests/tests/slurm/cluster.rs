@@ -130,13 +130,13 @@ impl Slurm {
         script: &str,
         variables: &[(&str, String)],
         words: &[String],
-    ) -> Submitted<'_> {
+    ) -> SlurmJob<'_> {
         let out = self.path("job-%j.out").display().to_string();
         let mut command = self.command("sbatch", &["--parsable", "--output", &out]);
         command.args(options.split_whitespace()).arg(scripts().join(script)).args(words);
         command.env("RUSTLE_SLURM", scripts()).envs(variables.iter().map(|(name, value)| (name, value)));
         let id = said(command.output().unwrap(), "sbatch").trim().to_owned();
-        Submitted { slurm: self, id }
+        SlurmJob { slurm: self, id }
     }
 
     /// An operator's word, minutes before Slurm would know.
@@ -207,12 +207,12 @@ fn said(output: Output, name: &str) -> String {
 }
 
 /// A job that Slurm has.
-pub struct Submitted<'a> {
+pub struct SlurmJob<'a> {
     slurm: &'a Slurm,
     id: String,
 }
 
-impl Submitted<'_> {
+impl SlurmJob<'_> {
     pub fn output(&self) -> String {
         let text = fs::read(self.slurm.path(&format!("job-{}.out", self.id))).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()

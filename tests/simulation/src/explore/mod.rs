@@ -2,11 +2,12 @@
 //! shard each, one crash, one partition, one rewind, messages lost, late and doubled at will. Breadth first, so that
 //! a violation comes with a shortest way to it.
 //!
-//! A client asks anything of anyone at any time, with any token that was ever handed out: that is what lost, late and
-//! doubled messages amount to. What the ledger answers, the real ledger has answered ([`rule`]).
+//! A client may send any request to any node at any time, with any token that was ever issued: this covers lost, late
+//! and doubled messages. The real ledger decides what may be bound ([`rule`]).
 //!
 //! States that differ in names alone ([`names`]), or in what no later step reads ([`unread`]), count as one. Each is
-//! kept whole, in 16 bytes ([`packed`]): no hash stands for a state, so none can be missed for looking like another.
+//! stored whole, in 16 bytes ([`packed`]): no hash stands for a state, so a collision cannot hide one. Checkers that
+//! store 64-bit fingerprints of states (`stateright`) would give up this promise.
 
 mod faults;
 mod model;
@@ -23,23 +24,23 @@ pub use packed::Packed;
 pub use rule::BindRule;
 pub use state::State;
 
-/// What was found.
+/// The result of an exploration.
 #[derive(Debug)]
-pub struct Explored {
+pub struct Exploration {
     pub states: usize,
     pub transitions: u64,
     pub depth: usize,
     /// There is no further state.
     pub is_complete: bool,
-    /// What must not be, and the actions that lead there, each with the names of the canonical state before it.
+    /// The violation and the actions that lead to it, each with the names of the canonical state before it.
     pub violation: Option<(String, Vec<Action>)>,
 }
 
-/// All states, or those up to the first violation, or the nearest ones where there are more than `most`.
-pub fn explore(model: &Model<'_>, most: usize) -> Explored {
+/// Visits all states, or those up to the first violation, or the nearest ones if there are more than `most`.
+pub fn explore(model: &Model<'_>, most: usize) -> Exploration {
     let first = model.canonical(&State::first(model.jobs));
     let mut seen = HashSet::from([first]);
-    let mut found = Found { states: vec![first], parents: vec![0] };
+    let mut found = StateTable { states: vec![first], parents: vec![0] };
     let mut transitions = 0;
     let mut depth = 0;
     let mut level = 0..1;
@@ -63,7 +64,7 @@ pub fn explore(model: &Model<'_>, most: usize) -> Explored {
                         way.push(action);
                         let states = found.states.len();
                         let violation = Some((what, way));
-                        return Explored { states, transitions, depth, is_complete: false, violation };
+                        return Exploration { states, transitions, depth, is_complete: false, violation };
                     }
                 }
             }
@@ -72,17 +73,17 @@ pub fn explore(model: &Model<'_>, most: usize) -> Explored {
         level = level.end..found.states.len();
     }
     let states = found.states.len();
-    Explored { states, transitions, depth, is_complete: level.is_empty(), violation: None }
+    Exploration { states, transitions, depth, is_complete: level.is_empty(), violation: None }
 }
 
-/// In the order in which they were found.
-struct Found {
+/// The states in the order in which they were found.
+struct StateTable {
     states: Vec<Packed>,
     /// For each the place of the one that it was first reached from.
     parents: Vec<u32>,
 }
 
-impl Found {
+impl StateTable {
     /// The actions are not kept: each is the one that leads from a state to the next.
     fn way_to(&self, model: &Model<'_>, mut at: usize) -> Vec<Action> {
         let mut way = Vec::new();

@@ -1,4 +1,4 @@
-//! What each node may do next, and what must hold whatever they do.
+//! The actions of each node, and the invariants that must hold after them.
 
 use super::faults::faults;
 use super::rule::BindRule;
@@ -6,7 +6,7 @@ use super::state::{
     BRANCHES, COMMITMENTS, EPOCHS, Grants, Holder, Pending, REWOUND_TO, State, WORKERS, Worker,
 };
 
-/// What a bug would change.
+/// The bugs that a model may have; none by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
     pub acks_before_sync: bool,
@@ -37,7 +37,7 @@ pub enum Action {
     Mend,
 }
 
-/// What is explored: at most [`super::state::JOBS`] jobs of at most [`super::state::ROWS`] rows.
+/// The explored cluster: at most [`super::state::JOBS`] jobs of at most [`super::state::ROWS`] rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
     pub bind: &'a BindRule,
@@ -46,11 +46,11 @@ pub struct Model<'a> {
     pub rows: usize,
 }
 
-/// An action, and where it leads; `Err` says what it violates.
+/// An action and the state that it leads to; `Err` describes a violation.
 pub type Step = (Action, Result<State, String>);
 
 impl Model<'_> {
-    /// Every action that is possible.
+    /// Returns every possible action.
     pub fn steps(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::with_capacity(32);
         faults(state, &mut steps);
@@ -155,7 +155,7 @@ fn serve_steps(state: &State, worker: usize, model: &Model<'_>, steps: &mut Vec<
     }
 }
 
-/// What must hold at the moment a byte leaves.
+/// Checks what must hold at the moment a byte is released.
 fn may_be_served(
     state: &State,
     worker: usize,
@@ -166,12 +166,16 @@ fn may_be_served(
 ) -> Result<State, String> {
     let job = &state.jobs[job];
     let owner = job.owners[epoch as usize] as usize;
-    match () {
-        () if bound != commitment => Err(format!("released for {commitment}, bound to {bound}")),
-        () if owner != worker + 1 => Err(format!("worker {worker} served under epoch {epoch} of {owner}")),
-        () if job.fenced & (1 << epoch) != 0 => Err(format!("worker {worker} served under a fenced epoch")),
-        () => Ok(*state),
+    if bound != commitment {
+        return Err(format!("released for {commitment}, bound to {bound}"));
     }
+    if owner != worker + 1 {
+        return Err(format!("worker {worker} served under epoch {epoch} of {owner}"));
+    }
+    if job.fenced & (1 << epoch) != 0 {
+        return Err(format!("worker {worker} served under a fenced epoch"));
+    }
+    Ok(*state)
 }
 
 fn lease_steps(state: &State, at: usize, rules: Rules, steps: &mut Vec<Step>) {

@@ -1,5 +1,5 @@
-//! Where the processes run: folders on a small disk, network namespaces, clocks that can be set. What this machine
-//! can't do is left out, and said.
+//! The environment of the processes: folders on small disks, network namespaces, clocks that can be set. Whatever this
+//! machine cannot provide is left out and listed in `missing`.
 
 use std::{
     fs,
@@ -22,24 +22,24 @@ const FAKETIME: [&str; 3] = [
     "/usr/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// Of the coordinator's folder, but while a round has made it smaller.
+/// Size of the disk of the coordinator's folder, unless a round has made it smaller.
 pub const DISK_MIB: u64 = 64;
 
-/// What can be done here. All of it is undone on drop.
-pub struct Place {
+/// What this machine can provide. All of it is undone on drop.
+pub struct Environment {
     dir: PathBuf,
     pub has_clock: bool,
-    /// Of the coordinator, of a size that can be set.
+    /// The coordinator's folder lies on a disk whose size can be set.
     pub has_disk: bool,
-    /// Of the coordinator and of the workers, which can lose power.
+    /// The disks of the coordinator and of the workers, which can lose power.
     pub disks: Option<[Disk; 2]>,
     pub has_network: bool,
-    /// Of connections, in any network.
+    /// Connections can be reset, in any network.
     pub has_resets: bool,
     /// Second and third byte of all addresses: 10.A.B.0/24.
     net: (u8, u8),
     workers: usize,
-    /// Why something can't be done.
+    /// What cannot be done here, and why.
     pub missing: Vec<String>,
 }
 
@@ -51,12 +51,12 @@ pub fn run(words: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Place {
-    /// `loses_power`: its disks can, and their size is what it is.
+impl Environment {
+    /// Prepares the environment in `dir`. With `loses_power`, its disks can lose power and their size is fixed.
     pub fn prepare(dir: &Path, workers: usize, loses_power: bool) -> anyhow::Result<Self> {
         let id = std::process::id();
         let net = (200 + (id / 251 % 50) as u8, (id % 251) as u8);
-        let mut place = Self {
+        let mut environment = Self {
             dir: dir.to_owned(),
             has_clock: false,
             has_disk: false,
@@ -67,30 +67,34 @@ impl Place {
             workers,
             missing: Vec::new(),
         };
-        fs::create_dir_all(place.data_dir())?;
+        fs::create_dir_all(environment.data_dir())?;
         fs::create_dir_all(dir.join("clock"))?;
         fs::create_dir_all(dir.join("ends"))?;
-        place.has_clock = FAKETIME.iter().any(|library| Path::new(library).exists());
-        if !place.has_clock {
-            place.missing.push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
+        environment.has_clock = FAKETIME.iter().any(|library| Path::new(library).exists());
+        if !environment.has_clock {
+            environment
+                .missing
+                .push("clocks are not set: there is no libfaketime (Debian: libfaketime)".into());
         }
         if loses_power {
-            place.mount_disks_that_lose_power()
+            environment.mount_disks_that_lose_power()
         } else {
-            place.mount_small_disk()
+            environment.mount_small_disk()
         }
-        match (0..workers).try_for_each(|worker| place.connect(worker)) {
-            Ok(()) => place.has_network = true,
+        match (0..workers).try_for_each(|worker| environment.connect(worker)) {
+            Ok(()) => environment.has_network = true,
             Err(error) => {
-                place.disconnect();
-                place.missing.push(format!("networks are not broken, connections not reset: {error:#}"));
+                environment.disconnect();
+                environment
+                    .missing
+                    .push(format!("networks are not broken, connections not reset: {error:#}"));
             }
         }
         match can_reset() {
-            Ok(()) => place.has_resets = true,
-            Err(error) => place.missing.push(format!("connections are not reset: {error:#}")),
+            Ok(()) => environment.has_resets = true,
+            Err(error) => environment.missing.push(format!("connections are not reset: {error:#}")),
         }
-        Ok(place)
+        Ok(environment)
     }
 
     fn mount_small_disk(&mut self) {
@@ -269,7 +273,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Environment {
     fn drop(&mut self) {
         if self.has_network {
             self.disconnect();

@@ -1,8 +1,8 @@
-//! Decoders that break, for the tests of what a run makes of that. They are run by their names alone.
+//! Targets that break on purpose, for the tests of the fuzzer itself. They run only if named.
 
 use crate::Target;
 
-pub fn planted() -> Vec<Target> {
+pub fn self_test() -> Vec<Target> {
     let seeds = || vec![b"length 4".to_vec()];
     vec![
         Target { name: "planted-panic", seeds, run: |bytes| breaks(bytes, || panic!("planted")), slice: 0 },
@@ -10,7 +10,7 @@ pub fn planted() -> Vec<Target> {
     ]
 }
 
-/// On changed inputs alone, so that there is one to be kept.
+/// Breaks on mutated inputs only, so that there is an input to store.
 fn breaks(bytes: &[u8], how: fn() -> String) -> String {
     if bytes == b"length 4" { String::new() } else { how() }
 }

@@ -1,7 +1,7 @@
-//! Invariant N-3 in one number: a job's rows have one SHA-256, on however many shards, threads and workers they are
-//! made, by which instructions, before and after a reshard, a restore and a restart. The numbers are written down
-//! here, so that they are those of every build and every machine too; the kernel's golden vectors say the same of a
-//! build without optimisation.
+//! Invariant N-3 in one number: a job's rows have one SHA-256, whatever the number of shards, threads and workers and
+//! whatever the instruction set, before and after a reshard, a restore and a restart. The digests are constants here, so
+//! that every build and every machine must reproduce them; the kernel's golden vectors do the same for a build without
+//! optimisation.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use noise_kernel::Backend;
@@ -11,48 +11,48 @@ const DIMENSION: u64 = 3_700;
 const SHARDS: [u32; 4] = [1, 2, 4, 7];
 const THREADS: [usize; 2] = [1, 2];
 
-/// Number of a plan, and the sum of its 40 rows: a tree, a BLT, a band, a band of the inverse.
-const SUMS: [(usize, &str); 4] = [
+/// The number of a plan, and the digest of its 40 rows: a tree, a BLT, a band, a band of the inverse.
+const DIGESTS: [(usize, &str); 4] = [
     (1, "8a8e2728fc07e45d04ef20310599f87e40db877405960427678993de21e9d6a1"),
     (3, "bcb4f5b2e9ff96a97e76aee719a7900af9eb62958cd51893b78ebb272d178107"),
     (4, "9b450ec40a5f5083af3baebed67ee8ab65f38da1be22bafd6251494c8cd6b464"),
     (8, "e6e045af94e44420da20c88450c43552e5bcce393d6db4c31eff4c51f614f27e"),
 ];
 
-/// What may not change a bit.
+/// One setup of a cluster; none may change a bit.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Setup {
     shards: u32,
     threads: usize,
     backend: Backend,
 }
 
 /// All combinations where `RUSTLE_LONG` is set, else some in which each value is.
-fn ways() -> Vec<Way> {
+fn setups() -> Vec<Setup> {
     let backends = Backend::available();
     if std::env::var_os("RUSTLE_LONG").is_none() {
         let count = SHARDS.len().max(backends.len() * THREADS.len());
-        let way = |at: usize| Way {
+        let setup = |at: usize| Setup {
             shards: SHARDS[at % SHARDS.len()],
             threads: THREADS[at / backends.len() % THREADS.len()],
             backend: backends[at % backends.len()],
         };
-        return (0..count).map(way).collect();
+        return (0..count).map(setup).collect();
     }
     let with = |shards| {
         let of_threads = THREADS.into_iter().map(move |threads| (shards, threads));
         of_threads.flat_map(|(shards, threads)| {
             let backends = Backend::available().into_iter();
-            backends.map(move |backend| Way { shards, threads, backend })
+            backends.map(move |backend| Setup { shards, threads, backend })
         })
     };
     SHARDS.into_iter().flat_map(with).collect()
 }
 
-fn start(way: Way) -> TestCluster {
+fn start(setup: Setup) -> TestCluster {
     start_with(2, |options| {
-        options.threads_per_worker = way.threads;
-        options.worker_flags = flags(&["--backend", &way.backend.to_string()]);
+        options.threads_per_worker = setup.threads;
+        options.worker_flags = flags(&["--backend", &setup.backend.to_string()]);
     })
 }
 
@@ -67,11 +67,11 @@ fn restart(cluster: &mut TestCluster) {
     }
 }
 
-/// A cluster's life, with a job of each plan: the sums of the rows as they came, and of all of them once more.
-fn sums(way: Way) -> Vec<[String; 2]> {
-    let mut cluster = start(way);
+/// A cluster's life, with a job of each plan: the digests of the rows as they came, and of all of them fetched again.
+fn digests(setup: Setup) -> Vec<[String; 2]> {
+    let mut cluster = start(setup);
     let all = plans();
-    let jobs = SUMS.map(|(plan, _)| (job(&format!("sum-{plan}")), &all[plan]));
+    let jobs = DIGESTS.map(|(plan, _)| (job(&format!("sum-{plan}")), &all[plan]));
     let mut rows = jobs.each_ref().map(|_| Vec::new());
     let fetch = |cluster: &TestCluster, rows: &mut [Vec<Vec<f32>>; 4], to: u64| {
         for ((job, _), rows) in jobs.iter().zip(rows) {
@@ -79,10 +79,10 @@ fn sums(way: Way) -> Vec<[String; 2]> {
         }
     };
     for (job, plan) in &jobs {
-        cluster.create(job, plan, DIMENSION, way.shards).unwrap();
+        cluster.create(job, plan, DIMENSION, setup.shards).unwrap();
     }
     fetch(&cluster, &mut rows, 11);
-    let others = SHARDS.into_iter().cycle().skip_while(|shards| *shards != way.shards).nth(1).unwrap();
+    let others = SHARDS.into_iter().cycle().skip_while(|shards| *shards != setup.shards).nth(1).unwrap();
     for (job, _) in &jobs {
         cluster.runtime.block_on(cluster.client.jobs().reshard(job, others)).unwrap();
     }
@@ -102,18 +102,23 @@ fn sums(way: Way) -> Vec<[String; 2]> {
 }
 
 #[test]
-fn one_sha_256_for_all() {
-    let ways = ways();
-    let oracle = SUMS.map(|(plan, _)| {
+fn one_digest_for_all_setups() {
+    let setups = setups();
+    let oracle = DIGESTS.map(|(plan, _)| {
         let job = job(&format!("sum-{plan}"));
         sha256(&expected(&job, &plans()[plan], 0..40, 0..DIMENSION))
     });
-    assert_eq!(oracle, SUMS.map(|(_, sum)| sum), "the oracle's");
-    for way in &ways {
-        for ((number, sum), found) in SUMS.into_iter().zip(sums(*way)) {
-            assert_eq!(found, [sum, sum], "plan {number}, {way:?}");
+    assert_eq!(oracle, DIGESTS.map(|(_, sum)| sum), "the oracle's");
+    for setup in &setups {
+        for ((number, sum), found) in DIGESTS.into_iter().zip(digests(*setup)) {
+            assert_eq!(found, [sum, sum], "plan {number}, {setup:?}");
         }
     }
     let backends: Vec<_> = Backend::available().iter().map(Backend::to_string).collect();
-    println!("{} ways of {} plans, by {}: one sum each", ways.len(), SUMS.len(), backends.join(" and "));
+    println!(
+        "{} setups of {} plans, by {}: one sum each",
+        setups.len(),
+        DIGESTS.len(),
+        backends.join(" and ")
+    );
 }

@@ -1,5 +1,5 @@
-//! A second process of the same jobs, as after a restart that forgot its past: binds other gradients to the same rows,
-//! also of branches that were left, and asks workers under leases that have ended and with tokens of long ago.
+//! An adversary of both jobs, like a trainer that restarted without its history: it binds other gradients to the same
+//! rows, on abandoned branches too, and sends requests to workers under ended leases and with old tokens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::run::UNSEEN;
 use crate::trainer::connect;
 use crate::world::{LEASE_TTL, World};
 
-const PATIENCE: Duration = Duration::from_secs(3);
-/// A worker that is not reached keeps nobody waiting who looks whether it serves.
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+/// Limit of one probe, so that an unreachable worker does not hold up the others.
 const LOOK: Duration = Duration::from_millis(400);
-/// Leases asked for together: of those seen, the newest.
+/// The number of leases probed together: the newest of those seen.
 const AT_ONCE: usize = 12;
 
 /// A row as it was bound on a branch.
@@ -32,39 +32,40 @@ struct Bound {
 }
 
 pub async fn compete(world: Arc<World>) -> turmoil::Result {
+    // The name is part of the random stream: another one would change every recorded seed.
     let dice = Dice::named(world.seed, "rival");
     let connections = net::connections();
     let routes = Vec::new();
     let bound = BTreeMap::new();
-    let mut rival = Rival { client: connect()?, connections, dice, world, routes, bound };
-    while !rival.world.is_done() {
-        let case = *rival.dice.pick(&rival.world.cases.clone());
-        match rival.dice.below(4) {
-            0 => drop(rival.bind(case).await),
-            1 => rival.look(case).await,
-            2 => rival.ask_under_an_old_lease(case).await,
-            _ => rival.go_back_too(case).await,
+    let mut adversary = Adversary { client: connect()?, connections, dice, world, routes, bound };
+    while !adversary.world.is_done() {
+        let case = *adversary.dice.pick(&adversary.world.cases.clone());
+        match adversary.dice.below(4) {
+            0 => drop(adversary.bind(case).await),
+            1 => adversary.look(case).await,
+            2 => adversary.ask_under_an_old_lease(case).await,
+            _ => adversary.go_back_too(case).await,
         }
-        rival.ask_all(case).await;
-        let pause = rival.dice.millis(20, 400);
+        adversary.ask_all(case).await;
+        let pause = adversary.dice.millis(20, 400);
         sleep(pause).await;
     }
     Ok(())
 }
 
-struct Rival {
+struct Adversary {
     client: Client,
     connections: Connections,
     dice: Dice,
     world: Arc<World>,
-    /// All that were ever seen.
+    /// All routes that were ever seen.
     routes: Vec<(&'static Case, Route)>,
-    /// Of each branch of a job, the last row that was bound.
+    /// The last bound row of each branch of a job.
     bound: BTreeMap<(JobId, u64), Bound>,
 }
 
-impl Rival {
-    /// Mostly the newest, else one that was left.
+impl Adversary {
+    /// Returns mostly the newest branch, sometimes an abandoned one.
     fn branch(&mut self, case: &Case) -> u64 {
         let newest = self.world.history().branches.newest(&case.job);
         if newest > 0 && self.dice.one_in(3) { self.dice.below(newest) } else { newest }
@@ -84,7 +85,7 @@ impl Rival {
                 let commitments = [case.commitment(of_z, row, is_rival)];
                 (commitments, history.asked(job, branch, rows, &commitments))
             };
-            match timeout(PATIENCE, self.client.bind(job, branch, rows, &commitments)).await {
+            match timeout(CALL_TIMEOUT, self.client.bind(job, branch, rows, &commitments)).await {
                 Ok(Ok(tokens)) => {
                     self.world.history().acked(job, branch, newest, row, commitments[0]);
                     let bound = Bound { branch, row, token: tokens.into_iter().next()? };
@@ -113,7 +114,7 @@ impl Rival {
             return;
         }
         let expected = self.dice.below(newest);
-        match timeout(PATIENCE, self.client.jobs().rewind(job, row, expected)).await {
+        match timeout(CALL_TIMEOUT, self.client.jobs().rewind(job, row, expected)).await {
             Ok(Ok(opened)) => {
                 let lineage = Lineage::try_from(opened.lineage);
                 let mut history = self.world.history();
@@ -132,7 +133,7 @@ impl Rival {
     }
 
     async fn look(&mut self, case: &'static Case) {
-        let Ok(Ok(routing)) = timeout(PATIENCE, self.client.routing(&case.job)).await else { return };
+        let Ok(Ok(routing)) = timeout(CALL_TIMEOUT, self.client.routing(&case.job)).await else { return };
         for route in routing.routes {
             let Some(endpoint) = &route.endpoint else { continue };
             let lease = (case.job.clone(), route.shard, route.lease_epoch);
