@@ -1,10 +1,10 @@
 //! What a coordinator needs to know of a job's plan, read once: reading a plan computes all of its coefficients.
 
 use plan::{Layout, Plan};
-use proto::{Result, ServiceError};
+use proto::{RELEASED_ROWS_KEPT, Result, ServiceError};
 
-/// Beside the state of a shard a worker keeps the row made ahead, two that were released, and memory for the next.
-const ROWS_KEPT: u64 = 4;
+/// Beside the state of a shard a worker keeps the row made ahead, those that were released, and memory for the next.
+const ROWS_KEPT: u64 = 1 + RELEASED_ROWS_KEPT + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanFacts {

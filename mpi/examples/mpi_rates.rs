@@ -9,15 +9,15 @@ use std::{
 
 use anyhow::ensure;
 use clap::Parser;
-use mpi::{
+use proto::{Commitment, CoordinateRange};
+use rayon::prelude::*;
+use rsmpi::{
     topology::{Communicator, SimpleCommunicator},
     traits::{Destination, Source},
 };
-use noise_worker::mpi::{
-    MpiArgs, NoiseRank, launch::Started, limit::Limit, serve::Service, training::Training,
+use rustle_mpi::{
+    MpiArgs, NoiseRank, deadlines::TimeLimit, launch::MpiProcess, service::Service, training::Training,
 };
-use proto::{Commitment, CoordinateRange};
-use rayon::prelude::*;
 use serde_json::json;
 
 #[derive(Parser)]
@@ -34,8 +34,8 @@ struct Flags {
 
 fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
-    let limit = Limit(flags.noise.time_limit);
-    let started = Started::start(limit)?;
+    let limit = TimeLimit(flags.noise.time_limit);
+    let started = MpiProcess::start(limit)?;
     ensure!(SimpleCommunicator::world().size() == 2, "run this by mpirun -n 2");
     if started.rank() == 0 { train(&flags, started) } else { noise(&flags, started) }
 }
@@ -51,7 +51,7 @@ fn meet(other: i32) {
     other.receive_into_with_tag(&mut [0u8], 7);
 }
 
-fn noise(flags: &Flags, started: Started) -> anyhow::Result<()> {
+fn noise(flags: &Flags, started: MpiProcess) -> anyhow::Result<()> {
     let runtime = node::runtime::Runtime::new()?;
     let mut rank = NoiseRank::join(&flags.noise, started, &runtime)?;
     let row = vec![1f32; rank.launch.dimension() as usize];
@@ -84,7 +84,7 @@ fn noise(flags: &Flags, started: Started) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn train(flags: &Flags, started: Started) -> anyhow::Result<()> {
+fn train(flags: &Flags, started: MpiProcess) -> anyhow::Result<()> {
     let dimension = flags.noise.dimension.unwrap_or(0);
     let mut training = Training::join_started(started, 4 * dimension)?;
     let range = CoordinateRange { start: 0, end: dimension };

@@ -1,26 +1,27 @@
-//! What `noise-worker mpi` is told.
+//! The flags of `noise-worker mpi`.
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, FromArgMatches};
+use noise_worker::config::WorkerArgs;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 use url::Url;
 
-use super::limit::Limit;
-use crate::config::WorkerArgs;
+use crate::deadlines::TimeLimit;
 
-/// Make and serve noise under MPI: one rank a shard. Settings of making rows that are not here are the worker's, by
-/// environment (RUSTLE_WORKER_…)
+/// Generate and serve noise under MPI, one shard per rank. Settings of the worker that have no flag here are taken from its
+/// environment variables (RUSTLE_WORKER_…)
 #[derive(Args, Clone, Debug)]
 pub struct MpiArgs {
-    /// The job's plan
+    /// File of the job's plan
     #[arg(long, required_unless_present = "train")]
     pub plan: Option<PathBuf>,
-    /// Coordinates of the flattened parameter vector; the plan's layout where it has one
+    /// Coordinates of the flattened parameter vector [default: from the plan's layout]
     #[arg(long, value_name = "M")]
     pub dimension: Option<u64>,
+    /// Name of the job
     #[arg(long, default_value = "default")]
     pub job: JobId,
     /// File of the key, 32 raw bytes, mode 0400; read by every noise rank
@@ -29,16 +30,16 @@ pub struct MpiArgs {
     /// Command that prints the key, for a key management service
     #[arg(long, env = "RUSTLE_KEY_COMMAND", conflicts_with = "key_file")]
     pub key_command: Option<String>,
-    /// The first noise rank alone reads the key, and gives it to the others over MPI, which does not encrypt
+    /// Only the first noise rank reads the key, and sends it to the others over MPI, which does not encrypt
     #[arg(long)]
     pub broadcast_key: bool,
-    /// The ledger, kept by the first noise rank: a coordinator's, while no coordinator runs on it
+    /// The ledger, opened by the first noise rank; may be a coordinator's while no coordinator runs on it
     #[arg(long, value_name = "FILE", default_value = "rustle-data/ledger.redb")]
     pub ledger: PathBuf,
-    /// Where checkpoints go; "none" for nowhere [default: the folder `checkpoints` beside the ledger]
+    /// URL of the checkpoint store, or "none" for no checkpoints [default: the folder `checkpoints` beside the ledger]
     #[arg(long, value_name = "URL")]
     pub checkpoint_url: Option<String>,
-    /// Rows between checkpoints; 0 for one at the end alone
+    /// Rows between checkpoints; 0 for one at the end only
     #[arg(long, value_name = "ROWS", default_value_t = 0)]
     pub checkpoint_every: u64,
     /// Serve the training ranks of the same launch until all of them are done
@@ -47,34 +48,34 @@ pub struct MpiArgs {
     /// Be a training rank: fetch --steps of --range from the noise ranks of the same launch
     #[arg(long, conflicts_with_all = ["serve", "plan", "key_file", "key_command", "broadcast_key"], requires = "steps")]
     pub train: bool,
-    /// A training rank's rows land in memory that it shares with the noise ranks of its node
+    /// Receive rows in memory that the training rank shares with the noise ranks of its node
     #[arg(long, requires = "train")]
     pub window: bool,
-    /// Rows a..b, counted from 0 [default: from the first that is not bound, to the last of the plan]
+    /// Rows a..b, counted from 0 [default: from the first that is not bound to the last of the plan]
     #[arg(long, value_name = "A..B", value_parser = rows)]
     pub steps: Option<RowRange>,
     /// Coordinates a..b of a training rank [default: all]
     #[arg(long, value_name = "A..B", value_parser = coordinates, requires = "train")]
     pub range: Option<CoordinateRange>,
-    /// What the rows are bound to: the same text gets them again, another is refused
+    /// Text that the rows are bound to: with the same text they are served again, another is refused
     #[arg(long, default_value = "cli")]
     pub commitment: String,
     /// The .npy file to write: float32 of shape (rows, coordinates)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Write nothing, and say the SHA-256 of all values
+    /// Write no file, and report the SHA-256 of all values
     #[arg(long, conflicts_with = "out")]
     pub sha256: bool,
-    /// Folder of the ranks' own records of what they have released, a folder each; `none` for no record
+    /// Folder of the ranks' logs of released rows, one folder per rank; `none` for no logs
     #[arg(long, env = "RUSTLE_WORKER_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Threads that make noise in each rank; 0 for an equal share of the cores of a node
+    /// Threads that generate noise in each rank; 0 for an equal share of the cores of a node
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
-    /// Rows made ahead of need, at most
+    /// Maximum number of rows generated ahead of demand
     #[arg(long, default_value_t = 8)]
     pub ahead_rows: u64,
-    /// How long to wait for other ranks, at every step; a launch that takes longer is ended
+    /// How long to wait for other ranks at every step; a launch that takes longer is ended
     #[arg(long, default_value = "120s", value_parser = duration)]
     pub time_limit: Duration,
 }
@@ -101,19 +102,22 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl MpiArgs {
-    pub fn limit(&self) -> Limit {
-        Limit(self.time_limit)
+    /// Returns how long to wait for other ranks.
+    pub fn limit(&self) -> TimeLimit {
+        TimeLimit(self.time_limit)
     }
 
+    /// Returns the commitment that the rows are bound to.
     pub fn commitment(&self) -> Commitment {
         Commitment::of_text(&self.commitment)
     }
 
+    /// Reads the plan. Fails where there is none or it is not valid.
     pub fn plan(&self) -> anyhow::Result<Plan> {
         Ok(Plan::from_path(self.plan.as_ref().context("--plan is missing")?)?)
     }
 
-    /// What the flag says, what the plan says, or that they differ.
+    /// Returns the dimension that the flag or the plan's layout sets. Fails where they differ or neither does.
     pub fn dimension(&self, plan: &Plan) -> anyhow::Result<u64> {
         match (self.dimension, plan.layout().map(plan::Layout::dimension)) {
             (Some(flag), Some(plan)) if flag != plan => {
@@ -121,11 +125,11 @@ impl MpiArgs {
             }
             (Some(0), _) => bail!("--dimension is 0; allowed: 1 or more"),
             (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-            (None, None) => bail!("--dimension is missing, and the plan has no layout that says it"),
+            (None, None) => bail!("--dimension is missing, and the plan has no layout that sets it"),
         }
     }
 
-    /// `None` for nowhere.
+    /// Returns the URL of the checkpoint store; `None` for no checkpoints.
     pub fn store_url(&self) -> anyhow::Result<Option<String>> {
         match self.checkpoint_url.as_deref() {
             Some("none") => Ok(None),
@@ -139,7 +143,7 @@ impl MpiArgs {
         }
     }
 
-    /// The worker's settings, with those that are given here.
+    /// Returns the worker's settings, with those that have a flag here replaced.
     pub fn worker(&self, ranks_on_node: usize) -> anyhow::Result<WorkerArgs> {
         let command = WorkerArgs::augment_args(clap::Command::new("noise-worker"));
         let mut worker = WorkerArgs::from_arg_matches(&command.try_get_matches_from(["noise-worker"])?)?;

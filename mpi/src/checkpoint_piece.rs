@@ -1,24 +1,23 @@
-//! A checkpoint's pieces: each written by the rank that owns the shard, told to the first rank in 56 bytes.
+//! One rank's piece of a checkpoint: written by the rank that owns the shard, reported to the first rank in 56 bytes.
 
 use ledger::{CheckpointRecord, LedgerError, piece_object};
+use noise_worker::{Snapshot, shard_runner::ShardRunner};
 use proto::{CoordinateRange, JobId, Result, model::CheckpointPiece};
 
-use super::owner::Owner;
-use crate::snapshot::Snapshot;
-
+/// The length of a report in bytes.
 pub const BYTES: usize = 56;
 
-/// What a rank wrote; zeros where it could not.
+/// The piece that a rank wrote; zeros where it could not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Written {
+pub struct PieceResult {
     pub is_whole: bool,
     pub next_row: u64,
     pub bytes: u64,
     pub sha256: [u8; 32],
 }
 
-impl Written {
-    pub fn of(snapshot: &Result<Snapshot>) -> Self {
+impl PieceResult {
+    pub fn new(snapshot: &Result<Snapshot>) -> Self {
         match snapshot {
             Ok(Snapshot { next_row, written, .. }) => {
                 Self { is_whole: true, next_row: *next_row, bytes: written.bytes, sha256: written.sha256 }
@@ -42,7 +41,7 @@ impl Written {
         Self { is_whole: number(0) == 1, next_row: number(8), bytes: number(16), sha256 }
     }
 
-    /// `None` where it could not be written.
+    /// Returns the piece as the ledger lists it; `None` where it could not be written.
     pub fn piece(&self, job: &JobId, id: u64, range: CoordinateRange) -> Option<CheckpointPiece> {
         let Self { next_row, sha256, .. } = *self;
         let object = piece_object(job, id, range);
@@ -50,17 +49,17 @@ impl Written {
     }
 }
 
-/// This rank's piece. A failure is logged here, where its reason is known.
-pub async fn write_piece(owner: &Owner, id: u64) -> Result<Snapshot> {
-    let grant = owner.grant();
-    let written = owner.snapshot(&piece_object(&grant.job, id, grant.range)).await;
+/// Writes this rank's piece. A failure is logged here, where its reason is known.
+pub async fn write(runner: &ShardRunner, id: u64) -> Result<Snapshot> {
+    let grant = runner.grant();
+    let written = runner.snapshot(&piece_object(&grant.job, id, grant.range)).await;
     written.inspect_err(|error| {
         tracing::warn!(job = %grant.job, shard = grant.shard, id, %error, "a piece of a checkpoint failed");
     })
 }
 
-/// The checkpoint's number, where all of it was written down.
-pub fn published(record: Result<CheckpointRecord, LedgerError>) -> Option<u64> {
+/// Logs what became of a checkpoint, and returns its number where it was published.
+pub fn log_published(record: Result<CheckpointRecord, LedgerError>) -> Option<u64> {
     match record {
         Ok(CheckpointRecord { job, id, next_row, bytes, .. }) => {
             tracing::info!(%job, id, next_row, bytes, "checkpoint written");
@@ -79,11 +78,11 @@ mod tests {
 
     #[test]
     fn what_was_written_survives_the_wire() {
-        let written = Written { is_whole: true, next_row: 7, bytes: 1 << 40, sha256: [3; 32] };
-        assert_eq!(Written::decode(&written.encode()), written);
-        assert_eq!(Written::decode(&[0; BYTES]), Written::default());
+        let written = PieceResult { is_whole: true, next_row: 7, bytes: 1 << 40, sha256: [3; 32] };
+        assert_eq!(PieceResult::decode(&written.encode()), written);
+        assert_eq!(PieceResult::decode(&[0; BYTES]), PieceResult::default());
         assert!(
-            Written::default()
+            PieceResult::default()
                 .piece(&JobId::new("j").unwrap(), 1, CoordinateRange { start: 0, end: 1 })
                 .is_none()
         );

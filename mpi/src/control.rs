@@ -1,169 +1,161 @@
-//! What training ranks ask the first noise rank about the job, and the change of branch that may come of it: every noise
-//! rank has turned before the asker hears the branch's number, and asks of the branch before are refused from then on.
+//! Requests of training ranks to the first noise rank about the job, and the switch of branch that may follow: every noise
+//! rank serves the new branch before the requester receives its number, and requests for the branch before are refused
+//! from then on.
 
 use std::collections::{HashSet, VecDeque};
 
-use anyhow::{Context, bail};
 use bytes::Bytes;
-use mpi::{Rank, request, topology::Communicator, traits::Source as _};
 use prost::Message as _;
-use proto::{Result, ServiceError, model::LeaseGrant, pb};
+use proto::Result;
 
-use super::{
-    bindings::Bindings,
-    message::{ANY_BRANCH, CONTROL, GRANT, Kind, Message, data_tag, reply_tag},
-    place::Resumed,
-    serve::Service,
-    window::Sending,
+use crate::{
+    Rank,
+    launch::Launch,
+    root_ledger::{RootLedger, resume::Resumption},
+    rows::{Context, Rows},
+    sends::Sends,
+    wire::{GRANT, JobAction, JobRequest, Message, Reply, data_tag, reply_tag},
 };
 
+/// The requests that wait, and the switch of branch in progress.
 #[derive(Default)]
-pub struct Asks {
-    waiting: VecDeque<(Rank, Message)>,
-    /// Answered once these ranks have turned.
-    turned_by: Option<(Rank, Message, HashSet<Rank>)>,
+pub struct ControlRequests {
+    waiting: VecDeque<(Rank, JobRequest)>,
+    switch: Option<BranchSwitch>,
 }
 
-/// A shard on another branch.
-pub struct Turning(LeaseGrant);
+/// A switch of all noise ranks to another branch.
+struct BranchSwitch {
+    requester: Rank,
+    /// What the requester receives once no rank is outstanding.
+    answer: Reply,
+    /// Noise ranks that may still serve the branch before.
+    outstanding: HashSet<Rank>,
+}
 
-impl Asks {
-    pub fn take(&mut self, from: Rank, ask: Message) {
-        self.waiting.push_back((from, ask));
+impl ControlRequests {
+    pub fn push(&mut self, from: Rank, request: JobRequest) {
+        self.waiting.push_back((from, request));
     }
 
-    /// The rank serves the new branch.
-    pub fn turned(&mut self, rank: Rank) {
-        if let Some((.., ranks)) = &mut self.turned_by {
-            ranks.remove(&rank);
+    /// Notes that the rank serves the new branch.
+    pub fn note_branch_served(&mut self, rank: Rank) {
+        if let Some(switch) = &mut self.switch {
+            switch.outstanding.remove(&rank);
         }
     }
 
-    /// Whether a rank may still serve the branch before.
-    pub fn is_turning(&self) -> bool {
-        self.turned_by.is_some()
+    /// Returns whether a rank may still serve the branch before.
+    pub fn is_switching(&self) -> bool {
+        self.switch.is_some()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.turned_by.is_none()
+        self.waiting.is_empty() && self.switch.is_none()
     }
-}
 
-impl Service<'_> {
-    /// Of the first noise rank: answers the next ask. One that goes back waits until no row and no checkpoint of the
-    /// branch before is under way.
-    pub(super) fn ask(&mut self) -> anyhow::Result<bool> {
-        if let Some((to, answer, _)) = self.asks.turned_by.take_if(|(.., ranks)| ranks.is_empty()) {
-            self.send(to, reply_tag(answer.slot), answer);
+    /// Answers the next request on the first noise rank. One that may switch branches waits until no row and no checkpoint
+    /// of the branch before is in progress. Returns whether anything happened.
+    pub fn answer_next<'a>(
+        &mut self,
+        launch: &'a Launch,
+        ledger: &mut RootLedger,
+        rows: &mut Rows<'a>,
+        context: &mut Context<'_, 'a>,
+    ) -> anyhow::Result<bool> {
+        if let Some(switch) = self.switch.take_if(|switch| switch.outstanding.is_empty()) {
+            send_ready(context.sends, switch.requester, switch.answer);
             return Ok(true);
         }
-        let is_quiet = self.making.is_empty() && self.rounds.is_idle();
-        let may_turn = |ask: &Message| matches!(ask.kind, Kind::Resume | Kind::Rewind);
-        let next = self.asks.waiting.front();
-        if self.asks.turned_by.is_some() || next.is_none_or(|(_, ask)| may_turn(ask) && !is_quiet) {
+        if self.switch.is_some() {
             return Ok(false);
         }
-        let Some((from, ask)) = self.asks.waiting.pop_front() else { return Ok(false) };
-        match self.answered(&ask) {
-            Ok((answer, Some(true))) => self.turn_all(from, answer)?,
-            Ok((answer, _)) if ask.kind == Kind::Report => self.send_report(from, answer),
-            Ok((answer, _)) => self.send(from, reply_tag(ask.slot), answer),
-            // A ledger that failed ends the launch when it is to bind next.
-            Err(error) => self.refuse(from, &ask, &error),
+        let is_quiet = rows.is_quiet() && context.rounds.is_idle();
+        let is_ready = |(_, request): &(Rank, JobRequest)| is_quiet || !may_switch(&request.action);
+        let Some((from, request)) = self.waiting.pop_front_if(|next| is_ready(next)) else {
+            return Ok(false);
+        };
+        match answer(&request, ledger) {
+            Ok((answer, opened_branch)) if opened_branch => {
+                self.switch_all(from, answer, launch, ledger, rows, context)?;
+            }
+            Ok((answer, _)) if request.action == JobAction::Report => {
+                send_report(context.sends, from, answer)
+            }
+            Ok((answer, _)) => send_ready(context.sends, from, answer),
+            // A ledger that failed ends the launch at the next binding.
+            Err(error) => {
+                context.sends.message(from, reply_tag(request.slot), &request.refusal(&error));
+            }
         }
         Ok(true)
     }
 
-    /// The answer; of one that goes on, whether on a new branch.
-    fn answered(&mut self, ask: &Message) -> Result<(Message, Option<bool>)> {
-        let keeper = self.keeper.as_mut().ok_or_else(|| ServiceError::missing("ledger"))?;
-        let ready = Message { kind: Kind::Ready, text: Vec::new(), ..ask.clone() };
-        let (row, text, opened) = match ask.kind {
-            Kind::Place => (keeper.next_row()?, keeper.job().to_string().into_bytes(), None),
-            Kind::Cursor => (ask.row, keeper.cursor(ask.row)?, None),
-            Kind::Report => (ask.row, keeper.report()?.into_bytes(), None),
-            _ => {
-                let resumed = match ask.kind {
-                    Kind::Resume => keeper.resume(&ask.text, ask.marked)?,
-                    _ => keeper.rewind(ask.row)?,
-                };
-                let Resumed { next_row, opened_branch } = resumed;
-                (next_row, Vec::new(), Some(opened_branch))
-            }
-        };
-        let marked = opened.unwrap_or_default();
-        Ok((Message { row, id: keeper.branch(), text, marked, ..ready }, opened))
-    }
-
-    /// Longer than a message: it follows as data.
-    fn send_report(&mut self, to: Rank, answer: Message) {
-        let report = Bytes::from(answer.text);
-        let ready = Message { end: report.len() as u64, text: Vec::new(), ..answer };
-        let slot = ready.slot;
-        self.send(to, reply_tag(slot), ready);
-        self.sends.push(Sending::begin(&self.launch.all, to, data_tag(slot), report));
-    }
-
-    /// The ledger has the branch: all noise ranks turn to it, then `to` is answered.
-    fn turn_all(&mut self, to: Rank, answer: Message) -> anyhow::Result<()> {
-        let Some(keeper) = &self.keeper else { bail!("a rank without the ledger was asked to go back") };
-        let grants = keeper.grants(answer.row)?.grants;
-        self.rounds.turned(answer.row);
-        let mut others = HashSet::new();
-        for ((rank, _), grant) in self.launch.shards.iter().zip(grants) {
-            if *rank == self.launch.root {
-                self.leave(grant.try_into()?)?;
+    /// Switches all noise ranks to the branch that the ledger has opened; then `to` is answered.
+    fn switch_all<'a>(
+        &mut self,
+        to: Rank,
+        answer: Reply,
+        launch: &'a Launch,
+        ledger: &RootLedger,
+        rows: &mut Rows<'a>,
+        context: &mut Context<'_, 'a>,
+    ) -> anyhow::Result<()> {
+        let grants = ledger.grants(answer.row)?.grants;
+        // The first noise rank has the ledger while it switches, as it has while it binds.
+        let mut context =
+            Context { sends: &mut *context.sends, root_ledger: Some(ledger), rounds: &mut *context.rounds };
+        context.rounds.restart_at(answer.row);
+        let mut outstanding = HashSet::new();
+        for ((rank, _), grant) in launch.shards.iter().zip(grants) {
+            if *rank == launch.root {
+                rows.begin_switch(grant.try_into()?, &mut context)?;
                 continue;
             }
             let grant = Bytes::from(grant.encode_to_vec());
-            let branch = Message { id: answer.id, end: grant.len() as u64, ..Message::new(Kind::Branch) };
-            self.send(*rank, CONTROL, branch);
-            self.sends.push(Sending::begin(&self.launch.all, *rank, GRANT, grant));
-            others.insert(*rank);
+            let branch = Message::Branch { branch: answer.branch, grant_bytes: grant.len() as u64 };
+            context.sends.control(*rank, &branch);
+            context.sends.data(*rank, GRANT, grant);
+            outstanding.insert(*rank);
         }
-        self.turn()?;
-        self.asks.turned_by = Some((to, answer, others));
+        rows.finish_switch(&mut context)?;
+        self.switch = Some(BranchSwitch { requester: to, answer, outstanding });
         Ok(())
     }
+}
 
-    /// Of the other noise ranks: the job is on another branch.
-    pub(super) fn is_told(&mut self, message: &Message) -> anyhow::Result<()> {
-        let mut bytes = vec![0u8; usize::try_from(message.end)?];
-        request::scope(|scope| {
-            let root = self.launch.all.process_at_rank(self.launch.root);
-            let coming = root.immediate_receive_into_with_tag(scope, &mut bytes[..], GRANT);
-            self.launch.limit.wait("the first noise rank, to say what this one serves", coming);
-        });
-        let grant = pb::LeaseGrant::decode(&bytes[..]).context("what the first noise rank grants")?;
-        self.leave(grant.try_into()?)
-    }
+fn may_switch(action: &JobAction) -> bool {
+    matches!(action, JobAction::Resume { .. } | JobAction::Rewind { .. })
+}
 
-    /// From here on no row of the branch before is begun. Who waits to have one bound is refused now and not at the turn:
-    /// what the first noise rank says next is of the other branch, and must not meet them.
-    fn leave(&mut self, grant: LeaseGrant) -> anyhow::Result<()> {
-        self.turning = Some(Turning(grant));
-        self.bindings.leave().into_iter().try_for_each(|fate| self.settle(fate))
-    }
-
-    /// Serves another branch, once nothing of the one before is under way.
-    pub(super) fn turn(&mut self) -> anyhow::Result<bool> {
-        let Some(Turning(grant)) = self.turning.take_if(|_| self.making.is_empty()) else { return Ok(false) };
-        self.owner = self.runtime.block_on(self.owner.turned(grant))?;
-        self.bindings = Bindings::of_branch(self.owner.grant().branch());
-        if self.keeper.is_none() {
-            self.send(self.launch.root, CONTROL, Message::new(Kind::Turned));
+/// Returns the answer, and whether a branch was opened.
+fn answer(request: &JobRequest, ledger: &mut RootLedger) -> Result<(Reply, bool)> {
+    let (row, text, opened_branch) = match &request.action {
+        JobAction::Status => (ledger.next_row()?, ledger.job().to_string().into_bytes(), false),
+        JobAction::Cursor { row } => (*row, ledger.cursor(*row)?, false),
+        JobAction::Report => (0, ledger.report()?.into_bytes(), false),
+        JobAction::Resume { cursor, replay } => {
+            let Resumption { next_row, opened_branch } = ledger.resume(cursor, *replay)?;
+            (next_row, Vec::new(), opened_branch)
         }
-        Ok(true)
-    }
+        JobAction::Rewind { row } => {
+            let Resumption { next_row, opened_branch } = ledger.rewind(*row)?;
+            (next_row, Vec::new(), opened_branch)
+        }
+    };
+    let reply = request.reply(ledger.branch(), row, text);
+    Ok((Reply { flag: opened_branch, ..reply }, opened_branch))
+}
 
-    /// Why nothing of a branch is served here.
-    pub(super) fn superseded(&self, branch: u64) -> ServiceError {
-        let own = self.owner.grant();
-        let next = self.turning.as_ref().map_or(own, |Turning(grant)| grant);
-        // Who asked for any would have been served of the one that is left.
-        let branch = if branch == ANY_BRANCH { own.branch() } else { branch };
-        let current = next.branch();
-        let from_row = next.lineage.from_row();
-        ServiceError::BranchSuperseded { job: next.job.to_string(), branch, current, from_row }
-    }
+fn send_ready(sends: &mut Sends<'_>, to: Rank, answer: Reply) {
+    sends.message(to, reply_tag(answer.slot), &Message::Ready(answer));
+}
+
+/// Sends a report, which is longer than a message, as data behind the answer.
+fn send_report(sends: &mut Sends<'_>, to: Rank, answer: Reply) {
+    let report = Bytes::from(answer.text);
+    let slot = answer.slot;
+    let ready = Reply { end: report.len() as u64, text: Vec::new(), ..answer };
+    send_ready(sends, to, ready);
+    sends.data(to, data_tag(slot), report);
 }

@@ -1,4 +1,4 @@
-//! Time limits: nothing that waits for other ranks waits for ever, and a rank that gives up ends the whole launch.
+//! Time limits: nothing waits for other ranks forever, and a rank that gives up ends the whole launch.
 
 use std::{
     panic,
@@ -8,40 +8,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mpi::{
-    Rank,
+use rsmpi::{
     request::{Request, Scope},
     topology::{Communicator, SimpleCommunicator},
 };
 
+use crate::Rank;
+
 /// The thread that MPI was started on, and this process's rank.
-static PLACE: OnceLock<(ThreadId, Rank)> = OnceLock::new();
+static MPI_THREAD: OnceLock<(ThreadId, Rank)> = OnceLock::new();
 
-/// How long MPI may take to end the launch.
-const ENDING: Duration = Duration::from_secs(10);
+/// How long MPI may take to end the launch before this process aborts.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// From now on every panic, on whatever thread, ends the launch: a rank that is gone would let the others wait.
+/// Makes every panic, on any thread, end the launch: the other ranks would wait for a rank that is gone.
 pub fn end_launch_on_panic(rank: Rank) {
-    let _ = PLACE.set((thread::current().id(), rank));
+    let _ = MPI_THREAD.set((thread::current().id(), rank));
     panic::set_hook(Box::new(|panic| end_launch(format_args!("{panic}"))));
 }
 
-/// Says why, and ends all ranks.
+/// Reports why, and ends all ranks.
 pub fn end_launch(why: impl std::fmt::Display) -> ! {
-    match PLACE.get() {
+    match MPI_THREAD.get() {
         Some((thread, rank)) if *thread == thread::current().id() => {
             eprintln!("noise-worker: rank {rank} ends the launch: {why}");
             // MPI asks its daemon to end all ranks, and waits for the answer of a daemon that may be gone.
             thread::spawn(|| {
-                thread::sleep(ENDING);
+                thread::sleep(ABORT_TIMEOUT);
                 eprintln!(
-                    "noise-worker: MPI has not ended the launch within {ENDING:?}; this rank ends by itself"
+                    "noise-worker: MPI has not ended the launch within {ABORT_TIMEOUT:?}; this rank ends by itself"
                 );
                 abort()
             });
             SimpleCommunicator::world().abort(1)
         }
-        // MPI may be called on its own thread alone; a process that aborts ends the launch too.
+        // Only its own thread may call MPI; a process that aborts ends the launch too.
         Some((_, rank)) => {
             eprintln!("noise-worker: rank {rank} ends the launch: {why}");
             abort()
@@ -55,15 +56,15 @@ pub fn end_launch(why: impl std::fmt::Display) -> ! {
 
 /// How long to wait for other ranks.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit(pub Duration);
+pub struct TimeLimit(pub Duration);
 
-impl Limit {
-    /// A blocking call that other ranks take part in.
+impl TimeLimit {
+    /// Runs a blocking call that other ranks take part in. The launch ends where it takes longer than the limit.
     pub fn guard<T>(self, what: &'static str, call: impl FnOnce() -> T) -> T {
         let (done, waiting) = mpsc::channel::<()>();
         thread::spawn(move || {
             if waiting.recv_timeout(self.0) == Err(mpsc::RecvTimeoutError::Timeout) {
-                end_launch(self.passed(what));
+                end_launch(self.exceeded(what));
             }
         });
         let value = call();
@@ -71,67 +72,68 @@ impl Limit {
         value
     }
 
-    /// A request, moved on until it is complete; gives what it was about.
+    /// Waits until a request is complete and returns its data. Keeps the core busy, for data that moves by being polled.
     pub fn wait<'a, D: ?Sized, S: Scope<'a>>(self, what: &str, request: Request<'a, D, S>) -> &'a D {
-        self.complete(what, request, Pace::busy)
+        self.complete(what, request, IdleBackoff::busy)
     }
 
-    /// The same where others have work to do first, which needs the cores.
+    /// Does the same as [`Self::wait`], asleep between polls: other ranks have work to do first, which needs the cores.
     pub fn wait_asleep<'a, D: ?Sized, S: Scope<'a>>(self, what: &str, request: Request<'a, D, S>) -> &'a D {
-        self.complete(what, request, Pace::asleep)
+        self.complete(what, request, IdleBackoff::asleep)
     }
 
     fn complete<'a, D: ?Sized, S: Scope<'a>>(
         self,
         what: &str,
         mut request: Request<'a, D, S>,
-        turn: fn(&mut Pace, &str),
+        pause: fn(&mut IdleBackoff, &str),
     ) -> &'a D {
-        let mut pace = Pace::new(self);
+        let mut backoff = IdleBackoff::new(self);
         loop {
             request = match request.test_with_data() {
                 Ok((_, data)) => return data,
                 Err(again) => again,
             };
-            turn(&mut pace, what);
+            pause(&mut backoff, what);
         }
     }
 
-    fn passed(self, what: &str) -> String {
+    fn exceeded(self, what: &str) -> String {
         format!("{what}: the other ranks did not come within {:?} (--time-limit)", self.0)
     }
 }
 
-/// Turns of a loop that polls.
-pub struct Pace {
-    limit: Limit,
+/// Paces a loop that polls: it spins while something happens, then sleeps between polls.
+pub struct IdleBackoff {
+    limit: TimeLimit,
     since: Instant,
 }
 
-/// How long a loop with nothing to do looks again at once.
-const AWAKE: Duration = Duration::from_micros(200);
-/// The same where data is on its way: a row may move only while it is looked at.
-const AWAKE_SENDING: Duration = Duration::from_millis(20);
-/// Between looks after that: little beside a row, and long enough to leave the core to who computes.
-const NAP: Duration = Duration::from_micros(50);
+/// How long a loop with nothing to do polls without a pause.
+const SPIN: Duration = Duration::from_micros(200);
+/// The same while data is in flight: MPI may move a row only while it is polled.
+const SPIN_WHILE_SENDING: Duration = Duration::from_millis(20);
+/// The pause between polls after that: short beside the time of a row, and long enough to leave the core to others.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-impl Pace {
-    pub fn new(limit: Limit) -> Self {
+impl IdleBackoff {
+    /// Starts now.
+    pub fn new(limit: TimeLimit) -> Self {
         Self { limit, since: Instant::now() }
     }
 
-    /// Something happened.
+    /// Notes that something happened.
     pub fn reset(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Data is on its way, which moves by being looked at.
+    /// Yields while data is in flight, which moves by being polled. Ends the launch after the limit.
     pub fn busy(&mut self, what: &str) {
         self.check(what);
         thread::yield_now();
     }
 
-    /// Someone has to come, and has work to do first.
+    /// Pauses while another rank has work to do before it comes. Ends the launch after the limit.
     pub fn asleep(&mut self, what: &str) {
         self.check(what);
         self.idle(false);
@@ -139,13 +141,13 @@ impl Pace {
 
     fn check(&self, what: &str) {
         if self.since.elapsed() > self.limit.0 {
-            end_launch(self.limit.passed(what));
+            end_launch(self.limit.exceeded(what));
         }
     }
 
-    /// Nobody has to come. `sending`: data is on its way, as fast as its reader takes it.
+    /// Pauses without a limit. `sending`: data is in flight, as fast as its reader takes it.
     pub fn idle(&mut self, sending: bool) {
-        let awake = if sending { AWAKE_SENDING } else { AWAKE };
-        if self.since.elapsed() < awake { thread::yield_now() } else { thread::sleep(NAP) }
+        let awake = if sending { SPIN_WHILE_SENDING } else { SPIN };
+        if self.since.elapsed() < awake { thread::yield_now() } else { thread::sleep(POLL_INTERVAL) }
     }
 }

@@ -1,50 +1,62 @@
-//! What every process of a launch says first, to all others: 192 bytes, little-endian (docs/mpi.md).
+//! The message that every process of a launch sends first, to all others: 192 bytes, little-endian (docs/mpi.md).
 
 use proto::{CoordinateRange, JobId, Result, ServiceError};
 use sha2::{Digest, Sha256};
 
-use super::{message::VERSION, told::NOISE_VERSION};
+use crate::{watermark_exchange::EXCHANGE_VERSION, wire::VERSION};
 
+/// The length of a handshake in bytes.
 pub const BYTES: usize = 192;
 const MAGIC: &[u8; 8] = b"RUSTLEMP";
 
+/// What a process does in a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Owns a shard; the first of them keeps the ledger.
+    /// It owns a shard. The first of them has the ledger as well.
     Noise,
+    /// It requests rows.
     Training,
 }
 
-/// Fields that a training rank has no say in are 0 there; a plan digest or a dimension that it gives must be the job's.
+/// What a process reports of itself. Fields that do not concern a training rank are 0 there; a plan digest or a dimension
+/// that it sets must be the job's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hello {
+pub struct Handshake {
+    /// The version of the control messages ([`VERSION`]).
     pub version: u32,
+    /// What the process does.
     pub role: Role,
+    /// The version of the noise stream.
     pub stream_version: u32,
-    /// Of what noise ranks say among themselves before they serve; 0 of a training rank, which hears none of it.
+    /// The version of what noise ranks exchange before they serve ([`EXCHANGE_VERSION`]); 0 for a training rank, which does
+    /// not take part.
     pub noise_version: u32,
+    /// The number of coordinates of the job.
     pub dimension: u64,
+    /// The digest of the job's plan.
     pub plan_digest: [u8; 32],
-    /// Zeros where the first noise rank gives the key to the others.
+    /// The commitment to the job's key; zeros where the first noise rank sends the key to the others.
     pub key_commitment: [u8; 32],
-    /// SHA-256 of the job's name.
+    /// The SHA-256 of the job's name.
     pub job: [u8; 32],
+    /// The number of rows of the job.
     pub iterations: u64,
-    /// That a training rank lends for rows to be placed in.
+    /// The bytes that a training rank lends for rows to be placed in.
     pub window_bytes: u64,
 }
 
-impl Hello {
-    pub fn of_job(job: &JobId) -> [u8; 32] {
+impl Handshake {
+    /// Returns the SHA-256 of a job's name.
+    pub fn job_digest(job: &JobId) -> [u8; 32] {
         Sha256::digest(job.as_str()).into()
     }
 
-    /// A noise rank that has said nothing else.
+    /// Returns the handshake of a noise rank whose job is still to be filled in.
     pub fn noise() -> Self {
-        Self { role: Role::Noise, noise_version: NOISE_VERSION, ..Self::training(0) }
+        Self { role: Role::Noise, noise_version: EXCHANGE_VERSION, ..Self::training(0) }
     }
 
-    /// A training rank that takes whatever job there is.
+    /// Returns the handshake of a training rank that accepts any job.
     pub fn training(window_bytes: u64) -> Self {
         Self {
             version: VERSION.into(),
@@ -60,6 +72,7 @@ impl Hello {
         }
     }
 
+    /// Returns the 192 bytes of the handshake.
     pub fn encode(&self) -> Vec<u8> {
         let role: u32 = if self.role == Role::Noise { 1 } else { 2 };
         let mut bytes = Vec::with_capacity(BYTES);
@@ -78,9 +91,9 @@ impl Hello {
         bytes
     }
 
-    /// Error: no process of Rustle said this.
+    /// Reads a handshake. Fails where the bytes are not those of a Rustle process.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let not_ours = |what: &str| ServiceError::invalid("first words", what, "those of a Rustle process");
+        let not_ours = |what: &str| ServiceError::invalid("handshake", what, "that of a Rustle process");
         let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| not_ours("of another length"))?;
         if &bytes[..8] != MAGIC {
             return Err(not_ours("without RUSTLEMP"));
@@ -109,55 +122,52 @@ impl Hello {
         })
     }
 
-    /// Why these ranks can't go together; `None` where they can. By rank.
-    pub fn disagreement(hellos: &[Self]) -> Option<String> {
-        let Some(first) = hellos.iter().position(|hello| hello.role == Role::Noise) else {
+    /// Returns why processes with these handshakes, in order of their ranks, can't form a launch; `None` where they can.
+    pub fn disagreement(handshakes: &[Self]) -> Option<String> {
+        let Some(first) = handshakes.iter().position(|handshake| handshake.role == Role::Noise) else {
             return Some(
                 "no rank of this launch is a noise rank; start some by `noise-worker mpi --serve`".into(),
             );
         };
-        let root = &hellos[first];
-        hellos.iter().enumerate().find_map(|(rank, hello)| {
+        let root = &handshakes[first];
+        handshakes.iter().enumerate().find_map(|(rank, handshake)| {
             let differs = |what: &str, own: String, roots: String| {
                 Some(format!("rank {rank} has {what} {own}, rank {first} has {roots}"))
             };
             let number = |what, own: u64, roots: u64| differs(what, own.to_string(), roots.to_string());
             let digest =
                 |what, own: &[u8; 32], roots: &[u8; 32]| differs(what, hex::encode(own), hex::encode(roots));
-            let is_noise = hello.role == Role::Noise;
-            match () {
-                () if hello.version != root.version => {
-                    number("version of the protocol", hello.version.into(), root.version.into())
-                }
-                () if is_noise && hello.stream_version != root.stream_version => number(
-                    "version of the noise stream",
-                    hello.stream_version.into(),
-                    root.stream_version.into(),
-                ),
-                () if is_noise && hello.noise_version != root.noise_version => number(
-                    "version of what noise ranks say",
-                    hello.noise_version.into(),
-                    root.noise_version.into(),
-                ),
-                () if hello.plan_digest != root.plan_digest && (is_noise || hello.plan_digest != [0; 32]) => {
-                    digest("the plan", &hello.plan_digest, &root.plan_digest)
-                }
-                () if hello.dimension != root.dimension && (is_noise || hello.dimension != 0) => {
-                    number("dimension", hello.dimension, root.dimension)
-                }
-                () if is_noise && hello.key_commitment != root.key_commitment => {
-                    digest("the key with commitment", &hello.key_commitment, &root.key_commitment)
-                }
-                () if is_noise && hello.job != root.job => {
-                    differs("another job", String::new(), "its own".into())
-                }
-                () => None,
+            let is_noise = handshake.role == Role::Noise;
+            if handshake.version != root.version {
+                return number("version of the protocol", handshake.version.into(), root.version.into());
             }
+            if is_noise && handshake.stream_version != root.stream_version {
+                let own = handshake.stream_version.into();
+                return number("version of the noise stream", own, root.stream_version.into());
+            }
+            if is_noise && handshake.noise_version != root.noise_version {
+                let own = handshake.noise_version.into();
+                return number("version of what noise ranks exchange", own, root.noise_version.into());
+            }
+            if handshake.plan_digest != root.plan_digest && (is_noise || handshake.plan_digest != [0; 32]) {
+                return digest("the plan", &handshake.plan_digest, &root.plan_digest);
+            }
+            if handshake.dimension != root.dimension && (is_noise || handshake.dimension != 0) {
+                return number("dimension", handshake.dimension, root.dimension);
+            }
+            if is_noise && handshake.key_commitment != root.key_commitment {
+                return digest("the key with commitment", &handshake.key_commitment, &root.key_commitment);
+            }
+            if is_noise && handshake.job != root.job {
+                return differs("another job", String::new(), "its own".into());
+            }
+            None
         })
     }
 }
 
-/// The ranges of `count` noise ranks, in order: cut at multiples of 512, in sizes that differ by one block at most.
+/// Returns the ranges of `count` noise ranks, in order: cut at multiples of 512, in sizes that differ by one block at most.
+/// Fails where there are fewer blocks than ranks.
 pub fn ranges(dimension: u64, count: usize) -> Result<Vec<CoordinateRange>> {
     let block = noise_kernel::BLOCK as u64;
     let blocks = dimension.div_ceil(block);
@@ -182,50 +192,51 @@ fn array<const N: usize>(bytes: &[u8; BYTES], at: usize) -> [u8; N] {
 mod tests {
     use super::*;
 
-    fn noise() -> Hello {
-        let job = Hello::of_job(&JobId::new("j").unwrap());
-        Hello {
+    fn noise() -> Handshake {
+        let job = Handshake::job_digest(&JobId::new("j").unwrap());
+        Handshake {
             dimension: 1000,
             plan_digest: [1; 32],
             key_commitment: [2; 32],
             job,
             iterations: 9,
-            ..Hello::noise()
+            ..Handshake::noise()
         }
     }
 
     #[test]
-    fn first_words_survive_the_wire() {
-        for hello in [noise(), Hello::training(1 << 40)] {
-            assert_eq!(Hello::decode(&hello.encode()).unwrap(), hello);
+    fn handshakes_survive_the_wire() {
+        for handshake in [noise(), Handshake::training(1 << 40)] {
+            assert_eq!(Handshake::decode(&handshake.encode()).unwrap(), handshake);
         }
         for bad in [vec![], vec![0; BYTES], [b"RUSTLEMP".as_slice(), &[0; 184]].concat()] {
-            assert!(Hello::decode(&bad).is_err());
+            assert!(Handshake::decode(&bad).is_err());
         }
     }
 
     #[test]
     fn who_differs_is_named() {
-        type Change = fn(&mut Hello);
+        type Change = fn(&mut Handshake);
         let changes: [(&str, Change); 7] = [
-            ("version of the protocol", |hello| hello.version += 1),
-            ("version of the noise stream", |hello| hello.stream_version += 1),
-            ("version of what noise ranks say", |hello| hello.noise_version = 0),
-            ("the plan", |hello| hello.plan_digest = [7; 32]),
-            ("dimension", |hello| hello.dimension += 1),
-            ("the key", |hello| hello.key_commitment = [7; 32]),
-            ("another job", |hello| hello.job = [7; 32]),
+            ("version of the protocol", |handshake| handshake.version += 1),
+            ("version of the noise stream", |handshake| handshake.stream_version += 1),
+            ("version of what noise ranks exchange", |handshake| handshake.noise_version = 0),
+            ("the plan", |handshake| handshake.plan_digest = [7; 32]),
+            ("dimension", |handshake| handshake.dimension += 1),
+            ("the key", |handshake| handshake.key_commitment = [7; 32]),
+            ("another job", |handshake| handshake.job = [7; 32]),
         ];
         for (word, change) in changes {
             let mut other = noise();
             change(&mut other);
-            let said = Hello::disagreement(&[Hello::training(0), noise(), other]).unwrap();
-            assert!(said.contains(word) && said.contains("rank 2") && said.contains("rank 1"), "{said}");
+            let difference = Handshake::disagreement(&[Handshake::training(0), noise(), other]).unwrap();
+            assert!(difference.contains(word), "{difference}");
+            assert!(difference.contains("rank 2") && difference.contains("rank 1"), "{difference}");
         }
-        assert_eq!(Hello::disagreement(&[Hello::training(0), noise(), noise()]), None);
-        assert!(Hello::disagreement(&[Hello::training(0)]).unwrap().contains("no rank"));
-        let of_another = Hello { plan_digest: [9; 32], ..Hello::training(0) };
-        assert!(Hello::disagreement(&[noise(), of_another]).unwrap().contains("the plan"));
+        assert_eq!(Handshake::disagreement(&[Handshake::training(0), noise(), noise()]), None);
+        assert!(Handshake::disagreement(&[Handshake::training(0)]).unwrap().contains("no rank"));
+        let of_another = Handshake { plan_digest: [9; 32], ..Handshake::training(0) };
+        assert!(Handshake::disagreement(&[noise(), of_another]).unwrap().contains("the plan"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where rows go that a launch fetches for itself: a `.npy` file, or nowhere but into their SHA-256.
+//! The destination of rows that a launch generates for itself: a `.npy` file, or only their SHA-256.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,26 +12,27 @@ use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 
-/// The header's length with the magic: room for any two numbers.
+/// The length of the header in bytes, the magic included: there is room for any two numbers.
 const HEADER: usize = 128;
 
+/// Takes rows and hashes them.
 pub struct Sink {
     hash: Sha256,
     file: Option<(PathBuf, BufWriter<File>)>,
-    /// Values of a row.
+    /// The number of values in a row.
     coordinates: u64,
     rows: u64,
 }
 
 impl Sink {
-    /// The file appears under its name when it is complete. It is its owner's alone: noise is as secret as what it
-    /// hides.
+    /// Begins a file, if `path` names one. It appears under its name when it is complete, and only its owner may read it:
+    /// noise is as secret as what it hides.
     pub fn create(path: Option<&Path>, coordinates: u64) -> anyhow::Result<Self> {
         let open = |path: &Path| {
             let mut file = OpenOptions::new();
             file.write(true).create(true).truncate(true).mode(0o600);
             let mut file = BufWriter::with_capacity(1 << 20, file.open(partial(path))?);
-            // Written again when the number of rows is known.
+            // PieceResult again when the number of rows is known.
             file.write_all(&[0; HEADER])?;
             anyhow::Ok((path.to_owned(), file))
         };
@@ -40,7 +41,7 @@ impl Sink {
         Ok(Self { hash: Sha256::new(), file, coordinates, rows: 0 })
     }
 
-    /// One row, as little-endian float32.
+    /// Takes one row, which is written as little-endian float32.
     pub fn write(&mut self, row: &[f32]) -> anyhow::Result<()> {
         ensure!(row.len() as u64 == self.coordinates, "a row has {} values", row.len());
         let bytes: &[u8] = bytemuck::cast_slice(row);
@@ -52,7 +53,7 @@ impl Sink {
         }
     }
 
-    /// Puts the file in its place. The SHA-256 of all values, and how many rows there were.
+    /// Renames the file to its name. Returns the SHA-256 of all values and the number of rows.
     pub fn finish(self) -> anyhow::Result<(String, u64)> {
         let Self { hash, file, coordinates, rows } = self;
         if let Some((path, file)) = file {

@@ -1,15 +1,15 @@
-//! Whether a launcher started more processes than MPI knows of: a launch that fell apart into single ranks.
+//! Detects a launch that fell apart into single ranks: its launcher started more processes than MPI knows of.
 
-/// Processes of this process's step, as Slurm says.
+/// The number of tasks of this process's step, as Slurm sets it.
 const SLURM_STEP: &str = "SLURM_STEP_NUM_TASKS";
 /// Set by `mpirun`, whose daemons may be tasks of such a step themselves.
 const MPIRUN: &str = "OMPI_COMM_WORLD_SIZE";
 
-/// Why a process that is alone in MPI may not go on, by the environment: each of a step's tasks would take itself for all
-/// ranks.
-pub fn apart(world: usize, said: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let tasks: usize = said(SLURM_STEP)?.parse().ok()?;
-    let is_apart = world == 1 && tasks > 1 && said(MPIRUN).is_none();
+/// Returns why a process that is alone in MPI may not continue, by its environment: each task of a step would take itself
+/// for the whole launch.
+pub fn apart(world: usize, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let tasks: usize = variable(SLURM_STEP)?.parse().ok()?;
+    let is_apart = world == 1 && tasks > 1 && variable(MPIRUN).is_none();
     is_apart.then(|| {
         format!(
             "Slurm started {tasks} tasks, and MPI knows of this one alone; srun needs --mpi=pmix, or another that \

@@ -1,27 +1,30 @@
-//! Memory that MPI or another process uses beyond a call: windows shared within a node, and sends under way. The one
-//! file of this crate with `unsafe`: the `mpi` crate has windows only through its `ffi`, and its sends borrow for a
-//! scope, while a noise rank's last as long as their reader takes.
+//! Memory that MPI or another process uses beyond a call: windows shared within a node, and sends in flight.
+//!
+//! The one file of this crate with `unsafe`: the crate `rsmpi` has windows only through its `ffi`, and its sends borrow for
+//! a scope, while those of a noise rank last as long as their reader takes.
 #![allow(unsafe_code)]
 
 use std::{ffi::c_void, mem, mem::MaybeUninit, os::raw::c_int, ptr, slice};
 
 use bytes::Bytes;
-use mpi::{
-    ffi,
-    raw::AsRaw,
-    topology::{Communicator, Rank, SimpleCommunicator},
-};
 use proto::{Result, ServiceError};
 use rayon::prelude::*;
+use rsmpi::{
+    ffi,
+    raw::AsRaw,
+    topology::{Communicator, SimpleCommunicator},
+};
 
-/// Below it a thread is not worth waking.
-const LEAST_PIECE: usize = 256 << 10;
+use crate::{Rank, wire::Tag};
+
+/// The least that a thread copies: below it, waking the thread costs more than it saves.
+const MIN_COPY_BYTES: usize = 256 << 10;
 
 /// Memory that all processes of one node see. Each lends a part; noise ranks write to the parts of training ranks,
 /// after the row is bound and before they say so.
 ///
-/// Rust's rules end at the process. What is kept within one: writing goes through raw pointers and makes no reference;
-/// a lender has references to its own part only while it asks for nothing (`Training` borrows them from itself).
+/// Rust's rules end at the process. What is upheld within one: writing goes through raw pointers and makes no reference;
+/// a lender has references to its own part only while it has no request open (`Training` borrows them from itself).
 pub struct Window {
     window: ffi::MPI_Win,
     parts: Vec<Part>,
@@ -37,11 +40,12 @@ struct Part {
 // SAFETY: the parts are plain memory that is mapped until `free`, which takes the window by value; threads only copy
 // into them. The handle is used on the main thread alone: `sync` and `free` are called where MPI is.
 unsafe impl Send for Window {}
-// SAFETY: as above; `write` makes no reference, and who asks for two rows in one place gets garbage of its own.
+// SAFETY: as above; `write` makes no reference, and a requester of two rows at one offset gets garbage of its own.
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Collective over the processes of one node. `bytes`: what this one lends; 0 for nothing.
+    /// Allocates a window. Collective over the processes of one node. `bytes`: the memory that this process lends; 0 for
+    /// none.
     pub fn allocate(node: &SimpleCommunicator, bytes: usize) -> Self {
         let mut base: *mut c_void = ptr::null_mut();
         let mut window = MaybeUninit::uninit();
@@ -78,34 +82,34 @@ impl Window {
         Ok(())
     }
 
-    /// The same with all threads of the caller's rayon pool. One piece a thread: the C library has other stores for long
-    /// copies, which don't read what they overwrite.
-    pub fn place(&self, rank: usize, at: u64, bytes: &[u8]) -> Result<()> {
+    /// Does the same as [`Self::write`] with all threads of the caller's rayon pool. Each thread copies one long piece: the C
+    /// library has other stores for long copies, which don't read what they overwrite.
+    pub fn write_parallel(&self, rank: usize, at: u64, bytes: &[u8]) -> Result<()> {
         self.check(rank, at, bytes.len() as u64)?;
-        let len = bytes.len().div_ceil(rayon::current_num_threads()).max(LEAST_PIECE);
+        let len = bytes.len().div_ceil(rayon::current_num_threads()).max(MIN_COPY_BYTES);
         let pieces = bytes.par_chunks(len).enumerate();
         pieces.try_for_each(|(index, piece)| self.write(rank, at + (index * len) as u64, piece))
     }
 
-    /// Where such a write would begin. Error: it would not lie within the part.
+    /// Returns the offset at which such a write begins. Fails where it would not lie within the part.
     pub fn check(&self, rank: usize, at: u64, bytes: u64) -> Result<usize> {
         let size = self.parts[rank].bytes;
         match at.checked_add(bytes) {
             Some(end) if end <= size as u64 => Ok(at as usize),
             _ => Err(ServiceError::invalid(
-                "place in the window",
+                "offset in the window",
                 format!("{bytes} bytes at {at}"),
                 format!("within the {size} bytes that the training rank lends"),
             )),
         }
     }
 
-    /// This process's own part. No answer may be under way that is written to it.
+    /// Returns this process's own part. No answer may be in flight that is written to it.
     pub fn own(&self) -> &[u8] {
         let Part { base, bytes } = self.parts[self.own];
         match bytes {
             0 => &[],
-            // SAFETY: mapped as long as `self`, and zeros or what was written; the caller lets nobody write.
+            // SAFETY: mapped as long as `self`, and zeros or what was written; the caller lets no process write.
             _ => unsafe { slice::from_raw_parts(base, bytes) },
         }
     }
@@ -116,7 +120,7 @@ impl Window {
         unsafe { ffi::MPI_Win_sync(self.window) };
     }
 
-    /// Collective, as `allocate`.
+    /// Frees the window. Collective, as `allocate` is.
     pub fn free(mut self) {
         // SAFETY: the window is live, and nothing can use it after.
         unsafe {
@@ -138,16 +142,16 @@ fn query(window: ffi::MPI_Win, rank: Rank) -> Part {
     Part { base: base.cast(), bytes: bytes as usize }
 }
 
-/// A send under way, and the bytes that it reads: a row's own memory, kept as long as MPI needs it.
-pub struct Sending {
+/// A send in flight and the bytes that it reads: a row's own memory, kept as long as MPI needs it.
+pub struct PendingSend {
     request: ffi::MPI_Request,
     bytes: Bytes,
     is_done: bool,
 }
 
-impl Sending {
-    /// At most [`super::message::DATA_BYTES`] bytes.
-    pub fn begin(all: &SimpleCommunicator, to: Rank, tag: mpi::Tag, bytes: Bytes) -> Self {
+impl PendingSend {
+    /// Begins to send at most [`crate::wire::DATA_BYTES`] bytes.
+    pub fn begin(all: &SimpleCommunicator, to: Rank, tag: Tag, bytes: Bytes) -> Self {
         let mut request = MaybeUninit::uninit();
         // SAFETY: `bytes` never moves and lives in this value, whose end leaks it where the send has not ended.
         let request = unsafe {
@@ -160,7 +164,7 @@ impl Sending {
         Self { request, bytes, is_done: false }
     }
 
-    /// Whether the bytes are no longer needed. Moves the send on.
+    /// Moves the send forward, and returns whether its bytes are no longer needed.
     pub fn is_done(&mut self) -> bool {
         if !self.is_done {
             let mut flag = 0;
@@ -172,7 +176,7 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for PendingSend {
     fn drop(&mut self) {
         if !self.is_done {
             // MPI may still read them.

@@ -1,4 +1,4 @@
-//! What a shard is made with: the job's plan and key, checked against the grant, as the kernel takes them.
+//! The generation spec of a job: its plan and key, checked against a grant, as the kernel takes them.
 
 use std::sync::Arc;
 
@@ -7,35 +7,37 @@ use noise_kernel::{Backend, Generator, History, JobKey, KernelError, Oracle, Rou
 use plan::{Coefficients, Plan};
 use proto::{JobId, Lineage, ServiceError, model::LeaseGrant};
 
-/// Everything but the range and the row. Cheap to clone.
+/// Everything that decides a job's noise, except the range and the row. Cheap to clone.
 #[derive(Clone)]
-pub struct Recipe {
+pub struct GenerationSpec {
     keys: RowKeys,
     rounds: Rounds,
     stream: Stream,
     coefficients: Arc<Coefficients>,
+    /// The number of rows of the job.
     pub iterations: u64,
     scale: f32,
     history: History,
-    /// State floats for each coordinate.
+    /// The number of `f32` of state per coordinate.
     pub slots: usize,
-    /// Seals what is stored of the job.
+    /// The key that seals the job's checkpoints.
     pub checkpoint_key: CheckpointKey,
 }
 
-impl std::fmt::Debug for Recipe {
+impl std::fmt::Debug for GenerationSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Recipe({} iterations, {} slots, [secret])", self.iterations, self.slots)
+        write!(f, "GenerationSpec({} iterations, {} slots, [secret])", self.iterations, self.slots)
     }
 }
 
-impl Recipe {
-    /// All rows from one branch's key.
+impl GenerationSpec {
+    /// Builds the spec of a job whose rows are all of one branch. Fails where the kernel can't run the plan.
     pub fn new(plan: &Plan, key: &JobKey, job: &JobId, branch: u64) -> Result<Self, ServiceError> {
-        Self::of_lineage(plan, key, job, &Lineage::of_branch(branch))
+        Self::for_lineage(plan, key, job, &Lineage::of_branch(branch))
     }
 
-    pub fn of_lineage(
+    /// Builds the spec of a job whose rows are of the branches of `lineage`. Fails where the kernel can't run the plan.
+    pub fn for_lineage(
         plan: &Plan,
         key: &JobKey,
         job: &JobId,
@@ -48,7 +50,7 @@ impl Recipe {
         let keys = key.row_keys(job.as_str(), &lineage.pairs(), &plan.digest());
         let keys = keys.map_err(ServiceError::internal)?;
         let coefficients = Arc::new(plan.coefficients());
-        let mut recipe = Self {
+        let mut spec = Self {
             stream: Stream::of_rows(&keys, &coefficients, rounds),
             keys,
             rounds,
@@ -59,13 +61,13 @@ impl Recipe {
             slots: 0,
             checkpoint_key: CheckpointKey::new(&key.checkpoint_key(job.as_str())),
         };
-        // The kernel says how much state it keeps.
-        recipe.slots = recipe.generator(0..1).map_err(ServiceError::internal)?.slots();
-        Ok(recipe)
+        // The kernel decides how much state it keeps.
+        spec.slots = spec.generator(0..1).map_err(ServiceError::internal)?.slots();
+        Ok(spec)
     }
 
-    /// Refuses a plan or a key that is not the one the grant names.
-    pub fn checked(plan: &Plan, key: &JobKey, grant: &LeaseGrant) -> Result<Self, ServiceError> {
+    /// Builds the spec of a grant. Fails where the plan or the key is not the one that the grant names.
+    pub fn for_grant(plan: &Plan, key: &JobKey, grant: &LeaseGrant) -> Result<Self, ServiceError> {
         if plan.digest() != grant.plan_digest {
             let expected = hex::encode(grant.plan_digest);
             let actual = hex::encode(plan.digest());
@@ -76,22 +78,24 @@ impl Recipe {
             let actual = hex::encode(key.commitment());
             return Err(ServiceError::KeyMismatch { job: grant.job.to_string(), expected, actual });
         }
-        Self::of_lineage(plan, key, &grant.job, &grant.lineage)
+        Self::for_lineage(plan, key, &grant.job, &grant.lineage)
     }
 
-    /// The same rows made in a chosen way. Error: an instruction set this processor lacks.
-    pub fn made_by(mut self, backend: Backend, history: History) -> Result<Self, KernelError> {
+    /// Chooses how the rows are generated; their bits are the same. Fails where this processor lacks the instruction set.
+    pub fn with_backend(mut self, backend: Backend, history: History) -> Result<Self, KernelError> {
         self.stream = self.stream.with_backend(backend)?;
         self.history = history;
         Ok(self)
     }
 
+    /// Returns a generator of the coordinates of `range`, before row 0.
     pub fn generator(&self, range: std::ops::Range<u64>) -> Result<Generator, KernelError> {
         let stream = self.stream.clone();
         let coefficients = self.coefficients.clone();
         Generator::new(stream, coefficients, self.iterations, self.scale, range)?.with_history(self.history)
     }
 
+    /// Returns a generator before row `next_row`, with the state of the pieces of `range` in order.
     pub fn restore(
         &self,
         range: std::ops::Range<u64>,
@@ -104,7 +108,7 @@ impl Recipe {
             .with_history(self.history)
     }
 
-    /// What everything this recipe makes is checked against.
+    /// Returns the reference implementation, which recomputes any row slowly and independently.
     pub fn oracle(&self) -> Result<Oracle, KernelError> {
         Oracle::new(self.keys.clone(), self.rounds, self.coefficients.clone(), self.iterations, self.scale)
     }

@@ -1,4 +1,5 @@
-//! A noise rank's shard: restored, made ahead, and asked for parts of rows. The same code as behind gRPC.
+//! One shard without leases and without gRPC: restored, generated ahead, and read part by part. Noise ranks under MPI run
+//! their shards by it; the code that restores, generates and replays is that of a worker.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,119 +11,127 @@ use proto::{Commitment, CoordinateRange, Result, ServiceError, model::LeaseGrant
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
+    generation_spec::GenerationSpec,
     limits::Limits,
-    make::make_rows,
-    marks::{Marks, Released},
-    recipe::Recipe,
+    producer::produce_rows,
+    release_log::{ReleaseLog, ReleasedRow},
     replay::{Replay, piece_len},
     restore::restore,
-    shard::Shard,
+    shard::{Shard, row::Row},
     snapshot::{self, Snapshot},
 };
 
-pub struct Owner {
+/// A shard that is being generated. Dropping it ends the generation.
+pub struct ShardRunner {
     shard: Arc<Shard>,
-    recipe: Recipe,
-    source: Source,
-    /// Goes on from one old row to the next without starting over.
+    spec: GenerationSpec,
+    source: ShardSource,
+    /// Continues from one old row to the next without starting over.
     replay: Mutex<Replay>,
 }
 
-/// What a shard is restored with, whatever the branch.
+/// What a shard is generated from, on any branch of its job.
 #[derive(Clone)]
-pub struct Source {
+pub struct ShardSource {
+    /// The plan of the job.
     pub plan: Arc<Plan>,
+    /// The key of the job.
     pub key: JobKey,
+    /// The threads and the memory to use.
     pub limits: Arc<Limits>,
-    pub marks: Arc<Marks>,
-    /// Of this launch.
+    /// The log in which every row is recorded before it is released.
+    pub release_log: Arc<ReleaseLog>,
+    /// The epoch of the ledger under which the shard is granted.
     pub epoch: u64,
     /// How long a row may take.
-    pub patience: Duration,
+    pub row_timeout: Duration,
 }
 
-impl Owner {
-    /// Restores the shard from the newest checkpoint that is whole, else from the key, and begins to make rows. Call
-    /// within a runtime.
-    pub async fn start(grant: LeaseGrant, source: Source) -> anyhow::Result<Arc<Self>> {
+impl ShardRunner {
+    /// Restores the shard of `grant` from the newest checkpoint that is whole, else from the key, and begins to generate its
+    /// rows. To be called within a runtime. Fails where the plan or the key is not the one that the grant names.
+    pub async fn start(grant: LeaseGrant, source: ShardSource) -> anyhow::Result<Arc<Self>> {
         let limits = &source.limits;
         let history = History::Auto { limit_bytes: limits.history_bytes };
-        let recipe = Recipe::checked(&source.plan, &source.key, &grant)?.made_by(limits.backend, history)?;
-        let (generator, window) = restore(&grant, &recipe, limits).await.context("restore the shard")?;
+        let spec = GenerationSpec::for_grant(&source.plan, &source.key, &grant)?
+            .with_backend(limits.backend, history)?;
+        let (generator, window) = restore(&grant, &spec, limits).await.context("restore the shard")?;
         let shard = Shard::new(grant);
         let history_bytes = generator.history_bytes() as u64;
         *shard.generator.lock().await = Some(generator);
-        shard.ready(recipe.clone(), window, history_bytes);
-        node::runtime::spawn(make_rows(shard.clone(), limits.clone()));
-        Ok(Arc::new(Self { shard, recipe, source, replay: Mutex::default() }))
+        shard.ready(spec.clone(), window, history_bytes);
+        node::runtime::spawn(produce_rows(shard.clone(), limits.clone()));
+        Ok(Arc::new(Self { shard, spec, source, replay: Mutex::default() }))
     }
 
-    /// The same shard on another branch. Nothing may be asked of this one any more: its state goes first, since two may
-    /// not fit.
-    pub async fn turned(&self, grant: LeaseGrant) -> anyhow::Result<Arc<Self>> {
+    /// Returns the same shard on the branch of `grant`. Ends this one first, since two states may not fit: nothing may be
+    /// requested of it any more.
+    pub async fn on_branch(&self, grant: LeaseGrant) -> anyhow::Result<Arc<Self>> {
         self.shard.cancelled.cancel();
         self.shard.generator.lock().await.take();
         let branch = (grant.job.clone(), grant.branch());
-        self.source.marks.see(self.source.epoch, vec![branch]).await?;
+        self.source.release_log.observe(self.source.epoch, vec![branch]).await?;
         Self::start(grant, self.source.clone()).await
     }
 
+    /// Returns the grant of the shard.
     pub fn grant(&self) -> &LeaseGrant {
         self.shard.grant()
     }
 
-    /// Rows made beyond the highest that was asked for.
+    /// Returns the number of rows generated beyond the highest that was requested.
     pub fn rows_ahead(&self) -> u64 {
         self.shard.rows_ahead()
     }
 
-    /// Bytes of a part of a row that is bound to `commitment`: the row's own memory where it is at hand. Noted in this
-    /// rank's own record before it is given.
+    /// Returns a part of a row that is bound to `commitment`, as little-endian `f32`: the row's own memory where it is in the
+    /// window. Records the row in the release log first. Fails where the log refuses it, or after the row timeout.
     pub async fn part(&self, row: u64, commitment: Commitment, range: CoordinateRange) -> Result<Bytes> {
         let grant = self.shard.grant();
-        let released = Released { branch: grant.lineage.branch_of(row), row, commitment };
-        self.source.marks.clone().note(grant.job.clone(), grant.branch(), vec![released]).await?;
-        let made = self.shard.row(row, Instant::now() + self.source.patience).await?;
+        let released = ReleasedRow { branch: grant.lineage.branch_of(row), row, commitment };
+        let log = self.source.release_log.clone();
+        log.record(grant.job.clone(), grant.branch(), vec![released]).await?;
+        let found = self.shard.row(row, Instant::now() + self.source.row_timeout).await?;
         self.shard.mark_released(row);
-        match made {
-            Some(made) => {
+        match found {
+            Some(found) => {
                 let [from, to] = [range.start, range.end].map(|at| (at - grant.range.start) as usize * 4);
-                Ok(made.bytes().slice(from..to))
+                Ok(found.bytes().slice(from..to))
             }
-            None => self.replayed(row, range).await,
+            None => self.replay(row, range).await,
         }
     }
 
-    /// The part was delivered: now the next rows are worth making.
-    pub fn delivered(&self) {
-        self.shard.served();
+    /// Resumes generation after a part is delivered.
+    pub fn row_done(&self) {
+        self.shard.row_done();
     }
 
-    async fn replayed(&self, row: u64, range: CoordinateRange) -> Result<Bytes> {
+    async fn replay(&self, row: u64, range: CoordinateRange) -> Result<Bytes> {
         let mut replay = self.replay.lock().await;
         let mut values: Vec<f32> = Vec::new();
         let len = range.len() as usize;
         values.try_reserve_exact(len).map_err(|_| ServiceError::ResourceExhausted {
-            what: "memory for a row that is drawn again".into(),
+            what: "memory for a row that is replayed".into(),
             limit: format!("{} bytes", 4 * len),
         })?;
         let mut start = range.start;
         while start < range.end {
-            let end = (start + piece_len(&self.recipe)).min(range.end);
+            let end = (start + piece_len(&self.spec)).min(range.end);
             let piece = CoordinateRange { start, end };
-            values.extend(replay.row(&self.recipe, &self.source.limits, row, piece).await?);
+            values.extend(replay.row(&self.spec, &self.source.limits, row, piece).await?);
             start = end;
         }
-        Ok(crate::row::Row::new(values).bytes())
+        Ok(Row::new(values).bytes())
     }
 
-    /// Writes the shard as it stands.
+    /// Writes the shard to `object` of its grant's checkpoint store.
     pub async fn snapshot(&self, object: &str) -> Result<Snapshot> {
         snapshot::take(&self.shard, &self.source.limits, object).await
     }
 }
 
-impl Drop for Owner {
+impl Drop for ShardRunner {
     fn drop(&mut self) {
         self.shard.cancelled.cancel();
     }

@@ -39,6 +39,9 @@ pub const LONGEST_WORKER_BACKOFF: Duration = Duration::from_secs(1);
 /// the next comes at once, and its coordinator waits for it before it binds.
 pub const MOST_MARKS_TOLD: usize = 8192;
 
+/// Released rows that a worker keeps in memory, so that a retry needs no replay.
+pub const RELEASED_ROWS_KEPT: u64 = 2;
+
 /// Generated messages and services of the package `rustle.v1`.
 #[allow(clippy::all, clippy::unwrap_used, missing_docs)]
 pub mod pb {

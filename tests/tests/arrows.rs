@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench` and the five that test may depend on all.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("strategy", &[]),
     ("accounting", &["strategy"]),
     ("planner", &["strategy", "accounting", "plan"]),
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("shared-memory", &["proto"]),
     ("client", &["proto", "node", "shared-memory"]),
     ("noise-worker", &["noise-kernel", "plan", "proto", "ledger", "node", "shared-memory"]),
+    ("rustle-mpi", &["noise-worker", "noise-kernel", "plan", "proto", "ledger", "node"]),
     ("coordinator", &["proto", "plan", "ledger", "node", "client", "accounting", "plot"]),
     ("plot", &[]),
     ("batches", &[]),

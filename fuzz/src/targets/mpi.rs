@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use noise_worker::marks::{Marks, Released};
+use noise_worker::release_log::{ReleaseLog, ReleasedRow};
 use proto::{Commitment, JobId, RowRange, ServiceError};
 
 use super::{etcd::LEDGER, files::runtime};
@@ -137,12 +137,12 @@ fn tiles(dimension: u64, count: usize) -> bool {
 }
 
 fn told_seeds() -> Vec<Vec<u8>> {
-    let marks = Arc::new(Marks::open(None).expect("a record in memory"));
+    let marks = Arc::new(ReleaseLog::open(None).expect("a record in memory"));
     let Some(job) = job() else { return Vec::new() };
-    let released = |branch, row| Released { branch, row, commitment: Commitment::of_text("a") };
+    let released = |branch, row| ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
     let noted = async {
-        marks.clone().note(job.clone(), 0, vec![released(0, 1), released(0, 2)]).await?;
-        marks.clone().note(job.clone(), 1, vec![released(1, 3)]).await
+        marks.clone().record(job.clone(), 0, vec![released(0, 1), released(0, 2)]).await?;
+        marks.clone().record(job.clone(), 1, vec![released(1, 3)]).await
     };
     runtime().block_on(noted).expect("a record that is written");
     vec![Telling::of(&marks, &job).next_part().to_vec()]

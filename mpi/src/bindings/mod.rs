@@ -1,110 +1,117 @@
-//! Which rows this rank may make: those that are durably bound on the branch that its shard is on. Another branch has other
-//! noise under the same number, and its bindings say nothing here.
+//! The rows that this rank may generate: those that are durably bound on the branch that its shard is on. Another branch
+//! has other noise under the same row number, and its bindings do not count here.
 
 use std::collections::BTreeMap;
 
-use mpi::Rank;
 use proto::{Commitment, CoordinateRange};
 
-use super::message::{ANY_BRANCH, Message};
+use crate::{
+    Rank,
+    wire::{ANY_BRANCH, Get},
+};
 
 /// A request that lies within the shard.
 #[derive(Debug)]
-pub struct Asked {
+pub struct RowRequest {
     pub from: Rank,
-    pub get: Message,
+    pub get: Get,
     pub range: CoordinateRange,
     pub commitment: Commitment,
 }
 
-/// What becomes of a request now.
+/// What happens to a request now.
 #[derive(Debug)]
-pub enum Fate {
-    /// Its row is bound so, on the shard's branch.
-    Make(Asked),
-    /// Its row is bound to another commitment.
-    Taken(Asked),
-    /// It is of another branch, or of one that the rank is leaving.
-    Superseded(Asked),
-    /// It waits; the row is to be bound.
+pub enum Decision {
+    /// Generate its row, which is bound to the request's commitment on the shard's branch.
+    Generate(RowRequest),
+    /// Refuse it: its row is bound to another commitment.
+    AlreadyBound(RowRequest),
+    /// Refuse it: it is of another branch, or of one that the rank is leaving.
+    Superseded(RowRequest),
+    /// It waits; request that the row be bound.
     Bind { branch: u64, row: u64, commitment: Commitment },
-    /// It waits for a binding that is asked for already.
+    /// It waits for a binding that is requested already.
     Wait,
 }
 
-/// What this rank has heard of the bindings of one branch, and the requests that wait for more of them.
+/// The bindings of one branch that this rank knows of, and the requests that wait for more of them.
 pub struct Bindings {
-    /// The shard's.
+    /// The branch of the shard.
     branch: u64,
-    /// The job is on another branch, and the shard not yet.
+    /// Whether the job is on another branch and the shard is not yet.
     is_leaving: bool,
     /// Rows that are durably bound.
     bound: BTreeMap<u64, Commitment>,
-    /// Requests whose rows are not.
-    unbound: Vec<Asked>,
+    /// Requests whose rows are not bound yet.
+    waiting: Vec<RowRequest>,
 }
 
 impl Bindings {
-    /// Of a shard that is on this branch.
-    pub fn of_branch(branch: u64) -> Self {
-        Self { branch, is_leaving: false, bound: BTreeMap::new(), unbound: Vec::new() }
+    /// Returns no bindings, for a shard that is on this branch.
+    pub fn for_branch(branch: u64) -> Self {
+        Self { branch, is_leaving: false, bound: BTreeMap::new(), waiting: Vec::new() }
     }
 
-    /// Whether nobody waits for a binding.
+    /// Returns whether no request waits for a binding.
     pub fn is_idle(&self) -> bool {
-        self.unbound.is_empty()
+        self.waiting.is_empty()
     }
 
     fn is_on(&self, branch: u64) -> bool {
         !self.is_leaving && branch == self.branch
     }
 
-    pub fn ask(&mut self, asked: Asked) -> Fate {
-        let row = asked.get.row;
-        let commitment = asked.commitment;
-        let branch = if asked.get.id == ANY_BRANCH { self.branch } else { asked.get.id };
+    /// Takes a request and decides about it.
+    pub fn request(&mut self, request: RowRequest) -> Decision {
+        let row = request.get.row;
+        let commitment = request.commitment;
+        let branch = if request.get.branch == ANY_BRANCH { self.branch } else { request.get.branch };
+        if !self.is_on(branch) {
+            return Decision::Superseded(request);
+        }
         match self.bound.get(&row) {
-            _ if !self.is_on(branch) => Fate::Superseded(asked),
-            Some(bound) if *bound == commitment => Fate::Make(asked),
-            Some(_) => Fate::Taken(asked),
+            Some(bound) if *bound == commitment => Decision::Generate(request),
+            Some(_) => Decision::AlreadyBound(request),
             None => {
-                let same = |other: &Asked| other.get.row == row && other.commitment == commitment;
-                let is_asked_for = self.unbound.iter().any(same);
-                self.unbound.push(asked);
-                if is_asked_for { Fate::Wait } else { Fate::Bind { branch, row, commitment } }
+                let same = |other: &RowRequest| other.get.row == row && other.commitment == commitment;
+                let is_requested = self.waiting.iter().any(same);
+                self.waiting.push(request);
+                if is_requested { Decision::Wait } else { Decision::Bind { branch, row, commitment } }
             }
         }
     }
 
-    /// The row is durably bound on `branch`; what becomes of those who wait for it. A binding of the branch that the rank
-    /// is about to turn to may be dropped: nobody waits for it yet, and who asks after the turn has it bound again.
-    pub fn bound(&mut self, branch: u64, row: u64, commitment: Commitment) -> Vec<Fate> {
+    /// Notes that the row is durably bound on `branch`, and decides about the requests that wait for it. A binding of the
+    /// branch that the rank is about to switch to may be dropped: no request waits for it yet, and one that comes after
+    /// the switch has it bound again.
+    pub fn bound(&mut self, branch: u64, row: u64, commitment: Commitment) -> Vec<Decision> {
         if !self.is_on(branch) {
             return Vec::new();
         }
         self.bound.insert(row, commitment);
-        let waiting = std::mem::take(&mut self.unbound);
-        let (now, later) = waiting.into_iter().partition::<Vec<_>, _>(|asked| asked.get.row == row);
-        self.unbound = later;
-        now.into_iter().map(|asked| self.ask(asked)).collect()
+        let waiting = std::mem::take(&mut self.waiting);
+        let (now, later) = waiting.into_iter().partition::<Vec<_>, _>(|request| request.get.row == row);
+        self.waiting = later;
+        now.into_iter().map(|request| self.request(request)).collect()
     }
 
-    /// The row may not be bound so on `branch`: who waited for it. An answer that outlived its branch is nobody's.
-    pub fn not_bound(&mut self, branch: u64, row: u64, commitment: Commitment) -> Vec<Asked> {
+    /// Removes and returns the requests that waited for a binding on `branch` that was refused. An answer that outlived
+    /// its branch concerns none.
+    pub fn not_bound(&mut self, branch: u64, row: u64, commitment: Commitment) -> Vec<RowRequest> {
         if !self.is_on(branch) {
             return Vec::new();
         }
-        let is_refused = |asked: &Asked| asked.get.row == row && asked.commitment == commitment;
-        let (refused, later) = std::mem::take(&mut self.unbound).into_iter().partition(is_refused);
-        self.unbound = later;
+        let is_refused = |request: &RowRequest| request.get.row == row && request.commitment == commitment;
+        let (refused, later) = std::mem::take(&mut self.waiting).into_iter().partition(is_refused);
+        self.waiting = later;
         refused
     }
 
-    /// The job is on another branch. Who waits is refused at once: what is heard of bindings from now on is of that
-    /// branch, and the shard still has the noise of this one. Until the turn nothing is taken.
-    pub fn leave(&mut self) -> Vec<Fate> {
+    /// Notes that the job is on another branch. Waiting requests are refused at once: bindings reported from now on are of
+    /// that branch, and the shard still has the noise of this one. Nothing is accepted until the switch.
+    pub fn leave(&mut self) -> Vec<Decision> {
         self.is_leaving = true;
-        std::mem::take(&mut self.unbound).into_iter().map(Fate::Superseded).collect()
+        std::mem::take(&mut self.waiting).into_iter().map(Decision::Superseded).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::mpi::message::Kind;
+use crate::wire::{Binding, JobAction, JobRequest, Message};
 
 /// The first noise rank and another; two training ranks that fetch, and one that goes back.
 const FIRST: Rank = 0;
@@ -10,38 +10,42 @@ const REWINDS: Rank = 4;
 
 const ROW: u64 = 7;
 
-fn asked(from: Rank, branch: u64, text: &str) -> Asked {
+fn request(from: Rank, branch: u64, text: &str) -> RowRequest {
     let commitment = Commitment::of_text(text);
-    let get = Message { id: branch, ..Message::about(Kind::Get, ROW, commitment) };
-    Asked { from, get, range: CoordinateRange { start: 0, end: 1 }, commitment }
+    let digest = commitment.to_bytes();
+    let get = Get { slot: 0, in_window: false, row: ROW, start: 0, end: 1, offset: 0, branch, digest };
+    RowRequest { from, get, range: CoordinateRange { start: 0, end: 1 }, commitment }
 }
 
 #[test]
 fn a_binding_is_of_its_branch_alone() {
     let a = Commitment::of_text("a");
-    let mut bindings = Bindings::of_branch(0);
-    assert!(matches!(bindings.ask(asked(FETCHES, ANY_BRANCH, "a")), Fate::Bind { branch: 0, row: ROW, .. }));
-    assert!(matches!(bindings.ask(asked(FETCHES, 0, "a")), Fate::Wait));
-    assert!(matches!(bindings.ask(asked(FETCHES, 1, "a")), Fate::Superseded(_)));
+    let mut bindings = Bindings::for_branch(0);
+    assert!(matches!(
+        bindings.request(request(FETCHES, ANY_BRANCH, "a")),
+        Decision::Bind { branch: 0, row: ROW, .. }
+    ));
+    assert!(matches!(bindings.request(request(FETCHES, 0, "a")), Decision::Wait));
+    assert!(matches!(bindings.request(request(FETCHES, 1, "a")), Decision::Superseded(_)));
     assert!(bindings.bound(1, ROW, a).is_empty(), "bound on a branch that the shard is not on");
     assert!(bindings.not_bound(1, ROW, a).is_empty());
-    assert!(matches!(&bindings.bound(0, ROW, a)[..], [Fate::Make(_), Fate::Make(_)]));
-    assert!(matches!(bindings.ask(asked(FETCHES, 0, "b")), Fate::Taken(_)));
+    assert!(matches!(&bindings.bound(0, ROW, a)[..], [Decision::Generate(_), Decision::Generate(_)]));
+    assert!(matches!(bindings.request(request(FETCHES, 0, "b")), Decision::AlreadyBound(_)));
     assert!(bindings.is_idle());
 }
 
 #[test]
 fn a_rank_that_is_told_of_a_branch_takes_nothing_until_it_has_turned() {
     let a = Commitment::of_text("a");
-    let mut bindings = Bindings::of_branch(0);
-    bindings.ask(asked(FETCHES, ANY_BRANCH, "a"));
-    assert!(matches!(&bindings.leave()[..], [Fate::Superseded(_)]), "who waits is refused at once");
+    let mut bindings = Bindings::for_branch(0);
+    bindings.request(request(FETCHES, ANY_BRANCH, "a"));
+    assert!(matches!(&bindings.leave()[..], [Decision::Superseded(_)]), "who waits is refused at once");
     assert!(bindings.bound(1, ROW, a).is_empty() && bindings.bound(0, ROW, a).is_empty());
     for branch in [ANY_BRANCH, 0, 1] {
-        assert!(matches!(bindings.ask(asked(FETCHES, branch, "a")), Fate::Superseded(_)));
+        assert!(matches!(bindings.request(request(FETCHES, branch, "a")), Decision::Superseded(_)));
     }
-    let mut bindings = Bindings::of_branch(1);
-    assert!(matches!(bindings.ask(asked(FETCHES, 1, "a")), Fate::Bind { branch: 1, .. }));
+    let mut bindings = Bindings::for_branch(1);
+    assert!(matches!(bindings.request(request(FETCHES, 1, "a")), Decision::Bind { branch: 1, .. }));
     assert!(bindings.not_bound(0, ROW, a).is_empty(), "an answer to what was asked before the turn");
     assert_eq!(bindings.not_bound(1, ROW, a).len(), 1);
     assert!(bindings.is_idle());
@@ -55,9 +59,13 @@ fn no_rank_makes_what_is_not_bound_on_its_branch() {
     for other in [(FETCHES, "a"), (FETCHES_TOO, "b")] {
         let orders = in_every_order(|order| {
             let mut launch = Launch::default();
-            launch.get(FIRST, asked(FETCHES, ANY_BRANCH, "a"));
-            launch.get(OTHER, asked(other.0, ANY_BRANCH, other.1));
-            launch.send(REWINDS, FIRST, Message::new(Kind::Rewind));
+            launch.get(FIRST, request(FETCHES, ANY_BRANCH, "a"));
+            launch.get(OTHER, request(other.0, ANY_BRANCH, other.1));
+            launch.send(
+                REWINDS,
+                FIRST,
+                Message::Job(JobRequest { slot: 0, action: JobAction::Rewind { row: 0 } }),
+            );
             while let Some(events) = launch.events() {
                 launch.happens(events[order.choose(events.len())]);
             }
@@ -126,7 +134,7 @@ struct NoiseRank {
     making: usize,
 }
 
-/// Two noise ranks as `serve` runs them, without MPI and without noise.
+/// Two noise ranks as `service` runs them, without MPI and without noise.
 struct Launch {
     /// The ledger.
     bound: BTreeMap<(u64, u64), Commitment>,
@@ -142,7 +150,7 @@ struct Launch {
 impl Default for Launch {
     fn default() -> Self {
         let ranks = [FIRST, OTHER].map(|_| NoiseRank {
-            bindings: Bindings::of_branch(0),
+            bindings: Bindings::for_branch(0),
             shard: 0,
             turning: None,
             making: 0,
@@ -160,8 +168,8 @@ impl Launch {
         self.mail.push((from, to, message));
     }
 
-    fn get(&mut self, to: Rank, asked: Asked) {
-        self.send(asked.from, to, asked.get);
+    fn get(&mut self, to: Rank, request: RowRequest) {
+        self.send(request.from, to, Message::Get(request.get));
     }
 
     /// What may happen next. MPI keeps the order between two ranks, and no other.
@@ -200,7 +208,7 @@ impl Launch {
                 self.rewinds -= 1;
                 self.branch += 1;
                 let branch = self.branch;
-                self.send(FIRST, OTHER, Message { id: branch, ..Message::new(Kind::Branch) });
+                self.send(FIRST, OTHER, Message::Branch { branch, grant_bytes: 0 });
                 self.leave(FIRST);
                 self.turn(FIRST, branch);
             }
@@ -208,43 +216,46 @@ impl Launch {
     }
 
     fn leave(&mut self, rank: Rank) {
-        let fates = self.rank(rank).bindings.leave();
-        fates.into_iter().for_each(|fate| self.settle(rank, fate));
+        let decisions = self.rank(rank).bindings.leave();
+        decisions.into_iter().for_each(|decision| self.settle(rank, decision));
     }
 
     fn turn(&mut self, rank: Rank, branch: u64) {
         let noise = self.rank(rank);
         // Who still waited would never be answered: the count says so.
-        (noise.shard, noise.bindings) = (branch, Bindings::of_branch(branch));
+        noise.shard = branch;
+        noise.bindings = Bindings::for_branch(branch);
     }
 
     fn comes(&mut self, from: Rank, to: Rank, message: Message) {
-        let branch = message.id;
-        let row = message.row;
-        let commitment = || message.commitment().unwrap();
-        match message.kind {
-            Kind::Get => {
+        match message {
+            Message::Get(get) => {
                 let range = CoordinateRange { start: 0, end: 1 };
-                let commitment = commitment();
-                let fate = self.rank(to).bindings.ask(Asked { from, get: message, range, commitment });
-                self.settle(to, fate);
+                let commitment = get.commitment().unwrap();
+                let request = RowRequest { from, get, range, commitment };
+                let decision = self.rank(to).bindings.request(request);
+                self.settle(to, decision);
             }
-            Kind::Rewind => self.rewinds += 1,
-            Kind::Branch => {
+            Message::Job(JobRequest { action: JobAction::Rewind { .. }, .. }) => self.rewinds += 1,
+            Message::Branch { branch, .. } => {
                 self.rank(to).turning = Some(branch);
                 self.leave(to);
             }
-            Kind::Bind => {
-                if !self.bind(branch, row, commitment()) {
-                    self.send(to, from, Message { kind: Kind::NotBound, ..message });
+            Message::Bind(binding) => {
+                let Binding { branch, row, .. } = binding;
+                if !self.bind(branch, row, binding.commitment().unwrap()) {
+                    self.send(to, from, Message::NotBound { binding, reason: vec![] });
                 }
             }
-            Kind::Bound => self.is_bound(to, branch, row, commitment()),
-            Kind::NotBound => {
-                let refused = self.rank(to).bindings.not_bound(branch, row, commitment());
+            Message::Bound(binding) => {
+                self.is_bound(to, binding.branch, binding.row, binding.commitment().unwrap());
+            }
+            Message::NotBound { binding, .. } => {
+                let commitment = binding.commitment().unwrap();
+                let refused = self.rank(to).bindings.not_bound(binding.branch, binding.row, commitment);
                 self.answered += refused.len();
             }
-            kind => panic!("{kind:?} is not sent here"),
+            message => panic!("{message:?} is not sent here"),
         }
     }
 
@@ -253,35 +264,35 @@ impl Launch {
         if branch != self.branch || *self.bound.entry((branch, row)).or_insert(commitment) != commitment {
             return false;
         }
-        let message = Message { id: branch, ..Message::about(Kind::Bound, row, commitment) };
+        let message = Message::Bound(Binding::new(branch, row, commitment));
         self.send(FIRST, OTHER, message);
         self.is_bound(FIRST, branch, row, commitment);
         true
     }
 
     fn is_bound(&mut self, rank: Rank, branch: u64, row: u64, commitment: Commitment) {
-        let fates = self.rank(rank).bindings.bound(branch, row, commitment);
-        fates.into_iter().for_each(|fate| self.settle(rank, fate));
+        let decisions = self.rank(rank).bindings.bound(branch, row, commitment);
+        decisions.into_iter().for_each(|decision| self.settle(rank, decision));
     }
 
-    fn settle(&mut self, rank: Rank, fate: Fate) {
-        match fate {
-            Fate::Make(asked) => {
+    fn settle(&mut self, rank: Rank, decision: Decision) {
+        match decision {
+            Decision::Generate(request) => {
                 let branch = self.rank(rank).shard;
-                let bound = self.bound.get(&(branch, asked.get.row));
-                assert_eq!(bound, Some(&asked.commitment), "rank {rank} makes a row of branch {branch}");
+                let bound = self.bound.get(&(branch, request.get.row));
+                assert_eq!(bound, Some(&request.commitment), "rank {rank} makes a row of branch {branch}");
                 self.rank(rank).making += 1;
             }
-            Fate::Taken(_) | Fate::Superseded(_) => self.answered += 1,
-            Fate::Wait => {}
-            Fate::Bind { branch, row, commitment } if rank == FIRST => {
+            Decision::AlreadyBound(_) | Decision::Superseded(_) => self.answered += 1,
+            Decision::Wait => {}
+            Decision::Bind { branch, row, commitment } if rank == FIRST => {
                 if !self.bind(branch, row, commitment) {
                     let refused = self.rank(rank).bindings.not_bound(branch, row, commitment);
                     self.answered += refused.len();
                 }
             }
-            Fate::Bind { branch, row, commitment } => {
-                let bind = Message { id: branch, ..Message::about(Kind::Bind, row, commitment) };
+            Decision::Bind { branch, row, commitment } => {
+                let bind = Message::Bind(Binding::new(branch, row, commitment));
                 self.send(rank, FIRST, bind);
             }
         }

@@ -1,4 +1,7 @@
-//! What the first noise rank keeps: the ledger, which no other process may open meanwhile, and the list of checkpoints.
+//! The state that only the first noise rank has: the ledger, which no other process may open at the same time, and the
+//! list of checkpoints.
+
+pub mod resume;
 
 use ledger::{
     CheckpointRecord, CheckpointStore, Created, JobRecord, JobState, Ledger, LedgerError, ShardRecord,
@@ -13,34 +16,38 @@ use proto::{
     pb,
 };
 
-use super::{args::MpiArgs, told::Told};
+use crate::{args::MpiArgs, watermark_exchange::Watermarks};
 
-/// Checkpoints of a job to keep.
-const KEPT: usize = 2;
+/// Checkpoints of a job that are kept: the newest, and the one before it in case the newest is damaged.
+const CHECKPOINTS_KEPT: usize = 2;
 
-pub struct Keeper {
-    pub(super) ledger: Ledger,
-    pub(super) job: JobRecord,
-    /// Above that of every coordinator before on this ledger.
+/// Room for the numbers of checkpoints within one epoch. Numbers of a later epoch are above all of an earlier one.
+const CHECKPOINTS_PER_EPOCH: u64 = 1 << 24;
+
+/// The ledger of the first noise rank and the job in it.
+pub struct RootLedger {
+    ledger: Ledger,
+    job: JobRecord,
+    /// The epoch of this launch, above that of every coordinator before on this ledger.
     epoch: u64,
     store: Option<CheckpointStore>,
     store_url: String,
     checkpoints_begun: u64,
 }
 
-impl Keeper {
-    /// Opens the ledger, creates the job or finds it with this definition, and takes all of its shards anew: whoever
-    /// held them before is fenced off. Errors, after which the ledger is as it was: another process holds it; a rank has
-    /// seen more than it knows; the job is another's; nowhere to put checkpoints.
+impl RootLedger {
+    /// Opens the ledger, creates the job or finds it with this definition, and grants all of its shards anew: earlier
+    /// owners are fenced off. Fails, and leaves the ledger as it was, where another process holds it, a rank has released
+    /// more than it has, the job has another definition, or the checkpoint store can't be opened.
     pub fn open(
         args: &MpiArgs,
         plan: &Plan,
         key: &JobKey,
         ranges: &[CoordinateRange],
-        told: &Told,
+        watermarks: &Watermarks,
     ) -> anyhow::Result<Self> {
         let ledger = Ledger::open(&args.ledger)?;
-        told.is_known_to(&ledger, &args.job)?;
+        watermarks.check_against(&ledger, &args.job)?;
         let store_url = args.store_url()?.unwrap_or_default();
         let store = match store_url.as_str() {
             "" => None,
@@ -59,20 +66,23 @@ impl Keeper {
         Ok(Self { ledger, job, epoch, store, store_url, checkpoints_begun: 0 })
     }
 
+    /// Returns the name of the job.
     pub fn job(&self) -> &JobId {
         &self.job.job
     }
 
+    /// Returns whether checkpoints are written.
     pub fn has_store(&self) -> bool {
         self.store.is_some()
     }
 
-    /// One more than the last bound row.
+    /// Returns the row after the last that is bound.
     pub fn next_row(&self) -> Result<u64, LedgerError> {
         Ok(self.ledger.binding_summary(&self.job.job, self.job.branch)?.next_row)
     }
 
-    /// For each noise rank its shard, as a heartbeat would grant them. `next_row`: where making begins.
+    /// Returns the shard of each noise rank, as a heartbeat would grant them. `next_row`: the row at which generation
+    /// begins.
     pub fn grants(&self, next_row: u64) -> Result<pb::HeartbeatResponse, LedgerError> {
         let job = &self.job;
         let checkpoints = self.ledger.checkpoints(&job.job)?;
@@ -95,26 +105,27 @@ impl Keeper {
         Ok(pb::HeartbeatResponse { coordinator_epoch: self.epoch, grants, ..Default::default() })
     }
 
-    /// Whether there is a store to read it from, and it holds no row of a branch that the job has left.
+    /// Returns whether there is a store to read the checkpoint from and it holds no row of a branch that the job has left.
     fn is_usable(&self, checkpoint: &CheckpointRecord) -> bool {
         let continues =
             |piece: &CheckpointPiece| self.job.lineage.continues(checkpoint.branch, piece.next_row);
         self.has_store() && checkpoint.pieces.iter().all(continues)
     }
 
-    /// Durable when it returns; no byte of the row leaves any rank before.
+    /// Binds a row, durably when it returns. No byte of the row leaves any rank before.
     pub fn bind(&self, row: u64, branch: u64, commitment: Commitment) -> Result<(), LedgerError> {
         let rows = RowRange { start: row, end: row.saturating_add(1) };
         self.ledger.bind(&self.job.job, branch, rows, &[commitment]).map(|_| ())
     }
 
-    /// The number of a checkpoint to write, never used before.
+    /// Returns the number of a checkpoint to write, which was never used before.
     pub fn new_checkpoint(&mut self) -> u64 {
         self.checkpoints_begun += 1;
-        self.epoch.saturating_mul(1 << 24).saturating_add(self.checkpoints_begun)
+        self.epoch.saturating_mul(CHECKPOINTS_PER_EPOCH).saturating_add(self.checkpoints_begun)
     }
 
-    /// All pieces are written: the manifest, then the ledger's entry; then older checkpoints go.
+    /// Publishes a checkpoint whose pieces are all written: writes the manifest, then the ledger's entry, and deletes older
+    /// checkpoints.
     pub fn publish(
         &self,
         runtime: &Runtime,
@@ -139,10 +150,10 @@ impl Keeper {
         Ok(record)
     }
 
-    /// What can't be deleted now is tried again next time.
+    /// Deletes old checkpoints. One that can't be deleted now is tried again next time.
     fn drop_old(&self, runtime: &Runtime, store: &CheckpointStore) {
         let checkpoints = self.ledger.checkpoints(&self.job.job).unwrap_or_default();
-        for old in &checkpoints[..checkpoints.len().saturating_sub(KEPT)] {
+        for old in &checkpoints[..checkpoints.len().saturating_sub(CHECKPOINTS_KEPT)] {
             let deleted = runtime.block_on(store.delete_checkpoint(old));
             if let Err(error) = deleted.and_then(|()| self.ledger.remove_checkpoint(&old.job, old.id)) {
                 tracing::warn!(job = %old.job, id = old.id, %error, "checkpoint could not be deleted");
@@ -151,7 +162,7 @@ impl Keeper {
     }
 }
 
-/// As it is recorded where the ledger does not have it yet.
+/// Returns the record of a job that the ledger does not have yet.
 fn new_job(job: &JobId, plan: &Plan, key: &JobKey, ranges: &[CoordinateRange]) -> anyhow::Result<JobRecord> {
     Ok(JobRecord {
         job: job.clone(),
@@ -169,7 +180,7 @@ fn new_job(job: &JobId, plan: &Plan, key: &JobKey, ranges: &[CoordinateRange]) -
     })
 }
 
-/// Whether the ledger itself failed, so that nothing more may be bound by it.
+/// Returns whether the ledger itself failed, so that nothing more may be bound by it.
 pub fn is_fatal(error: &LedgerError) -> bool {
     use LedgerError::*;
     matches!(error, Locked { .. } | Damaged { .. } | Format { .. } | Io { .. } | Stopped { .. })

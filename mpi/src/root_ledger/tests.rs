@@ -3,35 +3,58 @@
 use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Command, FromArgMatches};
+use noise_worker::release_log::{ReleaseLog, ReleasedRow};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{
-    marks::{Marks, Released},
-    mpi::told::Telling,
-    tests::{job, key, plan},
-};
+use crate::{Rank, watermark_exchange::WatermarkSender};
 
-/// Of the rank whose record this is.
-const RANK: mpi::Rank = 3;
+/// The rank whose log this is.
+const RANK: Rank = 3;
+
+fn job() -> JobId {
+    JobId::new("job").unwrap()
+}
+
+fn key() -> JobKey {
+    JobKey::from_bytes(&[7; 32]).unwrap()
+}
+
+fn plan() -> Plan {
+    let text = r#"
+format = 1
+stream_version = 2
+iterations = 8
+noise_multiplier = 1.0
+clip_norm = 1.0
+[participation]
+min_sep = 4
+max_participations = 2
+[mechanism]
+name = "blt"
+theta = [0.9, 0.5]
+omega = [0.1, 0.2]
+"#;
+    Plan::from_toml_str(text).unwrap()
+}
 
 struct Launch {
     folder: TempDir,
-    /// Of the rank, whichever ledger it meets.
-    marks: Arc<Marks>,
+    /// The log of the rank, whichever ledger it meets.
+    log: Arc<ReleaseLog>,
 }
 
 impl Launch {
     fn new() -> Self {
-        Self { folder: TempDir::new().unwrap(), marks: Arc::new(Marks::open(None).unwrap()) }
+        Self { folder: TempDir::new().unwrap(), log: Arc::new(ReleaseLog::open(None).unwrap()) }
     }
 
     fn path(&self, ledger: &str) -> PathBuf {
         self.folder.path().join(ledger)
     }
 
-    /// As a launch of `ranks` begins on a ledger, with what the rank's record says.
-    fn open(&self, ledger: &str, ranks: u64, flags: &[&str]) -> anyhow::Result<Keeper> {
+    /// As a launch of `ranks` begins on a ledger, with what the rank's log has.
+    fn open(&self, ledger: &str, ranks: u64, flags: &[&str]) -> anyhow::Result<RootLedger> {
         let path = self.path(ledger).display().to_string();
         let words =
             ["mpi", "--plan", "unread", "--job", job().as_str(), "--ledger", &path].map(str::to_owned);
@@ -39,31 +62,31 @@ impl Launch {
         let args = MpiArgs::augment_args(Command::new("mpi")).get_matches_from(words);
         let args = MpiArgs::from_arg_matches(&args).unwrap();
         let ranges = (0..ranks).map(|rank| CoordinateRange { start: 512 * rank, end: 512 * (rank + 1) });
-        let mut told = Told::default();
-        told.take([(RANK, Telling::of(&self.marks, &job()).next_part())]);
-        Keeper::open(&args, &plan(), &key(), &ranges.collect::<Vec<_>>(), &told)
+        let mut watermarks = Watermarks::default();
+        watermarks.take([(RANK, WatermarkSender::new(&self.log, &job()).next_part())]);
+        RootLedger::open(&args, &plan(), &key(), &ranges.collect::<Vec<_>>(), &watermarks)
     }
 
     /// The rank releases a row.
     async fn release(&self, branch: u64, row: u64) {
-        let row = Released { branch, row, commitment: Commitment::of_text("a") };
-        self.marks.clone().note(job(), branch, vec![row]).await.unwrap();
+        let row = ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
+        self.log.clone().record(job(), branch, vec![row]).await.unwrap();
     }
 }
 
-fn bind(keeper: &Keeper, rows: std::ops::Range<u64>) {
-    rows.for_each(|row| keeper.bind(row, keeper.branch(), Commitment::of_text("a")).unwrap());
+fn bind(root_ledger: &RootLedger, rows: std::ops::Range<u64>) {
+    rows.for_each(|row| root_ledger.bind(row, root_ledger.branch(), Commitment::of_text("a")).unwrap());
 }
 
 #[track_caller]
-fn is_behind(opened: anyhow::Result<Keeper>, words: &[&str]) {
+fn is_behind(opened: anyhow::Result<RootLedger>, words: &[&str]) {
     let error = opened.map(|_| "it was opened").unwrap_err();
     assert!(matches!(error.downcast_ref(), Some(LedgerError::Behind { .. })), "{error:#}");
     let text = error.to_string();
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
 }
 
-/// All that the ledger says of the job, and the epoch that the next launch on it would have.
+/// Everything that the ledger has of the job.
 fn contents(ledger: PathBuf) -> String {
     let ledger = Ledger::open(&ledger).unwrap();
     let record = ledger.job(&job()).unwrap();
@@ -80,16 +103,16 @@ fn next_epoch(ledger: PathBuf) -> u64 {
 #[tokio::test]
 async fn an_old_ledger_is_found_by_a_branch_that_was_left() {
     let launch = Launch::new();
-    let mut keeper = launch.open("old", 1, &[]).unwrap();
-    bind(&keeper, 0..3);
-    keeper.rewind(1).unwrap();
-    bind(&keeper, 1..3);
-    drop(keeper);
+    let mut root_ledger = launch.open("old", 1, &[]).unwrap();
+    bind(&root_ledger, 0..3);
+    root_ledger.rewind(1).unwrap();
+    bind(&root_ledger, 1..3);
+    drop(root_ledger);
     for (branch, row) in [(0, 2), (1, 1), (1, 2)] {
         launch.release(branch, row).await;
         launch.open("old", 1, &[]).expect("the ledger knows that row");
     }
-    let launch = Launch { marks: Arc::new(Marks::open(None).unwrap()), ..launch };
+    let launch = Launch { log: Arc::new(ReleaseLog::open(None).unwrap()), ..launch };
     for (branch, row) in [(0, 4), (1, 2)] {
         launch.release(branch, row).await;
     }
@@ -103,7 +126,7 @@ async fn an_old_ledger_is_found_by_a_branch_that_was_left() {
 async fn a_branch_that_the_ledger_does_not_know_is_missed() {
     let launch = Launch::new();
     bind(&launch.open("ledger", 1, &[]).unwrap(), 0..3);
-    launch.marks.see(1, vec![(job(), 2)]).await.unwrap();
+    launch.log.observe(1, vec![(job(), 2)]).await.unwrap();
     is_behind(launch.open("ledger", 1, &[]), &["knows branch 0 up to row 3", "seen branch 2 up to row 0"]);
 }
 

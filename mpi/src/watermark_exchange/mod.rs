@@ -1,39 +1,40 @@
-//! What the noise ranks' own records have of the job, told to all of them before the first one opens the ledger: of every
-//! branch of which a row has left, how far. Where the ledger is an old copy, also of a branch that the job has left since,
-//! nothing is written to it.
+//! The rows of the job that the noise ranks have released, exchanged before the first noise rank opens the ledger: for
+//! every branch of which a row has left, how far. A ledger that is an old copy, even in a branch that the job has left
+//! since, is refused before anything is written to it.
 
 use std::{collections::BTreeMap, vec};
 
 use ledger::{Ledger, LedgerError};
-use mpi::Rank;
+use noise_worker::release_log::ReleaseLog;
 use proto::JobId;
 
-use crate::marks::Marks;
+use crate::Rank;
 
-/// Of what is said here.
-pub const NOISE_VERSION: u32 = 1;
+/// The version of this exchange, which noise ranks compare in the handshake.
+pub const EXCHANGE_VERSION: u32 = 1;
 
-/// Marks in one part. Every rank hears what all others say at once; a job of more branches takes more parts.
-const MOST: usize = 255;
+/// Marks in one part. Every rank receives the parts of all others at once; a job of more branches takes more parts.
+const MARKS_PER_PART: usize = 255;
 
-/// How many marks are still to be told, with those of this part, and the marks: branch and next row. In words of 8
-/// bytes, little-endian, of which the second is 0.
-pub type Part = [u8; 16 * (1 + MOST)];
+/// A part as it is sent: the number of marks still to come with those of this part, then the marks, each a branch and its
+/// next row. In words of 8 bytes, little-endian, of which the second is 0.
+pub type Part = [u8; 16 * (1 + MARKS_PER_PART)];
 
-/// One rank's marks, a part at a time.
-pub struct Telling(vec::IntoIter<(u64, u64)>);
+/// One rank's marks, sent part by part.
+pub struct WatermarkSender(vec::IntoIter<(u64, u64)>);
 
-impl Telling {
-    pub fn of(marks: &Marks, job: &JobId) -> Self {
-        let of_job = marks.all().into_iter().filter(|mark| mark.job == *job);
+impl WatermarkSender {
+    /// Reads the marks of a job from this rank's own log.
+    pub fn new(log: &ReleaseLog, job: &JobId) -> Self {
+        let of_job = log.all().into_iter().filter(|mark| mark.job == *job);
         let marks: Vec<_> = of_job.map(|mark| (mark.branch, mark.next_row)).collect();
         Self(marks.into_iter())
     }
 
-    /// Empty once all are told: others may have more.
+    /// Returns the next part, which is empty once all marks are sent: other ranks may have more.
     pub fn next_part(&mut self) -> Part {
         let left = self.0.len() as u64;
-        let marks = self.0.by_ref().take(MOST);
+        let marks = self.0.by_ref().take(MARKS_PER_PART);
         let mut part = [0; _];
         for (to, (first, second)) in chunks_mut(&mut part).zip([(left, 0)].into_iter().chain(marks)) {
             to[..8].copy_from_slice(&first.to_le_bytes());
@@ -47,12 +48,12 @@ fn chunks_mut(part: &mut Part) -> impl Iterator<Item = &mut [u8; 16]> {
     part.as_chunks_mut().0.iter_mut()
 }
 
-/// The highest that any rank has of each branch, and who has it.
+/// The highest next row that any rank has of each branch, and the rank that has it.
 #[derive(Default)]
-pub struct Told(BTreeMap<u64, (u64, Rank)>);
+pub struct Watermarks(BTreeMap<u64, (u64, Rank)>);
 
-impl Told {
-    /// Takes one part of each noise rank. Whether any of them has more to say.
+impl Watermarks {
+    /// Takes one part of each noise rank. Returns whether any of them has more to send.
     pub fn take(&mut self, parts: impl IntoIterator<Item = (Rank, Part)>) -> bool {
         let mut has_more = false;
         for (rank, part) in parts {
@@ -66,31 +67,35 @@ impl Told {
                     *highest = (next_row, rank);
                 }
             }
-            has_more |= left > MOST as u64;
+            has_more |= left > MARKS_PER_PART as u64;
         }
         has_more
     }
 
-    /// Error: a rank's own record has rows that the ledger does not know to be bound, on whichever branch, or a branch that
-    /// it does not know. Nothing is written.
-    pub fn is_known_to(&self, ledger: &Ledger, job: &JobId) -> Result<(), LedgerError> {
+    /// Checks that the ledger has every row that a rank has released, and every branch. Writes nothing. Fails with
+    /// [`LedgerError::Behind`] where it does not.
+    pub fn check_against(&self, ledger: &Ledger, job: &JobId) -> Result<(), LedgerError> {
         let record = ledger.job(job)?;
         for (&branch, &(next_row, rank)) in &self.0 {
             let known = match &record {
-                // Of the mark's own branch: a rewind takes back nothing that was released before it.
+                // Compared on the mark's own branch: a rewind takes back nothing that was released before it.
                 Some(record) => {
-                    let of = branch.min(record.branch);
-                    Some((of, ledger.binding_summary(job, of)?.next_row))
+                    let branch = branch.min(record.branch);
+                    Some((branch, ledger.binding_summary(job, branch)?.next_row))
                 }
                 None => None,
             };
-            if known.map_or((branch, next_row) == (0, 0), |(of, known)| branch == of && next_row <= known) {
+            let is_known = match known {
+                Some((known_branch, known_row)) => branch == known_branch && next_row <= known_row,
+                None => (branch, next_row) == (0, 0),
+            };
+            if is_known {
                 continue;
             }
             return Err(LedgerError::Behind {
                 job: job.to_string(),
                 known: known
-                    .map_or("nothing".to_owned(), |(of, known)| format!("branch {of} up to row {known}")),
+                    .map_or("nothing".to_owned(), |(branch, row)| format!("branch {branch} up to row {row}")),
                 witness: format!("rank {rank}"),
                 seen: format!("branch {branch} up to row {next_row}"),
             });

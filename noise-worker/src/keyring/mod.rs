@@ -1,15 +1,15 @@
-//! The keys this worker holds: one by default, others by job.
+//! The keys of a worker: a default key, and others by job.
 
 use std::{collections::HashMap, fmt, path::PathBuf, sync::Mutex};
 
 use noise_kernel::JobKey;
 use proto::{JobId, ServiceError};
 
-/// Finds a job's key: `<dir>/<job>.key` where a folder is given and has it, else the default key.
+/// The keys of a worker. A job's key is `<dir>/<job>.key` where that file exists, else the default key.
 pub struct Keyring {
     default: Option<JobKey>,
     dir: Option<PathBuf>,
-    /// From the folder. The default stands for no job by name: a file that comes later counts.
+    /// Keys read from the folder. The default key is not cached by job: a file that appears later takes precedence.
     read: Mutex<HashMap<JobId, JobKey>>,
 }
 
@@ -20,10 +20,12 @@ impl fmt::Debug for Keyring {
 }
 
 impl Keyring {
+    /// Returns the keyring of a default key and a folder of further keys.
     pub fn new(default: Option<JobKey>, dir: Option<PathBuf>) -> Self {
         Self { default, dir, read: Mutex::default() }
     }
 
+    /// Returns the key of a job. Fails where there is none or its file can't be read.
     pub fn key(&self, job: &JobId) -> Result<JobKey, ServiceError> {
         let mut read = self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(key) = read.get(job) {
@@ -41,7 +43,7 @@ impl Keyring {
     }
 
     /// Forgets the keys of all other jobs: a job that was destroyed ends with its key.
-    pub fn keep(&self, is_held: impl Fn(&JobId) -> bool) {
+    pub(crate) fn keep(&self, is_held: impl Fn(&JobId) -> bool) {
         self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|job, _| is_held(job));
     }
 }

@@ -1,4 +1,4 @@
-//! The shards this worker holds, as the coordinator last said.
+//! The shards of a worker, as the coordinator last granted them.
 
 use std::{
     collections::BTreeMap,
@@ -13,16 +13,16 @@ use proto::{JobId, Result, ServiceError, model::LeaseGrant};
 use tokio::time::Instant;
 
 use crate::{
-    clerk::Clerk,
+    generation_spec::GenerationSpec,
     keyring::Keyring,
     limits::Limits,
-    make::make_rows,
-    marks::Marks,
     metric_definitions as metric,
-    recipe::Recipe,
+    producer::produce_rows,
+    release_log::ReleaseLog,
     restore::restore,
-    row::Window,
+    shard::row::Window,
     shard::{Phase, Shard},
+    token_verifier::TokenVerifier,
 };
 
 mod status;
@@ -38,73 +38,73 @@ fn key(grant: &LeaseGrant) -> Key {
 /// In order, so that what is done to all of them is done in the same order in every run.
 type Shards = BTreeMap<Key, Arc<Shard>>;
 
-struct Held {
+struct LeaseTable {
     shards: Shards,
-    /// Made ready for when their lease comes; nothing of them is served.
+    /// Shards that are prepared for a later lease; nothing of them is served.
     standbys: Shards,
-    clerk: Option<Clerk>,
-    /// Without a heartbeat until then, nothing is served: the shards may be another's.
+    verifier: Option<TokenVerifier>,
+    /// Without a heartbeat until then, nothing is served: the shards may have another owner.
     valid_until: Instant,
 }
 
-/// All that a heartbeat's answer grants.
+/// The grants of a heartbeat's response.
 #[derive(Debug, Default)]
-pub struct Granted {
+pub struct Grants {
     pub leases: Vec<LeaseGrant>,
     pub standbys: Vec<LeaseGrant>,
 }
 
 pub struct Leases {
-    held: Mutex<Held>,
+    table: Mutex<LeaseTable>,
     keyring: Keyring,
     /// What this worker has released, on its own disk.
-    pub marks: Arc<Marks>,
+    pub release_log: Arc<ReleaseLog>,
     pub limits: Arc<Limits>,
 }
 
 impl std::fmt::Debug for Leases {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Leases({} shards)", self.held().shards.len())
+        write!(f, "Leases({} shards)", self.table().shards.len())
     }
 }
 
-/// Gets a job's plan from the coordinator.
+/// A source of plans: the coordinator.
 #[async_trait::async_trait]
-pub trait Plans: Send + Sync + 'static {
+pub trait PlanSource: Send + Sync + 'static {
     async fn plan(&self, job: &JobId) -> Result<String>;
 }
 
 impl Leases {
-    pub fn new(keyring: Keyring, marks: Arc<Marks>, limits: Limits) -> Arc<Self> {
+    pub fn new(keyring: Keyring, release_log: Arc<ReleaseLog>, limits: Limits) -> Arc<Self> {
         let shards = BTreeMap::new();
         let standbys = BTreeMap::new();
-        let held = Held { shards, standbys, clerk: None, valid_until: Instant::now() };
-        Arc::new(Self { held: Mutex::new(held), keyring, marks, limits: Arc::new(limits) })
+        let table = LeaseTable { shards, standbys, verifier: None, valid_until: Instant::now() };
+        Arc::new(Self { table: Mutex::new(table), keyring, release_log, limits: Arc::new(limits) })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn table(&self) -> MutexGuard<'_, LeaseTable> {
+        self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes over what the coordinator grants: keeps what is granted still, drops the rest, starts what is new. True
-    /// where a shard that was made ready before is served from now on, which the coordinator waits to hear.
+    /// Applies the coordinator's grants: keeps what is still granted, drops the rest, starts what is new. Returns whether a
+    /// standby is served from now on, a report that the coordinator waits for in the next heartbeat.
     pub fn apply(
         self: &Arc<Self>,
-        granted: Granted,
-        clerk: Clerk,
+        granted: Grants,
+        verifier: TokenVerifier,
         ttl: Duration,
         asked: Instant,
-        plans: &Arc<dyn Plans>,
+        plans: &Arc<dyn PlanSource>,
     ) -> bool {
-        let mut held = self.held();
-        held.clerk = Some(clerk);
-        held.valid_until = asked + ttl;
-        let mut shards = std::mem::take(&mut held.shards);
-        let mut standbys = std::mem::take(&mut held.standbys);
+        let mut table = self.table();
+        table.verifier = Some(verifier);
+        table.valid_until = asked + ttl;
+        let mut shards = std::mem::take(&mut table.shards);
+        let mut standbys = std::mem::take(&mut table.standbys);
         let stands: Vec<_> = granted.standbys.iter().map(|grant| (key(grant), grant.next_row)).collect();
         // What stays as it is comes first: nothing else may take its state over.
-        let new_leases = keep_same(&mut shards, &mut held.shards, granted.leases);
-        let new_standbys = keep_same(&mut standbys, &mut held.standbys, granted.standbys);
+        let new_leases = keep_same(&mut shards, &mut table.shards, granted.leases);
+        let new_standbys = keep_same(&mut standbys, &mut table.standbys, granted.standbys);
         let mut is_taken_over = false;
         for grant in new_leases {
             let prepared = adopted(&mut standbys, &grant);
@@ -115,31 +115,31 @@ impl Leases {
                 metrics::counter!(metric::LEASES_TAKEN).increment(1);
                 self.begin(grant, plans)
             });
-            held.shards.insert(key, shard);
+            table.shards.insert(key, shard);
         }
         for grant in new_standbys {
             let key = key(&grant);
             let shard = adopted(&mut standbys, &grant).unwrap_or_else(|| self.begin(grant, plans));
-            held.standbys.insert(key, shard);
+            table.standbys.insert(key, shard);
         }
         for (key, next_row) in stands {
-            held.standbys.get(&key).inspect(|shard| shard.follow(next_row));
+            table.standbys.get(&key).inspect(|shard| shard.follow(next_row));
         }
         metrics::counter!(metric::LEASES_LOST).increment(shards.len() as u64);
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
-        self.limits.share_among(held.shards.len() + held.standbys.len());
-        self.keyring.keep(|job| has_of(&held.shards, job) || has_of(&held.standbys, job));
+        self.limits.share_among(table.shards.len() + table.standbys.len());
+        self.keyring.keep(|job| has_of(&table.shards, job) || has_of(&table.standbys, job));
         is_taken_over
     }
 
-    fn begin(self: &Arc<Self>, grant: LeaseGrant, plans: &Arc<dyn Plans>) -> Arc<Shard> {
+    fn begin(self: &Arc<Self>, grant: LeaseGrant, plans: &Arc<dyn PlanSource>) -> Arc<Shard> {
         let shard = Shard::new(grant);
         spawn(self.clone().start(shard.clone(), plans.clone()));
         shard
     }
 
-    /// Restores the shard, then makes its rows until the lease is gone.
-    async fn start(self: Arc<Self>, shard: Arc<Shard>, plans: Arc<dyn Plans>) {
+    /// Restores the shard, then generates its rows until the lease is lost.
+    async fn start(self: Arc<Self>, shard: Arc<Shard>, plans: Arc<dyn PlanSource>) {
         let grant = shard.grant();
         tracing::info!(job = %grant.job, shard = grant.shard, range = %grant.range, epoch = grant.epoch, "lease taken");
         let restored = tokio::select! {
@@ -148,50 +148,54 @@ impl Leases {
             () = shard.cancelled.cancelled() => return,
         };
         match restored {
-            Ok((recipe, generator, window)) => {
+            Ok((spec, generator, window)) => {
                 let history_bytes = generator.history_bytes() as u64;
                 *shard.generator.lock().await = Some(generator);
-                shard.ready(recipe, window, history_bytes);
-                make_rows(shard, self.limits.clone()).await;
+                shard.ready(spec, window, history_bytes);
+                produce_rows(shard, self.limits.clone()).await;
             }
             Err(error) => {
-                tracing::warn!(job = %grant.job, shard = grant.shard, %error, "lease can't be held");
+                tracing::warn!(job = %grant.job, shard = grant.shard, %error, "lease can't be table");
                 shard.fail(error);
             }
         }
     }
 
-    async fn prepare(&self, shard: &Shard, plans: &dyn Plans) -> Result<(Recipe, Generator, Window)> {
+    async fn prepare(
+        &self,
+        shard: &Shard,
+        plans: &dyn PlanSource,
+    ) -> Result<(GenerationSpec, Generator, Window)> {
         let grant = shard.grant();
         let key = self.keyring.key(&grant.job)?;
         let text = plans.plan(&grant.job).await?;
-        let recipe = self.recipe(text, key, grant.clone()).await?;
-        let (generator, window) = restore(grant, &recipe, &self.limits).await?;
-        Ok((recipe, generator, window))
+        let spec = self.spec(text, key, grant.clone()).await?;
+        let (generator, window) = restore(grant, &spec, &self.limits).await?;
+        Ok((spec, generator, window))
     }
 
-    /// A plan may be megabytes of text, whose matrix takes seconds to be checked.
-    async fn recipe(&self, plan: String, key: JobKey, grant: LeaseGrant) -> Result<Recipe> {
+    /// Reads the plan on the pool: it may be megabytes of text, whose matrix takes seconds to check.
+    async fn spec(&self, plan: String, key: JobKey, grant: LeaseGrant) -> Result<GenerationSpec> {
         let backend = self.limits.backend;
         let limit_bytes = self.limits.history_bytes;
         let read = move || {
             let plan = Plan::from_toml_str(&plan).map_err(ServiceError::internal)?;
-            let recipe = Recipe::checked(&plan, &key, &grant)?;
-            recipe.made_by(backend, History::Auto { limit_bytes }).map_err(ServiceError::internal)
+            let spec = GenerationSpec::for_grant(&plan, &key, &grant)?;
+            spec.with_backend(backend, History::Auto { limit_bytes }).map_err(ServiceError::internal)
         };
         self.limits.pool.run(read).await.map_err(ServiceError::internal)?
     }
 
-    /// The shard and what checks its tokens, while the lease is good.
-    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, Clerk)> {
-        let held = self.held();
+    /// Returns the shard and the verifier of its tokens, while the lease is valid.
+    pub fn shard(&self, job: &JobId, shard: u32, epoch: u64) -> Result<(Arc<Shard>, TokenVerifier)> {
+        let table = self.table();
         let not_owner = || ServiceError::NotOwner { job: job.to_string(), shard };
         // Under the epoch presented, else the newest.
         let all = (job.clone(), shard, 0)..=(job.clone(), shard, u64::MAX);
-        let presented = held.shards.get(&(job.clone(), shard, epoch));
-        let newest = || held.shards.range(all).next_back().map(|(_, shard)| shard);
+        let presented = table.shards.get(&(job.clone(), shard, epoch));
+        let newest = || table.shards.range(all).next_back().map(|(_, shard)| shard);
         let found = presented.or_else(newest).ok_or_else(not_owner)?;
-        if Instant::now() >= held.valid_until {
+        if Instant::now() >= table.valid_until {
             return Err(ServiceError::Unavailable {
                 what: "the worker's lease (no word from the coordinator)".into(),
             });
@@ -201,42 +205,44 @@ impl Leases {
             let current = found.epoch();
             return Err(ServiceError::Fenced { job: job.to_string(), shard, presented, current });
         }
-        let clerk = held.clerk.clone().ok_or_else(not_owner)?;
-        Ok((found.clone(), clerk))
+        let verifier = table.verifier.clone().ok_or_else(not_owner)?;
+        Ok((found.clone(), verifier))
     }
 
-    /// What to answer a request for a branch that the job has left; `None` where it has not, as far as is known here.
+    /// Returns the error for a request for a branch that the job has left; `None` where it has not, as far as is known here.
     pub fn superseded(&self, job: &JobId, branch: u64) -> Option<ServiceError> {
-        let held = self.held();
-        let grant = held.shards.values().find(|shard| shard.job() == job).map(|shard| shard.grant())?;
+        let table = self.table();
+        let grant = table.shards.values().find(|shard| shard.job() == job).map(|shard| shard.grant())?;
         let current = grant.branch();
         let from_row = grant.lineage.from_row();
         let job = job.to_string();
         (branch < current).then_some(ServiceError::BranchSuperseded { job, branch, current, from_row })
     }
 
-    /// False once the lease has run out.
+    /// Returns whether the lease is valid.
     pub fn valid(&self) -> bool {
-        Instant::now() < self.held().valid_until
+        Instant::now() < self.table().valid_until
     }
 
+    /// Drops all leases and standbys.
     pub fn clear(&self) {
-        let mut held = self.held();
-        let shards = std::mem::take(&mut held.shards);
-        let standbys = std::mem::take(&mut held.standbys);
+        let mut table = self.table();
+        let shards = std::mem::take(&mut table.shards);
+        let standbys = std::mem::take(&mut table.standbys);
         shards.values().chain(standbys.values()).for_each(|shard| shard.cancelled.cancel());
         self.limits.share_among(0);
         self.keyring.keep(|_| false);
     }
 
+    /// Returns whether there are no leases.
     pub fn is_empty(&self) -> bool {
-        self.held().shards.is_empty()
+        self.table().shards.is_empty()
     }
 
-    /// Nothing is held, and nothing made ready.
+    /// Nothing is table, and nothing made ready.
     pub fn is_idle(&self) -> bool {
-        let held = self.held();
-        held.shards.is_empty() && held.standbys.is_empty()
+        let table = self.table();
+        table.shards.is_empty() && table.standbys.is_empty()
     }
 }
 
@@ -244,7 +250,7 @@ fn has_of(shards: &Shards, job: &JobId) -> bool {
     shards.range((job.clone(), 0, 0)..=(job.clone(), u32::MAX, u64::MAX)).next().is_some()
 }
 
-/// Moves to `kept` what is granted as it was, and gives back the other grants.
+/// Moves to `kept` the shards that are granted unchanged, and returns the other grants.
 fn keep_same(had: &mut Shards, kept: &mut Shards, grants: Vec<LeaseGrant>) -> Vec<LeaseGrant> {
     let mut others = Vec::new();
     for grant in grants {
@@ -259,7 +265,7 @@ fn keep_same(had: &mut Shards, kept: &mut Shards, grants: Vec<LeaseGrant>) -> Ve
     others
 }
 
-/// A shard whose state serves the grant too.
+/// Takes a shard out of `had` whose state serves the grant too.
 fn adopted(had: &mut Shards, grant: &LeaseGrant) -> Option<Arc<Shard>> {
     let of_shard = (grant.job.clone(), grant.shard, 0)..=(grant.job.clone(), grant.shard, u64::MAX);
     let key = had.range(of_shard).find(|(_, shard)| shard.adopt(grant)).map(|(key, _)| key.clone())?;

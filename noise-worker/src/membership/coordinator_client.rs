@@ -1,4 +1,4 @@
-//! The connection to the coordinators.
+//! The client of the coordinators, which finds the one that leads.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+/// A client of whichever coordinator leads.
 pub type Client = WorkersClient<InterceptedService<Following, CallInterceptor>>;
 
-/// Where another coordinator can take over, one that has stopped is not waited for.
+/// The keepalive interval with several coordinators: one that has stopped is noticed soon, since another can take over.
 const KEEPALIVE_OF_MANY: Duration = Duration::from_secs(1);
 
-/// To the one that leads of `urls`, which have commas between. Connects when first used, and again when the connection
-/// is lost.
+/// Returns a client of the coordinators at `urls`, separated by commas. Connects when first used, and again when the
+/// connection is lost.
 pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
     let interceptor = dialing.interceptor(&Expected::Coordinator);
     let is_one = each_of(urls).count() == 1;
@@ -33,7 +34,7 @@ pub fn coordinators(urls: &str, dialing: Dialing) -> anyhow::Result<Client> {
     Ok(client(following, interceptor))
 }
 
-/// To one coordinator; `dial` makes the connection.
+/// Returns a client of one coordinator, over the connection that `dial` makes.
 pub fn over(url: &str, dial: impl FnOnce(Endpoint) -> Channel) -> anyhow::Result<Client> {
     let following = Following::fixed(url, dial(endpoint_of(url)?));
     Ok(client(following, Dialing::default().interceptor(&Expected::Coordinator)))

@@ -1,4 +1,4 @@
-//! Where the record's lines are kept: a file, in which every line is chained to those before.
+//! The file of the release log, in which every line is chained to those before.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -12,35 +12,52 @@ use proto::JobId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What a line says.
+/// A line of the log.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Line {
+    /// A coordinator of this epoch was seen.
     Epoch(u64),
-    Branch { job: JobId, branch: u64 },
-    Row { job: JobId, branch: u64, row: u64, commitment: String },
+    /// The job was seen on this branch.
+    Branch {
+        /// The job.
+        job: JobId,
+        /// The branch.
+        branch: u64,
+    },
+    /// A row was released.
+    Row {
+        /// The job.
+        job: JobId,
+        /// The branch whose noise the row has.
+        branch: u64,
+        /// The row, counted from 0.
+        row: u64,
+        /// The commitment as hex digits.
+        commitment: String,
+    },
 }
 
-/// Where lines are kept. In tests also what is slow, or fails.
-pub trait Lines: Send {
-    /// On disk when it returns. After an error, what is there is not known.
+/// A store of lines. Tests have stores that are slow or fail.
+pub trait LineStore: Send {
+    /// Appends lines. They are on disk when it returns; after an error, what is on disk is not known.
     fn append(&mut self, lines: &[Line]) -> io::Result<()>;
 }
 
-/// Without a folder: the record lives as long as the process.
-pub struct Nowhere;
+/// Stores no lines: the log lives as long as the process.
+pub struct MemoryOnly;
 
-impl Lines for Nowhere {
+impl LineStore for MemoryOnly {
     fn append(&mut self, _: &[Line]) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Bytes that one append may have: 65,536 rows of at most 300 bytes each, with room to spare.
-const LONGEST_APPEND: usize = 64 << 20;
+/// The maximum bytes of one append: 65,536 rows of at most 300 bytes each, with room to spare.
+const MAX_APPEND_BYTES: usize = 64 << 20;
 
-/// Locked as long as it is open.
-pub struct Log {
+/// An open log file, which is locked as long as it is open.
+pub struct LogFile {
     file: File,
     head: [u8; 32],
 }
@@ -49,13 +66,13 @@ pub(super) fn chained(head: &[u8; 32], json: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(b"rustle mark v1").chain_update(head).chain_update(json).finalize().into()
 }
 
-impl Log {
-    /// Reads the file line by line, or begins one in a folder of this worker's own. An end that was cut short is dropped;
-    /// any other damage is an error.
+impl LogFile {
+    /// Reads the file line by line, or begins one in a folder of this worker's own. Drops an end that was cut short; fails on
+    /// any other damage.
     pub fn open(
         folder: &Path,
         path: &Path,
-        mut take: impl FnMut(Line) -> Result<(), &'static str>,
+        mut apply: impl FnMut(Line) -> Result<(), &'static str>,
     ) -> anyhow::Result<Self> {
         let mut log = Self { file: locked(folder, path)?, head: [0; 32] };
         let mut bytes = Vec::new();
@@ -73,14 +90,14 @@ impl Log {
                 break;
             };
             let json = log.read(ended).with_context(damaged)?;
-            // Whole, by its hash: what can't be read then was not known yet when this build was made.
-            let said = serde_json::from_slice(json).with_context(|| {
+            // The hash shows that the line is whole: what can't be read was written by a newer build.
+            let entry = serde_json::from_slice(json).with_context(|| {
                 format!("has in line {number} what a newer build wrote; run a build that is not older")
             })?;
-            take(said).map_err(anyhow::Error::msg).with_context(damaged)?;
+            apply(entry).map_err(anyhow::Error::msg).with_context(damaged)?;
             whole += line.len() as u64;
         }
-        // Never acted on: its row was to leave only once all of it was on disk.
+        // The cut line was never acted on: its row was to leave only once all of it was on disk.
         ledger::end_where_asked("released::reopen::begin");
         log.file.set_len(whole)?;
         ledger::end_where_asked("released::reopen::cut");
@@ -91,7 +108,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Error: the end without a newline is a whole line, and the newline became another byte.
+    /// Fails where the end without a newline is a whole line whose newline became another byte.
     fn is_cut(&mut self, end: &[u8]) -> anyhow::Result<()> {
         match end.split_last() {
             // A disk may show a zero where it had not written yet.
@@ -102,18 +119,18 @@ impl Log {
         }
     }
 
-    /// The line's object, if its hash is that of all lines so far.
+    /// Returns the object of a line. Fails where its hash is not that of all lines so far.
     fn read<'a>(&mut self, line: &'a [u8]) -> anyhow::Result<&'a [u8]> {
         let (hash, json) = line.split_at_checked(64).context("is no line of such a record")?;
         let json = json.strip_prefix(b" ").context("is no line of such a record")?;
         let head = chained(&self.head, json);
-        ensure!(hash == hex::encode(head).as_bytes(), "its hash is not that of what was before");
+        ensure!(hash == hex::encode(head).as_bytes(), "its hash does not continue that of the lines before");
         self.head = head;
         Ok(json)
     }
 }
 
-impl Lines for Log {
+impl LineStore for LogFile {
     /// Writes the lines in one piece and waits for the disk.
     fn append(&mut self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::new();
@@ -135,10 +152,10 @@ impl Lines for Log {
     }
 }
 
-/// Lines that the process before could not sync may be in memory alone, and count as clean: they are written again.
+/// LineStore that the process before could not sync may be in memory alone, and count as clean: they are written again.
 fn make_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let begin = bytes.len().saturating_sub(LONGEST_APPEND);
-    // Not the file that is locked: that writes at its end, wherever it is told to.
+    let begin = bytes.len().saturating_sub(MAX_APPEND_BYTES);
+    // Through another descriptor: the locked one always writes at the end.
     OpenOptions::new().write(true).open(path)?.write_all_at(&bytes[begin..], begin as u64)
 }
 
@@ -155,7 +172,7 @@ fn locked(folder: &Path, path: &Path) -> anyhow::Result<File> {
         ledger::end_where_asked("released::create::begin");
         log.sync_all()?;
     }
-    // Whoever made it may have ended before its name was durable.
+    // The process that created it may have ended before its name was durable.
     ledger::sync_folder(folder)?;
     if is_new {
         ledger::end_where_asked("released::create::end");

@@ -1,14 +1,14 @@
-//! The worker's own record of what it has released: a guard that does not trust the coordinator's ledger.
+//! The release log: a worker's own durable log of the rows that it has released, independent of the coordinator's ledger.
 //!
-//! `released.log` is only ever added to. Each line is a hash and a JSON object; the hash covers the object and the hash
-//! of the line before. A line is on disk before the first byte of its row leaves. A last line that is cut was never
-//! acted on, and is dropped; any other fault within the lines refuses the file. Rows under another commitment, branches
+//! `released.log` is append-only. Each line is a hash and a JSON object; the hash covers the object and the hash of the
+//! line before. A line is on disk before the first byte of its row leaves. A last line that is cut short was never acted
+//! on and is dropped; a file with any other fault is refused. Rows under another commitment, branches
 //! below the highest seen and coordinators of an earlier epoch are refused.
 //!
-//! A record that lost its last lines reads as the older one that it once was, wherever it was cut: the newest hash is
-//! kept nowhere else. What it says is true as far as it goes; for the rows after, the coordinator's ledger alone guards.
+//! A log that lost its last lines reads as the older log that it once was: the newest hash is stored nowhere else. Its
+//! remaining lines are true; the rows after them are guarded by the coordinator's ledger alone.
 
-mod log;
+mod file;
 #[cfg(test)]
 mod tests;
 
@@ -22,33 +22,36 @@ use anyhow::Context;
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-pub use log::{Line, Lines};
-use log::{Log, Nowhere};
+pub use file::{Line, LineStore};
+use file::{LogFile, MemoryOnly};
 
-/// Marks in one message.
-const MOST_TOLD: usize = proto::MOST_MARKS_TOLD;
+/// ReleaseLog in one message.
+const MAX_MARKS: usize = proto::MOST_MARKS_TOLD;
 
-/// A row, the branch whose Z it has, and what it is bound to.
+/// A released row: the branch whose noise it has, and what it is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Released {
+pub struct ReleasedRow {
+    /// The branch whose noise the row has.
     pub branch: u64,
+    /// The row, counted from 0.
     pub row: u64,
+    /// What the row is bound to.
     pub commitment: Commitment,
 }
 
 #[derive(Default)]
-struct OfJob {
+struct JobReleases {
     branch: u64,
     rows: BTreeMap<(u64, u64), [u8; Commitment::BYTES]>,
-    /// The marks that the coordinator has been told, by branch.
-    told: BTreeMap<u64, u64>,
+    /// The marks that the coordinator has received, by branch.
+    reported: BTreeMap<u64, u64>,
 }
 
-impl OfJob {
-    /// Of the highest branch seen, and of each before of whose own Z a row has left: what was released there is not taken
-    /// back by a branch. Highest first.
-    fn heights(&self) -> Vec<(u64, u64)> {
-        let mut heights = Vec::new();
+impl JobReleases {
+    /// Returns the next row of the highest branch seen, and of each branch before it whose own noise was released: a new
+    /// branch takes nothing back. Highest branch first.
+    fn watermarks(&self) -> Vec<(u64, u64)> {
+        let mut watermarks = Vec::new();
         let mut below = (self.branch, u64::MAX);
         loop {
             let last = self
@@ -56,20 +59,20 @@ impl OfJob {
                 .range(..=below)
                 .next_back()
                 .map(|((branch, row), _)| (*branch, row.saturating_add(1)));
-            if heights.is_empty() && last.is_none_or(|(branch, _)| branch != self.branch) {
-                heights.push((self.branch, 0));
+            if watermarks.is_empty() && last.is_none_or(|(branch, _)| branch != self.branch) {
+                watermarks.push((self.branch, 0));
             }
-            heights.extend(last);
+            watermarks.extend(last);
             match last.and_then(|(branch, _)| branch.checked_sub(1)) {
                 Some(branch) => below = (branch, u64::MAX),
-                None => return heights,
+                None => return watermarks,
             }
         }
     }
 
     fn marks(&self, job: &JobId) -> impl Iterator<Item = JobMark> {
         let job = job.clone();
-        self.heights().into_iter().map(move |(branch, next_row)| JobMark {
+        self.watermarks().into_iter().map(move |(branch, next_row)| JobMark {
             job: job.clone(),
             branch,
             next_row,
@@ -80,32 +83,34 @@ impl OfJob {
 #[derive(Default)]
 struct State {
     epoch: u64,
-    jobs: HashMap<JobId, OfJob>,
-    /// A write failed: what is on disk is not known, and nothing more is released.
+    jobs: HashMap<JobId, JobReleases>,
+    /// The reason of a failed write. What is on disk is not known then, and nothing more is released.
     failed: Option<String>,
 }
 
-pub struct Marks {
-    /// Held for as long as a line takes to the disk, so never by an async thread. Taken before `state`, and nobody else
-    /// changes what was released.
-    log: Mutex<Box<dyn Lines>>,
-    /// What is on disk. Held for as long as memory takes: heartbeats and requests wait for it.
+/// A worker's release log.
+pub struct ReleaseLog {
+    /// Locked while a line is written to disk, so never by an async thread. Locked before `state`; only its holder changes
+    /// what was released.
+    log: Mutex<Box<dyn LineStore>>,
+    /// The contents of the disk. Locked only for operations on memory: heartbeats and requests wait for it.
     state: Mutex<State>,
 }
 
-impl Marks {
-    /// Reads the record in `folder`, or begins one. Error: it is damaged, or another worker's.
+impl ReleaseLog {
+    /// Reads the log in `folder`, or begins one; without a folder it lives in memory. Fails where the log is damaged, or open
+    /// in another worker.
     pub fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(folder) = folder else { return Ok(Self::over(Box::new(Nowhere))) };
+        let Some(folder) = folder else { return Ok(Self::with_store(Box::new(MemoryOnly))) };
         let mut state = State::default();
         let path = folder.join("released.log");
-        let opened = Log::open(folder, &path, |line| state.take(line));
+        let opened = LogFile::open(folder, &path, |line| state.apply(line));
         let log = opened.with_context(|| format!("the record {}", path.display()))?;
         Ok(Self { log: Mutex::new(Box::new(log)), state: Mutex::new(state) })
     }
 
-    /// An empty record whose lines go to `log`.
-    pub fn over(log: Box<dyn Lines>) -> Self {
+    /// Returns an empty log whose lines go to `log`.
+    pub fn with_store(log: Box<dyn LineStore>) -> Self {
         Self { log: Mutex::new(log), state: Mutex::default() }
     }
 
@@ -113,13 +118,15 @@ impl Marks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether these rows may be released as far as this worker knows. Nothing is written.
-    pub fn check(&self, job: &JobId, branch: u64, rows: &[Released]) -> Result<()> {
+    /// Checks that these rows may be released, as far as this worker knows. Writes nothing. Fails where a row was released
+    /// under another commitment, the branch is below the highest seen, or a write has failed.
+    pub fn check(&self, job: &JobId, branch: u64, rows: &[ReleasedRow]) -> Result<()> {
         self.state().check(job, branch, rows)
     }
 
-    /// Notes rows as released; on disk when it returns, and known to nobody before. Checked again: two requests may meet.
-    pub async fn note(self: Arc<Self>, job: JobId, branch: u64, rows: Vec<Released>) -> Result<()> {
+    /// Records rows as released. They are on disk when it returns, and visible to no other caller before. Checks them again,
+    /// as [`Self::check`] does: two requests may race.
+    pub async fn record(self: Arc<Self>, job: JobId, branch: u64, rows: Vec<ReleasedRow>) -> Result<()> {
         if self.state().knows(&job, branch, &rows) {
             return Ok(());
         }
@@ -137,17 +144,17 @@ impl Marks {
         .await
     }
 
-    /// Takes the epoch for the highest. Error: a higher one was seen before.
-    pub async fn see_epoch(self: &Arc<Self>, epoch: u64) -> Result<()> {
-        self.see(epoch, Vec::new()).await
+    /// Records the epoch of a coordinator. Fails where a higher one was seen before.
+    pub async fn observe_epoch(self: &Arc<Self>, epoch: u64) -> Result<()> {
+        self.observe(epoch, Vec::new()).await
     }
 
-    /// The epoch and the branches that a coordinator grants. Error: higher ones were seen before.
-    pub async fn see(self: &Arc<Self>, epoch: u64, branches: Vec<(JobId, u64)>) -> Result<()> {
+    /// Records the epoch of a coordinator and the branches that it grants. Fails where a higher epoch was seen before.
+    pub async fn observe(self: &Arc<Self>, epoch: u64, branches: Vec<(JobId, u64)>) -> Result<()> {
         {
             let state = self.state();
             let known = |(job, branch): &(JobId, u64)| match state.jobs.get(job) {
-                Some(of_job) => of_job.branch == *branch,
+                Some(releases) => releases.branch == *branch,
                 None => *branch == 0,
             };
             if state.failed.is_none() && epoch == state.epoch && branches.iter().all(known) {
@@ -164,7 +171,7 @@ impl Marks {
                     lines.push(Line::Epoch(epoch));
                 }
                 for (job, branch) in &branches {
-                    // A lower one is the coordinator's to notice, by the mark it was told; its tokens are refused.
+                    // A lower branch is noticed by the coordinator, from the marks it received; its tokens are refused.
                     lines.extend(state.branch_line(job, *branch));
                 }
                 Ok(lines)
@@ -172,8 +179,8 @@ impl Marks {
             .await
     }
 
-    /// Adds the lines that `which` finds missing, on a thread that may wait for the disk. Nobody else adds any between
-    /// its look and the end.
+    /// Appends the lines that `which` finds missing, on a thread that may wait for the disk. No other caller appends in
+    /// between.
     async fn blocking(
         self: Arc<Self>,
         which: impl FnOnce(&State) -> Result<Vec<Line>> + Send + 'static,
@@ -190,8 +197,8 @@ impl Marks {
         done.await.map_err(ServiceError::internal)?
     }
 
-    /// On disk when it returns, then taken in. Whoever writes next finds what became of it.
-    fn add(&self, log: &mut dyn Lines, lines: Vec<Line>) -> Result<()> {
+    /// Appends lines to the disk, then to the state.
+    fn add(&self, log: &mut dyn LineStore, lines: Vec<Line>) -> Result<()> {
         if let Err(error) = log.append(&lines) {
             let reason = format!("this worker's record of released rows can't be written: {error}");
             tracing::error!(%reason, "nothing more is released");
@@ -199,40 +206,40 @@ impl Marks {
             return Err(ServiceError::Store { reason });
         }
         let mut state = self.state();
-        lines.into_iter().try_for_each(|line| state.take(line).map_err(ServiceError::internal))
+        lines.into_iter().try_for_each(|line| state.apply(line).map_err(ServiceError::internal))
     }
 
-    /// Whether a write has failed. Then nothing is released until the record is read anew.
+    /// Returns whether a write has failed. Then nothing is released until the log is opened again.
     pub fn has_failed(&self) -> bool {
         self.state().failed.is_some()
     }
 
-    /// Of every job and branch.
+    /// Returns the marks of all jobs and branches.
     pub fn all(&self) -> Vec<JobMark> {
-        self.state().jobs.iter().flat_map(|(job, of_job)| of_job.marks(job)).collect()
+        self.state().jobs.iter().flat_map(|(job, releases)| releases.marks(job)).collect()
     }
 
-    /// Those that the coordinator has not been told, as many as one message holds; the others are the next ones'.
-    pub fn risen(&self) -> Vec<JobMark> {
+    /// Returns the marks that the coordinator has not received, as many as one message holds.
+    pub fn unreported(&self) -> Vec<JobMark> {
         let state = self.state();
-        let risen = |(job, of_job): (&JobId, &OfJob)| {
-            let is_new = |mark: &JobMark| of_job.told.get(&mark.branch) != Some(&mark.next_row);
-            of_job.marks(job).filter(is_new).collect::<Vec<_>>()
+        let unreported = |(job, releases): (&JobId, &JobReleases)| {
+            let is_new = |mark: &JobMark| releases.reported.get(&mark.branch) != Some(&mark.next_row);
+            releases.marks(job).filter(is_new).collect::<Vec<_>>()
         };
-        state.jobs.iter().flat_map(risen).take(MOST_TOLD).collect()
+        state.jobs.iter().flat_map(unreported).take(MAX_MARKS).collect()
     }
 
-    /// Another coordinator, or the same one anew, knows none of them.
-    pub fn forget_told(&self) {
-        self.state().jobs.values_mut().for_each(|of_job| of_job.told.clear());
+    /// Makes all marks unreported: another coordinator, or a restarted one, has received none of them.
+    pub fn forget_reported(&self) {
+        self.state().jobs.values_mut().for_each(|releases| releases.reported.clear());
     }
 
-    /// The coordinator has answered to these.
-    pub fn told(&self, marks: &[JobMark]) {
+    /// Notes that the coordinator has received these marks.
+    pub fn mark_reported(&self, marks: &[JobMark]) {
         let mut state = self.state();
         for mark in marks {
-            if let Some(of_job) = state.jobs.get_mut(&mark.job) {
-                of_job.told.insert(mark.branch, mark.next_row);
+            if let Some(releases) = state.jobs.get_mut(&mark.job) {
+                releases.reported.insert(mark.branch, mark.next_row);
             }
         }
     }
@@ -246,49 +253,49 @@ impl State {
         }
     }
 
-    fn check(&self, job: &JobId, branch: u64, rows: &[Released]) -> Result<()> {
+    fn check(&self, job: &JobId, branch: u64, rows: &[ReleasedRow]) -> Result<()> {
         self.is_sound()?;
-        let Some(of_job) = self.jobs.get(job) else { return Ok(()) };
-        if branch < of_job.branch {
+        let Some(releases) = self.jobs.get(job) else { return Ok(()) };
+        if branch < releases.branch {
             let job = job.to_string();
-            let current = of_job.branch;
+            let current = releases.branch;
             return Err(ServiceError::BranchSuperseded { job, branch, current, from_row: 0 });
         }
-        let differs = |row: &&Released| {
-            let before = of_job.rows.get(&(row.branch, row.row));
+        let differs = |row: &&ReleasedRow| {
+            let before = releases.rows.get(&(row.branch, row.row));
             before.is_some_and(|before| *before != row.commitment.to_bytes())
         };
         match rows.iter().find(differs) {
-            Some(&Released { branch, row, .. }) => {
+            Some(&ReleasedRow { branch, row, .. }) => {
                 Err(ServiceError::AlreadyBound { job: job.to_string(), branch, row })
             }
             None => Ok(()),
         }
     }
 
-    fn has(&self, job: &JobId, row: &Released) -> bool {
-        self.jobs.get(job).is_some_and(|of_job| of_job.rows.contains_key(&(row.branch, row.row)))
+    fn has(&self, job: &JobId, row: &ReleasedRow) -> bool {
+        self.jobs.get(job).is_some_and(|releases| releases.rows.contains_key(&(row.branch, row.row)))
     }
 
-    /// Whether there is nothing to write.
-    fn knows(&self, job: &JobId, branch: u64, rows: &[Released]) -> bool {
+    /// Returns whether there is nothing to write.
+    fn knows(&self, job: &JobId, branch: u64, rows: &[ReleasedRow]) -> bool {
         self.check(job, branch, rows).is_ok()
-            && self.jobs.get(job).is_some_and(|of_job| of_job.branch == branch)
+            && self.jobs.get(job).is_some_and(|releases| releases.branch == branch)
             && rows.iter().all(|row| self.has(job, row))
     }
 
     fn branch_line(&self, job: &JobId, branch: u64) -> Vec<Line> {
-        let highest = self.jobs.get(job).map_or(0, |of_job| of_job.branch);
+        let highest = self.jobs.get(job).map_or(0, |releases| releases.branch);
         let line = (branch > highest).then(|| Line::Branch { job: job.clone(), branch });
         line.into_iter().collect()
     }
 
-    fn take(&mut self, line: Line) -> Result<(), &'static str> {
+    fn apply(&mut self, line: Line) -> Result<(), &'static str> {
         match line {
             Line::Epoch(epoch) => self.epoch = self.epoch.max(epoch),
             Line::Branch { job, branch } => {
-                let of_job = self.jobs.entry(job).or_default();
-                of_job.branch = of_job.branch.max(branch);
+                let releases = self.jobs.entry(job).or_default();
+                releases.branch = releases.branch.max(branch);
             }
             Line::Row { job, branch, row, commitment } => {
                 let mut bytes = [0; Commitment::BYTES];

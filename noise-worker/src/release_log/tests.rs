@@ -15,23 +15,23 @@ fn job() -> JobId {
     JobId::new("j").unwrap()
 }
 
-fn row(branch: u64, row: u64, text: &str) -> Released {
-    Released { branch, row, commitment: Commitment::of_text(text) }
+fn row(branch: u64, row: u64, text: &str) -> ReleasedRow {
+    ReleasedRow { branch, row, commitment: Commitment::of_text(text) }
 }
 
 async fn noted(folder: &Path) {
-    let marks = Arc::new(Marks::open(Some(folder)).unwrap());
-    marks.see_epoch(5).await.unwrap();
-    marks.clone().note(job(), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await.unwrap();
-    marks.see(5, vec![(job(), 2)]).await.unwrap();
-    marks.clone().note(job(), 2, vec![row(0, 3, "a"), row(2, 4, "c")]).await.unwrap();
+    let marks = Arc::new(ReleaseLog::open(Some(folder)).unwrap());
+    marks.observe_epoch(5).await.unwrap();
+    marks.clone().record(job(), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await.unwrap();
+    marks.observe(5, vec![(job(), 2)]).await.unwrap();
+    marks.clone().record(job(), 2, vec![row(0, 3, "a"), row(2, 4, "c")]).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_was_released_is_known_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     noted(folder.path()).await;
-    let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+    let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
     let mark = |branch, next_row| JobMark { job: job(), branch, next_row };
     assert_eq!(
         marks.all(),
@@ -41,34 +41,34 @@ async fn what_was_released_is_known_after_a_restart() {
     assert_eq!(marks.check(&job(), 2, &[row(0, 3, "a"), row(2, 4, "c"), row(2, 5, "d")]), Ok(()));
     let other = marks.check(&job(), 2, &[row(2, 4, "d")]).unwrap_err();
     assert!(matches!(other, ServiceError::AlreadyBound { branch: 2, row: 4, .. }), "{other}");
-    let noted = marks.clone().note(job(), 2, vec![row(0, 3, "x")]).await.unwrap_err();
+    let noted = marks.clone().record(job(), 2, vec![row(0, 3, "x")]).await.unwrap_err();
     assert!(matches!(noted, ServiceError::AlreadyBound { branch: 0, row: 3, .. }), "{noted}");
     let old = marks.check(&job(), 1, &[row(0, 3, "a")]).unwrap_err();
     assert!(matches!(old, ServiceError::BranchSuperseded { current: 2, .. }), "{old}");
-    let stale = marks.see_epoch(4).await.unwrap_err();
+    let stale = marks.observe_epoch(4).await.unwrap_err();
     assert!(matches!(stale, ServiceError::StaleEpoch { presented: 4, current: 5 }), "{stale}");
-    assert_eq!(marks.risen().len(), 2);
-    marks.told(&marks.risen());
-    assert_eq!(marks.risen(), []);
-    marks.see(5, vec![(job(), 3)]).await.unwrap();
-    assert_eq!(marks.risen(), [mark(3, 0)]);
-    marks.forget_told();
-    assert_eq!(marks.risen(), [mark(3, 0), mark(2, 5), mark(0, 5)]);
+    assert_eq!(marks.unreported().len(), 2);
+    marks.mark_reported(&marks.unreported());
+    assert_eq!(marks.unreported(), []);
+    marks.observe(5, vec![(job(), 3)]).await.unwrap();
+    assert_eq!(marks.unreported(), [mark(3, 0)]);
+    marks.forget_reported();
+    assert_eq!(marks.unreported(), [mark(3, 0), mark(2, 5), mark(0, 5)]);
 }
 
 #[tokio::test]
 async fn a_record_of_any_size_is_told_in_parts() {
     let folder = folder();
-    let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+    let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
-    let jobs = MOST_TOLD + 10;
+    let jobs = MAX_MARKS + 10;
     let lines: Vec<_> = (0..jobs).map(|number| Line::Branch { job: name(number), branch: 1 }).collect();
     marks.clone().blocking(|_| Ok(lines)).await.unwrap();
-    let first = marks.risen();
-    marks.told(&first);
-    let second = marks.risen();
-    marks.told(&second);
-    assert_eq!((first.len(), second.len(), marks.risen().len()), (MOST_TOLD, 10, 0));
+    let first = marks.unreported();
+    marks.mark_reported(&first);
+    let second = marks.unreported();
+    marks.mark_reported(&second);
+    assert_eq!((first.len(), second.len(), marks.unreported().len()), (MAX_MARKS, 10, 0));
 }
 
 /// What `noted` leaves known after each of its lines: an epoch, rows 3 and 4 of branch 0, branch 2, its row 4.
@@ -87,14 +87,14 @@ async fn of_a_record_cut_at_any_length_the_whole_lines_are_kept_and_nothing_else
         let lines: Vec<_> = whole[..length].split_inclusive(|byte| *byte == b'\n').collect();
         let lines: Vec<_> = lines.into_iter().filter(|line| line.ends_with(b"\n")).collect();
         fs::write(&path, &whole[..length]).unwrap();
-        let marks = Arc::new(Marks::open(Some(folder.path())).unwrap());
+        let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
         assert_eq!(marks.all(), known_after(lines.len()), "cut to {length}");
         assert_eq!(fs::read(&path).unwrap(), lines.concat(), "cut to {length}");
-        assert_eq!(marks.see_epoch(4).await.is_err(), !lines.is_empty(), "cut to {length}");
+        assert_eq!(marks.observe_epoch(4).await.is_err(), !lines.is_empty(), "cut to {length}");
         // It goes on where it was cut.
-        marks.clone().note(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
+        marks.clone().record(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
         drop(marks);
-        let marks = Marks::open(Some(folder.path())).unwrap();
+        let marks = ReleaseLog::open(Some(folder.path())).unwrap();
         let mut known = known_after(lines.len());
         known.retain(|mark| mark.branch < 2);
         known.insert(0, JobMark { job: job(), branch: 2, next_row: 8 });
@@ -114,7 +114,7 @@ async fn a_record_with_any_bit_flipped_is_refused_and_left_as_it_is() {
         let mut flipped = whole.clone();
         flipped[at] ^= 1 << bit;
         fs::write(&path, &flipped).unwrap();
-        let error = format!("{:#}", Marks::open(Some(folder.path())).err().expect("it is opened"));
+        let error = format!("{:#}", ReleaseLog::open(Some(folder.path())).err().expect("it is opened"));
         let line = 1 + whole[..at].iter().filter(|byte| **byte == b'\n').count();
         assert!(error.contains(&format!("damaged in line {line};")), "bit {bit} of byte {at}: {error}");
         assert!(fs::read(&path).unwrap() == flipped, "bit {bit} of byte {at}: the record was changed");
@@ -134,7 +134,7 @@ async fn zeros_in_place_of_an_end_are_dropped() {
         let mut zeroed = whole.clone();
         zeroed[written..].fill(0);
         fs::write(&path, &zeroed).unwrap();
-        let marks = Marks::open(Some(folder.path())).unwrap();
+        let marks = ReleaseLog::open(Some(folder.path())).unwrap();
         assert_eq!(marks.all(), known_after(4), "zeros from {written}");
     }
 }
@@ -147,10 +147,10 @@ async fn what_a_newer_build_wrote_is_refused_as_that() {
     let before = fs::read_to_string(&path).unwrap();
     let last = before.lines().last().unwrap();
     let json = br#"{"moon":{"phase":4}}"#;
-    let head = log::chained(&hex::decode(&last[..64]).unwrap().try_into().unwrap(), json);
+    let head = file::chained(&hex::decode(&last[..64]).unwrap().try_into().unwrap(), json);
     let text = format!("{before}{} {}\n", hex::encode(head), std::str::from_utf8(json).unwrap());
     fs::write(&path, &text).unwrap();
-    let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+    let error = format!("{:#}", ReleaseLog::open(Some(folder.path())).err().unwrap());
     assert!(error.contains("newer build") && error.contains("moon"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text, "the record was changed");
 }
@@ -158,8 +158,8 @@ async fn what_a_newer_build_wrote_is_refused_as_that() {
 #[test]
 fn a_folder_has_one_worker() {
     let folder = tempfile::tempdir().unwrap();
-    let _held = Marks::open(Some(folder.path())).unwrap();
-    let error = format!("{:#}", Marks::open(Some(folder.path())).err().unwrap());
+    let _held = ReleaseLog::open(Some(folder.path())).unwrap();
+    let error = format!("{:#}", ReleaseLog::open(Some(folder.path())).err().unwrap());
     assert!(error.contains("another worker"), "{error}");
 }
 
@@ -169,7 +169,7 @@ struct Slow {
     outcome: std::sync::mpsc::Receiver<io::Result<()>>,
 }
 
-impl Lines for Slow {
+impl LineStore for Slow {
     fn append(&mut self, _: &[Line]) -> io::Result<()> {
         let _ = self.begun.send(());
         self.outcome.recv().unwrap_or_else(|_| Err(io::Error::other("the test is over")))
@@ -177,12 +177,13 @@ impl Lines for Slow {
 }
 
 /// What heartbeats and requests ask: the marks, whether a write failed, and whether a row may go. `None`: they wait.
-fn asked(marks: &Arc<Marks>, asks: Released) -> Option<(Vec<JobMark>, bool, Result<()>)> {
+fn asked(marks: &Arc<ReleaseLog>, asks: ReleasedRow) -> Option<(Vec<JobMark>, bool, Result<()>)> {
     let marks = marks.clone();
     let (answer, answered) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        marks.told(&[]);
-        let _ = answer.send((marks.risen(), marks.has_failed(), marks.check(&job(), asks.branch, &[asks])));
+        marks.mark_reported(&[]);
+        let _ =
+            answer.send((marks.unreported(), marks.has_failed(), marks.check(&job(), asks.branch, &[asks])));
     });
     answered.recv_timeout(std::time::Duration::from_secs(10)).ok()
 }
@@ -192,26 +193,26 @@ fn asked(marks: &Arc<Marks>, asks: Released) -> Option<(Vec<JobMark>, bool, Resu
 async fn nobody_who_asks_waits_for_the_disk() {
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let (disk, outcome) = std::sync::mpsc::channel();
-    let marks = Arc::new(Marks::over(Box::new(Slow { begun, outcome })));
+    let marks = Arc::new(ReleaseLog::with_store(Box::new(Slow { begun, outcome })));
     let other = row(0, 3, "other");
-    let noting = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 3, "a")]));
+    let noting = tokio::spawn(marks.clone().record(job(), 0, vec![row(0, 3, "a")]));
     begins.recv().await.unwrap();
     // Known only once it is on disk.
     assert_eq!(asked(&marks, other), Some((vec![], false, Ok(()))), "they waited");
     assert!(!noting.is_finished());
     // Who wants to write waits, and is then refused by what was written.
-    let refused = tokio::spawn(marks.clone().note(job(), 0, vec![other]));
+    let refused = tokio::spawn(marks.clone().record(job(), 0, vec![other]));
     tokio::task::yield_now().await;
     disk.send(Ok(())).unwrap();
     noting.await.unwrap().unwrap();
     let error = refused.await.unwrap().unwrap_err();
     assert!(matches!(error, ServiceError::AlreadyBound { row: 3, .. }), "{error}");
     let mark = JobMark { job: job(), branch: 0, next_row: 4 };
-    assert_eq!(marks.risen(), std::slice::from_ref(&mark));
+    assert_eq!(marks.unreported(), std::slice::from_ref(&mark));
     // A second one waits at a disk that then fails, and writes nothing any more.
-    let failing = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 4, "a")]));
+    let failing = tokio::spawn(marks.clone().record(job(), 0, vec![row(0, 4, "a")]));
     begins.recv().await.unwrap();
-    let behind = tokio::spawn(marks.clone().note(job(), 0, vec![row(0, 5, "a")]));
+    let behind = tokio::spawn(marks.clone().record(job(), 0, vec![row(0, 5, "a")]));
     tokio::task::yield_now().await;
     disk.send(Err(io::Error::other("broken"))).unwrap();
     drop(disk);
@@ -220,7 +221,7 @@ async fn nobody_who_asks_waits_for_the_disk() {
     }
     assert!(begins.try_recv().is_err(), "it was written to after it had failed");
     assert!(marks.has_failed());
-    assert_eq!(marks.risen(), [mark]);
+    assert_eq!(marks.unreported(), [mark]);
 }
 
 /// `rustle plan resources` reckons with 100 bytes a row.
@@ -228,11 +229,11 @@ async fn nobody_who_asks_waits_for_the_disk() {
 async fn a_row_takes_as_much_memory_as_is_said() {
     const TOGETHER: u64 = 1_000;
     const NOTES: u64 = 1_000;
-    let marks = Arc::new(Marks::open(None).unwrap());
+    let marks = Arc::new(ReleaseLog::open(None).unwrap());
     let before = resident_bytes();
     for note in 0..NOTES {
         let rows = (note * TOGETHER..(note + 1) * TOGETHER).map(|number| row(0, number, "a")).collect();
-        marks.clone().note(job(), 0, rows).await.unwrap();
+        marks.clone().record(job(), 0, rows).await.unwrap();
     }
     let taken = resident_bytes().saturating_sub(before) / (NOTES * TOGETHER);
     assert!((48..=100).contains(&taken), "{taken} bytes a row");

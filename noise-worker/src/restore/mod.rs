@@ -1,8 +1,8 @@
-//! Brings a newly granted shard to where its job stands: from the newest checkpoint that is whole, else from the one
+//! Brings a newly granted shard to its job's position: from the newest checkpoint that is whole, else from the one
 //! before it, else from the key.
 
 mod join;
-mod patience;
+mod retry_deadline;
 #[cfg(test)]
 mod tests;
 
@@ -16,23 +16,27 @@ use proto::{
 };
 
 use crate::{
+    generation_spec::GenerationSpec,
     limits::Limits,
-    meter::bytes_a_row,
     metric_definitions::CHECKPOINTS_REFUSED,
-    recipe::Recipe,
-    row::{Row, Window},
+    shard::row::{Row, Window},
+    throughput::bytes_per_row,
 };
 use join::{Piece, join};
-use patience::Patience;
+use retry_deadline::RetryDeadline;
 
-/// Restores that read at once: while it is put together, a shard is in memory twice.
-pub const AT_ONCE: usize = 4;
+/// The number of restores that may read at once: while it is put together, a shard is in memory twice.
+pub const MAX_CONCURRENT_READS: usize = 4;
 
-/// The generator and the rows already made, ready to go on.
-pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Result<(Generator, Window)> {
-    let mut patience = Patience::against(replay_time(grant, recipe, limits));
+/// Returns the generator and the rows already generated. Fails where not even the key can restore the shard.
+pub async fn restore(
+    grant: &LeaseGrant,
+    spec: &GenerationSpec,
+    limits: &Limits,
+) -> Result<(Generator, Window)> {
+    let mut retry_deadline = RetryDeadline::new(replay_time(grant, spec, limits));
     for (id, pieces) in pieces_by_checkpoint(&grant.pieces) {
-        match once_in_reach(&pieces, grant, recipe, limits, &mut patience).await {
+        match retry_while_unreachable(&pieces, grant, spec, limits, &mut retry_deadline).await {
             Ok(restored) => {
                 tracing::info!(job = %grant.job, shard = grant.shard, checkpoint = id, next_row = restored.0.next_row(),
                     "restored from a checkpoint");
@@ -45,34 +49,34 @@ pub async fn restore(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Re
             }
         }
     }
-    // Skipped to where the job stands by the task that makes rows.
-    let recipe = recipe.clone();
+    // The producer passes over the rows up to the job's position.
+    let spec = spec.clone();
     let range = grant.range.as_range();
-    let made = limits.pool.run(move || recipe.generator(range)).await.map_err(ServiceError::internal)?;
+    let made = limits.pool.run(move || spec.generator(range)).await.map_err(ServiceError::internal)?;
     Ok((made.map_err(ServiceError::internal)?, Window::default()))
 }
 
-/// To where the newest checkpoint stands, from the key, at the rate that this worker has measured.
-fn replay_time(grant: &LeaseGrant, recipe: &Recipe, limits: &Limits) -> Option<Duration> {
+/// Returns the time from the key to the newest checkpoint's row, at the measured throughput.
+fn replay_time(grant: &LeaseGrant, spec: &GenerationSpec, limits: &Limits) -> Option<Duration> {
     let rows = grant.pieces.iter().map(|piece| piece.next_row).max()?;
-    let bytes = bytes_a_row(recipe, grant.range.len()) as f64 * rows as f64;
-    let rate = limits.meter.rate();
+    let bytes = bytes_per_row(spec, grant.range.len()) as f64 * rows as f64;
+    let rate = limits.throughput.rate();
     if rate > 0.0 { Duration::try_from_secs_f64(bytes / rate).ok() } else { None }
 }
 
-/// Tries again while the store can't be reached, for as long as patience lasts: a checkpoint that is read a minute later
-/// may save hours. What is missing, damaged or another's stays so, and is an error at once.
-async fn once_in_reach(
+/// Retries while the store can't be reached, up to the deadline: a checkpoint that is read a minute later may save hours.
+/// Fails at once where a checkpoint is missing, damaged or of another job.
+async fn retry_while_unreachable(
     stored: &[CheckpointPiece],
     grant: &LeaseGrant,
-    recipe: &Recipe,
+    spec: &GenerationSpec,
     limits: &Limits,
-    patience: &mut Patience,
+    retry_deadline: &mut RetryDeadline,
 ) -> Result<(Generator, Window)> {
     loop {
-        match from_checkpoint(stored, grant, recipe, limits).await {
+        match from_checkpoint(stored, grant, spec, limits).await {
             Err(error @ ServiceError::Unavailable { .. }) => {
-                if !patience.wait(&error).await {
+                if !retry_deadline.wait(&error).await {
                     return Err(error);
                 }
             }
@@ -84,10 +88,10 @@ async fn once_in_reach(
 async fn from_checkpoint(
     stored: &[CheckpointPiece],
     grant: &LeaseGrant,
-    recipe: &Recipe,
+    spec: &GenerationSpec,
     limits: &Limits,
 ) -> Result<(Generator, Window)> {
-    // Given back before a store that is away is waited for.
+    // Released before a store that is out of reach is waited for.
     let _reading = limits.restores.acquire().await.map_err(ServiceError::internal)?;
     let store = limits.stores.open(&grant.store_url)?;
     let mut pieces = Vec::new();
@@ -95,35 +99,43 @@ async fn from_checkpoint(
         let Some(range) = piece.range.intersection(&grant.range) else { continue };
         let check = |header: &ShardHeader| check_header(header, grant);
         let stored =
-            store.read_part(&piece.object, &piece.sha256, &recipe.checkpoint_key, range, check).await?;
-        let recipe = recipe.clone();
-        let cut = limits.pool.run(move || cut(stored, range, &recipe)).await;
-        pieces.push(cut.map_err(ServiceError::internal)??);
+            store.read_part(&piece.object, &piece.sha256, &spec.checkpoint_key, range, check).await?;
+        let spec = spec.clone();
+        let restore_piece = limits.pool.run(move || restore_piece(stored, range, &spec)).await;
+        pieces.push(restore_piece.map_err(ServiceError::internal)??);
     }
     check_cover(&mut pieces, grant.range)?;
-    let recipe = recipe.clone();
+    let spec = spec.clone();
     let range = grant.range;
-    limits.pool.run(move || join(pieces, range, &recipe)).await.map_err(ServiceError::internal)?
+    limits.pool.run(move || join(pieces, range, &spec)).await.map_err(ServiceError::internal)?
 }
 
 fn check_header(header: &ShardHeader, grant: &LeaseGrant) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("is of another {what}"));
-    match () {
-        () if header.job != grant.job.as_str() => wrong("job"),
-        // Rows that the branches don't share must not have gone into the state.
-        () if !grant.lineage.continues(header.branch, header.next_row) => wrong("branch"),
-        () if header.plan_digest != grant.plan_digest => wrong("plan"),
-        () if header.key_commitment != grant.key_commitment => wrong("key"),
-        () if header.stream_version != noise_kernel::STREAM_VERSION => wrong("stream version"),
-        () => Ok(()),
+    if header.job != grant.job.as_str() {
+        return wrong("job");
     }
+    // Rows that the branches don't share must not have gone into the state.
+    if !grant.lineage.continues(header.branch, header.next_row) {
+        return wrong("branch");
+    }
+    if header.plan_digest != grant.plan_digest {
+        return wrong("plan");
+    }
+    if header.key_commitment != grant.key_commitment {
+        return wrong("key");
+    }
+    if header.stream_version != noise_kernel::STREAM_VERSION {
+        return wrong("stream version");
+    }
+    Ok(())
 }
 
-/// The part that was read, ready to go on.
-fn cut(stored: ShardCheckpoint, range: CoordinateRange, recipe: &Recipe) -> Result<Piece> {
+/// Returns the part that was read, ready to continue.
+fn restore_piece(stored: ShardCheckpoint, range: CoordinateRange, spec: &GenerationSpec) -> Result<Piece> {
     let ShardCheckpoint { header, state, window } = stored;
     let generator =
-        recipe.restore(range.as_range(), header.next_row, &[&state]).map_err(ServiceError::internal)?;
+        spec.restore(range.as_range(), header.next_row, &[&state]).map_err(ServiceError::internal)?;
     let rows = window.into_iter().map(Row::new).collect();
     Ok(Piece { range, generator, window: Window::new(header.window_start, rows) })
 }

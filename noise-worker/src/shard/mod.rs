@@ -1,6 +1,8 @@
-//! One shard of one job: who has it under which epoch, where it stands, and what it keeps.
+//! One shard of one job: its lease, its phase, and the rows that it keeps.
 
-mod ahead;
+mod lookahead;
+pub mod row;
+mod smoothed;
 mod waiting;
 
 use std::{
@@ -17,21 +19,21 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use crate::{
-    recipe::Recipe,
-    row::{Row, Spares, Window},
-};
+use crate::generation_spec::GenerationSpec;
+use row::{BufferPool, Row, Window};
+use smoothed::Smoothed;
 
-pub use ahead::{Batch, batch_rows};
+pub use lookahead::{NextBatch, batch_rows};
 
-/// Released rows kept for a retry, so that it needs no replay.
-const KEPT_BEHIND: u64 = 2;
-
-/// Where a shard stands.
+/// ReleasedRow rows kept for a retry, so that it needs no replay.
+/// The phase of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
+    /// It is being brought to its job's position.
     Restoring,
+    /// Its rows may be requested.
     Ready,
+    /// It can't be served under this epoch.
     Failed(ServiceError),
 }
 
@@ -39,41 +41,41 @@ pub enum Phase {
 struct Rows {
     phase: Phase,
     window: Window,
-    /// The highest row asked for, or where the job stands: rows ahead are counted from here.
+    /// One more than the highest row requested, or the job's position: rows ahead are counted from here.
     wanted: u64,
     /// One more than the highest row released.
     released: u64,
-    /// Since when requests have waited for a row, with none made.
+    /// The time since which requests have waited for a row and none was generated.
     starved_since: Option<Instant>,
 }
 
-/// What of a grant may change while the shard goes on.
-struct Held {
+/// The parts of a grant that may change while the shard stays.
+struct LeaseTerms {
     /// Rises when the same worker is granted the shard anew.
     epoch: u64,
-    /// Where the next snapshots go: a coordinator that was started anew may spell it otherwise, or have moved.
+    /// The store of the next snapshots: a restarted coordinator may spell its URL differently, or have moved.
     store_url: String,
 }
 
-/// Shared between the task that makes rows, requests, and snapshots.
+/// A shard, shared between the task that generates its rows, requests, and snapshots.
 pub struct Shard {
     grant: LeaseGrant,
-    held: Mutex<Held>,
-    recipe: std::sync::OnceLock<Recipe>,
+    terms: Mutex<LeaseTerms>,
+    spec: std::sync::OnceLock<GenerationSpec>,
     history_bytes: AtomicU64,
-    spares: std::sync::OnceLock<Arc<Spares>>,
+    pool: std::sync::OnceLock<Arc<BufferPool>>,
     rows: Mutex<Rows>,
-    /// Rows were added, or the phase changed.
+    /// Notified when rows were added or the phase changed.
     changed: Notify,
-    /// More rows are wanted.
+    /// Notified when more rows are wanted.
     demand: Notify,
-    /// The call that waits for a row: what is made next is made for it.
+    /// The span of a call that waits for a row: the next batch is generated for it.
     waiter: Mutex<Option<Span>>,
-    /// Held while rows are made and while a snapshot copies the state.
+    /// Locked while rows are generated and while a snapshot copies the state.
     pub generator: Arc<tokio::sync::Mutex<Option<Generator>>>,
-    /// Bits of the seconds that one row took lately; 0 before the first.
-    row_seconds: AtomicU64,
-    /// The lease is gone: stop making, stop serving.
+    /// The recent seconds per row.
+    row_seconds: Smoothed,
+    /// Cancelled when the lease is lost: nothing more is generated or served.
     pub cancelled: CancellationToken,
 }
 
@@ -93,17 +95,17 @@ impl Shard {
             starved_since: None,
         };
         Arc::new(Self {
-            held: Mutex::new(Held { epoch: grant.epoch, store_url: grant.store_url.clone() }),
+            terms: Mutex::new(LeaseTerms { epoch: grant.epoch, store_url: grant.store_url.clone() }),
             grant,
-            recipe: std::sync::OnceLock::new(),
+            spec: std::sync::OnceLock::new(),
             history_bytes: AtomicU64::new(0),
-            spares: std::sync::OnceLock::new(),
+            pool: std::sync::OnceLock::new(),
             rows: Mutex::new(rows),
             changed: Notify::new(),
             demand: Notify::new(),
             waiter: Mutex::default(),
             generator: Arc::default(),
-            row_seconds: AtomicU64::new(0),
+            row_seconds: Smoothed::default(),
             cancelled: CancellationToken::new(),
         })
     }
@@ -112,11 +114,11 @@ impl Shard {
         self.rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn terms(&self) -> MutexGuard<'_, LeaseTerms> {
+        self.terms.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// As it was when the shard was begun.
+    /// Returns the grant under which the shard was begun.
     pub fn grant(&self) -> &LeaseGrant {
         &self.grant
     }
@@ -126,32 +128,33 @@ impl Shard {
     }
 
     pub fn epoch(&self) -> u64 {
-        self.held().epoch
+        self.terms().epoch
     }
 
     pub fn store_url(&self) -> String {
-        self.held().store_url.clone()
+        self.terms().store_url.clone()
     }
 
-    /// True where this shard's state serves the new grant too; only the epoch and the store are taken over.
+    /// Takes the epoch and the store of a new grant over where this shard's state serves that grant too. Returns whether it
+    /// does.
     pub fn adopt(&self, grant: &LeaseGrant) -> bool {
         let same = comparable(grant) == comparable(&self.grant);
         let adopted = same
             && match self.phase() {
                 Phase::Ready => true,
-                // What is read comes from the store that was named first: of another, it is begun anew.
-                Phase::Restoring => self.held().store_url == grant.store_url,
-                // Keeps its epoch: under a new one it is tried anew.
+                // Its checkpoint is read from the store that was named first; under another store it is begun anew.
+                Phase::Restoring => self.terms().store_url == grant.store_url,
+                // It keeps its epoch: under a new one it is tried anew.
                 Phase::Failed(_) => false,
             };
         if adopted {
-            *self.held() = Held { epoch: grant.epoch, store_url: grant.store_url.clone() };
+            *self.terms() = LeaseTerms { epoch: grant.epoch, store_url: grant.store_url.clone() };
         }
         adopted
     }
 
-    pub fn recipe(&self) -> Option<&Recipe> {
-        self.recipe.get()
+    pub fn spec(&self) -> Option<&GenerationSpec> {
+        self.spec.get()
     }
 
     pub fn phase(&self) -> Phase {
@@ -163,10 +166,10 @@ impl Shard {
         self.changed.notify_waiters();
     }
 
-    /// Rows may be asked for from now on.
-    pub fn ready(&self, recipe: Recipe, window: Window, history_bytes: u64) {
+    /// Makes the shard ready: its rows may be requested from now on.
+    pub fn ready(&self, spec: GenerationSpec, window: Window, history_bytes: u64) {
         self.history_bytes.store(history_bytes, Ordering::Relaxed);
-        let _ = self.recipe.set(recipe);
+        let _ = self.spec.set(spec);
         let mut rows = self.rows();
         rows.window = window;
         rows.phase = Phase::Ready;
@@ -175,7 +178,7 @@ impl Shard {
         self.demand.notify_one();
     }
 
-    /// Nobody asks a standby for rows: it is told where its job stands.
+    /// Moves a standby, which receives no requests, to its job's position.
     pub fn follow(&self, next_row: u64) {
         let mut rows = self.rows();
         if rows.wanted < next_row {
@@ -193,40 +196,37 @@ impl Shard {
         self.rows().released
     }
 
-    /// Notes how long a batch took.
-    pub fn rows_took(&self, rows: u64, time: Duration) {
-        let before = self.row_time().as_secs_f64();
-        let now = time.as_secs_f64() / rows.max(1) as f64;
-        let smoothed = if before == 0.0 { now } else { before + (now - before) / 4.0 };
-        self.row_seconds.store(smoothed.to_bits(), Ordering::Relaxed);
+    /// Notes how long a batch took to generate.
+    pub fn record_batch_time(&self, rows: u64, time: Duration) {
+        self.row_seconds.add(time.as_secs_f64() / rows.max(1) as f64);
     }
 
-    /// Time to make one row, lately; zero before the first.
+    /// Returns the recent time to generate one row; zero before the first.
     pub fn row_time(&self) -> Duration {
-        let seconds = f64::from_bits(self.row_seconds.load(Ordering::Relaxed));
-        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+        Duration::try_from_secs_f64(self.row_seconds.get()).unwrap_or_default()
     }
 
-    /// State and past normals.
+    /// Returns the bytes of the state and of past normals.
     pub fn state_bytes(&self) -> u64 {
-        let state = self.recipe().map_or(0, |recipe| recipe.slots as u64 * 4 * self.grant.range.len());
+        let state = self.spec().map_or(0, |spec| spec.slots as u64 * 4 * self.grant.range.len());
         state + self.history_bytes.load(Ordering::Relaxed)
     }
 
-    /// Rows made and kept, and memory kept for others.
+    /// Returns the bytes of the rows in the window and of the pool.
     pub fn ahead_bytes(&self) -> u64 {
-        let spares = self.spares.get().map_or(0, |spares| spares.count());
-        (self.rows().window.len() + spares) as u64 * 4 * self.grant.range.len()
+        let pool = self.pool.get().map_or(0, |pool| pool.count());
+        (self.rows().window.len() + pool) as u64 * 4 * self.grant.range.len()
     }
 
-    /// Memory for up to `most` rows to come.
-    pub fn spares(&self, most: usize) -> Arc<Spares> {
-        let spares = self.spares.get_or_init(|| Spares::new(self.grant.range.len() as usize));
-        spares.keep_at_most(most);
-        spares.clone()
+    /// Returns the pool of memory for rows, which keeps up to `capacity` buffers from now on.
+    pub fn pool(&self, capacity: usize) -> Arc<BufferPool> {
+        let pool = self.pool.get_or_init(|| BufferPool::new(self.grant.range.len() as usize));
+        pool.set_capacity(capacity);
+        pool.clone()
     }
 
-    /// Window start, the rows in it: what a snapshot must hold beside the state. Call with the generator locked.
+    /// Returns the start of the window and its rows, which a snapshot must hold beside the state. To be called with the
+    /// generator locked.
     pub fn window_rows(&self) -> (u64, Vec<Row>) {
         let rows = self.rows();
         (rows.window.start(), rows.window.rows().cloned().collect())
@@ -242,7 +242,7 @@ impl Shard {
     }
 }
 
-/// Without what says nothing of the rows that are made.
+/// Returns the grant without the fields that do not affect the generated rows.
 fn comparable(grant: &LeaseGrant) -> LeaseGrant {
     LeaseGrant { epoch: 0, next_row: 0, store_url: String::new(), pieces: vec![], ..grant.clone() }
 }

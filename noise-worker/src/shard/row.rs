@@ -1,4 +1,4 @@
-//! Rows made and kept until they are released.
+//! Rows that are kept until they are released, and the memory they are generated in.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use noise_kernel::{Buffer, KernelError};
 
-// The wire is little-endian f32; rows are served from the memory they were made in.
+// The wire is little-endian f32; rows are served from the memory they were generated in.
 #[cfg(target_endian = "big")]
 compile_error!("rows are served as little-endian bytes without a copy; this target is big-endian");
 
@@ -22,26 +22,28 @@ pub struct Row(Arc<Values>);
 
 enum Values {
     Owned(Vec<f32>),
-    /// Gives its memory back when the last reader is gone.
-    Spare {
+    /// Returns its memory to the pool when the last reader is gone.
+    Pooled {
         memory: Option<Buffer>,
-        home: Weak<Spares>,
+        pool: Weak<BufferPool>,
     },
 }
 
 impl Row {
+    /// Returns a row that owns these values.
     pub fn new(values: Vec<f32>) -> Self {
         Self(Arc::new(Values::Owned(values)))
     }
 
+    /// Returns the values, one per coordinate of the shard.
     pub fn values(&self) -> &[f32] {
         match &*self.0 {
             Values::Owned(values) => values,
-            Values::Spare { memory, .. } => memory.as_deref().unwrap_or_default(),
+            Values::Pooled { memory, .. } => memory.as_deref().unwrap_or_default(),
         }
     }
 
-    /// The row's bytes, without copying them.
+    /// Returns the row as little-endian bytes, without a copy.
     pub fn bytes(&self) -> Bytes {
         struct Owner(Row);
         impl AsRef<[u8]> for Owner {
@@ -55,34 +57,36 @@ impl Row {
 
 impl Drop for Values {
     fn drop(&mut self) {
-        if let Values::Spare { memory, home } = self
-            && let (Some(memory), Some(home)) = (memory.take(), home.upgrade())
+        if let Values::Pooled { memory, pool } = self
+            && let (Some(memory), Some(pool)) = (memory.take(), pool.upgrade())
         {
-            home.give_back(memory);
+            pool.put_back(memory);
         }
     }
 }
 
-/// Memory of rows that are gone, for rows to come: new memory costs a page fault every few thousand coordinates, which
-/// is a good part of what making them costs.
-pub struct Spares {
+/// Memory of rows that are gone, reused for rows to come. New memory costs a page fault every few thousand coordinates,
+/// a good part of the cost of generating them.
+pub struct BufferPool {
     len: usize,
-    /// More are let go.
-    most: AtomicUsize,
+    /// The number of buffers that are kept; more are freed.
+    capacity: AtomicUsize,
     memory: Mutex<Vec<Buffer>>,
 }
 
-impl Spares {
-    /// For rows of `len` coordinates.
+impl BufferPool {
+    /// Returns an empty pool for rows of `len` coordinates, which keeps none yet.
     pub fn new(len: usize) -> Arc<Self> {
-        Arc::new(Self { len, most: AtomicUsize::new(0), memory: Mutex::new(Vec::new()) })
+        Arc::new(Self { len, capacity: AtomicUsize::new(0), memory: Mutex::new(Vec::new()) })
     }
 
-    pub fn keep_at_most(&self, most: usize) {
-        self.most.store(most, Ordering::Relaxed);
-        self.memory().truncate(most);
+    /// Sets the number of buffers that are kept.
+    pub fn set_capacity(&self, capacity: usize) {
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.memory().truncate(capacity);
     }
 
+    /// Returns the number of buffers that are kept now.
     pub fn count(&self) -> usize {
         self.memory().len()
     }
@@ -91,22 +95,22 @@ impl Spares {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give_back(&self, memory: Buffer) {
-        let mut spares = self.memory();
-        if spares.len() < self.most.load(Ordering::Relaxed) {
-            spares.push(memory);
+    fn put_back(&self, memory: Buffer) {
+        let mut kept = self.memory();
+        if kept.len() < self.capacity.load(Ordering::Relaxed) {
+            kept.push(memory);
         }
     }
 
-    /// Memory for one row, with any contents. Error: the system has no more.
+    /// Returns memory for one row, with any contents. Fails where the system has no more.
     pub fn take(&self) -> Result<Buffer, KernelError> {
         let spare = self.memory().pop();
         spare.map_or_else(|| Buffer::zeroed("a row made ahead", self.len), Ok)
     }
 
-    /// A row in memory that was taken here.
+    /// Returns a row in memory that was taken from this pool.
     pub fn row(self: &Arc<Self>, memory: Buffer) -> Row {
-        Row(Arc::new(Values::Spare { memory: Some(memory), home: Arc::downgrade(self) }))
+        Row(Arc::new(Values::Pooled { memory: Some(memory), pool: Arc::downgrade(self) }))
     }
 }
 
@@ -124,6 +128,7 @@ pub struct Window {
 }
 
 impl Window {
+    /// Returns the window of `rows`, the first of which has the number `start`.
     pub fn new(start: u64, rows: Vec<Row>) -> Self {
         Self { start, rows: rows.into() }
     }
@@ -152,7 +157,7 @@ impl Window {
         self.rows.push_back(row);
     }
 
-    /// Forgets rows below `row`; an emptied window goes on from `row`.
+    /// Forgets rows below `row`. A window that becomes empty continues at `row`.
     pub fn forget_below(&mut self, row: u64) {
         while self.start < row && self.rows.pop_front().is_some() {
             self.start += 1;
@@ -186,18 +191,18 @@ mod tests {
 
     #[test]
     fn memory_comes_back_when_the_last_reader_is_gone() {
-        let spares = Spares::new(1_000);
-        spares.keep_at_most(1);
-        let rows: Vec<Row> = (0..2).map(|_| spares.row(spares.take().unwrap())).collect();
+        let pool = BufferPool::new(1_000);
+        pool.set_capacity(1);
+        let rows: Vec<Row> = (0..2).map(|_| pool.row(pool.take().unwrap())).collect();
         let bytes = rows[0].bytes();
         drop(rows);
-        assert_eq!(spares.memory().len(), 1, "one is still read");
+        assert_eq!(pool.memory().len(), 1, "one is still read");
         assert_eq!(bytes.len(), 4_000);
         drop(bytes);
-        assert_eq!(spares.memory().len(), 1, "no more than the most");
-        let row = spares.row(spares.take().unwrap());
-        assert!(spares.memory().is_empty());
-        drop(spares);
+        assert_eq!(pool.memory().len(), 1, "no more than the capacity");
+        let row = pool.row(pool.take().unwrap());
+        assert!(pool.memory().is_empty());
+        drop(pool);
         assert_eq!(row.values().len(), 1_000);
     }
 

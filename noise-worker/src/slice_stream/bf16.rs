@@ -1,9 +1,9 @@
-//! Rows rounded to bf16, where a request asks for that.
+//! Rounding of rows to bf16, for requests of that element type.
 
 use bytes::Bytes;
 use noise_kernel::round_bf16;
 
-/// Little-endian.
+/// Returns the values rounded to nearest, ties to even, as little-endian bf16.
 pub fn bytes(values: &[f32]) -> Bytes {
     struct Owner(Vec<u16>);
     impl AsRef<[u8]> for Owner {

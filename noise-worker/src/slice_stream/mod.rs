@@ -1,4 +1,8 @@
-//! One checked request answered: row after row, as data or into a region, the lease looked at before every piece.
+//! Answers one checked request: row after row, as data or into a region. The lease is checked before every piece.
+
+mod bf16;
+#[cfg(test)]
+mod tests;
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -11,46 +15,45 @@ use tokio::{
 use tracing::{Instrument, Span};
 
 use crate::{
-    bf16,
     leases::Leases,
-    marks::Released,
     metric_definitions as metric,
     regions::{Destination, Regions},
+    release_log::ReleasedRow,
     replay::{self, Replay},
-    row::Row,
-    shard::Shard,
+    shard::{Shard, row::Row},
     spans::row_span,
 };
 
-/// A request whose every part has been checked.
+/// A request of which every part has been checked.
 pub struct Slice {
     pub shard: Arc<Shard>,
     pub rows: RowRange,
-    /// The same rows with what they are bound to.
-    pub released: Vec<Released>,
+    /// The same rows with their commitments.
+    pub released: Vec<ReleasedRow>,
     pub range: CoordinateRange,
     pub element: ElementType,
     pub destination: Option<Destination>,
-    pub asked: Instant,
+    pub requested_at: Instant,
     pub deadline: Instant,
 }
 
-pub struct Delivery {
+/// The answer to a slice, chunk by chunk.
+pub struct SliceStream {
     pub slice: Slice,
     pub leases: Arc<Leases>,
     pub regions: Arc<Regions>,
-    /// Of row data in one chunk.
+    /// The maximum bytes of row data in one chunk.
     pub chunk_bytes: usize,
     pub out: mpsc::Sender<Result<pb::Chunk>>,
 }
 
-/// Coordinates of one row, and where their values lie in what was made.
+/// Coordinates of one row, and the position of their values in the row or the part that holds them.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     row: u64,
     range: CoordinateRange,
-    made: &'a Row,
-    /// Coordinate of the first value of `made`.
+    source: &'a Row,
+    /// Coordinate of the first value of `source`.
     origin: u64,
 }
 
@@ -59,36 +62,36 @@ impl Piece<'_> {
         (self.range.start - self.origin) as usize..(self.range.end - self.origin) as usize
     }
 
-    /// Less than half of what was made: a reader who is slow to take it is not to keep all of that in memory, which
-    /// nobody has counted.
+    /// Returns whether this is less than half of its source. Such a piece is copied: a slow reader of it must not keep the
+    /// whole source in memory, which no limit counts.
     fn is_small(&self) -> bool {
-        2 * self.values().len() < self.made.values().len()
+        2 * self.values().len() < self.source.values().len()
     }
 }
 
-/// Room for one chunk.
+/// The right to send one chunk.
 type Room<'a> = mpsc::Permit<'a, Result<pb::Chunk>>;
 
-/// A row was delivered, or won't be: also where the reader left in between.
-struct Served<'a>(&'a Shard);
+/// Resumes generation when it is dropped: the row is delivered, or is abandoned because the reader left.
+struct ResumeGeneration<'a>(&'a Shard);
 
-impl Drop for Served<'_> {
+impl Drop for ResumeGeneration<'_> {
     fn drop(&mut self) {
-        self.0.served();
+        self.0.row_done();
     }
 }
 
-impl Delivery {
-    /// Chunks of the rows, in order of rows.
+impl SliceStream {
+    /// Sends the chunks of the rows, in order of rows. Ends early where the reader leaves.
     pub async fn run(&self) -> Result<()> {
         let Slice { shard, rows, .. } = &self.slice;
-        // On disk before a byte leaves: what is forgotten here could be released again elsewhere.
+        // On disk before a byte leaves: a row that this log forgets could be released again elsewhere.
         let job = shard.job().clone();
         let branch = shard.grant().branch();
-        self.leases.marks.clone().note(job, branch, self.slice.released.clone()).await?;
+        self.leases.release_log.clone().record(job, branch, self.slice.released.clone()).await?;
         let mut replay = Replay::default();
         for row in rows.as_range() {
-            // The reader is gone: nobody is left to tell, or to make rows for.
+            // The reader has left: no more rows are needed.
             if self.out.is_closed() {
                 return Ok(());
             }
@@ -98,63 +101,64 @@ impl Delivery {
         Ok(())
     }
 
-    /// `None`: the reader is gone.
+    /// Waits for room for a chunk; `None` where the reader has left.
     async fn room(&self) -> Option<Room<'_>> {
         self.out.reserve().await.ok()
     }
 
-    /// From the window, for as long as the row is there. Room comes first: with a row in hand nobody waits for a reader
-    /// who wants little of it.
+    /// Delivers a row from the window, as long as it is there. Waits for room before it looks the row up: a row is not kept
+    /// for a slow reader of a small part.
     async fn row(&self, row: u64, replay: &mut Replay) -> Result<()> {
         let Slice { shard, range, deadline, .. } = &self.slice;
         let mut left = *range;
         while left.start < left.end {
             let Some(room) = self.room().await else { return Ok(()) };
-            // How the row came is told once.
+            // The span records once how the row was obtained.
             let span = if left == *range { row_span(shard.grant().shard, row) } else { Span::none() };
-            let Some(made) = shard.row(row, *deadline).instrument(span.clone()).await? else {
+            let Some(source) = shard.row(row, *deadline).instrument(span.clone()).await? else {
                 drop(room);
                 return self.replay(row, left, replay).instrument(span).await;
             };
             drop(span);
-            let _served = Served(shard);
-            let piece = Piece { row, range: left, made: &made, origin: shard.grant().range.start };
+            let _served = ResumeGeneration(shard);
+            let piece = Piece { row, range: left, source: &source, origin: shard.grant().range.start };
             left.start = self.deliver(piece, room).await?;
         }
         Ok(())
     }
 
-    /// A row that has left the window, drawn again piece by piece, for as long as its reader waits.
+    /// Replays a row that has left the window, piece by piece, as long as its reader waits.
     async fn replay(&self, row: u64, mut left: CoordinateRange, replay: &mut Replay) -> Result<()> {
         let shard = &self.slice.shard;
-        let recipe = shard.recipe().ok_or_else(|| shard.not_owner())?;
+        let spec = shard.spec().ok_or_else(|| shard.not_owner())?;
         Span::current().record("how", "replayed");
         let mut drawing = Duration::ZERO;
         while left.start < left.end {
             let Some(room) = self.room().await else { return Ok(()) };
             self.check_time(left)?;
-            let end = (left.start + replay::piece_len(recipe)).min(left.end);
+            let end = (left.start + replay::piece_len(spec)).min(left.end);
             let range = CoordinateRange { end, ..left };
             let began = Instant::now();
-            let made = Row::new(replay.row(recipe, &self.leases.limits, row, range).await?);
+            let source = Row::new(replay.row(spec, &self.leases.limits, row, range).await?);
             drawing += began.elapsed();
-            left.start = self.deliver(Piece { row, range, made: &made, origin: range.start }, room).await?;
+            left.start =
+                self.deliver(Piece { row, range, source: &source, origin: range.start }, room).await?;
         }
         metrics::histogram!(metric::ROW_WAIT_SECONDS, "how" => "replayed").record(drawing);
         Ok(())
     }
 
-    /// Looked at before every piece that is drawn again: whoever asked has given up by then, and may ask anew.
+    /// Checks the deadline, before every piece that is replayed: after it the caller has given up and may request again.
     fn check_time(&self, left: CoordinateRange) -> Result<()> {
-        let Slice { shard, asked, deadline, .. } = &self.slice;
+        let Slice { shard, requested_at, deadline, .. } = &self.slice;
         if Instant::now() < *deadline {
             return Ok(());
         }
-        let waited_ms = asked.elapsed().as_millis() as u64;
+        let waited_ms = requested_at.elapsed().as_millis() as u64;
         Err(ServiceError::range_unavailable(shard.job(), vec![left], waited_ms))
     }
 
-    /// The coordinate to go on from.
+    /// Delivers a piece. Returns the coordinate to continue from.
     async fn deliver(&self, piece: Piece<'_>, room: Room<'_>) -> Result<u64> {
         match &self.slice.destination {
             Some(destination) => self.place(piece, destination, room).await,
@@ -162,8 +166,8 @@ impl Delivery {
         }
     }
 
-    /// The row's own memory, cut into chunks; copies where that is a small part of it. To the piece's end, or as far as
-    /// there is room at once where the row would be held for little.
+    /// Sends a piece as chunks of the row's own memory, or as copies where the piece is small. Returns the coordinate to
+    /// continue from: the end, or for a small piece the first for which there is no room at once.
     async fn send<'a>(&'a self, piece: Piece<'_>, mut room: Room<'a>) -> Result<u64> {
         let element = self.slice.element;
         let mut at = piece.values().start;
@@ -172,7 +176,7 @@ impl Delivery {
             self.check_lease()?;
             let next = (at + self.chunk_bytes / element.bytes()).min(end);
             self.slice.shard.mark_released(piece.row);
-            let values = encoded(piece.made, at..next, element);
+            let values = encoded(piece.source, at..next, element);
             let data = if piece.is_small() { Bytes::copy_from_slice(&values) } else { values };
             let chunk = chunk_of(piece.row, piece.origin + at as u64, element, data);
             metrics::counter!(metric::BYTES_SERVED).increment(chunk.data.len() as u64);
@@ -194,13 +198,13 @@ impl Delivery {
         Ok(piece.origin + at as u64)
     }
 
-    /// Copies into the lent region, then says so.
+    /// Copies a piece into the lent region, then reports it.
     async fn place(&self, piece: Piece<'_>, destination: &Destination, room: Room<'_>) -> Result<u64> {
         self.check_lease()?;
-        let at = destination.place(piece.row, piece.range)?;
+        let at = destination.offset(piece.row, piece.range)?;
         let element = self.slice.element;
         let mut writer = destination.region.clone().writer().await;
-        let made = piece.made.clone();
+        let source = piece.source.clone();
         let values = piece.values();
         let shard = self.slice.shard.clone();
         let leases = self.leases.clone();
@@ -208,7 +212,7 @@ impl Delivery {
         shard.mark_released(piece.row);
         let copied = self.regions.pool.run(move || {
             let may_go_on = || !shard.cancelled.is_cancelled() && leases.valid() && !out.is_closed();
-            writer.copy(at, &encoded(&made, values, element), may_go_on)
+            writer.copy(at, &encoded(&source, values, element), may_go_on)
         });
         if !copied.await.map_err(ServiceError::internal)?? {
             return Err(self.slice.shard.not_owner());
@@ -226,7 +230,7 @@ impl Delivery {
         Ok(piece.range.end)
     }
 
-    /// Looked at before every piece: a lease can be lost in the middle of a row.
+    /// Checks the lease, before every piece: it can be lost in the middle of a row.
     fn check_lease(&self) -> Result<()> {
         if self.slice.shard.cancelled.is_cancelled() || !self.leases.valid() {
             Err(self.slice.shard.not_owner())
@@ -236,13 +240,10 @@ impl Delivery {
     }
 }
 
-/// Values as they are sent: f32 without a copy.
-fn encoded(made: &Row, values: Range<usize>, element: ElementType) -> Bytes {
+/// Returns values as they are sent, `f32` without a copy.
+fn encoded(source: &Row, values: Range<usize>, element: ElementType) -> Bytes {
     match element {
-        ElementType::F32 => made.bytes().slice(values.start * 4..values.end * 4),
-        ElementType::Bf16 => bf16::bytes(&made.values()[values]),
+        ElementType::F32 => source.bytes().slice(values.start * 4..values.end * 4),
+        ElementType::Bf16 => bf16::bytes(&source.values()[values]),
     }
 }
-
-#[cfg(test)]
-mod tests;

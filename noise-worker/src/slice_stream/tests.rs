@@ -4,8 +4,8 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::{
-    recipe::Recipe,
-    row::{Spares, Window},
+    generation_spec::GenerationSpec,
+    shard::row::{BufferPool, Window},
     tests::{RANGE, Worker, grant, job, key, plan, request},
 };
 use proto::model::{FetchSlice, LeaseGrant};
@@ -72,21 +72,21 @@ async fn a_row_is_not_drawn_again_for_longer_than_its_reader_waits() {
 }
 
 /// A shard whose eight rows are made, and the memory they go back to.
-fn ready() -> (Arc<Shard>, Arc<Spares>) {
-    let spares = Spares::new(RANGE.len() as usize);
-    spares.keep_at_most(8);
-    let rows = (0..8).map(|_| spares.row(spares.take().unwrap())).collect();
+fn ready() -> (Arc<Shard>, Arc<BufferPool>) {
+    let pool = BufferPool::new(RANGE.len() as usize);
+    pool.set_capacity(8);
+    let rows = (0..8).map(|_| pool.row(pool.take().unwrap())).collect();
     let shard = Shard::new(grant());
-    shard.ready(Recipe::new(&plan(), &key(), &job(), 0).unwrap(), Window::new(0, rows), 0);
-    (shard, spares)
+    shard.ready(GenerationSpec::new(&plan(), &key(), &job(), 0).unwrap(), Window::new(0, rows), 0);
+    (shard, pool)
 }
 
 fn delivery(
     worker: &Worker,
     shard: Arc<Shard>,
     range: CoordinateRange,
-) -> (Delivery, mpsc::Receiver<Result<pb::Chunk>>) {
-    let asked = Instant::now();
+) -> (SliceStream, mpsc::Receiver<Result<pb::Chunk>>) {
+    let requested_at = Instant::now();
     let (out, chunks) = mpsc::channel(4);
     let slice = Slice {
         shard,
@@ -95,18 +95,18 @@ fn delivery(
         range,
         element: ElementType::F32,
         destination: None,
-        asked,
-        deadline: asked + Duration::from_secs(20),
+        requested_at,
+        deadline: requested_at + Duration::from_secs(20),
     };
     let regions = Regions::new(worker.leases.limits.pool.clone(), 0);
     let chunk_bytes = proto::MIN_CHUNK_BYTES;
-    (Delivery { slice, leases: worker.leases.clone(), regions, chunk_bytes, out }, chunks)
+    (SliceStream { slice, leases: worker.leases.clone(), regions, chunk_bytes, out }, chunks)
 }
 
 /// Rows whose memory came back while a reader has taken nothing, and the job has gone on.
 async fn given_back(range: CoordinateRange) -> (usize, Vec<pb::Chunk>) {
     let worker = Worker::with(grant(), Duration::ZERO);
-    let (shard, spares) = ready();
+    let (shard, pool) = ready();
     let (delivery, mut chunks) = delivery(&worker, shard.clone(), range);
     let running = tokio::spawn(async move { delivery.run().await });
     while chunks.len() < 4 {
@@ -114,7 +114,7 @@ async fn given_back(range: CoordinateRange) -> (usize, Vec<pb::Chunk>) {
     }
     shard.follow(8);
     let _next = shard.next_batch(8, 8, 8);
-    let count = spares.count();
+    let count = pool.count();
     let mut all = Vec::new();
     while let Some(chunk) = chunks.recv().await {
         all.push(chunk.unwrap());

@@ -18,18 +18,18 @@ use proto::{
 use tokio::time::Instant;
 
 use crate::{
-    clerk::Clerk,
     config::WorkerArgs,
-    idle,
+    generation_spec::GenerationSpec,
     keyring::Keyring,
-    leases::{Granted, Leases, Plans},
+    leases::{Grants, Leases, PlanSource},
     limits::Limits,
-    marks::Marks,
-    recipe::Recipe,
     regions::Regions,
+    release_log::ReleaseLog,
     restore::restore,
     service::NoiseService,
     snapshot::Snapshot,
+    throughput::idle_benchmark,
+    token_verifier::TokenVerifier,
 };
 
 const PLAN: &str = r#"
@@ -56,7 +56,7 @@ const VALIDITY: Validity = Validity { epoch: 1, until_ms: 3_600_000, extent: Non
 struct ThePlan;
 
 #[async_trait::async_trait]
-impl Plans for ThePlan {
+impl PlanSource for ThePlan {
     async fn plan(&self, _: &JobId) -> Result<String> {
         Ok(PLAN.to_owned())
     }
@@ -104,8 +104,13 @@ fn release_key() -> ReleaseKey {
     ReleaseKey::new([3; 32])
 }
 
-fn clerk() -> Clerk {
-    Clerk { key: release_key(), epoch: VALIDITY.epoch, said_ms: 0, asked: Instant::now() }
+fn verifier() -> TokenVerifier {
+    TokenVerifier {
+        key: release_key(),
+        epoch: VALIDITY.epoch,
+        coordinator_ms: 0,
+        requested_at: Instant::now(),
+    }
 }
 
 fn token(row: u64) -> ReleaseToken {
@@ -135,11 +140,11 @@ pub struct Worker {
 impl Worker {
     /// With a lease that was asked for so long ago.
     pub fn with(grant: LeaseGrant, asked: Duration) -> Self {
-        Self::of_record(Marks::open(None).unwrap(), grant, asked)
+        Self::with_release_log(ReleaseLog::open(None).unwrap(), grant, asked)
     }
 
-    fn of_record(marks: Marks, grant: LeaseGrant, asked: Duration) -> Self {
-        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(marks), limits());
+    fn with_release_log(release_log: ReleaseLog, grant: LeaseGrant, asked: Duration) -> Self {
+        let leases = Leases::new(Keyring::new(Some(key()), None), Arc::new(release_log), limits());
         let worker = Self {
             service: NoiseService::new(
                 leases.clone(),
@@ -154,9 +159,9 @@ impl Worker {
 
     fn lease(&self, grant: LeaseGrant, asked: Duration) {
         let asked = Instant::now().checked_sub(asked).expect("a host that runs for longer");
-        let plans: Arc<dyn Plans> = Arc::new(ThePlan);
-        let granted = Granted { leases: vec![grant], ..Granted::default() };
-        self.leases.apply(granted, clerk(), TTL, asked, &plans);
+        let plans: Arc<dyn PlanSource> = Arc::new(ThePlan);
+        let granted = Grants { leases: vec![grant], ..Grants::default() };
+        self.leases.apply(granted, verifier(), TTL, asked, &plans);
     }
 
     fn refused(&self, request: FetchSlice) -> String {
@@ -176,8 +181,8 @@ impl Worker {
 }
 
 fn expected(row: u64, range: CoordinateRange) -> Vec<f32> {
-    let recipe = Recipe::new(&plan(), &key(), &job(), 0).unwrap();
-    recipe.oracle().unwrap().rows(row..row + 1, range.as_range()).unwrap().remove(0)
+    let spec = GenerationSpec::new(&plan(), &key(), &job(), 0).unwrap();
+    spec.oracle().unwrap().rows(row..row + 1, range.as_range()).unwrap().remove(0)
 }
 
 #[tokio::test]
@@ -195,16 +200,16 @@ async fn rows_of_a_good_lease_are_the_oracles() {
 #[tokio::test]
 async fn a_worker_measures_itself_anew_only_while_it_holds_nothing() {
     let worker = Worker::with(grant(), Duration::ZERO);
-    let meter = &worker.leases.limits.meter;
+    let throughput = &worker.leases.limits.throughput;
     worker.fetch(request(0)).await.unwrap();
     // Rows that it makes ahead say something of its speed, too.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    meter.set(1.0);
-    idle::measure(&worker.leases).await;
-    assert!(meter.rate() < 1e5, "{} while it holds a shard", meter.rate());
+    throughput.set(1.0);
+    idle_benchmark::measure(&worker.leases).await;
+    assert!(throughput.rate() < 1e5, "{} while it holds a shard", throughput.rate());
     worker.leases.clear();
-    idle::measure(&worker.leases).await;
-    assert!(meter.rate() > 1e5, "{}", meter.rate());
+    idle_benchmark::measure(&worker.leases).await;
+    assert!(throughput.rate() > 1e5, "{}", throughput.rate());
 }
 
 #[tokio::test]
@@ -252,9 +257,9 @@ async fn what_lies_outside_of_the_shard_is_refused() {
 
 #[test]
 fn another_key_or_plan_than_the_jobs_makes_no_noise() {
-    let recipe = |grant: LeaseGrant| Recipe::checked(&plan(), &key(), &grant).unwrap_err().kind();
-    assert_eq!(recipe(LeaseGrant { key_commitment: [9; 32], ..grant() }), "key_mismatch");
-    assert_eq!(recipe(LeaseGrant { plan_digest: [9; 32], ..grant() }), "plan_digest_mismatch");
+    let spec = |grant: LeaseGrant| GenerationSpec::for_grant(&plan(), &key(), &grant).unwrap_err().kind();
+    assert_eq!(spec(LeaseGrant { key_commitment: [9; 32], ..grant() }), "key_mismatch");
+    assert_eq!(spec(LeaseGrant { plan_digest: [9; 32], ..grant() }), "plan_digest_mismatch");
 }
 
 /// A checkpoint of the shard after three rows, and the grant that names it.
@@ -275,8 +280,8 @@ async fn checkpointed(folder: &tempfile::TempDir) -> LeaseGrant {
 async fn a_checkpoint_is_taken_only_where_it_is_whole_and_of_this_very_noise() {
     let folder = tempfile::tempdir().unwrap();
     let good = checkpointed(&folder).await;
-    let recipe = Recipe::checked(&plan(), &key(), &good).unwrap();
-    let starts_at = async |grant: &LeaseGrant| restore(grant, &recipe, &limits()).await.unwrap().0.next_row();
+    let spec = GenerationSpec::for_grant(&plan(), &key(), &good).unwrap();
+    let starts_at = async |grant: &LeaseGrant| restore(grant, &spec, &limits()).await.unwrap().0.next_row();
     assert_eq!(starts_at(&good).await, good.pieces[0].next_row);
 
     let of_branch = LeaseGrant { lineage: Lineage::of_branch(1), ..good.clone() };

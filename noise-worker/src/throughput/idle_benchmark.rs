@@ -1,29 +1,32 @@
-//! A worker that holds nothing measures itself now and then. What it measured when it started, or when it was relieved,
-//! may be of a bad hour; and rows, which it would measure itself by, it gets none to make.
+//! Measures the throughput of a worker without shards from time to time. The measurement from its start, or from when it was
+//! relieved, may be from a bad moment; and it has no rows to measure itself by.
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{leases::Leases, meter::calibrate};
+use super::calibrate;
+use crate::leases::Leases;
 
-const EVERY: Duration = Duration::from_secs(5);
-/// Longer than the periods in which operating systems hand out shares of a processor.
-const FOR: Duration = Duration::from_millis(150);
+/// Between two measurements: long against one of them, so that an idle worker stays idle.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// The length of a measurement: longer than the periods in which operating systems schedule shares of a processor.
+const DURATION: Duration = Duration::from_millis(150);
 
-/// Runs until it is dropped.
-pub async fn keep_measured(leases: Arc<Leases>) {
+/// Measures whenever the worker is idle, until it is dropped.
+pub async fn run_while_idle(leases: Arc<Leases>) {
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(INTERVAL).await;
         if leases.is_idle() {
             measure(&leases).await;
         }
     }
 }
 
+/// Measures once, unless a shard is granted meanwhile.
 pub async fn measure(leases: &Leases) {
     let limits = &leases.limits;
-    match calibrate(&limits.pool, limits.backend, FOR).await {
-        // Rows may have come meanwhile: they tell more.
-        Ok(measured) if leases.is_idle() => limits.meter.set(measured.mean),
+    match calibrate(&limits.pool, limits.backend, DURATION).await {
+        // A shard may have been granted meanwhile: its rows measure better.
+        Ok(measured) if leases.is_idle() => limits.throughput.set(measured.mean),
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "could not measure how fast this worker is"),
     }

@@ -1,4 +1,6 @@
-//! How fast this worker makes rows: what placement weighs it by.
+//! The throughput of a worker, by which placement weighs it.
+
+pub mod idle_benchmark;
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,19 +13,19 @@ use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{JobId, ServiceError};
 use tokio::time::Instant;
 
-use crate::recipe::Recipe;
+use crate::generation_spec::GenerationSpec;
 
-/// Less than this says nothing.
-const SHORTEST: Duration = Duration::from_millis(5);
-/// After so much making, half of the rate is what was measured before.
+/// The least busy time that is a measurement: shorter ones are noise of the clock.
+const MIN_SAMPLE: Duration = Duration::from_millis(5);
+/// After so much start_work, half of the rate is what was measurement before.
 const HALF_LIFE: f64 = 0.5;
 
-/// Bytes of state and rows, by the time in which any shard was being made.
+/// Bytes of state and rows per second of the time in which any shard was being generated.
 #[derive(Debug, Default)]
-pub struct Meter(Mutex<Measured>);
+pub struct Throughput(Mutex<Measurement>);
 
 #[derive(Debug, Default)]
-struct Measured {
+struct Measurement {
     running: u32,
     since: Option<Instant>,
     busy: Duration,
@@ -32,77 +34,79 @@ struct Measured {
     rate: f64,
 }
 
-/// Counts time from when it was made to when it is dropped.
-pub struct Making<'a> {
-    meter: &'a Meter,
+/// Work in progress: its time counts until it is dropped.
+pub struct ActiveWork<'a> {
+    throughput: &'a Throughput,
     bytes: u64,
 }
 
-impl Meter {
-    pub fn of_rate(rate: f64) -> Self {
-        Self(Mutex::new(Measured { rate, ..Measured::default() }))
+impl Throughput {
+    /// Starts from a known rate in bytes per second.
+    pub fn with_rate(rate: f64) -> Self {
+        Self(Mutex::new(Measurement { rate, ..Measurement::default() }))
     }
 
-    /// Measured by other means than making.
+    /// Measurement by other means than start_work.
     pub fn set(&self, rate: f64) {
-        self.measured().rate = rate;
+        self.measurement().rate = rate;
     }
 
-    fn measured(&self) -> MutexGuard<'_, Measured> {
+    fn measurement(&self) -> MutexGuard<'_, Measurement> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of so many bytes to go through.
-    pub fn making(&self, bytes: u64) -> Making<'_> {
-        let mut measured = self.measured();
-        measured.running += 1;
-        measured.since.get_or_insert_with(Instant::now);
-        Making { meter: self, bytes }
+    /// Begins work on so many bytes.
+    pub fn start_work(&self, bytes: u64) -> ActiveWork<'_> {
+        let mut measurement = self.measurement();
+        measurement.running += 1;
+        measurement.since.get_or_insert_with(Instant::now);
+        ActiveWork { throughput: self, bytes }
     }
 
-    /// Bytes a second, the latest counting most.
+    /// Returns the bytes per second, with the latest weighted most.
     pub fn rate(&self) -> f64 {
-        let mut measured = self.measured();
+        let mut measurement = self.measurement();
         // What is under way counts up to now, so that no time counts for two measures.
-        if let Some(since) = measured.since.as_mut() {
+        if let Some(since) = measurement.since.as_mut() {
             let passed = since.elapsed();
             *since += passed;
-            measured.busy += passed;
+            measurement.busy += passed;
         }
-        if measured.busy >= SHORTEST && measured.bytes > 0.0 {
-            let seconds = measured.busy.as_secs_f64();
-            let lately = measured.bytes / seconds;
-            let kept = if measured.rate > 0.0 { (-seconds / HALF_LIFE).exp2() } else { 0.0 };
-            measured.rate = kept * measured.rate + (1.0 - kept) * lately;
-            (measured.busy, measured.bytes) = (Duration::ZERO, 0.0);
+        if measurement.busy >= MIN_SAMPLE && measurement.bytes > 0.0 {
+            let seconds = measurement.busy.as_secs_f64();
+            let lately = measurement.bytes / seconds;
+            let kept = if measurement.rate > 0.0 { (-seconds / HALF_LIFE).exp2() } else { 0.0 };
+            measurement.rate = kept * measurement.rate + (1.0 - kept) * lately;
+            measurement.busy = Duration::ZERO;
+            measurement.bytes = 0.0;
         }
-        measured.rate
+        measurement.rate
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for ActiveWork<'_> {
     fn drop(&mut self) {
-        let mut measured = self.meter.measured();
-        measured.bytes += self.bytes as f64;
-        measured.running -= 1;
-        if measured.running == 0
-            && let Some(since) = measured.since.take()
+        let mut measurement = self.throughput.measurement();
+        measurement.bytes += self.bytes as f64;
+        measurement.running -= 1;
+        if measurement.running == 0
+            && let Some(since) = measurement.since.take()
         {
-            measured.busy += since.elapsed();
+            measurement.busy += since.elapsed();
         }
     }
 }
 
-/// Bytes a second of work that is like making rows.
+/// Bytes a second of work that is like start_work rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
-    /// Of its quickest piece: what this worker can do.
+    /// The rate of the quickest piece: what this worker can do.
     pub best: f64,
-    /// Over all of it, with whatever came between: what this worker does.
+    /// The rate of all pieces with everything in between: what this worker does.
     pub mean: f64,
 }
 
-/// Some pieces of work, for at least so long: what a worker goes by while it makes nothing for a job.
+/// Measures pieces of work for at least `at_least`: the throughput of a worker that generates nothing for a job.
 pub async fn calibrate(
     pool: &CpuPool,
     backend: Backend,
@@ -120,14 +124,15 @@ pub async fn calibrate(
         mechanism: Mechanism::Blt { theta: vec![0.9, 0.5], omega: vec![0.1, 0.2] },
         layout: None,
     });
-    // Nobody's key: these rows are thrown away.
+    // A key of no job: these rows are thrown away.
     let key = JobKey::from_bytes(&[1; 32]).map_err(ServiceError::internal)?;
-    let recipe = Recipe::new(&plan.map_err(ServiceError::internal)?, &key, &JobId::new("calibration")?, 0)?
-        .made_by(backend, History::Redraw)
-        .map_err(ServiceError::internal)?;
-    let bytes = ROWS as f64 * bytes_a_row(&recipe, COORDINATES) as f64;
+    let spec =
+        GenerationSpec::new(&plan.map_err(ServiceError::internal)?, &key, &JobId::new("calibration")?, 0)?
+            .with_backend(backend, History::Redraw)
+            .map_err(ServiceError::internal)?;
+    let bytes = ROWS as f64 * bytes_per_row(&spec, COORDINATES) as f64;
     let work = move || {
-        let mut generator = recipe.generator(0..COORDINATES)?;
+        let mut generator = spec.generator(0..COORDINATES)?;
         let mut rows = vec![vec![0f32; COORDINATES as usize]; ROWS];
         let began = std::time::Instant::now();
         let mut best = Duration::MAX;
@@ -147,9 +152,9 @@ pub async fn calibrate(
     Ok(Calibration { best: rate(best), mean: rate(mean) })
 }
 
-/// State and output that one row of so many coordinates goes through: what placement calls a shard's bytes.
-pub fn bytes_a_row(recipe: &Recipe, coordinates: u64) -> u64 {
-    coordinates.saturating_mul(4 * (recipe.slots as u64 + 1))
+/// Returns the bytes of state and output that one row of so many coordinates passes through, as placement counts them.
+pub fn bytes_per_row(spec: &GenerationSpec, coordinates: u64) -> u64 {
+    coordinates.saturating_mul(4 * (spec.slots as u64 + 1))
 }
 
 #[cfg(test)]
@@ -158,30 +163,30 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_rate_is_bytes_by_the_time_of_making_alone() {
-        let meter = Meter::default();
-        assert_eq!(meter.rate(), 0.0);
+        let throughput = Throughput::default();
+        assert_eq!(throughput.rate(), 0.0);
         for _ in 0..3 {
-            let one = meter.making(100);
-            let other = meter.making(300);
+            let one = throughput.start_work(100);
+            let other = throughput.start_work(300);
             tokio::time::advance(Duration::from_millis(100)).await;
             drop(one);
             tokio::time::advance(Duration::from_millis(100)).await;
             drop(other);
             tokio::time::advance(Duration::from_secs(60)).await;
         }
-        assert!((meter.rate() - 2000.0).abs() < 1.0, "{}", meter.rate());
-        let slow = meter.making(2000);
+        assert!((throughput.rate() - 2000.0).abs() < 1.0, "{}", throughput.rate());
+        let slow = throughput.start_work(2000);
         tokio::time::advance(Duration::from_secs(20)).await;
         drop(slow);
-        assert!((100.0..110.0).contains(&meter.rate()), "the latest counts most");
-        assert!((100.0..110.0).contains(&meter.rate()), "and nothing new changes nothing");
+        assert!((100.0..110.0).contains(&throughput.rate()), "the latest counts most");
+        assert!((100.0..110.0).contains(&throughput.rate()), "and nothing new changes nothing");
     }
 
     #[tokio::test]
     async fn calibration_measures_something() {
         let at_least = Duration::from_millis(20);
-        let measured = calibrate(&CpuPool::new(1).unwrap(), Backend::Auto, at_least).await.unwrap();
-        assert!(measured.best.is_finite() && measured.mean > 1e4, "{measured:?}");
-        assert!(measured.best >= measured.mean, "{measured:?}");
+        let measurement = calibrate(&CpuPool::new(1).unwrap(), Backend::Auto, at_least).await.unwrap();
+        assert!(measurement.best.is_finite() && measurement.mean > 1e4, "{measurement:?}");
+        assert!(measurement.best >= measurement.mean, "{measurement:?}");
     }
 }

@@ -1,12 +1,14 @@
-//! What callers are told of a refusal.
+//! Maps refusals of the admission layer to statuses.
 
 use node::{auth::Refusal, guard::Words};
 use proto::ServiceError;
 use tonic::Status;
 
-pub const WORDS: Words = Words { of: worded, notable: ServiceError::notable_kind };
+/// How the admission layer answers refusals.
+pub const ERROR_MAPPING: Words = Words { of: refusal_to_status, notable: ServiceError::notable_kind };
 
-pub fn worded(refusal: Refusal) -> Status {
+/// Returns the status of a refusal, and counts it.
+pub fn refusal_to_status(refusal: Refusal) -> Status {
     let error = match refusal {
         Refusal::Unauthenticated => ServiceError::Unauthenticated,
         Refusal::Forbidden => ServiceError::PermissionDenied,

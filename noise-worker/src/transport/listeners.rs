@@ -1,4 +1,4 @@
-//! What a worker listens on: its address, and on its own host a socket and the lending of regions.
+//! The listeners of a worker: its address, and for its own host a socket and the lending socket.
 
 use std::sync::Arc;
 
@@ -20,14 +20,16 @@ use crate::{
     transport::{lending, server},
 };
 
-/// Everything this worker listens on.
+/// All listeners of a worker.
 pub struct Listeners {
+    /// The address that other hosts reach.
     pub main: Listener,
     unix: Option<Listener>,
     lending: Option<LocalSocket>,
 }
 
 impl Listeners {
+    /// Binds the addresses and sockets of `args`. Fails where one of them can't be bound, or may not be without TLS.
     pub async fn bind(args: &WorkerArgs, security: &Secured) -> anyhow::Result<Self> {
         let unix = match &args.unix_socket {
             Some(path) => Some(ListenAddress::Unix(path.clone()).bind(false).await?),
@@ -37,6 +39,7 @@ impl Listeners {
         Ok(Self { main: args.listen.bind(security.may_leave_host()).await?, unix, lending })
     }
 
+    /// Returns how processes on this host reach the worker; `None` where they have no way of their own.
     pub fn local(&self) -> anyhow::Result<Option<LocalAccess>> {
         let endpoint = self.unix.as_ref().map(|unix| unix.endpoint(false)).transpose()?;
         let lending = self.lending.as_ref().map(|socket| socket.path().display().to_string());
@@ -44,6 +47,7 @@ impl Listeners {
         Ok(is_reachable.then(|| LocalAccess { host: host_id(), endpoint, lending }))
     }
 
+    /// Serves on all listeners until `ended`.
     pub fn serve(
         self,
         service: &Arc<NoiseService>,

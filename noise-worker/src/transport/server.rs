@@ -9,15 +9,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::{grpc::Shards, refused::WORDS, slices::Slices};
+use super::{error_mapping::ERROR_MAPPING, grpc::Shards, slices::Slices};
 use crate::service::NoiseService;
 
 const METHODS: [&str; 2] = ["/rustle.v1.Shards/FetchSlice", "/rustle.v1.Shards/Snapshot"];
 
+/// The HTTP/2 window of one stream in bytes: a chunk of the largest size fits.
 const STREAM_WINDOW: u32 = 16 << 20;
+/// The HTTP/2 window of one connection in bytes: four streams may be full.
 const CONNECTION_WINDOW: u32 = 64 << 20;
 
-/// Serves until `ended`, then lets streams under way end.
+/// Serves until `ended`, then lets open streams end.
 pub async fn serve<C>(
     connections: impl Stream<Item = std::io::Result<C>>,
     service: Arc<NoiseService>,
@@ -40,7 +42,7 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .layer(node::rpc_metrics::RpcMetricsLayer::new(METHODS))
         .layer(node::trace_propagation::TraceLayer)
-        .layer(security.guard(WORDS))
+        .layer(security.guard(ERROR_MAPPING))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(Slices::new(service, budget))

@@ -1,4 +1,6 @@
-//! The worker's own binary: reads flags, starts, and drains on SIGTERM.
+//! `noise-worker`: the same as `rustle worker`, as a binary of its own. Reads flags, starts, and drains on SIGTERM.
+//!
+//! Its namesake with the subcommand `mpi` is a binary of the crate rustle-mpi.
 
 use std::process::ExitCode;
 
@@ -7,21 +9,12 @@ use node::runtime::Runtime;
 use node::telemetry::TelemetryArgs;
 
 #[derive(Parser, Debug)]
-#[command(name = "noise-worker", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = "noise-worker", version, about)]
 struct Cli {
     #[command(flatten)]
     args: noise_worker::config::WorkerArgs,
     #[command(flatten)]
     telemetry: TelemetryArgs,
-    #[cfg(feature = "mpi")]
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
-#[cfg(feature = "mpi")]
-#[derive(clap::Subcommand, Debug)]
-enum Command {
-    Mpi(Box<noise_worker::mpi::MpiArgs>),
 }
 
 fn main() -> ExitCode {
@@ -36,12 +29,6 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<()> {
-    #[cfg(feature = "mpi")]
-    if let Some(Command::Mpi(args)) = cli.command {
-        let _telemetry = cli.telemetry.init("rustle-worker")?;
-        noise_worker::mpi::run(&args);
-        return Ok(());
-    }
     Runtime::new()?.block_on(async {
         let _telemetry = cli.telemetry.init("rustle-worker")?;
         noise_worker::run(cli.args, node::shutdown::token_on_signals()?).await

@@ -15,7 +15,7 @@ mod of_the_ledger {
 }
 #[path = "../../../noise-worker/src"]
 mod of_the_worker {
-    pub mod marks;
+    pub mod release_log;
 }
 
 mod sync {
@@ -25,5 +25,5 @@ mod sync {
 use ledger::{LedgerError, Result};
 
 pub use of_the_ledger::queue;
-pub use of_the_worker::marks;
+pub use of_the_worker::release_log;
 pub use run::each_schedule;
