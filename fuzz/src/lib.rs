@@ -10,10 +10,7 @@ pub mod side_by_side;
 mod store;
 pub mod targets;
 
-/// Under this name the files of `noise-worker/src/mpi` find [`Rank`] and [`Tag`].
-extern crate self as mpi;
-
-// Decoders that their crates keep to themselves, or build with a feature that takes more than Rust (`etcd`, `mpi`): the
+// Decoders that their crates keep to themselves, or build with a feature that takes more than Rust (`etcd`): the
 // files that ship, built here as they are.
 #[allow(dead_code)]
 #[path = "../../coordinator/src/cluster"]
@@ -30,21 +27,7 @@ mod of_the_ledger {
     pub mod record;
     pub mod tables;
 }
-#[allow(dead_code)]
-#[path = "../../noise-worker/src/mpi"]
-mod of_the_worker {
-    pub mod agreed;
-    pub mod hello;
-    pub mod message;
-    pub mod told;
-}
-
-use noise_worker::marks;
 use of_the_ledger::{change, field, hex_digest, tables};
-
-/// As the crate `mpi` has them.
-type Rank = i32;
-type Tag = i32;
 
 /// One decoder.
 pub struct Target {

@@ -57,8 +57,9 @@ fn check_name(worker: &WorkerId, shown: Option<&Identity>) -> anyhow::Result<()>
     }
 }
 
-/// Runs a worker until `shutdown`; then drains: has its shards taken network, leaves the cluster, lets streams end, stops.
-/// Behind a pointer, so that all of it is compiled here and not in every program that runs it.
+/// Runs a worker until `shutdown`; then drains it: others take its shards over, it deregisters, and open streams end.
+///
+/// The future is boxed, so that it is compiled here and not in every program that runs it.
 pub fn run(args: WorkerArgs, shutdown: CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> {
     run_to_end(args, shutdown).boxed()
 }

@@ -1,8 +1,8 @@
-//! A shard's state and window, written to the store while rows go on being made.
+//! Writes a shard's state and window to the store while generation continues.
 //!
-//! Each batch of rows changes all of the state, so to copy only what is about to change would copy all of it at the
-//! next batch: it is copied at once, at the speed of memory, with making locked for that long. Rows that are made never
-//! change and are shared. Where the copy is beyond the budget, making waits until the state is written.
+//! Each batch of rows changes all of the state, so copying only what is about to change would copy all of it at the next
+//! batch. It is copied at once, at the speed of memory, while generation waits. Rows never change once they are generated,
+//! and are shared. Where the copy exceeds the budget, generation waits until the state is written.
 
 use std::{sync::Arc, time::Duration};
 

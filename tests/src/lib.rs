@@ -213,7 +213,8 @@ pub fn expected_of(
     range: std::ops::Range<u64>,
 ) -> Vec<Vec<f32>> {
     let key = JobKey::from_bytes(&KEY).expect("32 bytes");
-    let oracle = GenerationSpec::for_lineage(plan, &key, job, lineage).expect("a recipe").oracle().expect("an oracle");
+    let oracle =
+        GenerationSpec::for_lineage(plan, &key, job, lineage).expect("a recipe").oracle().expect("an oracle");
     oracle.rows(rows, range).expect("rows of the oracle")
 }
 

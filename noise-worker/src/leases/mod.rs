@@ -239,7 +239,7 @@ impl Leases {
         self.table().shards.is_empty()
     }
 
-    /// Nothing is table, and nothing made ready.
+    /// Returns whether there are neither leases nor standbys.
     pub fn is_idle(&self) -> bool {
         let table = self.table();
         table.shards.is_empty() && table.standbys.is_empty()

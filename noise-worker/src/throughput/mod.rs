@@ -97,7 +97,7 @@ impl Drop for ActiveWork<'_> {
     }
 }
 
-/// Bytes a second of work that is like start_work rows.
+/// The rate of work like generating rows, in bytes per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     /// The rate of the quickest piece: what this worker can do.

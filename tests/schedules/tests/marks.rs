@@ -94,7 +94,7 @@ fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
                     Err(other) => panic!("{other}"),
                 }
                 let came_late = was_seen.load(SeqCst);
-                match noting.see_epoch(1).await {
+                match noting.observe_epoch(1).await {
                     Ok(()) => assert!(!came_late, "an old coordinator was believed"),
                     Err(ServiceError::StaleEpoch { presented: 1, current: 2 }) => {}
                     Err(other) => panic!("{other}"),

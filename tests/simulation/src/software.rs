@@ -64,7 +64,8 @@ pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
         pending::<()>().await;
     }
     let name = worker(at);
-    let network = SimulatedNetwork { endpoint: net::url(&name), incoming: net::accepting().await?, dial: net::dial };
+    let network =
+        SimulatedNetwork { endpoint: net::url(&name), incoming: net::accepting().await?, dial: net::dial };
     let record = world.record(&name);
     let args = worker_args(&name, record.as_deref());
     let ended = noise_worker::run_on(&args, cases::key(), network, world.new_drain(at)).await;
