@@ -16,7 +16,7 @@ STAGE := tests/setup/stage.sh
 FEATURES := rustle/etcd,rustle/s3,tests/etcd,bench/etcd,ledger/etcd,ledger/failpoints,checkpoint-store/failpoints
 WORKSPACE := --release --workspace --locked --features $(FEATURES)
 # By itself: of the workspace it would build all that depends on it again.
-MPI := --release --locked --package noise-worker --features mpi
+MPI := --release --locked --package rustle-mpi --features mpi
 PYTHON := .venv/bin/python
 
 .PHONY: help setup fmt lint deny build test test-rust test-deploy test-etcd test-mpi test-python test-package test-neon test-avx512 test-long simulate flood audit
@@ -41,7 +41,7 @@ lint: ## clippy over everything, without features and with all of them, warnings
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
 	@$(STAGE) mutants-fit tests/mutants/run.sh --check
 	@$(STAGE) clippy cargo clippy --release --workspace --all-targets --locked -- -D warnings
-	@$(STAGE) clippy-features cargo clippy --release --workspace --all-targets --locked --features $(FEATURES),noise-worker/mpi -- -D warnings
+	@$(STAGE) clippy-features cargo clippy --release --workspace --all-targets --locked --features $(FEATURES),rustle-mpi/mpi -- -D warnings
 
 deny: ## bans, licences and sources of all dependencies; needs no network
 	@$(STAGE) deny cargo-deny --offline --workspace --log-level warn check bans licenses sources
@@ -91,7 +91,7 @@ mpi-program: build
 
 test-mpi: mpi-program ## noise under a real mpirun: by itself, beside training ranks in Rust and Python, and back to gRPC
 	@$(STAGE) mpi-python tests/setup/python_package.sh $(RUSTLE_MPI)/package
-	@$(STAGE) mpi-unit cargo nextest run $(MPI) --lib -E 'test(mpi::)'
+	@$(STAGE) mpi-unit cargo nextest run $(MPI) --lib
 	@$(STAGE) mpi cargo nextest run $(WORKSPACE) -E 'binary(mpi)'
 
 test-slurm: mpi-program ## the batch scripts under a real Slurm: requeued, preempted and killed, by other numbers of ranks

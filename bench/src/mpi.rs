@@ -1,6 +1,6 @@
 //! `bench mpi`: rows that are ready, from a noise rank to a training rank on this machine, beside bare MPI sends of the
 //! same sizes and one copy of memory, in turn in one launch. `make bench-mpi` builds the program of its two ranks
-//! (`noise-worker/examples/mpi_rates.rs`), which alone needs MPI.
+//! (`mpi/examples/mpi_rates.rs`), which alone needs MPI.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,10 @@
 //! The summary of a job's plan that the coordinator keeps: reading a plan computes all of its coefficients.
 
 use plan::{Layout, Plan};
-use proto::{Result, ServiceError};
+use proto::{RELEASED_ROWS_KEPT, Result, ServiceError};
 
-/// Rows that a worker keeps beside a shard's state: one made ahead, two that were released, and memory for the next.
-const ROWS_KEPT: u64 = 4;
+/// Rows that a worker keeps beside a shard's state: one made ahead, those released, and memory for the next.
+const ROWS_KEPT: u64 = 1 + RELEASED_ROWS_KEPT + 1;
 
 /// The parts of a plan that placement and cursors need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

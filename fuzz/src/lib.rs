@@ -9,31 +9,13 @@ pub mod mutate;
 pub mod side_by_side;
 pub mod targets;
 
-/// Under this name the files of `noise-worker/src/mpi` find [`Rank`] and [`Tag`].
-extern crate self as mpi;
-
-// Decoders that their crates keep to themselves, or build with a feature that takes more than Rust (`etcd`, `mpi`): the
+// Decoders that their crates keep to themselves, or build with a feature that takes more than Rust (`etcd`): the
 // files that ship, built here as they are.
 #[allow(dead_code)]
 #[path = "../../coordinator/src/cluster"]
 mod of_the_coordinator {
     pub mod reports;
 }
-#[allow(dead_code)]
-#[path = "../../noise-worker/src/mpi"]
-mod of_the_worker {
-    pub mod agreed;
-    pub mod hello;
-    pub mod message;
-    pub mod told;
-}
-
-use noise_worker::marks;
-
-/// The same types as in the crate `mpi`.
-type Rank = i32;
-type Tag = i32;
-
 /// One decoder.
 pub struct Target {
     pub name: &'static str,

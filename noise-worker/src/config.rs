@@ -1,4 +1,4 @@
-//! What a worker is told: flags before environment before defaults.
+//! The settings of a worker: flags before environment before defaults.
 
 use std::{
     net::SocketAddr,
@@ -18,19 +18,19 @@ use tracing::warn;
 
 use crate::keyring::Keyring;
 
-/// How long a key management service may take.
+/// How long the key command may take: a key management service answers within seconds.
 const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 /// Serve shards of noise to training jobs
 #[derive(Args, Clone, Debug)]
 pub struct WorkerArgs {
-    /// Where the coordinator is; where several stand by each other all of them, with commas between
+    /// URL of the coordinator; where there are several, all of them, separated by commas
     #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
     pub coordinator: String,
-    /// This worker's name, unique in its cluster; made up where not given
+    /// This worker's name, unique in its cluster [default: made of the process id]
     #[arg(long, env = "RUSTLE_WORKER_NAME")]
     pub name: Option<WorkerId>,
-    /// Where to serve shards: ip:port, port 0 lets the system choose; or unix:/path for this host alone
+    /// Where to serve shards: ip:port, port 0 lets the system choose; or unix:/path for this host only
     #[arg(long, env = "RUSTLE_WORKER_LISTEN", default_value = "127.0.0.1:0")]
     pub listen: ListenAddress,
     /// Serve on this Unix socket too; jobs on this host prefer it
@@ -42,10 +42,10 @@ pub struct WorkerArgs {
     /// Bytes of row data in one gRPC message
     #[arg(long, env = "RUSTLE_WORKER_CHUNK_BYTES", default_value_t = DEFAULT_CHUNK_BYTES, value_parser = parse_chunk, hide_short_help = true)]
     pub chunk_bytes: usize,
-    /// Bytes of shared memory that may be lent to this worker, at most
+    /// Maximum bytes of shared memory that may be lent to this worker
     #[arg(long, env = "RUSTLE_WORKER_SHM_BYTES", default_value = "4GiB", value_parser = parse_bytes)]
     pub shm_bytes: u64,
-    /// How others reach this worker, where that is not the listening address
+    /// Address at which others reach this worker, where that is not the listening address
     #[arg(long, env = "RUSTLE_WORKER_ADVERTISE")]
     pub advertise: Option<String>,
     /// Where to serve /metrics, /livez and /readyz
@@ -63,39 +63,39 @@ pub struct WorkerArgs {
     /// Command that prints the key, for a key management service
     #[arg(long, env = "RUSTLE_KEY_COMMAND", conflicts_with_all = ["key_file", "key_fd", "key_credential"])]
     pub key_command: Option<String>,
-    /// Folder of further keys, one a job: JOB.key
+    /// Folder of further keys, one per job: JOB.key
     #[arg(long, env = "RUSTLE_KEY_DIR")]
     pub key_dir: Option<PathBuf>,
-    /// Folder of this worker's own record of what it has released, which no other worker may use; or `none`: a ledger
-    /// that was rolled back is then not found by this worker once it has started anew
+    /// Folder of this worker's release log, which no other worker may use; or `none`: after a restart, this worker then does
+    /// not notice a ledger that was rolled back
     #[arg(long, env = "RUSTLE_WORKER_STATE_DIR", value_name = "DIR|none")]
     pub state_dir: Option<PathBuf>,
-    /// Threads that make noise; 0 for one a core
+    /// Threads that generate noise; 0 for one per core
     #[arg(long, env = "RUSTLE_WORKER_THREADS", default_value_t = 0)]
     pub threads: usize,
-    /// Keep each of these threads on a core of its own
+    /// Pin each of these threads to a core of its own
     #[arg(long, env = "RUSTLE_WORKER_PIN_THREADS")]
     pub pin_threads: bool,
-    /// Instruction set that makes noise: auto, portable, avx2, avx512, neon; the bits are the same on all
+    /// Instruction set that generates noise: auto, portable, avx2, avx512, neon; the bits are the same on all
     #[arg(long, env = "RUSTLE_WORKER_BACKEND", default_value = "auto")]
     pub backend: Backend,
     /// Bytes of past normals that one shard may keep so as not to draw them again (mechanisms banded in C⁻¹)
     #[arg(long, env = "RUSTLE_WORKER_HISTORY_BYTES", default_value = "256MiB", value_parser = parse_bytes)]
     pub history_bytes: u64,
     /// Bytes for copies of state that are written as checkpoints, of all shards together; a larger state is written
-    /// while making its rows waits
+    /// while its rows wait
     #[arg(long, env = "RUSTLE_WORKER_SNAPSHOT_BYTES", default_value = "4GiB", value_parser = parse_bytes)]
     pub snapshot_bytes: u64,
     /// Reach an s3:// checkpoint store without TLS: for tests on one host
     #[arg(long, env = "RUSTLE_S3_PLAIN_HTTP", hide_short_help = true)]
     pub s3_plain_http: bool,
-    /// Rows made ahead of need, at most
+    /// Maximum number of rows generated ahead of demand
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_ROWS", default_value_t = 8)]
     pub ahead_rows: u64,
-    /// Bytes of rows made ahead, at most, of all shards together (at least one row a shard is made)
+    /// Maximum bytes of rows generated ahead, of all shards together (at least one row per shard)
     #[arg(long, env = "RUSTLE_WORKER_AHEAD_BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     pub ahead_bytes: u64,
-    /// Time for others to take over what this worker serves, once it is told to end
+    /// Time for others to take this worker's shards over when it shuts down
     #[arg(long, env = "RUSTLE_WORKER_DRAIN_DEADLINE", default_value = "15s", value_parser = parse_time)]
     pub drain_deadline: Duration,
     /// key=value, which a job's placement may ask for; may be given several times
@@ -111,6 +111,7 @@ pub struct WorkerArgs {
     /// File of a token with the role `worker`, mode 0400, where the coordinator asks for tokens and there is no TLS
     #[arg(long, env = "RUSTLE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
+    /// TLS, limits and hardening
     #[command(flatten)]
     pub security: SecurityArgs,
 }
@@ -145,7 +146,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 impl WorkerArgs {
-    /// One thread a core where none is asked for.
+    /// Returns the number of threads that generate noise.
     pub fn pool_threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -153,7 +154,7 @@ impl WorkerArgs {
         }
     }
 
-    /// What placement may reckon with; `None` where neither a flag nor the system tells.
+    /// Returns the bytes that placement may use; `None` where neither a flag nor the system sets them.
     pub fn memory_bytes(&self) -> Option<u64> {
         match self.memory_bytes {
             0 => {
@@ -164,8 +165,8 @@ impl WorkerArgs {
         }
     }
 
-    /// Where the record of what was released lies. That there is none has to be asked for: it is half of what keeps a
-    /// row from being released twice.
+    /// Returns the folder of the release log; `None` where `none` is set. Fails where the flag is missing: the log is half of
+    /// what keeps a row from being released twice, so that doing without must be explicit.
     pub fn record(&self) -> anyhow::Result<Option<&Path>> {
         match self.state_dir.as_deref() {
             Some(none) if none == "none" => {
@@ -183,7 +184,7 @@ impl WorkerArgs {
         }
     }
 
-    /// Reads the keys. Messages name sources, never bytes.
+    /// Reads the keys. Fails where there is none or it can't be read; messages name sources, never bytes.
     pub async fn keyring(&self) -> anyhow::Result<Keyring> {
         let secret = match (&self.key_file, self.key_fd, &self.key_credential, &self.key_command) {
             (Some(path), ..) => Some(read_key_file(path)?),
@@ -204,11 +205,12 @@ impl WorkerArgs {
         Ok(Keyring::new(default, self.key_dir.clone()))
     }
 
-    /// TLS, limits and hardening: flags before environment before defaults.
+    /// Resolves TLS, limits and hardening. Fails where they contradict each other.
     pub fn security(&self) -> Result<SecuritySettings, SecurityError> {
         self.security.clone().resolve(&mut Layers::load(None)?)
     }
 
+    /// Returns the worker's name, or one made of the process id where none is set.
     pub fn worker_id(&self) -> anyhow::Result<WorkerId> {
         match &self.name {
             Some(name) => Ok(name.clone()),

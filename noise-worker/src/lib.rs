@@ -1,47 +1,63 @@
-//! The worker: owns shards of the parameter vector under leases, makes their noise ahead of need, and serves slices of
-//! rows that the coordinator has bound.
+//! The worker: owns shards of the parameter vector under leases, generates their noise ahead of demand, and serves slices
+//! of rows that the coordinator has bound.
 //!
-//! A request goes `transport/grpc.rs` → [`service`] → [`shard`] (made ahead by [`make`]) or [`replay`] (drawn again).
-//! Shards come and go by [`membership`] → [`leases`] → [`restore`].
+//! # Layout
+//!
+//! A request passes through `transport` → `service` → `slice_stream`, which reads rows from `shard` or regenerates them
+//! by `replay`. Shards come and go by `membership` → `leases` → `restore`.
+//!
+//! * [`config`]: flags and environment variables of a worker.
+//! * `run`: starts and stops a worker ([`run()`], and [`run_on`] for simulations).
+//! * `membership`: registration, heartbeats and draining, over a client of the coordinators.
+//! * `leases`: the shards granted to this worker. [`Keyring`] holds their keys.
+//! * `token_verifier`: verifies the release tokens of a request.
+//! * [`release_log`]: the durable log of released rows, which is checked before every release.
+//! * [`generation_spec`]: the plan and key of a job, checked against its grant and ready for the kernel.
+//! * `shard`: one shard: its phase, its window of rows, and the lookahead. `producer` is the task that fills the window.
+//! * `restore`: brings a granted shard to its job's position, from a checkpoint or from the key.
+//! * `snapshot`: writes a shard to a checkpoint store; `stores` holds the stores that are open.
+//! * `replay`: regenerates rows that have left the window.
+//! * [`shard_runner`]: one shard without leases and without gRPC, for noise ranks under MPI.
+//! * `service`: checks requests; `slice_stream` answers one of them, as chunks or into a region of `regions`.
+//! * `transport`: gRPC, the lending socket, and the listeners.
+//! * `throughput`: how fast this worker generates rows; `limits`: what all shards share.
+//! * `metric_definitions`, `spans`: metrics ([`DEFINITIONS`]) and traces.
 
-// `mpi/window.rs` alone may have it (N-8).
-#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
-mod bf16;
-mod clerk;
 pub mod config;
-mod connect;
-mod delivery;
-mod idle;
+pub mod generation_spec;
 mod keyring;
 mod leases;
 mod limits;
-mod listeners;
-mod make;
-pub mod marks;
 mod membership;
-mod meter;
 mod metric_definitions;
-#[cfg(feature = "mpi")]
-pub mod mpi;
-pub mod recipe;
+mod producer;
 mod regions;
+pub mod release_log;
 mod replay;
 mod restore;
-mod row;
 mod run;
 mod service;
 mod shard;
+pub mod shard_runner;
+mod slice_stream;
 mod snapshot;
 mod spans;
 mod stores;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod throughput;
+mod token_verifier;
 mod transport;
 
+pub use keyring::Keyring;
+pub use limits::Limits;
 pub use metric_definitions::DEFINITIONS;
-pub use run::{Over, run, run_over};
+pub use run::{SimulatedNetwork, run, run_on};
+pub use snapshot::Snapshot;
 
-// A stored shard has state for whole blocks of the kernel, and shards are cut between them.
+/// A shard begins at a multiple of the alignment, and so at the beginning of a noise block.
 const _: () = assert!(noise_kernel::BLOCK as u64 == proto::tiling::SHARD_ALIGNMENT);

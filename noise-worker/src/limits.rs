@@ -1,4 +1,4 @@
-//! What this worker may use, for all of its shards together.
+//! The resources that all shards of a worker share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,35 +7,36 @@ use node::process::cpu_pool::CpuPool;
 use noise_kernel::Backend;
 use tokio::sync::Semaphore;
 
-use crate::{config::WorkerArgs, meter::Meter, restore, snapshot::Budget, stores::Stores};
+use crate::{config::WorkerArgs, restore, snapshot::CopyBudget, stores::Stores, throughput::Throughput};
 
-/// How rows are made, how far ahead, and the pool they are made on.
+/// The threads and the memory that all shards share, and how rows are generated with them.
 #[derive(Debug)]
 pub struct Limits {
-    pub pool: CpuPool,
-    pub ahead_rows: u64,
-    /// Of all shards together.
-    pub ahead_bytes: u64,
-    pub backend: Backend,
-    /// Past normals that one shard may keep.
-    pub history_bytes: u64,
+    pub(crate) pool: CpuPool,
+    pub(crate) ahead_rows: u64,
+    /// The maximum for all shards together.
+    pub(crate) ahead_bytes: u64,
+    pub(crate) backend: Backend,
+    /// The maximum bytes of past normals that one shard may keep.
+    pub(crate) history_bytes: u64,
     /// Memory for copies of state while they are written.
-    pub snapshots: Budget,
-    /// Turns to read a checkpoint.
-    pub restores: Semaphore,
-    pub stores: Stores,
-    pub meter: Meter,
+    pub(crate) snapshots: CopyBudget,
+    /// Permits to read a checkpoint.
+    pub(crate) restores: Semaphore,
+    pub(crate) stores: Stores,
+    pub(crate) throughput: Throughput,
     shards: AtomicU64,
 }
 
 impl Limits {
+    /// Generates rows on `pool`, within the limits of `args`.
     pub fn new(pool: CpuPool, args: &WorkerArgs) -> Self {
         let WorkerArgs { ahead_rows, ahead_bytes, backend, history_bytes, .. } = *args;
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
-        let snapshots = Budget::new(args.snapshot_bytes);
+        let snapshots = CopyBudget::new(args.snapshot_bytes);
         let stores = Stores::new(plain_http);
-        let restores = Semaphore::new(restore::AT_ONCE);
-        let meter = Meter::default();
+        let restores = Semaphore::new(restore::MAX_CONCURRENT_READS);
+        let throughput = Throughput::default();
         let shards = 0.into();
         Self {
             pool,
@@ -46,23 +47,23 @@ impl Limits {
             snapshots,
             restores,
             stores,
-            meter,
+            throughput,
             shards,
         }
     }
 
-    /// At the rate that this worker has measured.
-    pub fn measured(self, rate: f64) -> Self {
-        Self { meter: Meter::of_rate(rate), ..self }
+    /// Starts from a measured throughput, in bytes per second.
+    pub(crate) fn with_throughput(self, rate: f64) -> Self {
+        Self { throughput: Throughput::with_rate(rate), ..self }
     }
 
-    /// How many shards share what all of them have together.
-    pub fn share_among(&self, shards: usize) {
+    /// Sets the number of shards that share the limits.
+    pub(crate) fn share_among(&self, shards: usize) {
         self.shards.store(shards as u64, Ordering::Relaxed);
     }
 
-    /// Rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
-    pub fn ahead_rows(&self, len: u64) -> u64 {
+    /// Returns the maximum number of rows ahead for a shard of `len` coordinates: its share of the bytes, at least one row.
+    pub(crate) fn ahead_rows(&self, len: u64) -> u64 {
         let shards = self.shards.load(Ordering::Relaxed).max(1);
         (self.ahead_bytes / shards / (4 * len)).clamp(1, self.ahead_rows.max(1))
     }

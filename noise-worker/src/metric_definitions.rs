@@ -1,4 +1,4 @@
-//! Every metric of the worker: name, unit, meaning. Labels: `job` is never one, ids are unbounded.
+//! Every metric of the worker: name, unit, meaning. `job` is never a label: ids are unbounded.
 
 use metrics::{Unit, counter};
 use node::telemetry::metric_definitions::{Kind, MetricDefinition, describe};
@@ -36,6 +36,7 @@ const fn metric(name: &'static str, kind: Kind, unit: Unit, description: &'stati
     MetricDefinition { name, kind, unit, description }
 }
 
+/// The definitions of all metrics of a worker.
 pub const DEFINITIONS: &[MetricDefinition] = &[
     metric(VALUES_GENERATED, Kind::Counter, Unit::Count, "Noise values generated, released or not"),
     metric(GENERATE_SECONDS, Kind::Histogram, Unit::Seconds, "Time to make one batch of rows of one shard"),

@@ -1,4 +1,4 @@
-//! Regions of shared memory lent to this worker, by id, within bounds.
+//! The regions of shared memory that are lent to this worker, by id, within limits.
 
 use std::{
     collections::HashMap,
@@ -9,20 +9,20 @@ use node::process::cpu_pool::CpuPool;
 use proto::{CoordinateRange, ElementType, Result, RowRange, ServiceError, model::Target};
 use shared_memory::{BorrowedRegion, Layout, RegionId};
 
-/// More than the processes of one host lend at once.
+/// The maximum number of regions: more than the processes of one host lend at once.
 const MAX_REGIONS: usize = 256;
 
 #[derive(Default)]
-struct Lent {
+struct LentRegions {
     /// `None` while it is being mapped.
     regions: HashMap<RegionId, Option<Arc<BorrowedRegion>>>,
     bytes: u64,
 }
 
 pub struct Regions {
-    lent: Mutex<Lent>,
+    lent: Mutex<LentRegions>,
     max_bytes: u64,
-    /// Apart from the pool that makes rows: a row that is ready must not wait behind rows being made.
+    /// Separate from the pool that generates rows: a row that is ready must not wait behind them.
     pub pool: CpuPool,
 }
 
@@ -40,8 +40,8 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Byte offset of a coordinate of a row.
-    pub fn place(&self, row: u64, range: CoordinateRange) -> Result<usize> {
+    /// Returns the byte offset of a range of a row.
+    pub fn offset(&self, row: u64, range: CoordinateRange) -> Result<usize> {
         let slot = self.slot + (row - self.first_row) as u32;
         Ok(self.region.layout().place(slot, range)?.start)
     }
@@ -52,11 +52,11 @@ impl Regions {
         Arc::new(Self { lent: Mutex::default(), max_bytes, pool })
     }
 
-    fn lent(&self) -> MutexGuard<'_, Lent> {
+    fn lent(&self) -> MutexGuard<'_, LentRegions> {
         self.lent.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Sets room aside before anything is mapped.
+    /// Reserves room before anything is mapped.
     pub fn reserve(&self, layout: &Layout) -> Result<()> {
         let mut lent = self.lent();
         if lent.regions.contains_key(&layout.id) {
@@ -79,7 +79,7 @@ impl Regions {
         Ok(())
     }
 
-    /// After [`Regions::reserve`].
+    /// Adds a region after [`Regions::reserve`].
     pub fn add(&self, region: BorrowedRegion) -> Arc<BorrowedRegion> {
         let region = Arc::new(region);
         self.lent().regions.insert(region.layout().id, Some(region.clone()));
@@ -93,13 +93,13 @@ impl Regions {
         }
     }
 
-    /// Unmapped as soon as the last copy into it has ended.
+    /// Returns a region to its lender. It is unmapped as soon as the last copy into it has ended.
     pub fn give_back(&self, id: &RegionId) {
         let size = self.lent().regions.get(id).and_then(Option::as_ref).map(|region| region.layout().size());
         self.release(id, size.unwrap_or(0));
     }
 
-    /// The place a request names, if all of the request fits there.
+    /// Returns the destination that a request names. Fails where not all of the request fits there.
     pub fn destination(
         &self,
         target: Target,

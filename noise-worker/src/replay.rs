@@ -1,31 +1,33 @@
-//! Rows that have left the window, drawn again from the key. Rare, and correct at any price: a row costs all rows
-//! before it, for the coordinates asked for.
+//! Replays rows that have left the window, from the key. Rare, and correct at any price: a row costs all rows before it,
+//! for the requested coordinates.
 
 use noise_kernel::{Generator, History, KernelError};
 use proto::{CoordinateRange, ServiceError};
 
-use crate::{limits::Limits, metric_definitions::ROWS_REPLAYED, recipe::Recipe, spans::kernel_span};
+use crate::{
+    generation_spec::GenerationSpec, limits::Limits, metric_definitions::ROWS_REPLAYED, spans::kernel_span,
+};
 
-/// Memory of one replay: state and row of the coordinates drawn at once.
+/// The memory of one replay in bytes: state and row of the coordinates drawn at once.
 const BUDGET_BYTES: u64 = 8 << 20;
 
-/// Coordinates drawn at once, so that a replay never holds a second copy of a shard's state.
-pub fn piece_len(recipe: &Recipe) -> u64 {
+/// Returns the number of coordinates to draw at once, so that a replay never holds a second copy of a shard's state.
+pub fn piece_len(spec: &GenerationSpec) -> u64 {
     let block = noise_kernel::BLOCK as u64;
-    (BUDGET_BYTES / (4 * (recipe.slots as u64 + 1)) / block).max(1) * block
+    (BUDGET_BYTES / (4 * (spec.slots as u64 + 1)) / block).max(1) * block
 }
 
-/// Goes through old rows in order without starting over for each.
+/// Replays rows in order without starting over for each.
 #[derive(Default)]
 pub struct Replay {
     generator: Option<Generator>,
 }
 
 impl Replay {
-    /// One row of one piece of at most [`piece_len`] coordinates.
+    /// Returns one row of a range of at most [`piece_len`] coordinates.
     pub async fn row(
         &mut self,
-        recipe: &Recipe,
+        spec: &GenerationSpec,
         limits: &Limits,
         row: u64,
         range: CoordinateRange,
@@ -33,7 +35,7 @@ impl Replay {
         let reusable = self.generator.take().filter(|g| g.next_row() <= row && g.range() == range.as_range());
         let generator = match reusable {
             Some(generator) => generator,
-            None => fresh(recipe, range).map_err(ServiceError::internal)?,
+            None => fresh(spec, range).map_err(ServiceError::internal)?,
         };
         metrics::counter!(ROWS_REPLAYED).increment(row + 1 - generator.next_row());
         let made = limits.pool.run(move || {
@@ -47,9 +49,9 @@ impl Replay {
     }
 }
 
-/// Past normals are drawn again, a block at a time on each thread, and not kept.
-fn fresh(recipe: &Recipe, range: CoordinateRange) -> Result<Generator, KernelError> {
-    recipe.generator(range.as_range())?.with_history(History::Redraw)
+/// Returns a generator that draws past normals again, block by block on each thread, and does not keep them.
+fn fresh(spec: &GenerationSpec, range: CoordinateRange) -> Result<Generator, KernelError> {
+    spec.generator(range.as_range())?.with_history(History::Redraw)
 }
 
 fn draw(mut generator: Generator, row: u64, len: usize) -> Result<(Generator, Vec<f32>), ServiceError> {

@@ -1,4 +1,4 @@
-//! Start and end of a worker.
+//! Starts and stops a worker.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,23 +29,22 @@ use tonic::transport::{Channel, Endpoint, server::Connected};
 
 use crate::{
     config::WorkerArgs,
-    connect, idle,
     keyring::Keyring,
     leases::Leases,
     limits::Limits,
-    listeners::Listeners,
-    marks::Marks,
-    membership::{self, Leaving, Member},
-    meter, metric_definitions,
+    membership::{self, DrainControl, Member, coordinator_client},
+    metric_definitions,
     regions::Regions,
+    release_log::ReleaseLog,
     service::NoiseService,
-    transport::server,
+    throughput::{self, idle_benchmark},
+    transport::{listeners::Listeners, server},
 };
 
-/// How long streams under way may go on after shutdown began.
+/// How long open streams may continue after shutdown began.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Error: nobody would take the worker for the one that routes name.
+/// Fails if the certificate does not carry this worker's name: clients would reject it.
 fn check_name(worker: &WorkerId, shown: Option<&Identity>) -> anyhow::Result<()> {
     let own = Role::Worker(worker.to_string());
     match shown {
@@ -58,8 +57,9 @@ fn check_name(worker: &WorkerId, shown: Option<&Identity>) -> anyhow::Result<()>
     }
 }
 
-/// Runs a worker until `shutdown`; then drains: has its shards taken over, leaves the cluster, lets streams end, stops.
-/// Behind a pointer, so that all of it is compiled here and not in every program that runs it.
+/// Runs a worker until `shutdown`; then drains it: others take its shards over, it deregisters, and open streams end.
+///
+/// The future is boxed, so that it is compiled here and not in every program that runs it.
 pub fn run(args: WorkerArgs, shutdown: CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> {
     run_to_end(args, shutdown).boxed()
 }
@@ -80,10 +80,10 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     let address = listeners.main.endpoint(security.credentials.is_some())?;
     let metrics_address = metrics_listener.local_addr()?;
 
-    let marks = Arc::new(Marks::open(record)?);
-    let rate = meter::calibrate(&pool, backend, Duration::ZERO).await?.best;
+    let release_log = Arc::new(ReleaseLog::open(record)?);
+    let rate = throughput::calibrate(&pool, backend, Duration::ZERO).await?.best;
     tracing::info!(bytes_per_second = rate, "measured");
-    let leases = Leases::new(keyring, marks, Limits::new(pool, &args).measured(rate));
+    let leases = Leases::new(keyring, release_log, Limits::new(pool, &args).with_throughput(rate));
     let regions = Regions::new(copying, args.shm_bytes);
     let service = NoiseService::new(leases.clone(), regions.clone(), args.chunk_bytes);
     let readiness = Readiness::not_ready("not registered yet");
@@ -107,11 +107,11 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
         WorkerPlace { host: host_id(), labels: args.labels.clone(), memory_bytes: args.memory_bytes() };
     let member = Member { worker, incarnation: incarnation()?, endpoint, local, place };
     let dialing = DialOptions { bearer, ..security.into() };
-    let client = connect::coordinators(&args.coordinator, dialing)?;
+    let client = coordinator_client::coordinators(&args.coordinator, dialing)?;
     let refused = CancellationToken::new();
     let refusing = drain_once(refused.clone(), service.clone());
-    let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: refused };
-    let measuring = spawn(idle::keep_measured(leases.clone()));
+    let leaving = DrainControl { shutdown, deadline: args.drain_deadline, refusing: refused };
+    let measuring = spawn(idle_benchmark::run_while_idle(leases.clone()));
     let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
     measuring.abort();
     refusing.abort();
@@ -125,7 +125,7 @@ async fn run_to_end(args: WorkerArgs, shutdown: CancellationToken) -> anyhow::Re
     membership.context("membership ended")
 }
 
-/// The instruction set, and the threads that make rows and those that copy them.
+/// Returns the instruction set, the threads that generate rows, and those that copy them.
 fn threads(args: &WorkerArgs) -> anyhow::Result<(Backend, CpuPool, CpuPool)> {
     let backend = args.backend.resolve().context("choose the instruction set (--backend)")?;
     tracing::info!(asked = %args.backend, chosen = %backend, "instruction set");
@@ -135,7 +135,7 @@ fn threads(args: &WorkerArgs) -> anyhow::Result<(Backend, CpuPool, CpuPool)> {
     Ok((backend, pool, copying))
 }
 
-/// A worker that leaves serves nothing more, before the coordinator hears of it.
+/// Refuses requests once `refused` is cancelled, which is before the worker deregisters.
 fn drain_once(refused: CancellationToken, service: Arc<NoiseService>) -> JoinHandle<()> {
     spawn(async move {
         refused.cancelled().await;
@@ -143,18 +143,21 @@ fn drain_once(refused: CancellationToken, service: Arc<NoiseService>) -> JoinHan
     })
 }
 
-/// Where a simulated worker is reached, and how it reaches others.
-pub struct Over<I, D> {
+/// The network of a simulated worker.
+pub struct SimulatedNetwork<I, D> {
+    /// The URL under which it registers.
     pub endpoint: String,
-    pub accepting: I,
+    /// The connections that arrive.
+    pub incoming: I,
+    /// Makes the connection to the coordinator.
     pub dial: D,
 }
 
-/// As [`run`], over connections that are given, without metrics and local sockets: simulations.
-pub async fn run_over<C, I, D>(
+/// As [`run`], network connections that are given, without metrics and local sockets: simulations.
+pub async fn run_on<C, I, D>(
     args: &WorkerArgs,
     key: JobKey,
-    over: Over<I, D>,
+    network: SimulatedNetwork<I, D>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()>
 where
@@ -163,23 +166,24 @@ where
     D: FnOnce(Endpoint) -> Channel,
 {
     let keyring = Keyring::new(Some(key), None);
-    let marks = Arc::new(Marks::open(args.state_dir.as_deref())?);
-    let leases = Leases::new(keyring, marks, Limits::new(CpuPool::new(args.pool_threads())?, args));
+    let release_log = Arc::new(ReleaseLog::open(args.state_dir.as_deref())?);
+    let leases = Leases::new(keyring, release_log, Limits::new(CpuPool::new(args.pool_threads())?, args));
     let regions = Regions::new(CpuPool::new(args.pool_threads())?, args.shm_bytes);
     let service = NoiseService::new(leases.clone(), regions, args.chunk_bytes);
     let ended = CancellationToken::new();
-    let Over { endpoint, accepting, dial } = over;
+    let SimulatedNetwork { endpoint, incoming, dial } = network;
     let security = ServerSecurity::default();
     let budget = Budget::new(security.limits.slice_bytes);
     let serving = service.clone();
     let until = ended.clone();
-    let server = spawn(async move { server::serve(accepting, serving, &security, budget, until).await });
+    let server = spawn(async move { server::serve(incoming, serving, &security, budget, until).await });
     let incarnation = incarnation()?;
     let place = WorkerPlace::default();
     let member = Member { worker: args.worker_id()?, incarnation, endpoint, local: None, place };
-    let client = connect::over(&args.coordinator, dial)?;
+    let client = coordinator_client::over(&args.coordinator, dial)?;
     let readiness = Readiness::not_ready("not registered yet");
-    let leaving = Leaving { shutdown, deadline: args.drain_deadline, refusing: CancellationToken::new() };
+    let leaving =
+        DrainControl { shutdown, deadline: args.drain_deadline, refusing: CancellationToken::new() };
     let membership = membership::run(client, member, leases.clone(), readiness, leaving).await;
     service.drain();
     ended.cancel();

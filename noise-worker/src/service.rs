@@ -1,4 +1,4 @@
-//! What a worker does for others, whatever the transport: serve slices of released rows, write snapshots.
+//! The service of a worker, independent of the transport: it serves slices of released rows and writes snapshots.
 
 use std::{
     sync::{
@@ -12,23 +12,25 @@ use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, model::Fetch
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    clerk::Clerk,
-    delivery::{Delivery, Slice},
     leases::Leases,
-    marks::Released,
     metric_definitions as metric,
     regions::Regions,
+    release_log::ReleasedRow,
+    slice_stream::{Slice, SliceStream},
     snapshot::{self, Snapshot},
+    token_verifier::TokenVerifier,
 };
 
+/// How long a request waits where it sets no deadline.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The longest a request may ask to wait.
+/// The longest deadline of a request.
 const MAX_DEADLINE: Duration = Duration::from_secs(600);
 
-/// Chunks in flight to one request: bounds the memory of slow readers.
-const QUEUE: usize = 4;
+/// Chunks in flight to one request, which bounds the memory of slow readers.
+const CHUNK_QUEUE: usize = 4;
 
+/// A worker's service.
 #[derive(Debug)]
 pub struct NoiseService {
     leases: Arc<Leases>,
@@ -38,33 +40,34 @@ pub struct NoiseService {
 }
 
 impl NoiseService {
+    /// Serves the shards of `leases`.
     pub fn new(leases: Arc<Leases>, regions: Arc<Regions>, chunk_bytes: usize) -> Arc<Self> {
         Arc::new(Self { leases, regions, chunk_bytes, draining: AtomicBool::new(false) })
     }
 
-    /// New requests are refused from now on; those under way go on.
+    /// Refuses new requests from now on. Those in progress continue.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Chunks of the rows, in order of rows. Nothing is sent before all of the request has been checked.
+    /// Returns the chunks of the rows, in order of rows. Nothing is sent before the whole request has been checked.
     pub fn fetch_slice(self: &Arc<Self>, request: FetchSlice) -> Result<mpsc::Receiver<Result<pb::Chunk>>> {
         let slice = self.check(request).inspect_err(count)?;
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(CHUNK_QUEUE);
         let leases = self.leases.clone();
         let regions = self.regions.clone();
         let chunk_bytes = self.chunk_bytes;
-        let delivery = Delivery { slice, leases, regions, chunk_bytes, out: sender };
+        let stream = SliceStream { slice, leases, regions, chunk_bytes, out: sender };
         tokio::spawn(node::telemetry::trace_context::carry(async move {
             let ended = tokio::select! {
                 biased;
-                // Nobody waits for the rest any more: it is not made, however much of it there is.
-                () = delivery.out.closed() => return,
-                ended = delivery.run() => ended,
+                // The reader has left: the rest is not generated.
+                () = stream.out.closed() => return,
+                ended = stream.run() => ended,
             };
             if let Err(error) = ended {
                 count(&error);
-                let _ = delivery.out.send(Err(error)).await;
+                let _ = stream.out.send(Err(error)).await;
             }
         }));
         Ok(receiver)
@@ -76,8 +79,8 @@ impl NoiseService {
         }
         let FetchSlice { job, branch, shard, lease_epoch, rows, range, tokens, deadline_ms, element, target } =
             request;
-        let (shard, clerk) = self.leases.shard(&job, shard, lease_epoch).map_err(|error| {
-            // A lease that ended with its branch says so.
+        let (shard, verifier) = self.leases.shard(&job, shard, lease_epoch).map_err(|error| {
+            // The error for a lease that ended with its branch names the branch.
             self.leases.superseded(&job, branch).unwrap_or(error)
         })?;
         let grant = shard.grant();
@@ -91,23 +94,23 @@ impl NoiseService {
         if branch > grant.branch() {
             return Err(ServiceError::invalid("branch", branch, grant.branch().to_string()));
         }
-        check_tokens(&clerk, &job, branch, rows, range, &tokens)?;
-        let released = rows.as_range().zip(&tokens).map(|(row, token)| Released {
+        check_tokens(&verifier, &job, branch, rows, range, &tokens)?;
+        let released = rows.as_range().zip(&tokens).map(|(row, token)| ReleasedRow {
             branch: grant.lineage.branch_of(row),
             row,
             commitment: token.commitment,
         });
         let released: Vec<_> = released.collect();
-        self.leases.marks.check(&job, branch, &released)?;
+        self.leases.release_log.check(&job, branch, &released)?;
         let wait = deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis).min(MAX_DEADLINE);
         let destination =
             target.map(|target| self.regions.destination(target, rows, range, element)).transpose()?;
-        let asked = Instant::now();
-        let deadline = asked + wait;
-        Ok(Slice { shard, rows, released, range, element, destination, asked, deadline })
+        let requested_at = Instant::now();
+        let deadline = requested_at + wait;
+        Ok(Slice { shard, rows, released, range, element, destination, requested_at, deadline })
     }
 
-    /// Writes the shard's state and the rows made ahead of release; making goes on meanwhile.
+    /// Writes the shard's state and the rows generated ahead. Generation continues meanwhile.
     pub async fn snapshot(&self, job: &JobId, shard: u32, epoch: u64, object: &str) -> Result<Snapshot> {
         let (shard, _) = self.leases.shard(job, shard, epoch).inspect_err(count)?;
         snapshot::take(&shard, &self.leases.limits, object).await.inspect_err(count)
@@ -115,14 +118,14 @@ impl NoiseService {
 }
 
 fn check_tokens(
-    clerk: &Clerk,
+    verifier: &TokenVerifier,
     job: &JobId,
     branch: u64,
     rows: RowRange,
     range: CoordinateRange,
     tokens: &[proto::ReleaseToken],
 ) -> Result<()> {
-    rows.as_range().zip(tokens).try_for_each(|(row, token)| clerk.check(job, branch, row, range, token))
+    rows.as_range().zip(tokens).try_for_each(|(row, token)| verifier.check(job, branch, row, range, token))
 }
 
 fn count(error: &ServiceError) {

@@ -1,10 +1,11 @@
-//! Checkpoint stores this worker has opened, by URL: connections to a bucket outlive one snapshot.
+//! The checkpoint stores that a worker has opened, by URL: connections to a bucket outlive one snapshot.
 
 use std::{collections::HashMap, sync::Mutex};
 
 use checkpoint_store::{CheckpointStore, PlainHttp};
 use proto::Result;
 
+/// Open checkpoint stores.
 #[derive(Default)]
 pub struct Stores {
     plain_http: PlainHttp,
@@ -22,7 +23,7 @@ impl Stores {
         Self { plain_http, open: Mutex::default() }
     }
 
-    /// A folder that is gone is made again.
+    /// Opens a store. A folder is opened anew each time, so that one that is gone is created again.
     pub fn open(&self, url: &str) -> Result<CheckpointStore> {
         let mut open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(store) = open.get(url).filter(|_| !url.starts_with("file:")) {

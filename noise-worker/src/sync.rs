@@ -1,3 +1,3 @@
-//! The locks of the worker's record. `tests/schedules` builds the same file on locks that a scheduler hands out.
+//! The locks of the release log. `tests/schedules` builds the same file on locks that a scheduler controls.
 
 pub use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use noise_worker::marks::{Marks, Released};
+use noise_worker::release_log::{ReleaseLog, ReleasedRow};
 use proto::{Commitment, JobId, ServiceError, model::JobMark};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
@@ -20,12 +20,12 @@ fn job() -> JobId {
     JobId::new("j").unwrap()
 }
 
-fn rows(rows: std::ops::Range<u64>, text: &str) -> Vec<Released> {
+fn rows(rows: std::ops::Range<u64>, text: &str) -> Vec<ReleasedRow> {
     let commitment = Commitment::of_text(text);
-    rows.map(|row| Released { branch: 3, row, commitment }).collect()
+    rows.map(|row| ReleasedRow { branch: 3, row, commitment }).collect()
 }
 
-fn next_row(marks: &Marks) -> u64 {
+fn next_row(marks: &ReleaseLog) -> u64 {
     let [JobMark { next_row, branch: 3, .. }] = marks.all()[..] else { panic!("{:?}", marks.all()) };
     next_row
 }
@@ -37,10 +37,10 @@ fn allow(length: Option<u64>) {
 }
 
 /// Rows 0 and 1 are on disk.
-async fn begun(folder: &Path) -> (Arc<Marks>, Vec<u8>) {
-    let marks = Arc::new(Marks::open(Some(folder)).unwrap());
-    marks.see_epoch(5).await.unwrap();
-    marks.clone().note(job(), 3, rows(0..2, "a")).await.unwrap();
+async fn begun(folder: &Path) -> (Arc<ReleaseLog>, Vec<u8>) {
+    let marks = Arc::new(ReleaseLog::open(Some(folder)).unwrap());
+    marks.observe_epoch(5).await.unwrap();
+    marks.clone().record(job(), 3, rows(0..2, "a")).await.unwrap();
     (marks, fs::read(folder.join("released.log")).unwrap())
 }
 
@@ -48,24 +48,27 @@ async fn begun(folder: &Path) -> (Arc<Marks>, Vec<u8>) {
 async fn an_append() -> Vec<u8> {
     let folder = folder();
     let (marks, before) = begun(folder.path()).await;
-    marks.note(job(), 3, rows(2..4, "b")).await.unwrap();
+    marks.record(job(), 3, rows(2..4, "b")).await.unwrap();
     fs::read(folder.path().join("released.log")).unwrap().split_off(before.len())
 }
 
-async fn refuses_everything(marks: &Arc<Marks>) {
+async fn refuses_everything(marks: &Arc<ReleaseLog>) {
     let is_refused = |result: proto::Result<()>| matches!(result, Err(ServiceError::Store { .. }));
     for (asked, text) in [(0..1, "a"), (2..4, "b"), (4..5, "c")] {
         assert!(is_refused(marks.check(&job(), 3, &rows(asked.clone(), text))), "rows {asked:?}");
-        assert!(is_refused(marks.clone().note(job(), 3, rows(asked.clone(), text)).await), "rows {asked:?}");
+        assert!(
+            is_refused(marks.clone().record(job(), 3, rows(asked.clone(), text)).await),
+            "rows {asked:?}"
+        );
     }
-    assert!(is_refused(marks.see_epoch(5).await) && is_refused(marks.see_epoch(6).await));
-    assert!(is_refused(marks.see(5, vec![(job(), 4)]).await));
+    assert!(is_refused(marks.observe_epoch(5).await) && is_refused(marks.observe_epoch(6).await));
+    assert!(is_refused(marks.observe(5, vec![(job(), 4)]).await));
 }
 
 /// Opened again, it has what was acknowledged, and whole lines of what was not.
-async fn goes_on(folder: &Path, before: &[u8], added: &[u8], length: usize) {
+async fn can_continue(folder: &Path, before: &[u8], added: &[u8], length: usize) {
     let path = folder.join("released.log");
-    let marks = Arc::new(Marks::open(Some(folder)).unwrap());
+    let marks = Arc::new(ReleaseLog::open(Some(folder)).unwrap());
     let whole = added[..length].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     assert_eq!(fs::read(&path).unwrap(), [before, &added[..whole]].concat(), "at {length}");
     let kept = added[..whole].iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -73,10 +76,10 @@ async fn goes_on(folder: &Path, before: &[u8], added: &[u8], length: usize) {
     let other = marks.check(&job(), 3, &rows(0..2, "b")).unwrap_err();
     assert!(matches!(other, ServiceError::AlreadyBound { row: 0, .. }), "{other}");
     // The ledger has bound the rows to what it bound them to before: they are asked for again, as they were.
-    marks.clone().note(job(), 3, rows(2..4, "b")).await.unwrap();
+    marks.clone().record(job(), 3, rows(2..4, "b")).await.unwrap();
     drop(marks);
     assert_eq!(fs::read(&path).unwrap(), [before, added].concat(), "at {length}");
-    assert_eq!(next_row(&Marks::open(Some(folder)).unwrap()), 4);
+    assert_eq!(next_row(&ReleaseLog::open(Some(folder)).unwrap()), 4);
 }
 
 /// One test alone in this file: the limit is the whole process's.
@@ -89,7 +92,7 @@ async fn an_append_that_fails_after_any_of_its_bytes_loses_nothing_and_ends_all_
         let folder = folder();
         let (marks, before) = begun(folder.path()).await;
         allow(Some((before.len() + length) as u64));
-        let failed = marks.clone().note(job(), 3, rows(2..4, "b")).await;
+        let failed = marks.clone().record(job(), 3, rows(2..4, "b")).await;
         refuses_everything(&marks).await;
         allow(None);
         let Err(ServiceError::Store { reason }) = failed else { panic!("at {length}: {failed:?}") };
@@ -100,7 +103,7 @@ async fn an_append_that_fails_after_any_of_its_bytes_loses_nothing_and_ends_all_
         refuses_everything(&marks).await;
         assert_eq!(fs::read(folder.path().join("released.log")).unwrap(), left, "at {length}");
         drop(marks);
-        goes_on(folder.path(), &before, &added, length).await;
+        can_continue(folder.path(), &before, &added, length).await;
     }
     println!("{} lengths of an append", added.len());
 }

@@ -74,6 +74,9 @@ pub const LONGEST_WORKER_BACKOFF: Duration = Duration::from_secs(1);
 /// the next follows at once, and the coordinator waits for it before it binds.
 pub const MAX_MARKS_PER_MESSAGE: usize = 8192;
 
+/// Released rows that a worker keeps in memory, so that a retry needs no replay.
+pub const RELEASED_ROWS_KEPT: u64 = 2;
+
 /// Generated messages and services of the package `rustle.v1`.
 #[allow(clippy::all, clippy::unwrap_used, missing_docs)]
 pub mod pb {

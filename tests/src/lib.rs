@@ -22,7 +22,7 @@ use client::{Client, Connections, FetchRequest};
 use node::process::runtime::Runtime;
 use node::{auth::Role, tls::ExpectedServer};
 use noise_kernel::JobKey;
-use noise_worker::recipe::Recipe;
+use noise_worker::generation_spec::GenerationSpec;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, Lineage, Result, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
@@ -213,7 +213,8 @@ pub fn expected_of(
     range: std::ops::Range<u64>,
 ) -> Vec<Vec<f32>> {
     let key = JobKey::from_bytes(&KEY).expect("32 bytes");
-    let oracle = Recipe::of_lineage(plan, &key, job, lineage).expect("a recipe").oracle().expect("an oracle");
+    let oracle =
+        GenerationSpec::for_lineage(plan, &key, job, lineage).expect("a recipe").oracle().expect("an oracle");
     oracle.rows(rows, range).expect("rows of the oracle")
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Crate → what it may depend on, of ours. `rustle`, `bench`, `reproduce` and the five that test may depend on all.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("strategy", &[]),
     ("accounting", &["strategy", "batches"]),
     ("planner", &["strategy", "accounting", "plan"]),
@@ -20,17 +20,11 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("client", &["proto", "node", "shared-memory"]),
     (
         "noise-worker",
-        // The ledger is for the feature `mpi` alone, as the next test checks.
-        &[
-            "noise-kernel",
-            "plan",
-            "proto",
-            "ledger",
-            "checkpoint-store",
-            "durable-io",
-            "node",
-            "shared-memory",
-        ],
+        &["noise-kernel", "plan", "proto", "checkpoint-store", "durable-io", "node", "shared-memory"],
+    ),
+    (
+        "rustle-mpi",
+        &["noise-worker", "noise-kernel", "plan", "proto", "ledger", "checkpoint-store", "durable-io", "node"],
     ),
     (
         "coordinator",
@@ -83,12 +77,3 @@ fn every_arrow_is_allowed() {
     }
 }
 
-/// A worker releases by tokens: it neither reads nor writes a ledger. Only under MPI, without a coordinator, it has one.
-#[test]
-fn a_worker_links_no_ledger_without_mpi() {
-    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
-    let worker = metadata.packages.iter().find(|package| package.name.as_str() == "noise-worker");
-    let dependencies = &worker.expect("the worker's package").dependencies;
-    let ledger = dependencies.iter().filter(|dependency| dependency.name == "ledger");
-    assert!(ledger.clone().count() > 0 && ledger.clone().all(|dependency| dependency.optional));
-}

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use noise_worker::marks::Marks;
+use noise_worker::release_log::ReleaseLog;
 use proto::JobId;
 use tests::{assert_same_bits, expected, job, plans, start};
 
@@ -20,9 +20,9 @@ fn a_worker_with_a_long_record_serves_and_every_line_of_it_counts() {
     let mut cluster = start(0);
     let folder = cluster.dir.path().join("workers").join("worker-0");
     durable_io::create_private_folder(&folder).unwrap();
-    let record = Arc::new(Marks::open(Some(&folder)).unwrap());
+    let record = Arc::new(ReleaseLog::open(Some(&folder)).unwrap());
     let branches = (0..JOBS).map(|number| (other(number), 1)).collect();
-    cluster.runtime.block_on(record.see(0, branches)).unwrap();
+    cluster.runtime.block_on(record.observe(0, branches)).unwrap();
     drop(record);
 
     let own = job("own");

@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use noise_worker::marks::{Marks, Released};
+use noise_worker::release_log::{ReleaseLog, ReleasedRow};
 use proto::{Commitment, JobId, RowRange, ServiceError};
+use rustle_mpi::{
+    handshake::{self, Handshake, Role},
+    launch_options::{self, LaunchOptions},
+    watermark_exchange::{Part, WatermarkSender, Watermarks},
+    wire::{self, Get, JobAction, JobRequest, MAX_TEXT, Message, Reply, error_text},
+};
 
 use super::{etcd::LEDGER, files::runtime};
-use crate::{
-    Target,
-    of_the_worker::{
-        agreed::{self, Agreed},
-        hello::{self, Hello, Role},
-        message::{self, Kind, Message},
-        told::{Part, Telling, Told},
-    },
-    outcome, refusal, words,
-};
+use crate::{Target, outcome, refusal, words};
 
 pub fn targets() -> Vec<Target> {
     vec![
@@ -32,43 +29,68 @@ fn sized<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 fn message_seeds() -> Vec<Vec<u8>> {
-    let commitment = Commitment::of_text("step 7");
-    let get = Message {
-        slot: 77,
-        in_window: true,
-        start: 512,
-        end: 1_300,
-        ..Message::about(Kind::Get, 7, commitment)
-    };
+    let digest = Commitment::of_text("step 7").to_bytes();
+    let get = Get { slot: 77, in_window: true, row: 7, start: 512, end: 1_300, offset: 0, branch: 0, digest };
     let bound = ServiceError::AlreadyBound { job: "job-1".into(), branch: 1, row: 7 };
-    let cursor = Message { text: vec![7; 90], marked: true, ..Message::new(Kind::Resume) };
-    [get, Message::new(Kind::Refused).saying(&bound), cursor].iter().map(Message::encode).collect()
+    let refused = get.refusal(error_text(&bound));
+    let action = JobAction::Resume { cursor: vec![7; 90], replay: true };
+    let resume = Message::Job(JobRequest { slot: 0, action });
+    [Message::Get(get), refused, resume].iter().map(Message::encode).collect()
 }
 
-/// What is taken comes back the same, and so does the error that a refusal says.
+/// What is taken comes back the same, and so does the error that a refusal carries.
 fn message(bytes: &[u8]) -> String {
-    match Message::decode(&sized(bytes)) {
+    let bytes = sized(bytes);
+    match Message::decode(&bytes) {
         Ok(message) => {
             assert_eq!(
                 decoded(&message).as_ref(),
                 Ok(&message),
                 "another message after it was written and read"
             );
-            let reply = message::reply_tag(message.slot);
-            let data = message::data_tag(message.slot);
+            let slot = u32::from_le_bytes(std::array::from_fn(|at| bytes[8 + at]));
+            let reply = wire::reply_tag(slot);
+            let data = wire::data_tag(slot);
             // The highest tag that every MPI has.
-            assert!(reply > message::GRANT && data > reply && data <= 32_767, "tags {reply} and {data}");
-            let error = message.error();
-            let saying = Message::new(Kind::Refused).saying(&error);
-            if saying.text.len() <= message::BYTES - 96 {
-                let again = decoded(&saying).map(|message| message.error());
-                assert_eq!(again, Ok(error), "another error after it was said");
-            }
-            let range = message.range().is_ok();
-            format!("{:?} {range} {}", message.kind, message.commitment().is_ok())
+            assert!(reply > wire::GRANT && data > reply && data <= 32_767, "tags {reply} and {data}");
+            check_error(&message);
+            let (range, commitment) = match &message {
+                Message::Get(get) => (get.range().is_ok(), get.commitment().is_ok()),
+                Message::Bind(binding) | Message::Bound(binding) | Message::NotBound { binding, .. } => {
+                    (true, binding.commitment().is_ok())
+                }
+                _ => (true, true),
+            };
+            format!("{:?} {range} {commitment}", message.kind())
         }
         Err(error) => refusal(&error),
     }
+}
+
+/// Reads the text that a message carries as an error, whichever its kind, and writes that error again.
+fn check_error(message: &Message) {
+    let get = |text| {
+        let digest = [0; Commitment::BYTES];
+        Get { slot: 0, in_window: false, row: 0, start: 0, end: 0, offset: 0, branch: 0, digest }
+            .reply(0, 0, text)
+    };
+    let text = match message {
+        Message::Ready(reply) | Message::Refused(reply) => reply.text.clone(),
+        Message::NotBound { reason, .. } => reason.clone(),
+        Message::Job(JobRequest { action: JobAction::Resume { cursor, .. }, .. }) => cursor.clone(),
+        _ => Vec::new(),
+    };
+    let error = get(text).error();
+    let text = error_text(&error);
+    if text.len() > MAX_TEXT {
+        return;
+    }
+    let again = match decoded(&Message::Refused(Reply { text, ..get(Vec::new()) })) {
+        Ok(Message::Refused(reply)) => Ok(reply.error()),
+        Ok(other) => panic!("a refusal was read as {:?}", other.kind()),
+        Err(error) => Err(error),
+    };
+    assert_eq!(again, Ok(error), "another error after it was sent");
 }
 
 fn decoded(message: &Message) -> Result<Message, ServiceError> {
@@ -79,32 +101,32 @@ fn job() -> Option<JobId> {
     JobId::new("job-1").ok()
 }
 
-fn root() -> Option<Hello> {
-    Some(Hello {
+fn root() -> Option<Handshake> {
+    Some(Handshake {
         dimension: 1_300,
         plan_digest: [1; 32],
         key_commitment: [2; 32],
-        job: Hello::of_job(&job()?),
+        job: Handshake::job_digest(&job()?),
         iterations: 9,
-        ..Hello::noise()
+        ..Handshake::noise()
     })
 }
 
 fn hello_seeds() -> Vec<Vec<u8>> {
-    root().into_iter().chain([Hello::training(1 << 40)]).map(|hello| hello.encode()).collect()
+    root().into_iter().chain([Handshake::training(1 << 40)]).map(|hello| hello.encode()).collect()
 }
 
 /// What is taken comes back the same; who is let in has the first noise rank's job; ranges tile the vector.
 fn hello(bytes: &[u8]) -> String {
-    let hello = match Hello::decode(&sized::<{ hello::BYTES }>(bytes)) {
+    let hello = match Handshake::decode(&sized::<{ handshake::BYTES }>(bytes)) {
         Ok(hello) => hello,
         Err(error) => return refusal(&error),
     };
-    let again = Hello::decode(&hello.encode());
+    let again = Handshake::decode(&hello.encode());
     assert_eq!(again.as_ref(), Ok(&hello), "another hello after it was written and read");
     let ranges = tiles(hello.dimension, 1 + hello.iterations as usize % 9);
     let Some(root) = root() else { return String::new() };
-    match Hello::disagreement(&[root.clone(), hello.clone()]) {
+    match Handshake::disagreement(&[root.clone(), hello.clone()]) {
         Some(differs) => {
             // Without digests and numbers.
             let words = differs.split(' ').filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()));
@@ -117,9 +139,9 @@ fn hello(bytes: &[u8]) -> String {
     }
 }
 
-fn goes_with(hello: &Hello, root: &Hello) -> bool {
+fn goes_with(hello: &Handshake, root: &Handshake) -> bool {
     let any = |is_zero: bool| hello.role == Role::Training && is_zero;
-    let of = |hello: &Hello| (hello.job, hello.key_commitment, hello.stream_version, hello.noise_version);
+    let of = |hello: &Handshake| (hello.job, hello.key_commitment, hello.stream_version, hello.noise_version);
     hello.version == root.version
         && (hello.dimension == root.dimension || any(hello.dimension == 0))
         && (hello.plan_digest == root.plan_digest || any(hello.plan_digest == [0; 32]))
@@ -127,7 +149,7 @@ fn goes_with(hello: &Hello, root: &Hello) -> bool {
 }
 
 fn tiles(dimension: u64, count: usize) -> bool {
-    let Ok(ranges) = hello::ranges(dimension, count) else { return false };
+    let Ok(ranges) = handshake::ranges(dimension, count) else { return false };
     assert_eq!(ranges.len(), count);
     let starts = ranges.iter().map(|range| range.start);
     let ends = [0].into_iter().chain(ranges.iter().map(|range| range.end));
@@ -137,15 +159,15 @@ fn tiles(dimension: u64, count: usize) -> bool {
 }
 
 fn told_seeds() -> Vec<Vec<u8>> {
-    let marks = Arc::new(Marks::open(None).expect("a record in memory"));
+    let marks = Arc::new(ReleaseLog::open(None).expect("a record in memory"));
     let Some(job) = job() else { return Vec::new() };
-    let released = |branch, row| Released { branch, row, commitment: Commitment::of_text("a") };
+    let released = |branch, row| ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
     let noted = async {
-        marks.clone().note(job.clone(), 0, vec![released(0, 1), released(0, 2)]).await?;
-        marks.clone().note(job.clone(), 1, vec![released(1, 3)]).await
+        marks.clone().record(job.clone(), 0, vec![released(0, 1), released(0, 2)]).await?;
+        marks.clone().record(job.clone(), 1, vec![released(1, 3)]).await
     };
     runtime().block_on(noted).expect("a record that is written");
-    vec![Telling::of(&marks, &job).next_part().to_vec()]
+    vec![WatermarkSender::new(&marks, &job).next_part().to_vec()]
 }
 
 /// A launch goes on only where the ledger has all that a plain reading finds.
@@ -156,7 +178,7 @@ fn told(bytes: &[u8]) -> String {
     let most = words.len() as u64 / 2 - 1;
     let mut marks = words[2..].as_chunks::<2>().0.iter().take(left.min(most) as usize);
     let Some(job) = job() else { return String::new() };
-    let mut told = Told::default();
+    let mut told = Watermarks::default();
     assert_eq!(told.take([(0, part)]), left > most, "of {left} marks");
     let has = |[branch, next_row]: &[u64; 2]| match branch {
         // Of the two branches of the log that is the seed.
@@ -165,21 +187,21 @@ fn told(bytes: &[u8]) -> String {
         _ => false,
     };
     let all = marks.all(has);
-    let known = told.is_known_to(&LEDGER, &job);
+    let known = told.check_against(&LEDGER, &job);
     assert_eq!(known.is_ok(), all, "{known:?}");
     outcome(known)
 }
 
 fn agreed_seeds() -> Vec<Vec<u8>> {
     let rows = RowRange { start: 3, end: 9 };
-    let said = |commitment| Agreed { rows, checkpoint_every: 7, commitment }.to_bytes().to_vec();
+    let said = |commitment| LaunchOptions { rows, checkpoint_every: 7, commitment }.to_bytes().to_vec();
     vec![said(Commitment::exact([9; 32])), said(Commitment::of_text("step 7"))]
 }
 
 /// What is taken is written just so.
 fn agreed(bytes: &[u8]) -> String {
-    let said: agreed::Bytes = sized(bytes);
-    match Agreed::of(&said) {
+    let said: launch_options::Bytes = sized(bytes);
+    match LaunchOptions::from_bytes(&said) {
         Ok(agreed) => {
             assert_eq!(agreed.to_bytes(), said);
             "ok".into()

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use noise_worker::marks::{Marks, Released};
+use noise_worker::release_log::{ReleaseLog, ReleasedRow};
 use proto::{Commitment, JobId, model::JobMark};
 use sha2::{Digest, Sha256};
 
@@ -18,15 +18,15 @@ pub fn targets() -> Vec<Target> {
 
 fn seeds() -> Vec<Vec<u8>> {
     let folder = folder();
-    let marks = Arc::new(Marks::open(Some(folder.path())).expect("a new record"));
-    let row = |branch, row, text| Released { branch, row, commitment: Commitment::of_text(text) };
+    let marks = Arc::new(ReleaseLog::open(Some(folder.path())).expect("a new record"));
+    let row = |branch, row, text| ReleasedRow { branch, row, commitment: Commitment::of_text(text) };
     let job = |name| JobId::new(name).expect("a valid name");
     let noted = async {
-        marks.see_epoch(5).await?;
-        marks.clone().note(job("job-1"), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await?;
-        marks.see(6, vec![(job("job-1"), 2)]).await?;
-        marks.clone().note(job("job-1"), 2, vec![row(2, 4, "c")]).await?;
-        marks.clone().note(job("j2"), 0, vec![row(0, 0, "a")]).await
+        marks.observe_epoch(5).await?;
+        marks.clone().record(job("job-1"), 0, vec![row(0, 3, "a"), row(0, 4, "b")]).await?;
+        marks.observe(6, vec![(job("job-1"), 2)]).await?;
+        marks.clone().record(job("job-1"), 2, vec![row(2, 4, "c")]).await?;
+        marks.clone().record(job("j2"), 0, vec![row(0, 0, "a")]).await
     };
     runtime().block_on(noted).expect("a record that is written");
     let whole = fs::read(folder.path().join("released.log")).expect("its bytes");
@@ -52,7 +52,7 @@ fn chained(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn known(folder: &Path) -> anyhow::Result<Vec<JobMark>> {
-    let mut marks = Marks::open(Some(folder))?.all();
+    let mut marks = ReleaseLog::open(Some(folder))?.all();
     marks.sort_by(|one, two| one.job.cmp(&two.job));
     Ok(marks)
 }

@@ -1,4 +1,4 @@
-//! What is told of the shards held: to the coordinator with each heartbeat, and to Prometheus.
+//! Reports on the shards: to the coordinator with each heartbeat, and to Prometheus.
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use crate::{
 };
 
 impl Leases {
+    /// Returns the status of the leases.
     pub fn status(&self) -> Vec<pb::LeaseStatus> {
-        let shards: Vec<_> = self.held().shards.values().cloned().collect();
+        let shards: Vec<_> = self.table().shards.values().cloned().collect();
         shards.iter().map(|shard| self.status_of(shard)).collect()
     }
 
-    /// READY once all is made that their jobs will soon ask for.
+    /// Returns the status of the standbys. One is READY once the rows that its job will soon request are generated.
     pub fn standby_status(&self) -> Vec<pb::LeaseStatus> {
-        let shards: Vec<_> = self.held().standbys.values().cloned().collect();
+        let shards: Vec<_> = self.table().standbys.values().cloned().collect();
         let status = |shard: &Arc<Shard>| {
             let mut status = self.status_of(shard);
             let ahead_rows = self.limits.ahead_rows(shard.grant().range.len());
@@ -36,7 +37,7 @@ impl Leases {
             Phase::Ready => (pb::LeaseState::Ready, String::new()),
             Phase::Failed(error) => (pb::LeaseState::Failed, error.to_string()),
         };
-        // What a shard is made with was held against its grant when it began, whatever keys come and go since.
+        // The key of a ready shard was checked against its grant when the shard was begun.
         let commitment = match state {
             pb::LeaseState::Ready => Ok(shard.grant().key_commitment.to_vec()),
             _ => self.keyring.key(shard.job()).map(|key| key.commitment().to_vec()),
@@ -57,20 +58,21 @@ impl Leases {
         }
     }
 
-    /// State and rows kept, in bytes.
+    /// Returns the bytes of state and of rows.
     pub fn memory(&self) -> (u64, u64) {
-        let held = self.held();
-        let shards = held.shards.values().chain(held.standbys.values());
+        let table = self.table();
+        let shards = table.shards.values().chain(table.standbys.values());
         shards.fold((0, 0), |(state, ahead), s| (state + s.state_bytes(), ahead + s.ahead_bytes()))
     }
 
-    /// Shards held that can't be served yet.
+    /// Returns the number of leases that can't be served yet.
     pub fn restoring(&self) -> usize {
-        self.held().shards.values().filter(|shard| shard.phase() == Phase::Restoring).count()
+        self.table().shards.values().filter(|shard| shard.phase() == Phase::Restoring).count()
     }
 
+    /// Sets the gauges of the shards.
     pub fn record_gauges(&self) {
-        let shards: Vec<_> = self.held().shards.values().cloned().collect();
+        let shards: Vec<_> = self.table().shards.values().cloned().collect();
         let mut restoring = 0.0;
         let mut ready = 0.0;
         let mut failed = 0.0;

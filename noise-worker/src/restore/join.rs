@@ -1,24 +1,24 @@
-//! Pieces of checkpoints, put together to a shard.
+//! Joins pieces of checkpoints to a shard.
 
 use noise_kernel::Generator;
 use proto::{CoordinateRange, Result, ServiceError};
 
 use crate::{
-    recipe::Recipe,
-    row::{Row, Window},
+    generation_spec::GenerationSpec,
+    shard::row::{Row, Window},
 };
 
-/// A part of the shard as one stored object had it.
+/// A part of the shard, as one stored object has it.
 pub struct Piece {
     pub range: CoordinateRange,
     pub generator: Generator,
-    /// Ends where the generator goes on.
+    /// Ends at the row that the generator makes next.
     pub window: Window,
 }
 
 impl Piece {
-    /// Goes on to `next_row` and has the rows from `start` on then. Gives how many of them were made: those before pass
-    /// without memory of their own, however many they are.
+    /// Generates up to `next_row`, and keeps the rows from `start` on. Returns how many of them were generated: those before
+    /// `start` are passed over without memory of their own.
     pub fn catch_up(&mut self, start: u64, next_row: u64) -> Result<u64> {
         self.window.forget_below(start);
         let behind = start.saturating_sub(self.generator.next_row());
@@ -33,9 +33,13 @@ impl Piece {
     }
 }
 
-/// Pieces in their order that stand at different rows are brought to the same one; rows that not all of them have are let
-/// go, and drawn again if they are asked for.
-pub fn join(mut pieces: Vec<Piece>, range: CoordinateRange, recipe: &Recipe) -> Result<(Generator, Window)> {
+/// Joins pieces in order. Those at different rows are brought to the same one; rows that not all of them have are dropped,
+/// and replayed on request.
+pub fn join(
+    mut pieces: Vec<Piece>,
+    range: CoordinateRange,
+    spec: &GenerationSpec,
+) -> Result<(Generator, Window)> {
     if pieces.len() == 1
         && let Some(Piece { generator, window, .. }) = pieces.pop()
     {
@@ -53,6 +57,6 @@ pub fn join(mut pieces: Vec<Piece>, range: CoordinateRange, recipe: &Recipe) -> 
         pieces.iter_mut().for_each(|piece| piece.window.forget_below(row + 1));
     }
     let state: Vec<&[f32]> = pieces.iter().map(|piece| piece.generator.state()).collect();
-    let generator = recipe.restore(range.as_range(), next_row, &state).map_err(ServiceError::internal)?;
+    let generator = spec.restore(range.as_range(), next_row, &state).map_err(ServiceError::internal)?;
     Ok((generator, Window::new(start, rows)))
 }

@@ -61,8 +61,8 @@ impl Job {
         Self { folder, key, grant }
     }
 
-    fn recipe(&self, plan: &Plan) -> Recipe {
-        Recipe::new(plan, &self.key, &self.grant.job, 0).unwrap()
+    fn spec(&self, plan: &Plan) -> GenerationSpec {
+        GenerationSpec::new(plan, &self.key, &self.grant.job, 0).unwrap()
     }
 
     /// The state of `plan` before row `next_row` as checkpoint `id`, whose header says what `change` makes of it.
@@ -79,8 +79,8 @@ impl Job {
         window: Range<u64>,
         change: impl FnOnce(&mut ShardHeader),
     ) {
-        let recipe = self.recipe(plan);
-        let mut generator = recipe.generator(range.as_range()).unwrap();
+        let spec = self.spec(plan);
+        let mut generator = spec.generator(range.as_range()).unwrap();
         generator.skip(window.end).unwrap();
         let mut header = ShardHeader {
             job: "j".into(),
@@ -96,10 +96,10 @@ impl Job {
         };
         change(&mut header);
         let object = piece_object(&self.grant.job, id, range);
-        let rows = recipe.oracle().unwrap().rows(window.clone(), range.as_range()).unwrap();
+        let rows = spec.oracle().unwrap().rows(window.clone(), range.as_range()).unwrap();
         let store = CheckpointStore::open(&self.grant.store_url).unwrap();
         let values = (generator.state().to_vec(), rows);
-        let written = store.write_shard(&object, header, &recipe.checkpoint_key, values).await.unwrap();
+        let written = store.write_shard(&object, header, &spec.checkpoint_key, values).await.unwrap();
         let next_row = window.end;
         let sha256 = written.sha256;
         self.grant.pieces.push(CheckpointPiece { object, range, next_row, sha256 });
@@ -112,14 +112,14 @@ impl Job {
 
     /// And the rows that it has, each compared too.
     async fn restored_with_window(&self) -> Range<u64> {
-        let recipe = self.recipe(&plan(1.0));
-        let (mut generator, mut window) = restore(&self.grant, &recipe, &limits()).await.unwrap();
+        let spec = self.spec(&plan(1.0));
+        let (mut generator, mut window) = restore(&self.grant, &spec, &limits()).await.unwrap();
         let next = generator.next_row();
         let start = if window.len() == 0 { next } else { window.start() };
         let mut row = vec![0f32; self.grant.range.len() as usize];
         generator.generate(&mut [&mut row]).unwrap();
         window.push(Row::new(row));
-        let expected = recipe.oracle().unwrap().rows(start..next + 1, self.grant.range.as_range()).unwrap();
+        let expected = spec.oracle().unwrap().rows(start..next + 1, self.grant.range.as_range()).unwrap();
         assert_eq!(window.len(), expected.len());
         for (row, expected) in window.rows().zip(&expected) {
             assert!(
@@ -177,8 +177,8 @@ async fn what_is_anothers_is_refused_by_name() {
     for (name, change) in changes {
         let mut job = Job::new();
         job.store(1, &plan(1.0), 5, change).await;
-        let recipe = job.recipe(&plan(1.0));
-        let read = from_checkpoint(&job.grant.pieces, &job.grant, &recipe, &limits()).await;
+        let spec = job.spec(&plan(1.0));
+        let read = from_checkpoint(&job.grant.pieces, &job.grant, &spec, &limits()).await;
         let error = read.err().unwrap().to_string();
         assert!(error.contains(&format!("of another {name}")), "{error}");
         assert_eq!(job.restored().await, 0, "{name}");
@@ -189,7 +189,7 @@ async fn what_is_anothers_is_refused_by_name() {
     // A name that another job's key sealed.
     job.grant.pieces.clear();
     job.store(2, &plan(1.0), 5, |_| ()).await;
-    let other = Recipe::new(&plan(1.0), &job.key, &JobId::new("k").unwrap(), 0).unwrap();
+    let other = GenerationSpec::new(&plan(1.0), &job.key, &JobId::new("k").unwrap(), 0).unwrap();
     let read = from_checkpoint(&job.grant.pieces, &job.grant, &other, &limits()).await;
     assert!(read.err().unwrap().to_string().contains("another key"));
 }
@@ -219,9 +219,9 @@ async fn pieces_far_apart_are_joined_at_the_newest_ones_rows() {
 
 #[test]
 fn a_piece_that_is_far_behind_makes_only_the_rows_that_are_kept() {
-    let recipe = Job::new().recipe(&plan(1.0));
+    let spec = Job::new().spec(&plan(1.0));
     for (next_row, window_start, made) in [(5, 3, 5), (497, 480, 3), (500, 400, 0)] {
-        let mut generator = recipe.generator(RIGHT.as_range()).unwrap();
+        let mut generator = spec.generator(RIGHT.as_range()).unwrap();
         generator.skip(next_row).unwrap();
         let rows = (window_start..next_row).map(|_| Row::new(vec![0.0; RIGHT.len() as usize])).collect();
         let mut piece = Piece { range: RIGHT, generator, window: Window::new(window_start, rows) };
@@ -264,7 +264,7 @@ async fn a_store_that_stays_away_is_given_up_once_for_all_checkpoints() {
     let away = job.take_away();
     let begun = Instant::now();
     assert_eq!(job.restored().await, 0);
-    assert_eq!(begun.elapsed().as_secs(), patience::LONGEST.as_secs());
+    assert_eq!(begun.elapsed().as_secs(), retry_deadline::MAX_WAIT.as_secs());
     job.bring_back(away);
     assert_eq!(job.restored().await, 9);
 }
@@ -273,11 +273,11 @@ async fn a_store_that_stays_away_is_given_up_once_for_all_checkpoints() {
 async fn nobody_waits_for_longer_than_a_replay_takes() {
     let mut job = Job::new();
     job.store(2, &plan(1.0), 9, |_| ()).await;
-    let recipe = job.recipe(&plan(1.0));
-    let rate = bytes_a_row(&recipe, RANGE.len()) as f64 * 9.0 / 10.0;
+    let spec = job.spec(&plan(1.0));
+    let rate = bytes_per_row(&spec, RANGE.len()) as f64 * 9.0 / 10.0;
     let _away = job.take_away();
     let begun = Instant::now();
-    let restored = restore(&job.grant, &recipe, &limits().measured(rate)).await.unwrap();
+    let restored = restore(&job.grant, &spec, &limits().with_throughput(rate)).await.unwrap();
     assert_eq!((restored.0.next_row(), begun.elapsed().as_secs()), (0, 10));
 }
 
@@ -286,12 +286,12 @@ async fn checkpoints_are_read_in_turn() {
     let mut job = Job::new();
     job.store(1, &plan(1.0), 9, |_| ()).await;
     let limits = limits();
-    let recipe = job.recipe(&plan(1.0));
-    let others = limits.restores.acquire_many(AT_ONCE as u32).await.unwrap();
-    let mut restoring = std::pin::pin!(restore(&job.grant, &recipe, &limits));
+    let spec = job.spec(&plan(1.0));
+    let others = limits.restores.acquire_many(MAX_CONCURRENT_READS as u32).await.unwrap();
+    let mut restoring = std::pin::pin!(restore(&job.grant, &spec, &limits));
     let waited = tokio::time::timeout(Duration::from_millis(300), restoring.as_mut()).await;
     assert!(waited.is_err(), "it did not wait for its turn");
     drop(others);
     assert_eq!(restoring.await.unwrap().0.next_row(), 9);
-    assert_eq!(limits.restores.available_permits(), AT_ONCE);
+    assert_eq!(limits.restores.available_permits(), MAX_CONCURRENT_READS);
 }

@@ -6,12 +6,23 @@ use proto::{Result, ServiceError};
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Phase, Shard};
-use crate::{metric_definitions::ROW_WAIT_SECONDS, row::Row, spans::is_sent};
+use super::{Phase, Shard, row::Row};
+use crate::{metric_definitions::ROW_WAIT_SECONDS, spans::is_sent};
+
+/// What a shard has of a row.
+#[derive(Debug)]
+enum Lookup {
+    /// It is not generated yet.
+    NotYet,
+    /// It has left the window, and must be replayed.
+    Gone,
+    /// It is in the window.
+    Here(Row),
+}
 
 impl Shard {
-    /// The row, as soon as it is made. `None` where it has left the window and must be drawn again. The span of the
-    /// caller hears how it came.
+    /// Returns the row as soon as it is generated; `None` where it has left the window and must be replayed. Records in the
+    /// caller's span how the row was obtained. Fails at the deadline, and where the lease is lost or the shard has failed.
     pub async fn row(&self, row: u64, deadline: Instant) -> Result<Option<Row>> {
         let started = Instant::now();
         let mut how = "ahead";
@@ -19,16 +30,18 @@ impl Shard {
             // Registered before looking, so that a change in between is not missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            if let Some(found) = self.look(row)? {
-                if found.is_some() {
+            match self.look_up(row)? {
+                Lookup::Here(found) => {
                     Span::current().record("how", how);
-                    self.forget_waiter();
+                    self.clear_waiter();
                     metrics::histogram!(ROW_WAIT_SECONDS, "how" => how).record(started.elapsed());
+                    return Ok(Some(found));
                 }
-                return Ok(found);
+                Lookup::Gone => return Ok(None),
+                Lookup::NotYet => {}
             }
             how = "waited";
-            self.keep_waiter();
+            self.set_waiter();
             let wait = deadline.saturating_duration_since(Instant::now());
             tokio::select! {
                 biased;
@@ -39,54 +52,55 @@ impl Shard {
         }
     }
 
-    /// For its trace, where there is one.
-    fn keep_waiter(&self) {
+    /// Makes the current span that of the waiting call, where it is traced.
+    fn set_waiter(&self) {
         let span = Span::current();
         if is_sent(&span) {
             *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(span);
         }
     }
 
-    /// The row came by what was being made already: its span would be as long as it takes until more is made.
-    fn forget_waiter(&self) {
+    /// Clears the waiting call where it is the current one. Its row came with a batch that had begun already, and its span
+    /// would last until the next batch.
+    fn clear_waiter(&self) {
         let mut waiter = self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if waiter.as_ref().is_some_and(|waiter| waiter.id() == Span::current().id()) {
             *waiter = None;
         }
     }
 
+    /// Takes the span of the call that waits for the next batch.
     pub fn take_waiter(&self) -> Span {
         let waiter = self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         waiter.unwrap_or_else(Span::none)
     }
 
-    /// `None`: not yet; `Some(None)`: no longer.
-    fn look(&self, row: u64) -> Result<Option<Option<Row>>> {
+    fn look_up(&self, row: u64) -> Result<Lookup> {
         let mut rows = self.rows();
         match &rows.phase {
             Phase::Failed(error) => return Err(error.clone()),
-            Phase::Restoring => return Ok(None),
+            Phase::Restoring => return Ok(Lookup::NotYet),
             Phase::Ready => {}
         }
         if row < rows.window.start() {
-            return Ok(Some(None));
+            return Ok(Lookup::Gone);
         }
         rows.wanted = rows.wanted.max(row + 1);
-        let found = rows.window.get(row).cloned();
-        if found.is_none() {
-            rows.starved_since.get_or_insert_with(Instant::now);
-            self.demand.notify_one();
+        if let Some(found) = rows.window.get(row) {
+            return Ok(Lookup::Here(found.clone()));
         }
-        Ok(found.map(Some))
+        rows.starved_since.get_or_insert_with(Instant::now);
+        self.demand.notify_one();
+        Ok(Lookup::NotYet)
     }
 
-    /// A row was delivered, or won't be: now the next ones are worth making. Not before, so that making them does
-    /// not take the cores from delivering what is ready.
-    pub fn served(&self) {
+    /// Resumes generation after a row is delivered or abandoned. Not before, so that generating does not take the cores
+    /// from delivering what is ready.
+    pub fn row_done(&self) {
         self.demand.notify_one();
     }
 
-    /// For how long requests have waited with no row made.
+    /// Returns how long requests have waited while no row was generated.
     pub fn stalled(&self) -> Duration {
         self.rows().starved_since.map_or(Duration::ZERO, |since| since.elapsed())
     }

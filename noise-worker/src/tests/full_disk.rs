@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use super::*;
-use crate::marks::Released;
+use crate::release_log::ReleasedRow;
 
 const SIZE: usize = 64 << 10;
 
@@ -37,7 +37,7 @@ impl Drop for SmallDisk {
 }
 
 fn opened(folder: &Path) -> Worker {
-    Worker::of_record(Marks::open(Some(folder)).unwrap(), grant(), Duration::ZERO)
+    Worker::with_release_log(ReleaseLog::open(Some(folder)).unwrap(), grant(), Duration::ZERO)
 }
 
 /// Rows of another job, until the record's page has room for two lines and not for four.
@@ -47,8 +47,14 @@ async fn a_page_nearly_full(worker: &Worker, folder: &Path) {
         if length > 4_096 - 600 {
             break;
         }
-        let released = Released { branch: 0, row, commitment: Commitment::of_text("step") };
-        worker.leases.marks.clone().note(JobId::new("other").unwrap(), 0, vec![released]).await.unwrap();
+        let released = ReleasedRow { branch: 0, row, commitment: Commitment::of_text("step") };
+        worker
+            .leases
+            .release_log
+            .clone()
+            .record(JobId::new("other").unwrap(), 0, vec![released])
+            .await
+            .unwrap();
     }
 }
 
@@ -84,11 +90,11 @@ async fn a_full_disk_ends_all_releases_and_loses_none() {
     fs::create_dir(&again).unwrap();
     fs::copy(folder.join("released.log"), again.join("released.log")).unwrap();
     let worker = opened(&again);
-    let mark = worker.leases.marks.all().into_iter().find(|mark| mark.job == job()).unwrap();
+    let mark = worker.leases.release_log.all().into_iter().find(|mark| mark.job == job()).unwrap();
     assert_eq!(mark.next_row, next_row, "every row that left, and no other");
     for (row, values) in (0..).zip(&released) {
-        let other = Released { branch: 0, row, commitment: Commitment::of_text("another") };
-        let refused = worker.leases.marks.check(&job(), 0, &[other]).unwrap_err();
+        let other = ReleasedRow { branch: 0, row, commitment: Commitment::of_text("another") };
+        let refused = worker.leases.release_log.check(&job(), 0, &[other]).unwrap_err();
         assert_eq!(refused.kind(), "already_bound");
         assert_eq!(worker.fetch(request(row)).await.unwrap(), *values);
     }

@@ -31,7 +31,7 @@ async fn another_name_of_the_store_costs_no_shard_and_is_used_from_then_on() {
 struct NoPlan;
 
 #[async_trait::async_trait]
-impl Plans for NoPlan {
+impl PlanSource for NoPlan {
     async fn plan(&self, _: &JobId) -> Result<String> {
         Ok("no plan".to_owned())
     }
@@ -40,14 +40,15 @@ impl Plans for NoPlan {
 /// Checking a large plan takes seconds, in which no heartbeat would go out.
 #[tokio::test]
 async fn a_plan_is_read_on_the_pool() {
-    let leases = Leases::new(Keyring::new(Some(key()), None), Marks::open(None).unwrap().into(), limits());
+    let leases =
+        Leases::new(Keyring::new(Some(key()), None), ReleaseLog::open(None).unwrap().into(), limits());
     let (release, held) = mpsc::channel::<()>();
     let pool = leases.limits.pool.clone();
     let busy = tokio::spawn(async move { pool.run(move || held.recv().is_err()).await });
     tokio::task::yield_now().await;
-    let plans: Arc<dyn Plans> = Arc::new(NoPlan);
-    let granted = Granted { leases: vec![grant()], ..Granted::default() };
-    leases.apply(granted, clerk(), TTL, Instant::now(), &plans);
+    let plans: Arc<dyn PlanSource> = Arc::new(NoPlan);
+    let granted = Grants { leases: vec![grant()], ..Grants::default() };
+    leases.apply(granted, verifier(), TTL, Instant::now(), &plans);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(leases.restoring(), 1, "it was read while all threads for such work were taken");
     drop(release);

@@ -9,11 +9,11 @@ async fn a_key_ends_with_the_last_shard_of_its_job() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job.key");
     let keyring = Keyring::new(None, Some(dir.path().to_owned()));
-    let leases = Leases::new(keyring, Marks::open(None).unwrap().into(), limits());
+    let leases = Leases::new(keyring, ReleaseLog::open(None).unwrap().into(), limits());
     let regions = Regions::new(CpuPool::new(1).unwrap(), 0);
     let service = NoiseService::new(leases.clone(), regions, proto::MIN_CHUNK_BYTES);
     let worker = Worker { leases, service };
-    let plans: Arc<dyn Plans> = Arc::new(ThePlan);
+    let plans: Arc<dyn PlanSource> = Arc::new(ThePlan);
     for is_cleared in [true, false] {
         fs::write(&path, KEY).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
@@ -26,7 +26,7 @@ async fn a_key_ends_with_the_last_shard_of_its_job() {
         if is_cleared {
             worker.leases.clear()
         } else {
-            _ = worker.leases.apply(Granted::default(), clerk(), TTL, Instant::now(), &plans)
+            _ = worker.leases.apply(Grants::default(), verifier(), TTL, Instant::now(), &plans)
         }
         worker.lease(grant(), Duration::ZERO);
         let refused = worker.fetch(request(0)).await.map(|values| values.len());

@@ -1,4 +1,4 @@
-//! The body of a `FetchSlice` answer: frames whose data is the row's own memory, handed to the socket without a copy.
+//! The body of a `FetchSlice` response: frames whose data is the row's own memory, passed to the socket without a copy.
 
 use std::{
     pin::Pin,
@@ -13,7 +13,7 @@ use proto::{Result, frame_head, pb};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
-/// Chunks as they come, then a status. A chunk is two frames: its head, made here, and its data as it is.
+/// Sends chunks as they arrive, then a status. A chunk is two frames: its head, built here, and its data as it is.
 pub struct ChunkBody {
     chunks: mpsc::Receiver<Result<pb::Chunk>>,
     data: Option<Bytes>,
@@ -22,6 +22,7 @@ pub struct ChunkBody {
 }
 
 impl ChunkBody {
+    /// Streams `chunks`. `hold` is kept until the stream ends.
     pub fn new(chunks: mpsc::Receiver<Result<pb::Chunk>>, hold: Reservation) -> Self {
         Self { chunks, data: None, has_ended: false, _hold: hold }
     }

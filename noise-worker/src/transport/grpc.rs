@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::service::NoiseService;
 
+/// The service `Shards` over a worker's service.
 #[derive(Clone, Debug)]
 pub struct Shards(pub Arc<NoiseService>);
 
@@ -40,9 +41,9 @@ impl shards_server::Shards for Shards {
             next_row: taken.next_row,
             bytes: taken.written.bytes,
             sha256: taken.written.sha256.to_vec(),
-            seconds: taken.took.as_secs_f64(),
-            held_seconds: taken.held.as_secs_f64(),
-            row_seconds: taken.row.as_secs_f64(),
+            seconds: taken.duration.as_secs_f64(),
+            held_seconds: taken.locked.as_secs_f64(),
+            row_seconds: taken.row_time.as_secs_f64(),
         }))
     }
 }

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::regions::Regions;
 
-/// A lender says what it lends at once.
-const HELLO: Duration = Duration::from_secs(5);
+/// How long a lender may take to send its offer, which it has ready when it connects.
+const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Until `ended`. Each connection lends one region, and takes it back by closing.
+/// Accepts lenders until `ended`. Each connection lends one region, and takes it back by closing.
 pub async fn serve(socket: LocalSocket, regions: Arc<Regions>, ended: CancellationToken) {
     loop {
         let accepted = tokio::select! {
@@ -29,7 +29,7 @@ pub async fn serve(socket: LocalSocket, regions: Arc<Regions>, ended: Cancellati
             Ok((stream, _)) => drop(spawn(borrow(stream, regions.clone(), ended.clone()))),
             Err(error) => {
                 tracing::warn!(%error, "a lender could not connect");
-                // Out of descriptors, most likely: others may be closed meanwhile.
+                // Most likely out of descriptors: some may be closed meanwhile.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -48,7 +48,7 @@ async fn borrow(mut stream: UnixStream, regions: Arc<Regions>, ended: Cancellati
     tracing::info!(bytes = lent.bytes(), slots = lent.layout().slots, range = %lent.layout().range, "region lent");
     let id = lent.layout().id;
     if stream.write_all(&acceptance_answer()).await.is_ok() {
-        // The lender has nothing more to say: whatever comes is its leaving.
+        // The lender sends nothing more: whatever arrives means that it closes.
         let mut byte = [0; 1];
         tokio::select! {
             _ = stream.read(&mut byte) => {}
@@ -60,11 +60,13 @@ async fn borrow(mut stream: UnixStream, regions: Arc<Regions>, ended: Cancellati
 
 async fn take(stream: &UnixStream, regions: &Regions) -> Result<Arc<BorrowedRegion>> {
     check_peer(stream)?;
-    let offer = match timeout(HELLO, receive(stream)).await {
+    let offer = match timeout(OFFER_TIMEOUT, receive(stream)).await {
         Ok(received) => {
             received.map_err(|error| ServiceError::Unavailable { what: format!("a hello ({error})") })??
         }
-        Err(_) => return Err(ServiceError::invalid("hello", "missing", format!("sent within {HELLO:?}"))),
+        Err(_) => {
+            return Err(ServiceError::invalid("hello", "missing", format!("sent within {OFFER_TIMEOUT:?}")));
+        }
     };
     regions.reserve(&offer.layout)?;
     let id = offer.layout.id;
@@ -90,7 +92,7 @@ async fn receive(stream: &UnixStream) -> io::Result<Result<Offer>> {
     }
 }
 
-/// Whoever may read this worker's key may lend to it: nobody else.
+/// Checks that the lender is of this worker's user: only who may read its key may lend to it.
 fn check_peer(stream: &UnixStream) -> Result<()> {
     let own = rustix::process::geteuid().as_raw();
     let peer = stream.peer_cred().map_err(ServiceError::internal)?;

@@ -1,8 +1,9 @@
-//! Ways to reach a worker's service. Each is a thin adapter; none holds state.
+//! The ways to reach a worker's service. Each is a thin adapter; none holds state.
 
+mod error_mapping;
 mod frames;
 pub mod grpc;
 pub mod lending;
-mod refused;
+pub mod listeners;
 pub mod server;
 pub mod slices;

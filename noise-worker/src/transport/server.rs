@@ -9,13 +9,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::{grpc::Shards, refused::Errors, slices::Slices};
+use super::{error_mapping::Errors, grpc::Shards, slices::Slices};
 use crate::service::NoiseService;
 
+/// The HTTP/2 window of one stream in bytes: a chunk of the largest size fits.
 const STREAM_WINDOW: u32 = 16 << 20;
+/// The HTTP/2 window of one connection in bytes: four streams may be full.
 const CONNECTION_WINDOW: u32 = 64 << 20;
 
-/// Serves until `ended`, then lets streams under way end.
+/// Serves until `ended`, then lets open streams end.
 pub async fn serve<C>(
     connections: impl Stream<Item = std::io::Result<C>>,
     service: Arc<NoiseService>,

@@ -1,5 +1,5 @@
-//! In front of the generated service: takes `FetchSlice`, whose answers must not be copied into messages, and leaves
-//! all else to it.
+//! Answers `FetchSlice` in front of the generated service, whose responses would be copied into messages. All other methods
+//! are left to that service.
 
 use std::{
     convert::Infallible,
@@ -23,11 +23,12 @@ use proto::{
 use tonic::{Status, body::Body, server::NamedService};
 use tower::Service;
 
-use super::{frames::ChunkBody, grpc::Shards, refused::worded};
+use super::{error_mapping::refusal_to_status, frames::ChunkBody, grpc::Shards};
 use crate::service::NoiseService;
 
 const PATH: &str = proto::rpc::FETCH_SLICE;
 
+/// The service `Shards` with a `FetchSlice` that copies nothing.
 #[derive(Clone)]
 pub struct Slices {
     service: Arc<NoiseService>,
@@ -73,28 +74,28 @@ async fn fetch(
     request: Request<Body>,
 ) -> Result<Response<Body>, Status> {
     let (head, body) = request.into_parts();
-    // Without the guard in front nobody has been looked at: nobody gets in.
+    // Without the guard in front the caller is not authenticated.
     let (Some(admitted), Some(client)) =
         (head.extensions.get::<Access>(), head.extensions.get::<ClientKey>())
     else {
-        return Err(worded(Refusal::Unauthenticated));
+        return Err(refusal_to_status(Refusal::Unauthenticated));
     };
     check_protocol(head.headers.get(PROTOCOL_HEADER).map(|version| version.as_bytes()))?;
     let message = read(body).await?;
-    admitted.check_name(&message.job).map_err(worded)?;
+    admitted.check_name(&message.job).map_err(refusal_to_status)?;
     let request = FetchSlice::try_from(message)?;
     let bytes = request.rows.len().saturating_mul(request.range.len()).saturating_mul(4);
-    let hold = budget.take(client, bytes).map_err(worded)?;
+    let hold = budget.take(client, bytes).map_err(refusal_to_status)?;
     let chunks = service.fetch_slice(request)?;
     let mut response = Response::new(Body::new(ChunkBody::new(chunks, hold)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     Ok(response)
 }
 
-/// The one message of the request.
+/// Reads the one message of the request.
 async fn read(body: Body) -> Result<pb::FetchSliceRequest, Status> {
     let whole = Limited::new(body, FRAME_PREFIX + MAX_MESSAGE_BYTES).collect().await;
-    // What the guard says of a body that is too long is said to the caller as it is.
+    // The guard's status for a body that is too long is passed on as it is.
     let whole = whole.map_err(Status::from_error)?;
     let bytes = whole.to_bytes();
     let refused = |value: String| {

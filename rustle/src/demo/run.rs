@@ -9,7 +9,7 @@ use anyhow::Context;
 use client::{Client, FetchRequest};
 use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
-use noise_worker::recipe::Recipe;
+use noise_worker::generation_spec::GenerationSpec;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
 use serde::Serialize;
@@ -249,7 +249,7 @@ impl Demo {
         let mut compared = 0;
         let mut differing = 0;
         for Delivered { job, plan, rows } in &self.delivered {
-            let oracle = Recipe::new(plan, &self.key, job, 0)?.oracle()?;
+            let oracle = GenerationSpec::new(plan, &self.key, job, 0)?.oracle()?;
             let expected = oracle.rows(0..rows.len() as u64, 0..PARAMETERS as u64)?;
             for (got, expected) in rows.iter().flatten().zip(expected.iter().flatten()) {
                 compared += 1;

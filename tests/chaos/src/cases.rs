@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use noise_kernel::JobKey;
-use noise_worker::recipe::Recipe;
+use noise_worker::generation_spec::GenerationSpec;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{JobId, Lineage, pb};
 
@@ -67,14 +67,14 @@ impl Case {
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
         };
-        let rows = Recipe::new(&plan, &key, &job, 0)?.oracle()?.rows(0..ROWS, 0..DIMENSION);
+        let rows = GenerationSpec::new(&plan, &key, &job, 0)?.oracle()?.rows(0..ROWS, 0..DIMENSION);
         Ok(Self { job, request, rows: rows.context("rows of the oracle")?, plan })
     }
 
     /// By the oracle, after the job went back.
     pub fn rows_of(&self, lineage: &Lineage, rows: Range<u64>) -> anyhow::Result<Vec<Vec<f32>>> {
         let key = JobKey::from_bytes(&KEY)?;
-        let oracle = Recipe::of_lineage(&self.plan, &key, &self.job, lineage)?.oracle()?;
+        let oracle = GenerationSpec::for_lineage(&self.plan, &key, &self.job, lineage)?.oracle()?;
         Ok(oracle.rows(rows, 0..DIMENSION)?)
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, ensure};
 use dice::Dice;
 use ledger::Ledger;
-use noise_worker::marks::Line;
+use noise_worker::release_log::Line;
 
 use crate::{
     environment::run,

@@ -7,7 +7,7 @@ use client::{Client, FetchRequest};
 use dice::Dice;
 use node::process::runtime::Runtime;
 use noise_kernel::{JobKey, Oracle};
-use noise_worker::recipe::Recipe;
+use noise_worker::generation_spec::GenerationSpec;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
 
@@ -56,7 +56,7 @@ impl Rows {
             plan_digest: plan.digest().to_vec(),
         };
         runtime.block_on(client.jobs().create(request))?;
-        let oracle = Recipe::new(&plan, &key, &job, 0)?.oracle()?;
+        let oracle = GenerationSpec::new(&plan, &key, &job, 0)?.oracle()?;
         let out = vec![0.0; dimension as usize];
         Ok(Self { client, runtime, job, dimension, oracle, row: 0, out })
     }

@@ -3,7 +3,7 @@
 
 use std::{fs, mem::MaybeUninit, path::Path};
 
-use noise_worker::marks::Marks;
+use noise_worker::release_log::ReleaseLog;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 /// In order, what was made in the folder while `work` ran, and `None` each time that the folder itself was opened.
@@ -29,7 +29,7 @@ fn seen_in(folder: &Path, work: impl FnOnce()) -> Vec<Option<String>> {
 #[test]
 fn the_folder_of_a_workers_record_is_opened_once_the_record_has_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
-    let open = || drop(Marks::open(Some(folder.path())).expect("a record"));
+    let open = || drop(ReleaseLog::open(Some(folder.path())).expect("a record"));
     assert_eq!(seen_in(folder.path(), open), [Some("released.log".to_owned()), None]);
     // Whoever made it may have ended before.
     assert_eq!(seen_in(folder.path(), open), [None]);

@@ -19,7 +19,7 @@ mod of_the_ledger {
 }
 #[path = "../../../noise-worker/src"]
 mod of_the_worker {
-    pub mod marks;
+    pub mod release_log;
 }
 
 mod sync {
@@ -29,5 +29,5 @@ mod sync {
 use ledger::{LedgerError, Result};
 
 pub use of_the_ledger::group_commit;
-pub use of_the_worker::marks;
+pub use of_the_worker::release_log;
 pub use run::each_schedule;

@@ -7,7 +7,7 @@ use std::{io, sync::Arc};
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
 use schedules::{
     each_schedule,
-    marks::{Line, Lines, Marks, Released},
+    release_log::{Line, LineStore, ReleaseLog, ReleasedRow},
 };
 use shuttle::{
     future::{self, JoinHandle, block_on},
@@ -19,26 +19,26 @@ fn job() -> JobId {
     JobId::new("j").unwrap()
 }
 
-fn record() -> Arc<Marks> {
-    Arc::new(Marks::open(None).unwrap())
+fn record() -> Arc<ReleaseLog> {
+    Arc::new(ReleaseLog::open(None).unwrap())
 }
 
-fn released(branch: u64, rows: &[u64], text: &str) -> Vec<Released> {
+fn released(branch: u64, rows: &[u64], text: &str) -> Vec<ReleasedRow> {
     let commitment = Commitment::of_text(text);
-    rows.iter().map(|&row| Released { branch, row, commitment }).collect()
+    rows.iter().map(|&row| ReleasedRow { branch, row, commitment }).collect()
 }
 
 fn note(
-    marks: &Arc<Marks>,
+    marks: &Arc<ReleaseLog>,
     rows: &'static [u64],
     text: &'static str,
 ) -> JoinHandle<(&'static str, Result<()>)> {
-    let noting = marks.clone().note(job(), 0, released(0, rows, text));
+    let noting = marks.clone().record(job(), 0, released(0, rows, text));
     future::spawn(async move { (text, noting.await) })
 }
 
 /// Asks for both commitments in turn. One that was refused once is refused for ever, and they never both are.
-fn watch(marks: &Marks) {
+fn watch(marks: &ReleaseLog) {
     let mut refused = None;
     for _ in 0..4 {
         for text in ["a", "b"] {
@@ -80,21 +80,21 @@ fn nothing_is_noted_on_a_branch_once_the_next_was_seen() {
         let seeing = marks.clone();
         let seen = was_seen.clone();
         let next = future::spawn(async move {
-            seeing.see(2, vec![(job(), 1)]).await.unwrap();
+            seeing.observe(2, vec![(job(), 1)]).await.unwrap();
             seen.store(true, SeqCst);
-            seeing.note(job(), 1, released(1, &[2], "c")).await
+            seeing.record(job(), 1, released(1, &[2], "c")).await
         });
         let noting = marks.clone();
         let old = future::spawn(async move {
             for row in [5, 6, 7] {
                 let came_late = was_seen.load(SeqCst);
-                match noting.clone().note(job(), 0, released(0, &[row], "a")).await {
+                match noting.clone().record(job(), 0, released(0, &[row], "a")).await {
                     Ok(()) => assert!(!came_late, "row {row} was noted on the branch that was left"),
                     Err(ServiceError::BranchSuperseded { current: 1, .. }) => {}
                     Err(other) => panic!("{other}"),
                 }
                 let came_late = was_seen.load(SeqCst);
-                match noting.see_epoch(1).await {
+                match noting.observe_epoch(1).await {
                     Ok(()) => assert!(!came_late, "an old coordinator was believed"),
                     Err(ServiceError::StaleEpoch { presented: 1, current: 2 }) => {}
                     Err(other) => panic!("{other}"),
@@ -116,7 +116,7 @@ struct Disk {
     is_written: Arc<AtomicBool>,
 }
 
-impl Lines for Disk {
+impl LineStore for Disk {
     fn append(&mut self, _: &[Line]) -> io::Result<()> {
         let before = self.writes.fetch_add(1, SeqCst);
         thread::yield_now();
@@ -132,13 +132,13 @@ impl Lines for Disk {
 fn a_row_is_known_once_it_is_written_and_nothing_is_written_after_a_failure() {
     each_schedule(|| {
         let disk = Disk::default();
-        let marks = Arc::new(Marks::over(Box::new(disk.clone())));
+        let marks = Arc::new(ReleaseLog::with_store(Box::new(disk.clone())));
         let noting = [note(&marks, &[3], "a"), note(&marks, &[4], "a"), note(&marks, &[5], "a")];
         let asked = marks.clone();
         let is_written = disk.is_written.clone();
         let watcher = thread::spawn(move || {
             for _ in 0..4 {
-                let known = asked.risen();
+                let known = asked.unreported();
                 assert!(known.is_empty() || is_written.load(SeqCst), "{known:?} before it was written");
             }
         });

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use ledger::{JobRecord, JobState, ShardRecord};
 use noise_kernel::JobKey;
-use noise_worker::recipe::Recipe;
+use noise_worker::generation_spec::GenerationSpec;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use proto::{Commitment, CoordinateRange, JobId, Lineage, pb};
 
@@ -63,7 +63,7 @@ fn computed(name: &str, mechanism: Mechanism) -> Case {
 }
 
 fn rows_from(first: u64, plan: &Plan, job: &JobId, lineage: &Lineage) -> Vec<Vec<f32>> {
-    let recipe = Recipe::of_lineage(plan, &key(), job, lineage).expect("a recipe");
+    let recipe = GenerationSpec::for_lineage(plan, &key(), job, lineage).expect("a recipe");
     recipe.oracle().expect("an oracle").rows(first..ROWS, 0..DIMENSION).expect("rows")
 }
 

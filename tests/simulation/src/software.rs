@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Parser;
 use ledger::Ledger;
-use noise_worker::Over;
+use noise_worker::SimulatedNetwork;
 use noise_worker::config::WorkerArgs;
 
 use crate::world::{WORKERS, World, worker};
@@ -64,10 +64,11 @@ pub async fn worker_process(world: Arc<World>, at: usize) -> turmoil::Result {
         pending::<()>().await;
     }
     let name = worker(at);
-    let over = Over { endpoint: net::url(&name), accepting: net::accepting().await?, dial: net::dial };
+    let network =
+        SimulatedNetwork { endpoint: net::url(&name), incoming: net::accepting().await?, dial: net::dial };
     let record = world.record(&name);
     let args = worker_args(&name, record.as_deref());
-    let ended = noise_worker::run_over(&args, cases::key(), over, world.new_drain(at)).await;
+    let ended = noise_worker::run_on(&args, cases::key(), network, world.new_drain(at)).await;
     let how = ended.map_or_else(|error| format!("{error:#}"), |()| "drained".into());
     world.history().ended(&name, &how);
     if record.is_some_and(|folder| how.contains(&folder.display().to_string())) {

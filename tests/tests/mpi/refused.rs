@@ -66,14 +66,14 @@ fn a_launch_without_the_other_side() {
     mpirun(&[job.noise(2, "--serve")]).failed_with(&["no rank of this launch is a training rank"]);
     mpirun(&[training(2, "--steps 0..2")]).failed_with(&["no rank of this launch is a noise rank"]);
     mpirun(&[training(1, "--steps 0..2"), job.noise(1, "--sha256")])
-        .failed_with(&["give the noise ranks --serve"]);
+        .failed_with(&["start the noise ranks with --serve"]);
 }
 
 #[test]
 fn a_rank_that_never_joins_costs_the_time_limit() {
     let job = the_job();
     let ended = mpirun(&[python(1, "stays_away 0"), job.noise(2, "--serve --time-limit 3s")]);
-    ended.failed_with(&["the ranks of the launch, to say who they are", "did not come within 3s"]);
+    ended.failed_with(&["the ranks of the launch, to send their handshakes", "did not come within 3s"]);
 }
 
 #[test]

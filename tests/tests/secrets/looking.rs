@@ -9,7 +9,7 @@ use std::{
 
 use checkpoint_store::CheckpointStore;
 use noise_kernel::JobKey;
-use noise_worker::recipe::Recipe;
+use noise_worker::generation_spec::GenerationSpec;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{ExportTraceServiceRequest, trace_service_client::TraceServiceClient},
     common::v1::{AnyValue, KeyValue, any_value::Value},
@@ -116,7 +116,7 @@ impl WatchedCluster {
         let folder = self.dir.path().join("coordinator/checkpoints");
         let object = piece.strip_prefix(&folder).unwrap().to_str().unwrap();
         let key = JobKey::from_bytes(&key()).unwrap();
-        let recipe = Recipe::new(&plan(), &key, &job("watched"), 0).unwrap();
+        let recipe = GenerationSpec::new(&plan(), &key, &job("watched"), 0).unwrap();
         let store = CheckpointStore::open(&format!("file://{}", folder.display())).unwrap();
         let sum = Sha256::digest(sealed).into();
         let opened = store.read_shard(object, &sum, &recipe.checkpoint_key, |_| Ok(()));

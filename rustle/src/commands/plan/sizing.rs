@@ -1,13 +1,11 @@
 //! The formulas of `rustle plan resources`: docs/operations.md explains them.
 
 use plan::{Coefficients, Inverse, Plan};
-use proto::{ServiceError, tiling};
+use proto::{RELEASED_ROWS_KEPT, ServiceError, tiling};
 use serde_json::{Value, json};
 
 use crate::values::Bytes;
 
-/// Released rows that a worker keeps for retries.
-const KEPT_BEHIND: u64 = 2;
 /// Room for what allocators and buffers of connections take, and for the program itself: end-to-end tests hold workers
 /// to it.
 const OVERHEAD: f64 = 1.1;
@@ -182,9 +180,9 @@ impl Sizing {
         let together = rows_at_once(&plan.coefficients()).min(ahead / 2).max(1);
         let state = 4.0 * slots * blocks;
         let history = history(plan, blocks, setting.history_bytes);
-        let rows = (ahead + KEPT_BEHIND + together) as f64 * row;
+        let rows = (ahead + RELEASED_ROWS_KEPT + together) as f64 * row;
         let memory = OVERHEAD * (state + history + rows) + PROGRAM + RECORDED * plan.iterations() as f64;
-        let window = (ahead + KEPT_BEHIND) as f64;
+        let window = (ahead + RELEASED_ROWS_KEPT) as f64;
         let piece = state + window * row + HEADER;
         let checkpoint =
             4.0 * slots * all_blocks + window * 4.0 * dimension as f64 + HEADER * f64::from(workers);

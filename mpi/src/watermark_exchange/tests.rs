@@ -1,0 +1,57 @@
+use std::sync::Arc;
+
+use noise_worker::release_log::ReleasedRow;
+use proto::Commitment;
+
+use super::*;
+
+fn job(name: &str) -> JobId {
+    JobId::new(name).unwrap()
+}
+
+async fn release(log: &Arc<ReleaseLog>, job: &JobId, branch: u64, row: u64) {
+    let released = ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
+    log.clone().record(job.clone(), branch, vec![released]).await.unwrap();
+}
+
+/// The marks that the ranks of a launch exchange, and the number of parts.
+fn exchange(ranks: &[(Rank, &ReleaseLog)], job: &JobId) -> (Watermarks, usize) {
+    let mut senders: Vec<_> =
+        ranks.iter().map(|(rank, log)| (*rank, WatermarkSender::new(log, job))).collect();
+    let mut watermarks = Watermarks::default();
+    let mut parts = 1;
+    while watermarks.take(senders.iter_mut().map(|(rank, sender)| (*rank, sender.next_part()))) {
+        parts += 1;
+    }
+    (watermarks, parts)
+}
+
+#[tokio::test]
+async fn every_branch_is_told_and_the_highest_row_of_each_is_kept() {
+    let [one, other] = [(); 2].map(|()| Arc::new(ReleaseLog::open(None).unwrap()));
+    for (log, branch, row) in [(&one, 0, 7), (&one, 1, 2), (&other, 0, 5), (&other, 1, 4)] {
+        release(log, &job("j"), branch, row).await;
+    }
+    release(&one, &job("another"), 9, 100).await;
+    let (watermarks, parts) = exchange(&[(3, &one), (4, &other)], &job("j"));
+    assert_eq!((watermarks.0, parts), (BTreeMap::from([(0, (8, 3)), (1, (5, 4))]), 1));
+}
+
+#[tokio::test]
+async fn a_record_of_any_size_is_told_to_its_end() {
+    let [long, short] = [(); 2].map(|()| Arc::new(ReleaseLog::open(None).unwrap()));
+    for (count, parts) in
+        [(MARKS_PER_PART as u64, 1), (MARKS_PER_PART as u64 + 1, 2), (2 * MARKS_PER_PART as u64 + 1, 3)]
+    {
+        let next = long.all().len() as u64;
+        for branch in next..count {
+            release(&long, &job("j"), branch, branch).await;
+        }
+        release(&short, &job("j"), 0, 1_000).await;
+        let (watermarks, taken) = exchange(&[(0, &short), (1, &long)], &job("j"));
+        assert_eq!((watermarks.0.len() as u64, taken), (count, parts));
+        assert_eq!((watermarks.0[&0], watermarks.0[&(count - 1)]), ((1_001, 0), (count, 1)));
+    }
+    let empty = ReleaseLog::open(None).unwrap();
+    assert!(exchange(&[(0, &empty)], &job("j")).0.0.is_empty());
+}
