@@ -24,7 +24,10 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
-//! # let plan = Plan::new(plan::examples::identity(10))?;
+//! # let plan = Plan::from_toml_str(
+#     "format = 1\nstream_version = 2\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = 1.0\nclip_norm = 1.0\n
+#      [participation]\nmin_sep = 1\nmax_participations = 1\n[mechanism]\nname = \"identity\"",
+# )?;
 //! let ledger = Ledger::open(&folder.path().join("ledger.redb"))?;
 //! let name = JobId::new("digits")?;
 //! let job = release::job::define(name.clone(), &plan, plan.to_toml_string()?, 1_000, [7; 32], 1)?;
