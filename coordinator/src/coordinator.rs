@@ -10,17 +10,17 @@ use node::admission::Budget;
 use plan::Plan;
 use proto::CheckpointRecord;
 use proto::{JobId, Result};
+use release::authority::ReleaseAuthority;
+use release::checkpoints::CheckpointIds;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::blocking::{FatalStop, with_ledger};
-use crate::checkpointing::ids::CheckpointIds;
 use crate::cluster::{Cluster, JobView};
 use crate::config::Settings;
 use crate::plan_summary::PlanSummary;
 use crate::privacy_meter::PrivacyMeter;
-use crate::release::ReleaseAuthority;
 
 /// Bytes of long answers under way to one caller: enough for the longest answers of a few calls at once.
 const ANSWER_BYTES: u64 = 64 << 20;

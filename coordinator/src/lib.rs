@@ -39,7 +39,6 @@ mod plan_summary;
 mod privacy_meter;
 mod proxy;
 mod reconcile;
-mod release;
 mod renamed_settings;
 mod report;
 mod run;

@@ -1,6 +1,6 @@
 //! The summary of a job's plan that the coordinator keeps: reading a plan computes all of its coefficients.
 
-use plan::{Layout, Plan};
+use plan::Plan;
 use proto::{RELEASED_ROWS_KEPT, Result, ServiceError};
 
 /// Rows that a worker keeps beside a shard's state: one made ahead, those released, and memory for the next.
@@ -18,10 +18,7 @@ pub struct PlanSummary {
 impl PlanSummary {
     /// Summarises a plan.
     pub fn new(plan: &Plan, dimension: u64) -> Result<Self> {
-        let layout_digest = match plan.layout() {
-            Some(layout) => layout.digest(),
-            None => Layout::dimension_only(dimension).map_err(ServiceError::internal)?.digest(),
-        };
+        let layout_digest = release::job::layout_digest(plan, dimension)?;
         Ok(Self { slots: plan.state_slots() as u64, layout_digest })
     }
 

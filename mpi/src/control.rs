@@ -7,11 +7,12 @@ use std::collections::{HashSet, VecDeque};
 use bytes::Bytes;
 use prost::Message as _;
 use proto::Result;
+use release::branches::Resumed;
 
 use crate::{
     Rank,
     launch::Launch,
-    root_ledger::{RootLedger, resume::Resumption},
+    root_ledger::RootLedger,
     rows::{Context, Rows},
     sends::Sends,
     wire::{GRANT, JobAction, JobRequest, Message, Reply, data_tag, reply_tag},
@@ -135,11 +136,11 @@ fn answer(request: &JobRequest, ledger: &mut RootLedger) -> Result<(Reply, bool)
         JobAction::Cursor { row } => (*row, ledger.cursor(*row)?, false),
         JobAction::Report => (0, ledger.report()?.into_bytes(), false),
         JobAction::Resume { cursor, replay } => {
-            let Resumption { next_row, opened_branch } = ledger.resume(cursor, *replay)?;
+            let Resumed { next_row, opened_branch, .. } = ledger.resume(cursor, *replay)?;
             (next_row, Vec::new(), opened_branch)
         }
         JobAction::Rewind { row } => {
-            let Resumption { next_row, opened_branch } = ledger.rewind(*row)?;
+            let Resumed { next_row, opened_branch, .. } = ledger.rewind(*row)?;
             (next_row, Vec::new(), opened_branch)
         }
     };

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ledger::{JobCursor, JobRecord, JobState, Ledger, ShardRecord};
+use ledger::{JobCursor, JobRecord, Ledger};
 use node::config::secrets::read_key_file;
 use node::process::secret::SecretBytes;
 use noise_kernel::{Generator, History, JobKey, Rounds, Stream};
-use plan::{Coefficients, Layout, Plan};
-use proto::{CoordinateRange, JobId, Lineage, RowRange, ServiceError, model::OpenBranch};
+use plan::{Coefficients, Plan};
+use proto::{CoordinateRange, JobId, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use release::binding::bind;
+use release::branches;
 
 use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
 use crate::error::{Refused, Result};
@@ -59,14 +61,14 @@ impl Local {
     pub fn open(options: Options) -> Result<Self> {
         let Options { folder, plan, job, dimension, key_file, threads } = options;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
-        let dimension = dimension_of(dimension, &plan)?;
+        let dimension = release::job::dimension(dimension, &plan)?;
         let made = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(made)?;
         let key = key(&folder, key_file)?;
         let ledger = Ledger::open(&folder.join("ledger.redb"))?;
-        let record = record(&job, &plan, dimension, &key)?;
-        let range = CoordinateRange::new(0, dimension)?;
-        ledger.create_job(&record, &[ShardRecord { shard: 0, range, epoch: 1, owner: None }])?;
+        let plan_toml = plan.to_toml_string()?;
+        let definition = release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1)?;
+        ledger.create_job(&definition.record, &definition.shards)?;
         let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
         let pool = Arc::new(pool);
@@ -137,10 +139,7 @@ impl Local {
     }
 
     fn layout_digest(&self) -> Result<[u8; 32]> {
-        match self.plan.layout() {
-            Some(layout) => Ok(layout.digest()),
-            None => Ok(Layout::dimension_only(self.job.dimension)?.digest()),
-        }
+        Ok(release::job::layout_digest(&self.plan, self.job.dimension)?)
     }
 }
 
@@ -167,7 +166,7 @@ impl Engine for Local {
         // Made first: what can't be made binds nothing.
         let mut release = |values: &[f32]| {
             if !is_bound {
-                self.ledger.bind(&self.job.name, branch, rows, &[commitment])?;
+                bind(&self.ledger, &self.job.name, branch, rows, &[commitment])?;
             }
             if let Some(sink) = sink.take() {
                 sink.put(values);
@@ -188,7 +187,7 @@ impl Engine for Local {
         self.check(ahead.rows.end - 1, ahead.range)?;
         // What can't be made binds nothing.
         self.maker(ahead.range.as_range())?;
-        self.ledger.bind(&self.job.name, ahead.branch, ahead.rows, &ahead.commitments)?;
+        bind(&self.ledger, &self.job.name, ahead.branch, ahead.rows, &ahead.commitments)?;
         Ok(Announced::Bound)
     }
 
@@ -204,30 +203,16 @@ impl Engine for Local {
 
     fn resume(&self, cursor: &[u8], replay: bool, _stop: Stop) -> Result<Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
-        let job = &self.job.name;
-        let state = self.ledger.check_cursor(job, self.layout_digest()?, &cursor)?;
-        let goes_on = state.can_continue(&cursor, replay);
-        let branch = if goes_on {
-            state.current_branch
-        } else {
-            let request = OpenBranch {
-                job: job.clone(),
-                from_row: cursor.next_row,
-                expected_branch: state.current_branch,
-                parent: Some(cursor.branch),
-            };
-            self.ledger.open_branch(&request)?.job.branch
-        };
+        let layout = self.layout_digest()?;
+        let resumed = branches::resume(&self.ledger, &self.job.name, layout, &cursor, replay)?;
         self.forget_rows();
-        let place = Place { branch, next_row: cursor.next_row };
-        Ok(Resumed { place, opened_branch: branch != cursor.branch })
+        let place = Place { branch: resumed.branch, next_row: resumed.next_row };
+        Ok(Resumed { place, opened_branch: resumed.opened_branch })
     }
 
     fn rewind(&self, row: u64, stop: Stop) -> Result<Place> {
         let branch = self.place(stop)?.branch;
-        let request =
-            OpenBranch { job: self.job.name.clone(), from_row: row, expected_branch: branch, parent: None };
-        let branch = self.ledger.open_branch(&request)?.job.branch;
+        let branch = branches::rewind(&self.ledger, &self.job.name, row, branch)?.job.branch;
         self.forget_rows();
         Ok(Place { branch, next_row: row })
     }
@@ -235,37 +220,6 @@ impl Engine for Local {
     fn report(&self, _stop: Stop) -> Result<String> {
         Ok(self.ledger.report(&self.job.name)?.to_string())
     }
-}
-
-fn dimension_of(given: Option<u64>, plan: &Plan) -> Result<u64> {
-    match (given, plan.layout().map(Layout::dimension)) {
-        (Some(given), Some(plans)) if given != plans => {
-            Err(Refused::invalid("dimension", given, format!("{plans}, as the plan's layout says")))
-        }
-        // As the coordinator has it: a layout can say no more.
-        (Some(given), None) if !(1..=Layout::MAX_DIMENSION).contains(&given) => {
-            Err(Refused::invalid("dimension", given, format!("1 to {}", Layout::MAX_DIMENSION)))
-        }
-        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-        (None, None) => Err(Refused::invalid("dimension", "missing", "given, as the plan has no layout")),
-    }
-}
-
-fn record(job: &JobId, plan: &Plan, dimension: u64, key: &JobKey) -> Result<JobRecord> {
-    Ok(JobRecord {
-        job: job.clone(),
-        plan_digest: plan.digest(),
-        dimension,
-        iterations: plan.iterations(),
-        mechanism: plan.mechanism().name().to_owned(),
-        key_commitment: key.commitment(),
-        branch: 0,
-        lineage: Lineage::default(),
-        shards: 1,
-        layout_epoch: 0,
-        state: JobState::Running,
-        plan_toml: plan.to_toml_string()?,
-    })
 }
 
 /// The key that is named; else the folder's own, which is drawn when it is first needed.

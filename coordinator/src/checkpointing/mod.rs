@@ -1,6 +1,5 @@
 //! Checkpoints of whole jobs: how often, when, how one is written, and which are kept.
 
-pub(crate) mod ids;
 pub mod interval;
 mod retention;
 mod rounds;

@@ -12,8 +12,7 @@ impl Coordinator {
         let name = job.clone();
         let Ok(checkpoints) = self.with_ledger(move |ledger| ledger.checkpoints(&name)).await else { return };
         let keep = self.settings().keep_checkpoints.max(1);
-        let old = checkpoints.len().saturating_sub(keep);
-        for checkpoint in &checkpoints[..old] {
+        for checkpoint in release::checkpoints::expired(&checkpoints, keep) {
             self.drop_checkpoint(store, checkpoint).await;
         }
     }

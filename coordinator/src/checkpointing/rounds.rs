@@ -209,13 +209,7 @@ fn checkpoint_of(
     id: u64,
     pieces: Vec<(CheckpointPiece, pb::SnapshotResponse)>,
 ) -> CheckpointRecord {
-    CheckpointRecord {
-        job: record.job.clone(),
-        id,
-        branch: record.branch,
-        plan_digest: record.plan_digest,
-        next_row: pieces.iter().map(|(piece, _)| piece.next_row).min().unwrap_or(0),
-        bytes: pieces.iter().map(|(_, answer)| answer.bytes).sum(),
-        pieces: pieces.into_iter().map(|(piece, _)| piece).collect(),
-    }
+    let bytes = pieces.iter().map(|(_, answer)| answer.bytes).sum();
+    let pieces = pieces.into_iter().map(|(piece, _)| piece).collect();
+    release::checkpoints::record(record, id, bytes, pieces)
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ledger::JobRecord;
-use proto::model::{CheckpointPiece, LeaseGrant};
-use proto::{CheckpointRecord, pieces_for};
+use proto::model::LeaseGrant;
 use proto::{CoordinateRange, Incarnation, ServiceError, WorkerId};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -160,25 +158,5 @@ pub fn grant(
     next_row: u64,
     store_url: &str,
 ) -> LeaseGrant {
-    let record = &view.record;
-    let usable = view.checkpoints.iter().filter(|checkpoint| is_usable(checkpoint, record));
-    LeaseGrant {
-        job: record.job.clone(),
-        lineage: record.lineage.clone(),
-        shard,
-        range,
-        epoch,
-        dimension: record.dimension,
-        plan_digest: record.plan_digest,
-        key_commitment: record.key_commitment,
-        next_row,
-        store_url: store_url.to_owned(),
-        pieces: usable.flat_map(|checkpoint| pieces_for(checkpoint, range)).collect(),
-    }
-}
-
-/// Returns whether a checkpoint has this plan and holds no row of a branch that the job has left.
-fn is_usable(checkpoint: &CheckpointRecord, record: &JobRecord) -> bool {
-    let continues = |piece: &CheckpointPiece| record.lineage.continues(checkpoint.branch, piece.next_row);
-    checkpoint.plan_digest == record.plan_digest && checkpoint.pieces.iter().all(continues)
+    release::grants::grant(&view.record, shard, range, epoch, next_row, store_url, &view.checkpoints)
 }

@@ -33,8 +33,8 @@ use ownership::OwnershipIndex;
 pub use reports::{LeaseReport, ReportedState};
 pub use stragglers::Stragglers;
 pub use superseded::SupersededLease;
-pub use watermarks::WatermarkVerdict;
 use watermarks::Watermarks;
+pub use watermarks::{WatermarkVerdict, for_release};
 
 /// Preparations that one coordinator can number before it reaches the numbers of the next epoch: 2³², far more than a
 /// process makes at one a shard and pass, while 32 bits remain for the epoch.

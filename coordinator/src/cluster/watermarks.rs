@@ -8,6 +8,7 @@ use std::time::Duration;
 use ledger::{BindingSummary, JobRecord, JobState, OpenedBranch};
 use proto::model::JobMark;
 use proto::{JobId, MAX_MARKS_PER_MESSAGE, Result, WorkerId};
+use release::watermarks::Watermark;
 use tokio::time::Instant;
 
 use super::{Cluster, JobView, ShardView};
@@ -153,6 +154,16 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// Converts watermarks of one job to those that [`release`] compares with the ledger.
+pub fn for_release(marks: &[(WorkerId, JobMark)]) -> Vec<Watermark<String>> {
+    let watermark = |(worker, mark): &(WorkerId, JobMark)| Watermark {
+        witness: format!("worker {worker}"),
+        branch: mark.branch,
+        next_row: mark.next_row,
+    };
+    marks.iter().map(watermark).collect()
 }
 
 fn judge(mark: &JobMark, view: &JobView) -> WatermarkVerdict {

@@ -2,11 +2,12 @@
 
 use ledger::{CursorState, JobCursor};
 use proto::{JobId, Result, model::OpenBranch, pb};
+use release::branches::{self, Resumption};
 use tracing::info;
 
+use crate::cluster::for_release;
 use crate::coordinator::Coordinator;
 use crate::plan_summary::PlanSummary;
-use crate::release::check_not_stale;
 
 /// Entries in one answer.
 const MAX_ENTRIES: usize = 256;
@@ -23,11 +24,10 @@ impl Coordinator {
         let _change = self.lock_changes().await;
         let marks = self.cluster().watermarks_to_check(&job);
         let name = job.clone();
-        let to_check = marks.clone();
+        let to_check = for_release(&marks);
         let (opened, bound) = self
             .with_ledger(move |ledger| {
-                check_not_stale(ledger, &to_check)?;
-                let opened = ledger.open_branch(&request)?;
+                let opened = branches::open_branch_above(ledger, &request, &to_check)?;
                 let bound = ledger.binding_summary(&name, opened.job.branch)?;
                 Ok((opened, bound))
             })
@@ -94,17 +94,19 @@ impl Coordinator {
     /// opened it, because that costs the same privacy.
     pub async fn resume(&self, job: JobId, cursor: &[u8], replay: bool) -> Result<pb::Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
-        let state = self.cursor_state(&job, &cursor).await?;
-        let job = if state.can_continue(&cursor, replay) {
-            self.job_message(&job)?
-        } else {
-            let from_row = cursor.next_row;
-            let parent = Some(cursor.branch);
-            let request = OpenBranch { job, from_row, expected_branch: state.current_branch, parent };
-            self.open_branch(request).await?
+        let layout = self.layout_digest(&job).await?;
+        let name = job.clone();
+        let next_row = cursor.next_row;
+        let branch_before = cursor.branch;
+        let resumption = self
+            .with_ledger(move |ledger| branches::resumption(ledger, &name, layout, &cursor, replay))
+            .await?;
+        let job = match resumption {
+            Resumption::Continue { .. } => self.job_message(&job)?,
+            Resumption::NewBranch(request) => self.open_branch(request).await?,
         };
-        let opened_branch = job.branch != cursor.branch;
-        Ok(pb::Resumed { job: Some(job), next_row: cursor.next_row, opened_branch })
+        let opened_branch = job.branch != branch_before;
+        Ok(pb::Resumed { job: Some(job), next_row, opened_branch })
     }
 
     async fn cursor_state(&self, job: &JobId, cursor: &JobCursor) -> Result<CursorState> {

@@ -1,9 +1,10 @@
 //! Creating, listing, finishing and destroying jobs.
 
-use ledger::{Created, JobRecord, JobState, ShardRecord};
+use ledger::{Created, JobRecord, JobState};
 use plan::Plan;
 use proto::model::{CreateJob, PlacementHint};
-use proto::{CoordinateRange, JobId, Lineage, Result, RowRange, ServiceError, pb, tiling};
+use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, pb, tiling};
+use release::job::JobDefinition;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -18,28 +19,17 @@ impl Coordinator {
     /// Creates a job, or returns it if it exists with the same definition.
     pub async fn create_job(&self, request: CreateJob) -> Result<pb::Job> {
         let (request, plan) = checked_plan(request).await?;
-        let dimension = dimension_of(&request, &plan)?;
+        let dimension = release::job::dimension(request.dimension, &plan)?;
         let _change = self.lock_changes().await;
         let shards = match request.shards {
             Some(shards) => shards,
             None => self.shards_to_choose(&request.job, dimension),
         };
-        let record = JobRecord {
-            job: request.job,
-            plan_digest: plan.digest(),
-            dimension,
-            iterations: plan.iterations(),
-            mechanism: plan.mechanism().name().to_owned(),
-            key_commitment: request.key_commitment,
-            branch: 0,
-            lineage: Lineage::default(),
-            shards,
-            layout_epoch: 0,
-            state: JobState::Running,
-            plan_toml: request.plan_toml,
-        };
-        let job = record.job.clone();
-        let shards = first_shards(&record)?;
+        let job = request.job.clone();
+        let CreateJob { plan_toml, key_commitment, .. } = request;
+        let definition =
+            release::job::define(job.clone(), &plan, plan_toml, dimension, key_commitment, shards)?;
+        let JobDefinition { record, shards } = definition;
         let view = JobView::new(record.clone(), shards.clone(), PlanSummary::new(&plan, dimension)?);
         match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {
             Created::Existing => info!(%job, "job exists with this definition"),
@@ -166,28 +156,4 @@ fn read_plan(request: &CreateJob) -> Result<Plan> {
         }),
         _ => Ok(plan),
     }
-}
-
-fn dimension_of(request: &CreateJob, plan: &Plan) -> Result<u64> {
-    let in_plan = plan.layout().map(plan::Layout::dimension);
-    let allowed = format!("1 to {}", plan::Layout::MAX_DIMENSION);
-    match (request.dimension, in_plan) {
-        (Some(requested), Some(in_plan)) if requested != in_plan => Err(ServiceError::invalid(
-            "dimension",
-            requested,
-            format!("{in_plan}, as in the plan's layout, or 0"),
-        )),
-        (Some(requested), None) if requested > plan::Layout::MAX_DIMENSION => {
-            Err(ServiceError::invalid("dimension", requested, allowed))
-        }
-        (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-        (None, None) => {
-            Err(ServiceError::invalid("dimension", 0, format!("{allowed}; the plan has no layout")))
-        }
-    }
-}
-
-fn first_shards(record: &JobRecord) -> Result<Vec<ShardRecord>> {
-    let ranges = tiling::split(record.dimension, record.shards.into(), tiling::MAX_SHARDS)?.into_iter();
-    Ok(ranges.zip(0..).map(|(range, shard)| ShardRecord { shard, range, epoch: 0, owner: None }).collect())
 }

@@ -8,13 +8,13 @@ use node::admission::in_flight;
 use node::process::runtime::spawn;
 use proto::model::Bind;
 use proto::{CoordinateRange, JobId, ReleaseToken, Result, ServiceError};
+use release::authority::ReleaseAuthority;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::cluster::{Cluster, JobView, ShardView, SupersededLease};
+use crate::cluster::{Cluster, JobView, ShardView, SupersededLease, for_release};
 use crate::coordinator::Coordinator;
 use crate::metric_definitions::{BIND_SECONDS, BINDINGS_REFUSED, ROWS_BOUND};
-use crate::release::ReleaseAuthority;
 
 impl Coordinator {
     /// Returns where each shard of the job is served. Fails for a destroyed job.
@@ -58,7 +58,7 @@ impl Coordinator {
         let release_authority = self.release_authority().clone();
         self.wait_out_grace_period(&job).await;
         let marks = self.cluster().watermarks_to_check(&job);
-        let to_check = marks.clone();
+        let to_check = for_release(&marks);
         let released =
             self.with_ledger(move |ledger| release_authority.release(ledger, &bind, &to_check)).await?;
         counter!(ROWS_BOUND).increment(released.newly);

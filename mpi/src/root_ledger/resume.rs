@@ -1,18 +1,11 @@
 //! The job's position, as the first noise rank's ledger has it: cursors, resuming at one, and rewinding.
 
-use ledger::{JobCursor, LedgerError};
-use plan::{Layout, Plan};
-use proto::{Result, ServiceError, model::OpenBranch};
+use ledger::JobCursor;
+use plan::Plan;
+use proto::{Result, ServiceError};
+use release::branches::{self, Resumed};
 
 use super::RootLedger;
-
-/// The row at which a job continues.
-pub struct Resumption {
-    pub next_row: u64,
-    /// Whether the job is on another branch than the cursor, with fresh noise: opened now, or by an earlier call at the
-    /// same cursor.
-    pub opened_branch: bool,
-}
 
 impl RootLedger {
     /// Returns the branch that the job is on.
@@ -25,20 +18,23 @@ impl RootLedger {
         Ok(self.ledger.cursor(&self.job.job, self.layout_digest()?, Some(row))?.to_bytes())
     }
 
-    /// Continues at a cursor, by the rule of `CursorState::can_continue`: on its branch, or on a new one.
-    pub fn resume(&mut self, cursor: &[u8], replay: bool) -> Result<Resumption> {
+    /// Continues at a cursor: on its branch, or on a new one ([`branches::resumption`]).
+    pub fn resume(&mut self, cursor: &[u8], replay: bool) -> Result<Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
-        let state = self.ledger.check_cursor(&self.job.job, self.layout_digest()?, &cursor)?;
-        if !state.can_continue(&cursor, replay) {
-            self.open_branch(cursor.next_row, Some(cursor.branch))?;
+        let layout = self.layout_digest()?;
+        let resumed = branches::resume(&self.ledger, &self.job.job, layout, &cursor, replay)?;
+        if resumed.branch != self.job.branch {
+            self.reload()?;
+            self.log_branch(cursor.next_row);
         }
-        Ok(Resumption { next_row: cursor.next_row, opened_branch: self.job.branch != cursor.branch })
+        Ok(resumed)
     }
 
     /// Opens a branch with fresh noise from `row` on.
-    pub fn rewind(&mut self, row: u64) -> Result<Resumption> {
-        self.open_branch(row, None)?;
-        Ok(Resumption { next_row: row, opened_branch: true })
+    pub fn rewind(&mut self, row: u64) -> Result<Resumed> {
+        self.job = branches::rewind(&self.ledger, &self.job.job, row, self.job.branch)?.job;
+        self.log_branch(row);
+        Ok(Resumed { branch: self.job.branch, next_row: row, opened_branch: true })
     }
 
     /// Returns what was released, as one JSON object.
@@ -46,20 +42,18 @@ impl RootLedger {
         Ok(self.ledger.report(&self.job.job)?.to_string())
     }
 
-    fn open_branch(&mut self, from_row: u64, parent: Option<u64>) -> Result<(), LedgerError> {
-        let job = self.job.job.clone();
-        let request = OpenBranch { job, from_row, expected_branch: self.job.branch, parent };
-        self.job = self.ledger.open_branch(&request)?.job;
-        tracing::info!(job = %self.job.job, branch = self.job.branch, from_row, "branch opened");
+    fn reload(&mut self) -> Result<()> {
+        let missing = || ServiceError::NotFound { what: "job".into(), name: self.job.job.to_string() };
+        self.job = self.ledger.job(&self.job.job)?.ok_or_else(missing)?;
         Ok(())
     }
 
-    /// Returns the digest of the plan's layout, or of the dimension alone where the plan has none.
+    fn log_branch(&self, from_row: u64) {
+        tracing::info!(job = %self.job.job, branch = self.job.branch, from_row, "branch opened");
+    }
+
     fn layout_digest(&self) -> Result<[u8; 32]> {
         let plan = Plan::from_toml_str(&self.job.plan_toml).map_err(ServiceError::internal)?;
-        if let Some(layout) = plan.layout() {
-            return Ok(layout.digest());
-        }
-        Ok(Layout::dimension_only(self.job.dimension).map_err(ServiceError::internal)?.digest())
+        release::job::layout_digest(&plan, self.job.dimension)
     }
 }

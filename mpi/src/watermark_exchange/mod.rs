@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, vec};
 use ledger::{Ledger, LedgerError};
 use noise_worker::release_log::ReleaseLog;
 use proto::JobId;
+use release::watermarks::{UnknownJob, Watermark, check_not_stale};
 
 use crate::Rank;
 
@@ -75,32 +76,14 @@ impl Watermarks {
     /// Checks that the ledger has every row that a rank has released, and every branch. Writes nothing. Fails with
     /// [`LedgerError::Behind`] where it does not.
     pub fn check_against(&self, ledger: &Ledger, job: &JobId) -> Result<(), LedgerError> {
-        let record = ledger.job(job)?;
-        for (&branch, &(next_row, rank)) in &self.0 {
-            let known = match &record {
-                // Compared on the mark's own branch: a rewind takes back nothing that was released before it.
-                Some(record) => {
-                    let branch = branch.min(record.branch);
-                    Some((branch, ledger.binding_summary(job, branch)?.next_row))
-                }
-                None => None,
-            };
-            let is_known = match known {
-                Some((known_branch, known_row)) => branch == known_branch && next_row <= known_row,
-                None => (branch, next_row) == (0, 0),
-            };
-            if is_known {
-                continue;
-            }
-            return Err(LedgerError::Behind {
-                job: job.to_string(),
-                known: known
-                    .map_or("nothing".to_owned(), |(branch, row)| format!("branch {branch} up to row {row}")),
-                witness: format!("rank {rank}"),
-                seen: format!("branch {branch} up to row {next_row}"),
-            });
-        }
-        Ok(())
+        let watermark = |(&branch, &(next_row, rank)): (&u64, &(u64, Rank))| Watermark {
+            witness: format!("rank {rank}"),
+            branch,
+            next_row,
+        };
+        let watermarks: Vec<_> = self.0.iter().map(watermark).collect();
+        // The launch would create the job anew in a ledger that has lost it.
+        check_not_stale(ledger, job, &watermarks, UnknownJob::Refuse)
     }
 }
 
