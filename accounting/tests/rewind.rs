@@ -24,11 +24,16 @@ impl Draw {
 
 fn dense(n: usize, draw: &mut Draw) -> Dense {
     let positive = draw.below(2) == 0;
-    let mut entry = |i: usize, j: usize| match () {
-        () if j > i => 0.0,
-        () if j == i => 0.3 + draw.unit(),
-        () if positive => draw.unit(),
-        () => 4.0 * draw.unit() - 2.0,
+    let mut entry = |i: usize, j: usize| {
+        if j > i {
+            0.0
+        } else if j == i {
+            0.3 + draw.unit()
+        } else if positive {
+            draw.unit()
+        } else {
+            4.0 * draw.unit() - 2.0
+        }
     };
     Dense::new(Array2::from_shape_fn((n, n), |(i, j)| entry(i, j))).unwrap()
 }

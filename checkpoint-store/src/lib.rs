@@ -19,6 +19,7 @@ mod error;
 mod gc;
 mod object_fail_point;
 mod payload;
+mod plain_http;
 mod read;
 #[cfg(feature = "s3")]
 mod s3;
@@ -29,9 +30,10 @@ mod write;
 
 pub use error::CheckpointError;
 pub use payload::ShardValues;
+pub use plain_http::PlainHttp;
 pub use sealing::CheckpointKey;
 pub use shard_file::{ShardCheckpoint, ShardHeader};
-pub use store::{CheckpointStore, PlainHttp};
+pub use store::CheckpointStore;
 pub use write::WrittenShard;
 
 /// The result of a call of the checkpoint store.

@@ -13,6 +13,7 @@ use object_store::{
 use proto::{CheckpointRecord, check_pieces, manifest_object};
 use url::Url;
 
+use crate::plain_http::PlainHttp;
 use crate::{CheckpointError, Result, object_fail_point::object_fail_point};
 
 /// The bytes of one write to a file: some parts are in memory for each shard that is written.
@@ -32,16 +33,6 @@ pub struct CheckpointStore {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) part_bytes: usize,
     pub(crate) segment_bytes: u32,
-}
-
-/// The choice whether an S3 endpoint may be reached without TLS, for tests on one host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PlainHttp {
-    /// Only TLS is accepted.
-    #[default]
-    Refused,
-    /// Plain HTTP is accepted too.
-    Allowed,
 }
 
 impl CheckpointStore {

@@ -27,6 +27,7 @@
 #![deny(missing_docs)]
 
 pub mod config;
+mod copy_budget;
 pub mod generation_spec;
 mod keyring;
 mod leases;

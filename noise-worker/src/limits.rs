@@ -7,7 +7,10 @@ use node::process::cpu_pool::CpuPool;
 use noise_kernel::Backend;
 use tokio::sync::Semaphore;
 
-use crate::{config::WorkerArgs, restore, snapshot::CopyBudget, stores::Stores, throughput::Throughput};
+use crate::{config::WorkerArgs, copy_budget::CopyBudget, stores::Stores, throughput::Throughput};
+
+/// The number of restores that may read at once: while it is put together, a shard is in memory twice.
+const MAX_CONCURRENT_READS: usize = 4;
 
 /// The threads and the memory that all shards share, and how rows are generated with them.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ impl Limits {
         let plain_http = if args.s3_plain_http { PlainHttp::Allowed } else { PlainHttp::Refused };
         let snapshots = CopyBudget::new(args.snapshot_bytes);
         let stores = Stores::new(plain_http);
-        let restores = Semaphore::new(restore::MAX_CONCURRENT_READS);
+        let restores = Semaphore::new(MAX_CONCURRENT_READS);
         let throughput = Throughput::default();
         let shards = 0.into();
         Self {

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CoordinateRange, JobId, checkpoint_json, checkpoint_names::PieceName, hex_digest, model::CheckpointPiece,
+    CoordinateRange, InvalidValue, JobId, checkpoint_json,
+    checkpoint_names::{PieceName, piece_object},
+    hex_digest,
+    model::CheckpointPiece,
 };
 
 /// One checkpoint of a whole job. Its JSON is the manifest, and the ledger's record.
@@ -43,6 +46,18 @@ pub fn pieces_by_checkpoint(pieces: &[CheckpointPiece]) -> Vec<(u64, Vec<Checkpo
         }
     }
     by_id.into_iter().rev().collect()
+}
+
+/// Checks that every piece lies under its own checkpoint, under the name of its range: deleting one checkpoint never
+/// touches another.
+pub fn check_pieces(record: &CheckpointRecord) -> Result<(), InvalidValue> {
+    for piece in &record.pieces {
+        let expected = piece_object(&record.job, record.id, piece.range);
+        if piece.object != expected {
+            return Err(InvalidValue::new("object", format!("{:?}", piece.object), expected));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ pub mod tiling;
 mod token;
 mod version;
 
-pub use checkpoint::{CheckpointRecord, pieces_by_checkpoint, pieces_for};
-pub use checkpoint_names::{PieceName, check_pieces, manifest_object, piece_object};
+pub use checkpoint::{CheckpointRecord, check_pieces, pieces_by_checkpoint, pieces_for};
+pub use checkpoint_names::{PieceName, manifest_object, piece_object};
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
 pub use commitment::{Commitment, CommitmentKind};
 pub use element::ElementType;

@@ -1,4 +1,6 @@
-//! What items share: strategies found once, and how far a long run has come.
+//! The work that items share: strategies that are optimised once, and the progress of a long run.
+//!
+//! This file and `item` name each other: an item is a function of the work, and the work names the item it is at.
 
 use std::collections::HashMap;
 use std::hash::Hash;

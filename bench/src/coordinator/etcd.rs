@@ -9,9 +9,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::store::EtcdUsage;
+use serde::Serialize;
+
 use crate::http;
 use crate::serve::usage;
+
+/// What an etcd of its own used, while calls counted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EtcdUsage {
+    /// Of one core.
+    pub cpu_share: f64,
+    pub resident_bytes: u64,
+    /// Of its log, and what one took on average.
+    pub syncs_per_second: f64,
+    pub seconds_a_sync: f64,
+}
 
 const START: Duration = Duration::from_secs(30);
 const SYNCS: &str = "etcd_disk_wal_fsync_duration_seconds";

@@ -4,9 +4,10 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use super::Args;
+use super::etcd::EtcdUsage;
 use super::latency::{Quantiles, Summary};
 use super::process::Cores;
-use super::store::{EtcdUsage, Store};
+use super::store::Store;
 use crate::output;
 
 #[derive(Serialize)]

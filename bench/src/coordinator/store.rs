@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-
 use super::etcd::Etcd;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,17 +30,6 @@ pub enum Kept {
     Redb,
     Etcd(Etcd),
     At(String),
-}
-
-/// What an etcd of its own used, while calls counted.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct EtcdUsage {
-    /// Of one core.
-    pub cpu_share: f64,
-    pub resident_bytes: u64,
-    /// Of its log, and what one took on average.
-    pub syncs_per_second: f64,
-    pub seconds_a_sync: f64,
 }
 
 impl Store {

@@ -26,9 +26,6 @@ use crate::{
 use join::{Piece, join};
 use retry_deadline::RetryDeadline;
 
-/// The number of restores that may read at once: while it is put together, a shard is in memory twice.
-pub const MAX_CONCURRENT_READS: usize = 4;
-
 /// Returns the generator and the rows already generated. Fails where not even the key can restore the shard.
 pub async fn restore(
     grant: &LeaseGrant,

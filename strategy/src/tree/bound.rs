@@ -18,11 +18,12 @@ pub(super) fn bound(spans: &[Span], rule: Participation) -> u128 {
 
 /// Nodes of a level that have a round below them.
 fn nodes(spans: &[Span], level: u32) -> u64 {
-    let of_span = |span: &Span| match span.completed {
-        // All of a whole tree's levels, its root the last.
-        true if level > span.rounds.next_power_of_two().ilog2() => 0,
-        true => span.rounds.div_ceil(1 << level),
-        false => span.rounds >> level,
+    let of_span = |span: &Span| {
+        if !span.completed {
+            return span.rounds >> level;
+        }
+        // A completed span is a whole tree: its root is on the highest level.
+        if level > span.rounds.next_power_of_two().ilog2() { 0 } else { span.rounds.div_ceil(1 << level) }
     };
     spans.iter().map(of_span).sum()
 }

@@ -1,5 +1,8 @@
-//! The environment of the processes: folders on small disks, network namespaces, clocks that can be set. Whatever this
+//! The environment of the processes: folders on small disks, network namespaces, clocks that can be set. What this
 //! machine cannot provide is left out and listed in `missing`.
+//!
+//! The files of the harness name each other: the environment lists the faults that are possible in it, and faults act
+//! on the environment.
 
 use std::{
     fs,

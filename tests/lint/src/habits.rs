@@ -30,7 +30,7 @@ fn every_habit_is_seen() {
         let found = habits(Path::new("example.rs"), &syn::parse_file(text).unwrap());
         assert!(matches!(&found[..], [one] if one.contains(advice)), "{text}: {found:?}");
     }
-    let fine = "fn f() { let (a, b) = g(); match (a, b) { (true, _) => {} _ => {} } }";
+    let fine = "fn f() { let (a, b) = g(); let (Some(a), Some(b)) = (g(), h()) else { return }; match (a, b) { (true, _) => {} _ => {} } }";
     assert_eq!(habits(Path::new("fine.rs"), &syn::parse_file(fine).unwrap()), Vec::<String>::new());
 }
 
@@ -58,7 +58,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
             syn::Pat::Type(typed) => &typed.pat,
             other => other,
         };
-        let value = local.init.as_ref().map(|init| &*init.expr);
+        // With `else` the patterns are a condition on all values together.
+        let value = local.init.as_ref().filter(|init| init.diverge.is_none()).map(|init| &*init.expr);
         if let (syn::Pat::Tuple(_), Some(syn::Expr::Tuple(_))) = (pattern, value) {
             self.note(local, "a tuple of unrelated values: write one `let` a value");
         }

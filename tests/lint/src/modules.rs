@@ -43,12 +43,15 @@ impl Crate {
     }
 
     /// Returns every pair of files of which the first takes something from the second.
+    ///
+    /// A module that takes what a module around it defines is left out: the two are one unit, split by length.
     pub fn arrows(&self) -> BTreeSet<(PathBuf, PathBuf)> {
         let mut arrows = BTreeSet::new();
-        for module in self.0.values() {
+        for (own, module) in &self.0 {
+            let around: Vec<_> = (0..own.len()).filter_map(|depth| self.0.get(&own[..depth])).collect();
             for path in &module.paths {
                 let Some(to) = self.file_of(path, 0) else { continue };
-                if *to != module.file {
+                if *to != module.file && around.iter().all(|outer| outer.file != *to) {
                     arrows.insert((module.file.clone(), to.clone()));
                 }
             }

@@ -1,4 +1,7 @@
-//! What the nodes of one simulation share with the one who looks on.
+//! The state that the nodes of one simulation share with its checks.
+//!
+//! The files of the simulated cluster name each other: every actor (trainer, operator, adversary, nemesis) acts on the
+//! world, and the world holds what each has seen.
 
 use std::io;
 use std::path::{Path, PathBuf};

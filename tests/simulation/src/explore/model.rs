@@ -1,4 +1,6 @@
 //! The actions of each node, and the invariants that must hold after them.
+//!
+//! This file and `faults` name each other: a fault is an action, and the actions of a state list its faults.
 
 use super::faults::faults;
 use super::rule::BindRule;
