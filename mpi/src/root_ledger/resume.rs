@@ -9,7 +9,7 @@ use super::RootLedger;
 /// The row at which a job continues.
 pub struct Resumption {
     pub next_row: u64,
-    /// Whether the job is on another branch than the cursor, with fresh noise: opened now, or by an earlier call at the
+    /// True where the job is on another branch than the cursor, with fresh noise: opened now, or by an earlier call at the
     /// same cursor.
     pub opened_branch: bool,
 }
