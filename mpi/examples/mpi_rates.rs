@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     if started.rank() == 0 { train(&flags, started) } else { noise(&flags, started) }
 }
 
-/// Where the other rank waits without taking a core from what is measured.
+/// Meets the other rank, and waits for it without taking a core from what is measured.
 fn meet(other: i32) {
     let world = SimpleCommunicator::world();
     let other = world.process_at_rank(other);

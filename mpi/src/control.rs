@@ -28,7 +28,7 @@ pub struct ControlRequests {
 /// A switch of all noise ranks to another branch.
 struct BranchSwitch {
     requester: Rank,
-    /// What the requester receives once no rank is outstanding.
+    /// The answer that is sent once no rank is outstanding.
     answer: Reply,
     /// Noise ranks that may still serve the branch before.
     outstanding: HashSet<Rank>,

@@ -9,7 +9,7 @@ use crate::{watermark_exchange::EXCHANGE_VERSION, wire::VERSION};
 pub const BYTES: usize = 192;
 const MAGIC: &[u8; 8] = b"RUSTLEMP";
 
-/// What a process does in a launch.
+/// The role of a process in a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It owns a shard. The first of them has the ledger as well.
@@ -18,13 +18,13 @@ pub enum Role {
     Training,
 }
 
-/// What a process reports of itself. Fields that do not concern a training rank are 0 there; a plan digest or a dimension
+/// The properties that a process reports of itself. Fields that do not concern a training rank are 0 there; a plan digest or a dimension
 /// that it sets must be the job's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handshake {
     /// The version of the control messages ([`VERSION`]).
     pub version: u32,
-    /// What the process does.
+    /// The role of the process.
     pub role: Role,
     /// The version of the noise stream.
     pub stream_version: u32,

@@ -16,7 +16,7 @@ pub struct LaunchOptions {
     pub rows: RowRange,
     /// Rows between checkpoints; 0 for one at the end only.
     pub checkpoint_every: u64,
-    /// What the rows are bound to.
+    /// The commitment that the rows are bound to.
     pub commitment: Commitment,
 }
 

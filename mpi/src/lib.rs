@@ -7,7 +7,7 @@
 //!
 //! # Layout
 //!
-//! What ranks exchange can be decoded without an MPI library, so that it is tested and fuzzed everywhere:
+//! The messages between ranks can be decoded without an MPI library, so that they are tested and fuzzed everywhere:
 //!
 //! * [`handshake`]: the 192 bytes that every process sends first, and why ranks do not fit together.
 //! * [`wire`]: the control messages of 512 bytes between training ranks and noise ranks.

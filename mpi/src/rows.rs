@@ -19,14 +19,14 @@ use crate::{
     wire::{ANY_BRANCH, Binding, DATA_BYTES, Get, Message, data_tag, error_text, reply_tag},
 };
 
-/// What answers a request for a row.
+/// The data that answers a request for a row.
 enum RowData {
     Bytes(Bytes),
     /// The row lies in the window already.
     Placed,
 }
 
-/// What serving rows needs of the rest of the service.
+/// The parts of the service that serving rows needs.
 pub struct Context<'c, 'a> {
     pub sends: &'c mut Sends<'a>,
     /// Present on the first noise rank.
@@ -159,7 +159,7 @@ impl<'a> Rows<'a> {
         match ledger.bind(row, branch, commitment) {
             Ok(()) => {
                 let bound = Message::Bound(Binding::new(branch, row, commitment));
-                context.sends.to_other_noise_ranks(&bound);
+                context.sends.broadcast(&bound);
                 context.rounds.note_bound(row);
                 self.note_bound(branch, row, commitment, context)?;
                 Ok(Ok(()))

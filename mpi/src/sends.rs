@@ -41,7 +41,7 @@ impl<'a> Sends<'a> {
     }
 
     /// Begins to send a message from the first noise rank to all others.
-    pub fn to_other_noise_ranks(&mut self, message: &Message) {
+    pub fn broadcast(&mut self, message: &Message) {
         let launch = self.launch;
         for (rank, _) in launch.shards.iter().filter(|(rank, _)| *rank != launch.root) {
             self.control(*rank, message);

@@ -48,7 +48,7 @@ struct Ending {
     done: HashSet<Rank>,
     /// Noise ranks that serve no requests any more, as the first noise rank knows.
     idle: HashSet<Rank>,
-    /// Whether this rank has reported itself idle.
+    /// True once this rank has reported itself idle.
     is_reported: bool,
     is_closed: bool,
 }
@@ -212,7 +212,7 @@ impl<'a> Service<'a> {
         if !self.control.is_switching()
             && let Some(id) = self.rounds.due(ledger)
         {
-            self.sends.to_other_noise_ranks(&Message::Checkpoint { id });
+            self.sends.broadcast(&Message::Checkpoint { id });
             self.rounds.write_own(self.runtime, self.rows.runner(), id);
             happened = true;
         }
@@ -240,7 +240,7 @@ impl<'a> Service<'a> {
         if self.root_ledger.is_none() || !all_idle || !self.rounds.is_over() {
             return false;
         }
-        self.sends.to_other_noise_ranks(&Message::Close);
+        self.sends.broadcast(&Message::Close);
         let mut backoff = IdleBackoff::new(self.launch.limit);
         while !self.sends.is_empty() {
             self.sends.progress();

@@ -29,7 +29,7 @@ struct Part {
     rank: Rank,
     range: CoordinateRange,
     get: Get,
-    /// Whether that rank copies its part to the window.
+    /// True where that rank copies its part to the window.
     placed: bool,
 }
 

@@ -54,13 +54,13 @@ async fn produce_batch(shard: &Shard, limits: &Limits) -> Result<bool, ServiceEr
     let started = Instant::now();
     let is_kept = matches!(batch, NextBatch::Keep(_));
     // Rows that are passed over may cost next to nothing, and are no measurement.
-    let making = is_kept.then(|| limits.throughput.start_work(rows.saturating_mul(bytes_per_row(spec, len))));
+    let work = is_kept.then(|| limits.throughput.start_work(rows.saturating_mul(bytes_per_row(spec, len))));
     let ran = limits.pool.run(move || {
         let _within = kernel_span("made", rows, len).entered();
         generate(generator, batch, &pool)
     });
     let ran = ran.instrument(shard.take_waiter()).await;
-    drop(making);
+    drop(work);
     let (generator, made) = ran.map_err(ServiceError::internal)?;
     let made = made?;
     metrics::histogram!(GENERATE_SECONDS).record(started.elapsed());

@@ -153,7 +153,7 @@ pub struct SimulatedNetwork<I, D> {
     pub dial: D,
 }
 
-/// As [`run`], network connections that are given, without metrics and local sockets: simulations.
+/// Runs a worker as [`run()`] does, over the connections of a simulation, without metrics and local sockets.
 pub async fn run_on<C, I, D>(
     args: &WorkerArgs,
     key: JobKey,

@@ -30,7 +30,7 @@ pub struct ShardRunner {
     replay: Mutex<Replay>,
 }
 
-/// What a shard is generated from, on any branch of its job.
+/// The inputs that a shard is generated from, on any branch of its job.
 #[derive(Clone)]
 pub struct ShardSource {
     /// The plan of the job.

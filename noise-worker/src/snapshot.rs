@@ -4,7 +4,7 @@
 //! batch. It is copied at once, at the speed of memory, while generation waits. Rows never change once they are generated,
 //! and are shared. Where the copy exceeds the budget, generation waits until the state is written.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use checkpoint_store::{ShardHeader, ShardValues, WrittenShard};
 use noise_kernel::{BLOCK, Buffer, Generator};

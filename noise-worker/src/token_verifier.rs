@@ -3,7 +3,7 @@
 use proto::{CoordinateRange, JobId, ReleaseKey, ReleaseToken, Result, ServiceError};
 use tokio::time::Instant;
 
-/// What a heartbeat's response fixes for the tokens of its epoch.
+/// Verifies tokens by the key, epoch and clock of a heartbeat's response.
 #[derive(Clone, Debug)]
 pub struct TokenVerifier {
     pub key: ReleaseKey,

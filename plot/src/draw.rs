@@ -41,6 +41,13 @@ const COLOURS: [RGBColor; 8] = [
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// A chart whose axes are drawn and whose lines are not.
+type Axes<'a, 'b, X, Y> = ChartContext<
+    'a,
+    SVGBackend<'b>,
+    Cartesian2d<<X as AsRangedCoord>::CoordDescType, <Y as AsRangedCoord>::CoordDescType>,
+>;
+
 /// Returns the charts, one below the other, as one SVG document.
 ///
 /// # Errors
@@ -139,7 +146,7 @@ fn axes<'a, 'b, X, Y>(
     (title, x_label, y_label): (&str, &str, &str),
     (x, y): (X, Y),
     (below, ticks): (u32, usize),
-) -> Drawn<ChartContext<'a, SVGBackend<'b>, Cartesian2d<X::CoordDescType, Y::CoordDescType>>>
+) -> Drawn<Axes<'a, 'b, X, Y>>
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,

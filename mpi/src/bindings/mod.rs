@@ -19,7 +19,7 @@ pub struct RowRequest {
     pub commitment: Commitment,
 }
 
-/// What happens to a request now.
+/// The next action for a request.
 #[derive(Debug)]
 pub enum Decision {
     /// Generate its row, which is bound to the request's commitment on the shard's branch.
@@ -38,7 +38,7 @@ pub enum Decision {
 pub struct Bindings {
     /// The branch of the shard.
     branch: u64,
-    /// Whether the job is on another branch and the shard is not yet.
+    /// True while the job is on another branch and the shard is not yet.
     is_leaving: bool,
     /// Rows that are durably bound.
     bound: BTreeMap<u64, Commitment>,

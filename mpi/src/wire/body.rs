@@ -1,4 +1,4 @@
-//! What messages carry.
+//! The payloads of messages.
 
 use proto::{Commitment, CoordinateRange, ServiceError};
 
@@ -9,7 +9,7 @@ use super::Message;
 pub struct Get {
     /// The number of the request among those that its sender has in flight.
     pub slot: u32,
-    /// Whether the data goes to the sender's part of the window, `offset` bytes from its start.
+    /// True where the data goes to the sender's part of the window, `offset` bytes from its start.
     pub in_window: bool,
     /// The row, counted from 0.
     pub row: u64,
@@ -53,21 +53,21 @@ impl Get {
 pub struct Reply {
     /// The number of the request.
     pub slot: u32,
-    /// As in the request.
+    /// Repeats the request.
     pub in_window: bool,
-    /// Whether a branch was opened; in a refusal, [`JobAction::Resume::replay`] of the request.
+    /// True where a branch was opened; in a refusal, [`JobAction::Resume::replay`] of the request.
     pub flag: bool,
     /// A row, by the kind of the request.
     pub row: u64,
-    /// As in the request.
+    /// Repeats the request.
     pub start: u64,
-    /// As in the request; for [`JobAction::Report`], the length in bytes of the data that follows.
+    /// Repeats the request; for [`JobAction::Report`], the length in bytes of the data that follows.
     pub end: u64,
-    /// As in the request.
+    /// Repeats the request.
     pub offset: u64,
     /// The branch that the answer is of.
     pub branch: u64,
-    /// As in the request.
+    /// Repeats the request.
     pub digest: [u8; Commitment::BYTES],
     /// A name, a cursor, or the reason of a refusal.
     pub text: Vec<u8>,
@@ -132,11 +132,11 @@ pub struct Piece {
 pub struct JobRequest {
     /// The number of the request among those that its sender has in flight.
     pub slot: u32,
-    /// What is requested.
+    /// The requested action.
     pub action: JobAction,
 }
 
-/// What a [`JobRequest`] requests.
+/// The action of a [`JobRequest`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobAction {
     /// The job's name (the answer's text), its branch, and its next row.
@@ -150,7 +150,7 @@ pub enum JobAction {
     Resume {
         /// The bytes of the cursor.
         cursor: Vec<u8>,
-        /// Whether rows behind the cursor are served again.
+        /// True where rows behind the cursor are to be served again.
         replay: bool,
     },
     /// Opens a branch with fresh noise from a row on.
@@ -158,7 +158,7 @@ pub enum JobAction {
         /// The first row of the branch.
         row: u64,
     },
-    /// What was released, as JSON that follows the answer.
+    /// A report of what was released, as JSON that follows the answer.
     Report,
 }
 

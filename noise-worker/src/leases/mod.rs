@@ -57,7 +57,7 @@ pub struct Grants {
 pub struct Leases {
     table: Mutex<LeaseTable>,
     keyring: Keyring,
-    /// What this worker has released, on its own disk.
+    /// The release log on this worker's own disk.
     pub release_log: Arc<ReleaseLog>,
     pub limits: Arc<Limits>,
 }

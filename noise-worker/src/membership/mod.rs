@@ -124,13 +124,13 @@ fn is_final(error: &ServiceError) -> bool {
     matches!(error, ProtocolVersionMismatch { .. } | StreamVersionMismatch { .. } | InvalidArgument { .. })
 }
 
-/// What all sessions of a worker share.
+/// The state that all sessions of a worker share.
 #[derive(Clone, Copy)]
 struct SessionContext<'a> {
     member: &'a Member,
     leases: &'a Arc<Leases>,
     plans: &'a Arc<dyn PlanSource>,
-    /// Whether an operator drains this worker, which the next coordinator would not know.
+    /// True while an operator drains this worker, which the next coordinator would not know.
     draining: &'a AtomicBool,
 }
 

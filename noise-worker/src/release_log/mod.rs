@@ -35,7 +35,7 @@ pub struct ReleasedRow {
     pub branch: u64,
     /// The row, counted from 0.
     pub row: u64,
-    /// What the row is bound to.
+    /// The commitment that the row is bound to.
     pub commitment: Commitment,
 }
 

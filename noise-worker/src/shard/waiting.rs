@@ -9,7 +9,7 @@ use tracing::Span;
 use super::{Phase, Shard, row::Row};
 use crate::{metric_definitions::ROW_WAIT_SECONDS, spans::is_sent};
 
-/// What a shard has of a row.
+/// The availability of a row.
 #[derive(Debug)]
 enum Lookup {
     /// It is not generated yet.

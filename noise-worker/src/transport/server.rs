@@ -1,4 +1,4 @@
-//! The gRPC server over whatever a connection is made of.
+//! The gRPC server, over any kind of connection.
 
 use std::sync::Arc;
 
