@@ -179,7 +179,7 @@ impl SecuritySettings {
         credentials.iter().for_each(Credentials::watch);
         if self.insecure_listen && credentials.is_none() {
             warn!(
-                "--insecure-listen without TLS: whoever reaches these ports can read rows, and so take the noise off \
+                "--insecure-listen without TLS: anyone who reaches these ports can read rows, and so take the noise off \
                  what was trained with it"
             );
         }

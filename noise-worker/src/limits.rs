@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::{config::WorkerArgs, copy_budget::CopyBudget, stores::Stores, throughput::Throughput};
 
 /// The number of restores that may read at once: while it is put together, a shard is in memory twice.
-const MAX_CONCURRENT_READS: usize = 4;
+pub const MAX_CONCURRENT_READS: usize = 4;
 
 /// The threads and the memory that all shards share, and how rows are generated with them.
 #[derive(Debug)]

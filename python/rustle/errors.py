@@ -153,7 +153,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "untrusted": Untrusted,
 }
 
-# What rustls says of a certificate. The client of a cluster tries again after any failed connection, but whoever reads the
+# What rustls says of a certificate. The client of a cluster tries again after any failed connection, but the person who reads the
 # error has to look at certificates, not at the network.
 _BAD_CERTIFICATE = "invalid peer certificate"
 

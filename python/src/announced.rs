@@ -86,7 +86,7 @@ impl Announced {
         let asked = ahead.clone();
         let run = move || {
             let done = engine.announce(&asked, spare);
-            // Before the answer: whoever gets it may close the ledger.
+            // Before the answer: its recipient may close the ledger.
             drop(engine);
             // What failed is asked for again in the ordinary way, which says why. Nobody listens once a session ended.
             let _ = tell.send(done.unwrap_or(Came::Nothing));

@@ -14,7 +14,7 @@ use crate::sink::Sink;
 use crate::wait::Stop;
 
 /// A session over an engine: an object with `job`, `dimension` and `iterations` and the methods called below. What it
-/// raises reaches whoever uses the session.
+/// raises reaches the user of the session.
 #[pyfunction]
 pub fn session_over(py: Python<'_>, engine: Py<PyAny>) -> Result<Session> {
     let bound = engine.bind(py);
@@ -110,7 +110,7 @@ impl Engine for Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        // Whoever closes twice does nothing, and there is nobody to raise to.
+        // Closing twice does nothing, and there is no caller to raise to.
         Python::attach(|py| {
             if let Err(error) = self.engine.bind(py).call_method0("close") {
                 error.write_unraisable(py, None);

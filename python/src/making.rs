@@ -120,7 +120,7 @@ impl Made {
             return Ready::TooFarBack;
         }
         while self.rows.front().is_some_and(|made| made.0 < row) {
-            // One that is being handed over still is let go of by whoever has it.
+            // One that is being handed over still is released by its holder.
             self.spare.extend(self.rows.pop_front().and_then(|made| Arc::into_inner(made.1)));
         }
         self.rows.front().map_or(Ready::ToBeMade, |made| Ready::Here(made.1.clone()))

@@ -28,7 +28,7 @@ pub struct Session {
     waited: AtomicU64,
     /// One call at a time.
     busy: AtomicBool,
-    /// Whoever opened it: a fork has none of its threads, and would draw on the same rows.
+    /// The process that opened it: a fork has none of its threads, and would draw on the same rows.
     process: u32,
     job: String,
     dimension: u64,

@@ -39,7 +39,7 @@ impl Steps {
         self.nonce
     }
 
-    /// From now on at `next`, with the declared commitments of whoever has this nonce.
+    /// From now on at `next`, with the declared commitments of the holder of this nonce.
     pub fn go_on(&mut self, next: u64, nonce: [u8; 32]) {
         *self = Self { next, must_resume: false, current: None, nonce };
     }

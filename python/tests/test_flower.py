@@ -134,13 +134,13 @@ def test_flowers_loop_with_the_rows_of_the_plan(tmp_path, plan):
 
 
 def test_replies_that_cant_be_used_are_left_out(tmp_path, plan):
-    # Four of the 24, fewer than are asked in a round: whoever is drawn, some reply is good.
+    # Four of the 24, fewer than are asked in a round: whichever are drawn, some reply is good.
     change = lambda node, round: {0: None, 1: np.nan}.get(node % 12, 0.01)
     with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
         strategy = Strategy(server(session), min_train_nodes=PER_ROUND, fraction_train=0.1)
         run(strategy, client_app(change), 2)
         assert session.next_step == 2 and np.isfinite(strategy.server.parameters["w"]).all()
-        # Nobody: the round is not taken, and whoever was asked has taken part.
+        # Nobody: the round is not taken, and the clients that were asked have taken part.
         run(strategy, client_app(lambda node, round: None), 2)
         assert session.next_step == 2
         with pytest.raises(errors.InvalidArgument, match="may take part"):

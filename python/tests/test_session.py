@@ -225,7 +225,7 @@ def test_threads_never_share_a_step(session):
 
 WAITS = """
 import signal, sys, numpy as np, rustle
-# Whoever runs the tests in the background has it ignored.
+# A shell that runs the tests in the background ignores it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 session = rustle.connect(sys.argv[1])
 try:

@@ -1,5 +1,6 @@
 //! The rules where the coordinator, the root rank under MPI and the engine in a Python process differ, and those that
 //! they share, over a real ledger.
+#![allow(clippy::unwrap_used)]
 
 use ledger::{JobCursor, JobRecord, Ledger, LedgerError};
 use plan::Plan;

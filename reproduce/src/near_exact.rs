@@ -99,8 +99,11 @@ fn over_epsilons(mut number: impl FnMut(f64) -> anyhow::Result<f64>) -> anyhow::
     EPSILONS.iter().map(|epsilon| number(*epsilon)).collect()
 }
 
+/// A panel's title and its lines by name.
+type Panel<'a> = (&'a str, &'a [(&'a str, Vec<f64>)]);
+
 /// Percentages over ε, as tables and charts with these titles.
-fn percentages(panels: [(&str, &[(&str, Vec<f64>)]); 2]) -> (Vec<Table>, Vec<Chart>) {
+fn percentages(panels: [Panel<'_>; 2]) -> (Vec<Table>, Vec<Chart>) {
     let panel = |(title, ways): (&str, &[(&str, Vec<f64>)])| {
         let mut curves = Curves::new(EPSILONS);
         ways.iter().for_each(|(name, percent)| curves.add(*name, percent.iter().copied()));

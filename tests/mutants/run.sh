@@ -37,7 +37,7 @@ done <"$work/files"
     rm "$tree/$file"
 done
 cd "$tree"
-# Of the copy, too: whoever goes on working meanwhile changes nothing here.
+# From the copy, too: edits to the tree during the run change nothing here.
 patches=tests/mutants
 
 # One line a bug and test, those of one build after the other: BUILD|FILTER|NAME.

@@ -61,7 +61,7 @@ impl Etcd {
         etcd
     }
 
-    /// One that is never dropped leaves 130 MB all the same: whoever waits for this process's end removes them.
+    /// One that is never dropped leaves 130 MB all the same: the process that waits for this one's end removes them.
     pub fn for_the_process(members: usize) -> Self {
         let mut etcd = Self::start(members);
         let sweeper = Command::new("sh")

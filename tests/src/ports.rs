@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-/// Below what systems give to whoever connects (32768 and more): such a one could have it before the program listens, or
+/// Below the ports that systems assign to connections (32768 and more): such a one could have it before the program listens, or
 /// while it is killed and started again.
 const FIRST: u16 = 16_384;
 const COUNT: u16 = 16_384;
@@ -26,7 +26,7 @@ pub fn free_port() -> u16 {
 }
 
 /// `host:port`.
-#[allow(dead_code)] // whoever takes in this file may need ports alone
+#[allow(dead_code)] // a test that includes this file may need ports alone
 pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())
 }

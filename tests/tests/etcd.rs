@@ -123,7 +123,7 @@ impl Cluster {
         self.runtime.block_on(self.client().jobs().create(request)).unwrap();
     }
 
-    /// Asks this one and no other, as whoever does not follow.
+    /// Calls this coordinator and no other, like a client that does not follow the leader.
     fn bind_at(&self, index: usize, job: &JobId, row: u64, text: &str) -> Result<usize, ServiceError> {
         let request = pb::BindRequest {
             job: job.to_string(),

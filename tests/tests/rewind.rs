@@ -167,7 +167,7 @@ fn a_cursor_resumes_where_it_was_taken() {
     fetch(&cluster, 0, 4..7, "first").unwrap();
     let check = cluster.runtime.block_on(jobs.check_cursor(&job, cursor.clone())).unwrap();
     assert_eq!((check.rows_beyond, check.continues, check.replayable), (3, false, false));
-    // Whoever asks again, having lost the answer, is told the same.
+    // A caller that lost the answer and asks again gets the same one.
     for _ in 0..2 {
         let resumed = cluster.runtime.block_on(jobs.resume(&job, cursor.clone(), true)).unwrap();
         assert_eq!((resumed.next_row, resumed.opened_branch, resumed.job.unwrap().branch), (4, true, 1));

@@ -197,7 +197,7 @@ fn beyond_loopback_there_is_tls_or_a_flag() {
     // A process without TLS logs a warning, here for an address that it cannot bind.
     for (process, flags) in [("coordinator", &coordinator[2..]), ("worker", &worker[2..])] {
         let said = says(process, &[flags, &["--listen", "192.0.2.1:0", "--insecure-listen"]].concat());
-        assert!(said.contains("whoever reaches these ports can read rows"), "{process}: {said}");
+        assert!(said.contains("anyone who reaches these ports can read rows"), "{process}: {said}");
         assert!(said.contains("192.0.2.1"), "{process}: {said}");
     }
 }

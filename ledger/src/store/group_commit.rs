@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hangs_where_whoever_commits_unwinds() {
+    fn no_caller_hangs_where_the_committing_thread_unwinds() {
         let queue = GroupCommit::<usize, usize>::default();
         let queue = &queue;
         thread::scope(|scope| {

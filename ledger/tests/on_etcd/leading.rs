@@ -131,7 +131,7 @@ fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
 /// A partition that lasts: this process stops before etcd lets another one lead, and its request arrives after that,
 /// and is refused.
 #[test]
-fn whoever_is_cut_off_stops_before_another_may_lead() {
+fn a_leader_that_is_cut_off_stops_before_another_may_lead() {
     let place = Place::new();
     let cable = Cable::to(place.config().members[0].clone());
     drop(place.with_job());

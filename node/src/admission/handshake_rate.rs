@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_would_wait_for_long_is_refused_and_takes_nobodys_turn() {
+    fn a_caller_that_would_wait_for_long_is_refused_and_takes_no_turn() {
         let turns = HandshakeRate::new(10);
         let one = [10, 0, 0, 1].into();
         let start = Instant::now();

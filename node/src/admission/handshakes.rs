@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_most_makes_room() {
+    fn the_address_with_most_handshakes_makes_room() {
         let all = Handshakes::new(4, 4);
         let silent: Vec<_> = [2, 3, 2, 4].map(|last| all.begin(address(last))).into();
         let is_ended = |of: &[Handshake]| of.iter().map(|one| one.evicted.is_cancelled()).collect::<Vec<_>>();

@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(
             throttle.wait_until_at(after(2.4)),
             Some(after(2.41)),
-            "time counts once, whoever looks first"
+            "time counts once, whichever caller looks first"
         );
         (0..25).for_each(|_| throttle.spend_at(1.0, after(100.0)));
         assert_eq!(
@@ -185,7 +185,7 @@ mod tests {
         drop((one, other));
         assert!(
             throttles.for_caller("a".into()).spend_shared(20.0) > Some(third),
-            "whoever comes again owes it still"
+            "a caller that comes again owes it still"
         );
     }
 

@@ -1,6 +1,6 @@
 """Updates as integers modulo M, whose sum secure aggregation computes: papers/002, Algorithm 2.
 
-The arithmetic before and after the protocol, which itself is somebody else's: whoever sums vectors modulo M.
+The arithmetic before and after the protocol, which is left to any service that sums vectors modulo M.
 """
 
 from __future__ import annotations

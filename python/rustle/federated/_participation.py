@@ -14,7 +14,7 @@ class Participation:
     """Remembers each client's last round and how many it took part in: the timer of papers/002, §2.2.
 
     A client's rounds i < j satisfy j − i ≥ ``min_sep``, and there are at most ``max_participations`` of them. It holds
-    as far as clients' names do: whoever comes back under another name is another client here.
+    as far as clients' names do: a client that returns under another name is another client here.
     """
 
     def __init__(self, min_sep: int, max_participations: int):

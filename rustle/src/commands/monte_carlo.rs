@@ -36,7 +36,7 @@ pub trait Shape: Args {
     /// The plan, and its mechanism with the coefficients as they run, rounded.
     fn question(&self) -> anyhow::Result<(Plan, Self::Mechanism)>;
     fn samples(&self) -> &SamplesArgs;
-    /// The shape itself, for whoever reads the answer.
+    /// Adds the shape itself to the answer.
     fn describe(&self, answer: Answer) -> Answer;
 }
 

@@ -38,6 +38,8 @@ pub fn descend(
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
     use crate::loss::Objective;
     use crate::optimize::{Family, optimize};

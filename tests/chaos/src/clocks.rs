@@ -57,7 +57,7 @@ impl Nemesis<'_> {
     }
 }
 
-/// libfaketime keeps two files in memory for each process, and whoever is killed leaves them.
+/// libfaketime keeps two files in memory for each process, and a killed process leaves them.
 pub fn sweep_clocks(folder: &Path, lives: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();

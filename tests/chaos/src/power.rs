@@ -132,7 +132,7 @@ impl Nemesis<'_> {
         for (disk, _) in &chosen {
             disk.lose_power()?;
         }
-        // Whoever goes on for a moment can keep nothing, and so may answer nothing that has to be kept.
+        // A process that continues for a moment can keep nothing, and so may answer nothing that has to be kept.
         sleep(dice.millis(0, 300));
         if of_coordinator {
             self.cluster.kill_coordinator();

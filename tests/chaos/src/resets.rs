@@ -76,7 +76,7 @@ impl Nemesis<'_> {
         Ok(format!("{count} connections of {whose} reset within {lasts:?}"))
     }
 
-    /// Whoever ends by a reset would be started again, and nobody would see it.
+    /// A process that ends by a reset would be started again unseen.
     fn check_that_all_run(&self) {
         let workers = (0..self.cluster.workers).map(|worker| (Role::Worker, worker));
         for (role, worker) in workers.chain([(Role::Coordinator, 0)]) {

@@ -99,7 +99,7 @@ impl Nemesis<'_> {
                 "all killed".to_owned()
             }
         };
-        // Its answer is lost with whoever asked.
+        // Its answer is lost with its caller.
         asking.abort();
         self.cluster.mend()?;
         Ok(killed)

@@ -37,7 +37,7 @@ pub async fn train(session: Arc<Session>, who: &'static str, mut dice: Dice) {
     }
 }
 
-/// The session's job of this number, made by whoever comes first. The oldest makes room.
+/// The session's job of this number, made by the first trainer to need it. The oldest makes room.
 async fn begin(session: &Arc<Session>, number: usize) -> Option<Arc<Case>> {
     loop {
         if session.is_over() {

@@ -1,4 +1,4 @@
-//! A new name in a folder is durable once the folder has been synced, and a folder is synced by whoever has opened it:
+//! A new name in a folder is durable once the folder has been synced, and a folder is synced by the process that opened it:
 //! the system says who opens one. That a sync that fails is an error, the ledger's own tests say (`ledger/src/files.rs`).
 
 use std::{fs, mem::MaybeUninit, path::Path};
@@ -31,7 +31,7 @@ fn the_folder_of_a_workers_record_is_opened_once_the_record_has_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || drop(ReleaseLog::open(Some(folder.path())).expect("a record"));
     assert_eq!(seen_in(folder.path(), open), [Some("released.log".to_owned()), None]);
-    // Whoever made it may have ended before.
+    // The process that made it may have ended before.
     assert_eq!(seen_in(folder.path(), open), [None]);
     assert_eq!(fs::read_dir(folder.path()).expect("its files").count(), 1);
 }

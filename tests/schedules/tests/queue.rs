@@ -50,7 +50,7 @@ impl Commits {
         number
     }
 
-    /// What whoever asked for `request` must have been told.
+    /// The answer that the caller of `request` must have received.
     fn answer(&self, request: u32) -> String {
         let batches = self.batches.lock().unwrap();
         let of_it = batches.iter().enumerate().flat_map(|(number, (fate, requests))| {

@@ -161,7 +161,7 @@ impl Adversary {
         self.ask(case, route, bound).await;
     }
 
-    /// Under the newest leases that were seen, for a row of any branch. Needs no coordinator, as whoever kept a token.
+    /// Under the newest leases that were seen, for a row of any branch. Needs no coordinator, like any holder of a token.
     async fn ask_all(&mut self, case: &'static Case) {
         let of_job = self.bound.range((case.job.clone(), 0)..=(case.job.clone(), u64::MAX));
         let of_job: Vec<Bound> = of_job.map(|(_, bound)| *bound).collect();

@@ -17,7 +17,7 @@ fn job(name: &str) -> Role {
 }
 
 #[test]
-fn whoever_says_nothing_keeps_nobody_out() {
+fn silent_connections_keep_no_caller_out() {
     let cluster = secured(&["--max-connections", "16"]);
     let address = address(&cluster, Process::Coordinator);
     let worker = shown(&cluster, Role::Worker("another".into()));

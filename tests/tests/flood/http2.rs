@@ -151,7 +151,7 @@ impl Flood {
                 }
             }
         };
-        // Whoever is closed out can neither write nor read.
+        // A closed connection can neither write nor read.
         let both = async { tokio::join!(write, read) };
         ended.is_closed = timeout(lasts, both).await.is_ok();
         ended.sent = sent;

@@ -156,7 +156,7 @@ fn handshakes_of_an_address_come_at_their_rate_and_others_are_refused() {
         let most = 10 + 2 * begun.elapsed().as_secs() as usize;
         assert!(opened <= most, "{opened} of 40 in {:?}", begun.elapsed());
         tokio::time::sleep(Duration::from_secs(2)).await;
-        raw_tls::connect(&address, Some(&shown)).await.expect("whoever comes again has a turn");
+        raw_tls::connect(&address, Some(&shown)).await.expect("a caller that comes again has a turn");
     });
 }
 

@@ -32,7 +32,7 @@ fn ranks_share_a_session_and_go_back_together() {
     let job = Job::new(&plans()[3], DIMENSION);
     let answer = mpirun(&[session(2, "ranks", &job, "sent"), job.noise(2, "--serve")]).answer();
     assert_eq!((&answer["same"], &answer["count"]), (&true.into(), &6.into()));
-    // Whoever has not heard gets nothing of the branch that the job has left.
+    // A rank that has not heard gets nothing of the branch that the job has left.
     assert_eq!(answer["stale"], serde_json::json!(["BranchSuperseded", "BranchSuperseded"]));
 }
 
