@@ -39,6 +39,7 @@ fmt: ## formatting, checked
 lint: ## clippy over everything, without features and with all of them, warnings denied
 	@$(STAGE) etcd-setup tests/setup/etcd.sh
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
+	@$(STAGE) words tests/lint/words.sh
 	@$(STAGE) mutants-fit tests/mutants/run.sh --check
 	@$(STAGE) clippy cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	@$(STAGE) clippy-features cargo clippy --release --workspace --all-targets --locked --features $(FEATURES),rustle-mpi/mpi -- -D warnings

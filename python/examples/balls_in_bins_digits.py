@@ -3,7 +3,7 @@
     python balls_in_bins_digits.py --epsilon 2 --seeds 3 --folder bins
 
 Each digit is in one random batch of every epoch, the same in all, and batches stay secret: that amplifies correlated
-noise too (papers/003). ε is found by Monte Carlo; σ is searched with some samples and stated with others. Each run ends
+noise too (Choquette-Choo et al. (2024)). ε is found by Monte Carlo; σ is searched with some samples and stated with others. Each run ends
 with its accuracy on held-out digits and ε; FOLDER/…/report.md states what the run promises. Both kinds of noise have the
 better of the same learning rates, over all seeds; choosing one by held-out digits is not in any ε.
 """

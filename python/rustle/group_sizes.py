@@ -1,4 +1,4 @@
-"""How many records of a user to take, and how many users a round: the heuristics of papers/004, §6.
+"""How many records of a user to take, and how many users a round: the heuristics of Charles et al. (2024), §6.
 
 They look at the data: sizes and norms of public or otherwise paid for data cost nothing, others are in no ε here.
 """

@@ -1,4 +1,4 @@
-"""DP-SGD for users with many records each: ELS and ULS, papers/004, Algorithms 1 and 2.
+"""DP-SGD for users with many records each: ELS and ULS, Charles et al. (2024), Algorithms 1 and 2.
 
 ::
 
@@ -205,7 +205,7 @@ class Training:
             "unit": "user: all records of one user together",
             "neighbours": neighbouring,
             "ε of the whole run": f"{_up(epsilon)} at δ = {delta:g}",
-            "account": "mixture of Gaussians of Binomial(G, p), papers/004, Theorem 1",
+            "account": "mixture of Gaussians of Binomial(G, p), Charles et al. (2024), Theorem 1",
             "records of a user, at most (G)": scheme["group_size"],
             "sampling probability of a record (p)": scheme["sampling_probability"],
             "rounds": plan.iterations,

@@ -1,4 +1,4 @@
-"""The federated server: papers/000, Algorithm 1, and papers/002, Algorithm 1; noise of the right scale, and resumed."""
+"""The federated server: McMahan, Xu, Zhang (2024), Algorithm 1, and Xu et al. (2023), Algorithm 1; noise of the right scale, and resumed."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_momentum_is_that_of_prefix_sums(twin):
     smooth = np.zeros(DIMENSION)
     for round in range(ROUNDS):
         server.step(updates(round))
-        # papers/002, Algorithm 1: PrivateSum is the noisy sum of all rounds so far.
+        # Xu et al. (2023), Algorithm 1: PrivateSum is the noisy sum of all rounds so far.
         sums = sums + sum(clipped(update, 0.5) for update in updates(round)) + noise[round]
         smooth = 0.9 * smooth + sums / CLIENTS
         assert np.allclose(server.parameters, 0.3 * smooth, rtol=0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""The arithmetic of secure aggregation: papers/002, Algorithm 2."""
+"""The arithmetic of secure aggregation: Xu et al. (2023), Algorithm 2."""
 
 import math
 

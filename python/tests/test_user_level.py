@@ -1,4 +1,4 @@
-"""Users with many records: papers/004, Algorithms 1 and 2, and what they cost."""
+"""Users with many records: Charles et al. (2024), Algorithms 1 and 2, and what they cost."""
 
 import json
 

@@ -1,7 +1,7 @@
 """Federated averaging with correlated noise, for clients as the unit of privacy. numpy is all that it needs.
 
-``Server`` is DP-FTRL FedAvg (papers/000, Algorithm 1), ``AdaptiveServer`` the same with adaptive clipping and restarts
-(papers/002, Algorithm 1), ``Encoding`` the arithmetic of secure aggregation (papers/002, Algorithm 2),
+``Server`` is DP-FTRL FedAvg (McMahan, Xu, Zhang (2024), Algorithm 1), ``AdaptiveServer`` the same with adaptive clipping and restarts
+(Xu et al. (2023), Algorithm 1), ``Encoding`` the arithmetic of secure aggregation (Xu et al. (2023), Algorithm 2),
 ``Participation`` who may be asked again. :mod:`rustle.federated.flower` is a Flower strategy.
 """
 

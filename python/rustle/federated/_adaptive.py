@@ -1,4 +1,4 @@
-"""Adaptive clipping under correlated noise: papers/002, Algorithm 1."""
+"""Adaptive clipping under correlated noise: Xu et al. (2023), Algorithm 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client does in a round: ClientUpdate of papers/000, Algorithm 1."""
+"""What a client does in a round: ClientUpdate of McMahan, Xu, Zhang (2024), Algorithm 1."""
 
 from __future__ import annotations
 

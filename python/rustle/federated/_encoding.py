@@ -1,4 +1,4 @@
-"""Updates as integers modulo M, whose sum secure aggregation computes: papers/002, Algorithm 2.
+"""Updates as integers modulo M, whose sum secure aggregation computes: Xu et al. (2023), Algorithm 2.
 
 The arithmetic before and after the protocol, which is left to any service that sums vectors modulo M.
 """

@@ -11,7 +11,7 @@ Client = TypeVar("Client", bound=Hashable)
 
 
 class Participation:
-    """Remembers each client's last round and how many it took part in: the timer of papers/002, §2.2.
+    """Remembers each client's last round and how many it took part in: the timer of Xu et al. (2023), §2.2.
 
     A client's rounds i < j satisfy j − i ≥ ``min_sep``, and there are at most ``max_participations`` of them. It holds
     as far as clients' names do: a client that returns under another name is another client here.

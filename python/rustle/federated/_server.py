@@ -1,4 +1,4 @@
-"""The server's step of FedAvg with DP-FTRL: papers/000, Algorithm 1."""
+"""The server's step of FedAvg with DP-FTRL: McMahan, Xu, Zhang (2024), Algorithm 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Optimizer(Protocol):
 class Sgd:
     """v ← βv + Δ̃, y ← y + η·v.
 
-    With noise as differences of noisy prefix sums this is the momentum of papers/002, Algorithm 1, on prefix sums
+    With noise as differences of noisy prefix sums this is the momentum of Xu et al. (2023), Algorithm 1, on prefix sums
     themselves: Σβ^{t−k}S_k, counted from the first model.
     """
 
