@@ -12,6 +12,6 @@ pub fn resolve(flag: Option<u64>, plan: &Plan) -> anyhow::Result<u64> {
         ))),
         (Some(0), _) => Err(bad_use("--dimension is 0; allowed: 1 or more")),
         (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-        (None, None) => Err(bad_use("--dimension is required, because the plan has no layout")),
+        (None, None) => Err(bad_use("--dimension is missing, and the plan has no layout to take it from")),
     }
 }

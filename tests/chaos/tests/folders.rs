@@ -1,5 +1,5 @@
 //! A new name in a folder is durable once the folder has been synced, and a folder is synced by the process that opened it:
-//! the system says who opens one. That a sync that fails is an error, the ledger's own tests say (`ledger/src/files.rs`).
+//! the system says who opens one. That a sync that fails is an error, the ledger's own tests say (`durable-io/src/files.rs`).
 
 use std::{fs, mem::MaybeUninit, path::Path};
 
