@@ -36,13 +36,14 @@ setup: ## system packages, dependencies, cargo-nextest, cargo-deny, the Python e
 fmt: ## formatting, checked
 	@$(STAGE) fmt cargo fmt --all --check
 
-lint: ## clippy over everything, without features and with all of them, warnings denied
+lint: ## words, clippy over everything without features and with all of them, rustdoc; warnings denied
 	@$(STAGE) etcd-setup tests/setup/etcd.sh
 	@$(STAGE) mpi-setup tests/setup/mpi.sh $(RUSTLE_MPI)
 	@$(STAGE) words tests/lint/words.sh
 	@$(STAGE) mutants-fit tests/mutants/run.sh --check
 	@$(STAGE) clippy cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	@$(STAGE) clippy-features cargo clippy --release --workspace --all-targets --locked --features $(FEATURES),rustle-mpi/mpi -- -D warnings
+	@RUSTDOCFLAGS='-D warnings' $(STAGE) doc cargo doc --release --workspace --no-deps --locked
 
 deny: ## bans, licences and sources of all dependencies; needs no network
 	@$(STAGE) deny cargo-deny --offline --workspace --log-level warn check bans licenses sources

@@ -109,7 +109,7 @@ pub struct MatrixMechanism {
     /// p, where C has p bands: c_ij = 0 for i − j ≥ p. Cyclic Poisson sampling amplifies only strategies with bands.
     #[serde(default)]
     pub bands: Option<u64>,
-    /// max_j ‖C[:,j]‖.
+    /// `max_j ‖C[:,j]‖`.
     pub largest_column_norm: f64,
     /// The least distance of two participations of one user, in rounds.
     pub min_sep: u64,

@@ -15,7 +15,7 @@ pub struct Output {
     /// How results are printed
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Write JSON and charts to <DIR>/<processor>/<date>-<command>.{json,svg} too
+    /// Write JSON and charts to `<DIR>/<processor>/<date>-<command>.{json,svg}` too
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "bench/record")]
     pub record: Option<PathBuf>,

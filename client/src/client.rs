@@ -111,7 +111,7 @@ impl Client {
         tokens.iter().map(|token| ReleaseToken::try_from(token.as_slice())).collect()
     }
 
-    /// Returns memory for `slots` rows of `range`, for [`Fetch::into_region`]. Workers of this host that take regions
+    /// Returns memory for `slots` rows of `range`, for [`crate::Fetch::into_region`]. Workers of this host that take regions
     /// write to it; the rows of other workers are written to it here.
     pub fn lend(&self, range: CoordinateRange, slots: u32, element: ElementType) -> Result<Region> {
         Region::create(range, slots, element)

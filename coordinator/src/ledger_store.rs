@@ -13,7 +13,7 @@ use crate::{defaults, renamed_settings};
 /// The flags of the ledger's store.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LedgerStoreArgs {
-    /// Where the ledger is: "file", which is in the data folder, or etcd://host:port[,host:port…][/prefix], for several
+    /// Where the ledger is: "file", which is in the data folder, or `etcd://host:port[,host:port…][/prefix]`, for several
     /// coordinators of which one leads and the others stand by
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,

@@ -12,7 +12,7 @@
 //! * `service`, `proxy`: jobs, branches, bindings, routing, resharding, workers, and fetches through the coordinator.
 //! * `release`: binds rows and signs release tokens.
 //! * `cluster`: the state in memory: members, leases, layouts, watermarks.
-//! * `reconcile`, `placement`, [`split`]: which worker gets which shard, and the ranges of shards.
+//! * `reconcile`, `placement`: which worker gets which shard.
 //! * [`checkpointing`]: how often checkpoints are written, their rounds, and which are kept.
 //! * `privacy_meter`, `metering`, `report`: the privacy that jobs have cost.
 //! * `status`, `status_page`, `job_metrics`, `metric_definitions`: `/status`, the page for people, and the metrics.

@@ -54,7 +54,7 @@ impl BallsInBins {
         Ok(Self { gram, factor })
     }
 
-    /// Returns the Gram matrix G[i,j] = m_i·m_j, batches × batches.
+    /// Returns the Gram matrix `G[i,j] = m_i·m_j`, batches × batches.
     #[must_use]
     pub fn gram(&self) -> ArrayView2<'_, f64> {
         self.gram.view()

@@ -19,7 +19,7 @@ pub struct Get {
     pub end: u64,
     /// Bytes from the start of the sender's part of the window; 0 where the data is sent.
     pub offset: u64,
-    /// The branch that the row must be of, or [`ANY_BRANCH`].
+    /// The branch that the row must be of, or [`super::ANY_BRANCH`].
     pub branch: u64,
     /// The bytes of the commitment.
     pub digest: [u8; Commitment::BYTES],

@@ -8,7 +8,7 @@ use super::lbfgs::{Limits, Watch, minimise};
 /// band-Toeplitz strategy) that writes its derivatives to the second argument. It is not finite where it has no value.
 pub type ColumnCost<'a> = dyn FnMut(&[f64], &mut [f64]) -> f64 + 'a;
 
-/// The limits of a search by [`descend`].
+/// The limits of a search by [`super::descend`].
 #[derive(Debug, Clone, Copy)]
 pub struct Descent {
     /// Most steps of L-BFGS.

@@ -1,5 +1,5 @@
 //! The whole service in one thread and in virtual time: the real coordinator, workers and clients over a network and a
-//! disk whose faults a seed decides. The invariants are in [`history`]; docs/testing.md lists what is simulated and
+//! disk whose faults a seed decides. The invariants are in `history`; docs/testing.md lists what is simulated and
 //! what is not.
 
 mod adversary;

@@ -3,10 +3,10 @@
 //! a violation comes with a shortest way to it.
 //!
 //! A client may send any request to any node at any time, with any token that was ever issued: this covers lost, late
-//! and doubled messages. The real ledger decides what may be bound ([`rule`]).
+//! and doubled messages. The real ledger decides what may be bound (`rule`).
 //!
-//! States that differ in names alone ([`names`]), or in what no later step reads ([`unread`]), count as one. Each is
-//! stored whole, in 16 bytes ([`packed`]): no hash stands for a state, so a collision cannot hide one. Checkers that
+//! States that differ in names alone (`names`), or in what no later step reads (`unread`), count as one. Each is
+//! stored whole, in 16 bytes (`packed`): no hash stands for a state, so a collision cannot hide one. Checkers that
 //! store 64-bit fingerprints of states (`stateright`) would give up this promise.
 
 mod faults;

@@ -39,7 +39,7 @@ pub enum Action {
     Mend,
 }
 
-/// The explored cluster: at most [`super::state::JOBS`] jobs of at most [`super::state::ROWS`] rows.
+/// The explored cluster: at most `state::JOBS` jobs of at most `state::ROWS` rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
     pub bind: &'a BindRule,
