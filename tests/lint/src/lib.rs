@@ -30,3 +30,11 @@ fn parse(path: &Path) -> syn::File {
     let text = std::fs::read_to_string(path).expect("a readable file");
     syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
+
+#[test]
+fn cargo_run_starts_the_command_line() {
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec().expect("cargo metadata");
+    let rustle = metadata.packages.iter().find(|package| package.name.as_str() == "rustle");
+    let default = rustle.and_then(|package| package.default_run.as_deref());
+    assert_eq!(default, Some("rustle"), "README's first command names no binary");
+}
