@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::{Args, FromArgMatches};
 use noise_worker::config::WorkerArgs;
 use plan::Plan;
@@ -119,14 +119,7 @@ impl MpiArgs {
 
     /// Returns the dimension that the flag or the plan's layout sets. Fails where they differ or neither does.
     pub fn dimension(&self, plan: &Plan) -> anyhow::Result<u64> {
-        match (self.dimension, plan.layout().map(plan::Layout::dimension)) {
-            (Some(flag), Some(plan)) if flag != plan => {
-                bail!("--dimension is {flag}; allowed: {plan}, as the plan's layout says")
-            }
-            (Some(0), _) => bail!("--dimension is 0; allowed: 1 or more"),
-            (Some(dimension), _) | (None, Some(dimension)) => Ok(dimension),
-            (None, None) => bail!("--dimension is missing, and the plan has no layout that sets it"),
-        }
+        release::job::dimension(self.dimension, plan).map_err(|error| anyhow!("--{error}"))
     }
 
     /// Returns the URL of the checkpoint store; `None` for no checkpoints.
@@ -138,7 +131,7 @@ impl MpiArgs {
                 let ledger = std::path::absolute(&self.ledger)?;
                 let folder = ledger.with_file_name("checkpoints");
                 let url = Url::from_file_path(&folder);
-                Ok(Some(url.map_err(|()| anyhow::anyhow!("{} has no URL", folder.display()))?.into()))
+                Ok(Some(url.map_err(|()| anyhow!("{} has no URL", folder.display()))?.into()))
             }
         }
     }

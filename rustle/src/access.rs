@@ -1,4 +1,4 @@
-//! What a command shows to a cluster, and asks of it.
+//! The flags with which a command reaches a coordinator: its address, TLS and a bearer token.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use node::auth::Bearer;
 use node::net::dial::DialOptions;
 use node::tls::{Credentials, TlsFiles};
 
+/// Maximum run time of the command that prints a token.
 const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorArg {
-    /// Coordinator address; with standby coordinators, list all addresses separated by commas
-    #[arg(long, env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
+    /// URL of the coordinator; of all coordinators, separated by commas, where some stand by
+    #[arg(long, value_name = "URL", env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
     pub coordinator: String,
     #[command(flatten)]
     pub access: AccessArgs,
@@ -22,22 +23,31 @@ pub struct CoordinatorArg {
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct AccessArgs {
-    /// Folder with ca.pem, cert.pem and key.pem: this command's identity and the authority it trusts
+    /// Folder of ca.pem, cert.pem and key.pem for TLS [default: no TLS]
     #[arg(long, env = "RUSTLE_TLS_DIR", value_name = "DIR")]
     tls_dir: Option<PathBuf>,
+    /// File of the authority's certificate, instead of ca.pem in --tls-dir
     #[arg(long, env = "RUSTLE_TLS_CA", value_name = "FILE", hide_short_help = true)]
     tls_ca: Option<PathBuf>,
+    /// File of this command's certificate, instead of cert.pem in --tls-dir
     #[arg(long, env = "RUSTLE_TLS_CERT", value_name = "FILE", hide_short_help = true)]
     tls_cert: Option<PathBuf>,
+    /// File of this command's private key, instead of key.pem in --tls-dir
     #[arg(long, env = "RUSTLE_TLS_KEY", value_name = "FILE", hide_short_help = true)]
     tls_key: Option<PathBuf>,
-    /// File that holds a bearer token, mode 0400
+    /// File of a bearer token, mode 0400 [default: no token]
     #[arg(long, env = "RUSTLE_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Command that prints a bearer token
-    #[arg(long, env = "RUSTLE_TOKEN_COMMAND", conflicts_with = "token_file", hide_short_help = true)]
+    /// Command that prints a bearer token, within 30 s
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        env = "RUSTLE_TOKEN_COMMAND",
+        conflicts_with = "token_file",
+        hide_short_help = true
+    )]
     token_command: Option<String>,
-    /// Connect beyond loopback without TLS: anyone on the network path can read and alter all traffic
+    /// Allow connections beyond loopback without TLS: anyone on the path can read and alter the traffic
     #[arg(long, env = "RUSTLE_INSECURE_LISTEN", hide_short_help = true)]
     insecure_listen: bool,
 }

@@ -1,4 +1,4 @@
-//! The command line: every command by its name.
+//! The command line: the table of commands.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::output::{Format, Word};
 #[derive(Debug, Parser)]
 #[command(name = "rustle", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// Output format [default: table]; markdown and html are for `report` only
+    /// Output format; markdown and html for `rustle report` only [default: table; for `rustle report`, markdown]
     #[arg(long, global = true, value_enum)]
     pub format: Option<Word>,
     #[command(subcommand)]
@@ -34,10 +34,10 @@ pub enum Command {
     /// Create, optimize, compare and plot plans
     #[command(subcommand)]
     Plan(plan::PlanCommand),
-    /// Compute the privacy cost of a mechanism: ε, δ, ρ
+    /// Compute the privacy cost of a mechanism as ε, δ and ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// Find the smallest noise multiplier for a given (ε, δ), or the largest value of another parameter
+    /// Find the noise multiplier, or another parameter, that satisfies an (ε, δ)
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
     Report(Box<report::ReportArgs>),
@@ -45,15 +45,15 @@ pub enum Command {
     /// Create job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Create certificates for a cluster that has no certificate authority of its own
+    /// Create certificates for a cluster without a certificate authority of its own
     #[command(subcommand)]
     Certs(certs::CertsCommand),
-    /// Create and inspect bearer tokens
+    /// Create bearer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Generate noise in this process, without a server
     Noise(noise::NoiseArgs),
-    /// Recompute a row with the reference implementation and compare it bit for bit
+    /// Compare a row of a file with the reference implementation, bit for bit
     Verify(verify::VerifyArgs),
     #[command(subcommand)]
     Config(config::ConfigCommand),

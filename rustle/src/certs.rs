@@ -1,4 +1,4 @@
-//! A cluster's own certificate authority: for local clusters, tests, and people without another one.
+//! A certificate authority for local clusters, tests, and clusters without another one.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
@@ -15,12 +15,12 @@ use rcgen::{
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
-/// Clocks of hosts differ by less than this.
+/// Time by which certificates are backdated: more than the clocks of hosts differ.
 const BACKDATED: Duration = Duration::from_secs(300);
-/// The authority outlives what it signs.
+/// Lifetime of the authority, far beyond that of its certificates.
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// `ca.pem` and `ca.key` in a private folder. The key stays there: no process of a cluster needs it.
+/// A certificate authority: `ca.pem` and `ca.key` in a private folder. No process of a cluster needs its key.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
@@ -28,7 +28,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes one; an error where there is one already.
+    /// Creates an authority. Error: the folder has one already.
     pub fn create(dir: &Path, trust_domain: &str) -> anyhow::Result<Self> {
         private_dir(dir)?;
         let key = KeyPair::generate()?;
@@ -40,6 +40,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate, trust_domain: trust_domain.to_owned() })
     }
 
+    /// Opens the authority of a folder.
     pub fn open(dir: &Path, trust_domain: &str) -> anyhow::Result<Self> {
         let read = |name: &str| {
             let path = dir.join(name);
@@ -51,8 +52,8 @@ impl Authority {
         Ok(Self { issuer, certificate: read("ca.pem")?, trust_domain: trust_domain.to_owned() })
     }
 
-    /// A fresh key and its certificate, in `dir` as `--tls-dir` takes it. What was there is replaced, file by file:
-    /// a process that watches the folder takes the new pair once it is whole.
+    /// Writes a new key and its certificate to `dir`, as `--tls-dir` takes it. Existing files are replaced one by one; a
+    /// process that watches the folder loads the new pair once it is complete.
     pub fn issue(&self, dir: &Path, role: &Role, life: Duration) -> anyhow::Result<()> {
         private_dir(dir)?;
         let key = KeyPair::generate()?;
@@ -66,7 +67,7 @@ impl Authority {
         let identity = Identity { trust_domain: self.trust_domain.clone(), role: role.clone() }.to_string();
         anyhow::ensure!(
             Identity::parse(&identity).is_some(),
-            "{identity} is no identity; allowed: names of letters, digits, - _ and ."
+            "{identity} is not an identity; allowed: names of letters, digits, - _ and ."
         );
         let mut params = CertificateParams::default();
         params.distinguished_name = named(&role.to_string());
@@ -84,7 +85,7 @@ impl Authority {
     }
 }
 
-/// Always the same but for its key, so that it can be opened again without reading its certificate.
+/// Returns parameters that are the same for every authority, so that opening one need not parse its certificate.
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = named("Rustle authority");
@@ -120,7 +121,7 @@ fn write_new(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
 
 fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let new: PathBuf = path.with_extension("new");
-    // Left by a process that ended half-way.
+    // A process that died half-way may have left the file.
     let _ = fs::remove_file(&new);
     write_new(&new, text, mode)?;
     fs::rename(&new, path).with_context(|| format!("write {}", path.display()))

@@ -1,4 +1,4 @@
-//! Key files: 32 raw bytes that only their owner may touch.
+//! Key files: 32 raw bytes that only their owner can access.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -12,15 +12,15 @@ use zeroize::Zeroizing;
 /// Bytes of a key.
 const LENGTH: usize = 32;
 
-/// Reads a job's key. Errors: not a plain file of 32 bytes, or one that group or others may touch.
+/// Reads a job's key. Errors: not a regular file of 32 bytes, or one that group or others can access.
 pub fn read(path: &Path) -> anyhow::Result<JobKey> {
     let named = || format!("key file {}", path.display());
     let file = File::open(path).with_context(named)?;
     let metadata = file.metadata().with_context(named)?;
-    ensure!(metadata.is_file(), "{}: not a plain file; allowed: a file of {LENGTH} bytes", named());
+    ensure!(metadata.is_file(), "{}: not a regular file; allowed: a file of {LENGTH} bytes", named());
     let mode = metadata.mode() & 0o7777;
     ensure!(mode & 0o077 == 0, "{}: mode is {mode:04o}; allowed: 0400 or 0600 (its owner alone)", named());
-    // One byte more than a key tells a longer file, however long, from a right one.
+    // Room for one byte more than a key, to detect a longer file.
     let mut bytes = Zeroizing::new([0; LENGTH + 1]);
     let length = read_up_to(&file, bytes.as_mut()).with_context(named)?;
     ensure!(length <= LENGTH, "{}: more than {LENGTH} bytes; allowed: exactly {LENGTH} raw bytes", named());
@@ -38,7 +38,7 @@ pub fn create(path: &Path) -> anyhow::Result<JobKey> {
         OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).with_context(named)?;
     let written = file.write_all(bytes.as_ref()).and_then(|()| file.sync_all());
     if let Err(error) = written {
-        // Half a key would be refused later for its length; nobody should have to wonder why.
+        // A partial key would be refused later for its length, far from the cause.
         let _ = std::fs::remove_file(path);
         return Err(error).with_context(named);
     }

@@ -1,4 +1,4 @@
-//! The command line of Rustle: words to functions, answers to tables or JSON.
+//! The command line of Rustle: parses arguments, runs the command, and prints its answer as a table or as JSON.
 
 pub mod access;
 pub mod args;
@@ -9,6 +9,7 @@ pub mod demo;
 pub mod key_file;
 pub mod npy;
 pub mod output;
+pub mod progress;
 pub mod rates;
 pub mod values;
 
@@ -16,9 +17,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Runs the command line of this process. Exit status: 0 done, 1 failed, 2 bad use.
+/// Runs the command line of this process. Exit status: 0 for success, 1 for a failure, 2 for bad use.
 pub fn main() -> ExitCode {
-    // clap itself ends the process with 2 where the words are wrong, with 0 for help.
+    // clap exits by itself: with 2 on arguments that it refuses, with 0 after help.
     let cli = args::Cli::parse();
     match cli.command.run(cli.format) {
         Ok(status) => status,

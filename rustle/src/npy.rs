@@ -1,4 +1,4 @@
-//! `.npy` files of little-endian float32, shape (rows, coordinates), rows one after another.
+//! `.npy` files of little-endian float32 with the shape (rows, coordinates), in row-major order.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -10,11 +10,11 @@ use tempfile::NamedTempFile;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Headers are padded to this, so that the numbers start at a multiple of it.
+/// Bytes to a multiple of which a header is padded.
 const ALIGNMENT: usize = 64;
 
-/// Writes rows to a temporary file beside the target; nothing appears there before [`NpyWriter::finish`].
-/// The file is its owner's alone: noise is as secret as what it hides.
+/// Writes rows to a temporary file beside the target, which appears with [`NpyWriter::finish`]. Only the owner can
+/// access the file: noise is as secret as what it hides.
 #[derive(Debug)]
 pub struct NpyWriter {
     path: PathBuf,
@@ -24,11 +24,11 @@ pub struct NpyWriter {
 }
 
 impl NpyWriter {
-    /// Error: the folder can't be written.
+    /// Creates the temporary file. Error: the folder can't be written.
     pub fn create(path: &Path, rows: u64, coordinates: u64) -> anyhow::Result<Self> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let named = || format!("write {}", path.display());
-        // A killed process leaves its temporary file: the name says what it is.
+        // A killed process leaves its temporary file behind, under a name that explains it.
         let mut temporary = tempfile::Builder::new();
         let temporary = temporary.prefix(".noise-").suffix(".partial");
         let temporary = temporary.tempfile_in(parent.unwrap_or(Path::new("."))).with_context(named)?;
@@ -38,7 +38,7 @@ impl NpyWriter {
         Ok(Self { path: path.to_owned(), file, hash: Sha256::new(), left })
     }
 
-    /// Adds numbers, in order. Error: more than the shape has room for, or the disk is full.
+    /// Appends numbers. Errors: more of them than the shape holds, or a full disk.
     pub fn write(&mut self, values: &[f32]) -> anyhow::Result<()> {
         self.left =
             self.left.checked_sub(values.len() as u64).context("more numbers than the shape holds")?;
@@ -53,7 +53,7 @@ impl NpyWriter {
         Ok(())
     }
 
-    /// Puts the whole file in its place and returns the SHA-256 of its numbers, header apart.
+    /// Moves the complete file to its target and returns the SHA-256 of its numbers without the header.
     pub fn finish(self) -> anyhow::Result<[u8; 32]> {
         ensure!(self.left == 0, "{} numbers are missing from {}", self.left, self.path.display());
         let named = || format!("write {}", self.path.display());
@@ -76,7 +76,7 @@ fn header(rows: u64, coordinates: u64) -> Vec<u8> {
     [MAGIC, &[1, 0], &named, &text].concat()
 }
 
-/// An open `.npy` file of float32 with one or two axes.
+/// Reads an `.npy` file of float32 with one or two axes.
 #[derive(Debug)]
 pub struct NpyReader {
     file: BufReader<File>,
@@ -86,8 +86,8 @@ pub struct NpyReader {
 }
 
 impl NpyReader {
-    /// Errors: no such file; not an .npy file of '<f4' in C order with one or two axes; a length that isn't
-    /// the shape's.
+    /// Opens a file. Errors: no such file; not an .npy file of '<f4' in C order with one or two axes; a length that
+    /// differs from the shape's.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         Self::open_inner(path).with_context(|| format!("read {}", path.display()))
     }
@@ -102,9 +102,9 @@ impl NpyReader {
         let (length, skipped) = match prefix[6] {
             1 => (u64::from(u16::from_le_bytes(read_array(&mut file)?)), 10),
             2 | 3 => (u64::from(u32::from_le_bytes(read_array(&mut file)?)), 12),
-            version => bail!("version {version} of the .npy format; allowed: 1 to 3"),
+            version => bail!("the version of the .npy format is {version}; allowed: 1 to 3"),
         };
-        ensure!(length <= 1 << 16, "a header of {length} bytes; allowed: at most 65536");
+        ensure!(length <= 1 << 16, "the header has {length} bytes; allowed: at most 65536");
         let mut text = vec![0; length as usize];
         file.read_exact(&mut text).context("the header is cut short")?;
         let (rows, coordinates) = shape(&String::from_utf8_lossy(&text))?;
@@ -112,13 +112,13 @@ impl NpyReader {
         let expected = rows.checked_mul(coordinates).and_then(|count| count.checked_mul(4));
         ensure!(
             expected == Some(size - data_start),
-            "{} bytes of numbers, but the shape ({rows}, {coordinates}) has another length",
+            "{} bytes of numbers; allowed: the length of the shape ({rows}, {coordinates})",
             size - data_start
         );
         Ok(Self { file, data_start, rows, coordinates })
     }
 
-    /// Goes to the start of a row, counted from 0 in this file.
+    /// Seeks the start of a row, counted from 0 in this file.
     pub fn seek_row(&mut self, row: u64) -> anyhow::Result<()> {
         self.file.seek(SeekFrom::Start(self.data_start + row * self.coordinates * 4))?;
         Ok(())
@@ -139,20 +139,28 @@ fn read_array<const N: usize>(file: &mut impl Read) -> anyhow::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// (rows, coordinates) of a header as NumPy writes it; one axis is one row.
+/// Returns (rows, coordinates) of a header as NumPy writes it. One axis is one row.
 fn shape(header: &str) -> anyhow::Result<(u64, u64)> {
     let compact: String = header.chars().filter(|c| !c.is_whitespace()).collect();
-    ensure!(compact.contains("'descr':'<f4'"), "other numbers than little-endian float32: {}", header.trim());
-    ensure!(compact.contains("'fortran_order':False"), "not in C order: {}", header.trim());
+    ensure!(
+        compact.contains("'descr':'<f4'"),
+        "the numbers are not little-endian float32; allowed: <f4; the header is {}",
+        header.trim()
+    );
+    ensure!(
+        compact.contains("'fortran_order':False"),
+        "the numbers are not in C order; the header is {}",
+        header.trim()
+    );
     let after = compact.split_once("'shape':(").map(|(_, after)| after);
     let inside = after.and_then(|after| after.split_once(')')).map(|(inside, _)| inside);
-    let axes = inside.context("a header without a shape")?.split(',').filter(|axis| !axis.is_empty());
+    let axes = inside.context("the header has no shape")?.split(',').filter(|axis| !axis.is_empty());
     let axes: Vec<u64> =
-        axes.map(str::parse).collect::<Result<_, _>>().context("a shape that isn't numbers")?;
+        axes.map(str::parse).collect::<Result<_, _>>().context("the shape is not made of numbers")?;
     match axes[..] {
         [coordinates] => Ok((1, coordinates)),
         [rows, coordinates] => Ok((rows, coordinates)),
-        _ => bail!("{} axes; allowed: (rows, coordinates)", axes.len()),
+        _ => bail!("the shape has {} axes; allowed: (rows, coordinates)", axes.len()),
     }
 }
 
@@ -169,7 +177,7 @@ mod tests {
         assert!(!path.exists(), "nothing half written");
         writer.write(&[4.0, 5.0, f32::NAN]).unwrap();
         assert!(writer.write(&[7.0]).is_err());
-        // The refused write leaves the writer as it was, so the file is made again whole.
+        // The test continues with a new writer.
         let mut writer = NpyWriter::create(&path, 2, 3).unwrap();
         writer.write(&[1.0, -0.0, 3.5, 4.0, 5.0, 6.0]).unwrap();
         writer.finish().unwrap();

@@ -1,4 +1,4 @@
-//! Answers on standard output, as a table for people or one JSON object for programs; all else on standard error.
+//! Answers on standard output, as a table or one JSON object; everything else on standard error.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,14 +9,14 @@ use comfy_table::{ContentArrangement, Table};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-/// How answers are printed.
+/// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Table,
     Json,
 }
 
-/// What `--format` takes; a page is something that one command alone has.
+/// The values of `--format`. Markdown and HTML are formats of `rustle report` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Word {
     Table,
@@ -25,7 +25,7 @@ pub enum Word {
     Html,
 }
 
-/// Of every command without pages; a table unless given.
+/// The format of every command but `rustle report`; a table by default.
 impl TryFrom<Option<Word>> for Format {
     type Error = anyhow::Error;
 
@@ -34,7 +34,7 @@ impl TryFrom<Option<Word>> for Format {
             None | Some(Word::Table) => Ok(Self::Table),
             Some(Word::Json) => Ok(Self::Json),
             Some(Word::Markdown | Word::Html) => {
-                Err(bad_use("--format markdown and html are of rustle report alone; allowed: table, json"))
+                Err(bad_use("--format markdown and html are for rustle report alone; allowed: table, json"))
             }
         }
     }
@@ -52,19 +52,19 @@ impl Display for BadUse {
 
 impl std::error::Error for BadUse {}
 
-/// An error for what the caller typed, rather than for what happened.
+/// Returns an error in the arguments, as opposed to a failure.
 pub fn bad_use(message: impl Display) -> anyhow::Error {
     BadUse(message.to_string()).into()
 }
 
-/// Says on standard error what went wrong; the exit status is 2 for [`BadUse`], else 1.
+/// Prints the error on standard error. Returns the exit status: 2 for [`BadUse`], else 1.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    // Nothing helps where standard error itself is closed.
+    // A closed standard error leaves only the exit status.
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
 }
 
-/// What a command has to say: names and values, in the order they are to be read.
+/// The output of a command: names and values, in the order of reading.
 #[derive(Debug, Default)]
 pub struct Answer {
     fields: Vec<(&'static str, Value)>,
@@ -75,7 +75,7 @@ impl Answer {
         Self::default()
     }
 
-    /// Adds one field. A number that JSON can't hold (NaN, ∞) becomes null.
+    /// Adds one field. A number that JSON can't represent (NaN, ∞) becomes null.
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.fields.push((name, value.into()));
         self
@@ -114,7 +114,7 @@ impl Serialize for Answer {
     }
 }
 
-/// A list is read as its elements, and only its ends where it is long: JSON has it whole.
+/// Formats a value. Of a long list only the ends are shown; JSON has all of it.
 fn cell(value: &Value) -> String {
     const SHOWN: usize = 24;
     match value {

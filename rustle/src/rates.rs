@@ -1,4 +1,4 @@
-//! How fast this machine makes rows of a mechanism, by making some.
+//! The rate at which this machine generates rows of a mechanism, measured.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use noise_kernel::{BranchKey, Generator, Rounds, Stream};
 use plan::{Mechanism, Participation, Plan, PlanSpec};
 use strategy::Strategy;
 
-/// Coordinates of the trial: state and rows stand for what lies past the caches.
+/// Coordinates of a measurement: state and rows exceed the caches.
 const COORDINATES: usize = 1 << 19;
-/// Shorter for mechanisms with much state, so that a trial stays small.
+/// Maximum numbers of state in a measurement: mechanisms with much state are measured on fewer coordinates.
 const STATE: usize = 1 << 25;
-/// Rows are made for this long.
-const TRIAL: Duration = Duration::from_millis(60);
+/// Duration of a measurement.
+const DURATION: Duration = Duration::from_millis(60);
 
-/// Coordinates a second on all cores, rows made several at once as a worker does; none where the kernel can't run
-/// the mechanism.
+/// Returns coordinates per second on all cores, with several rows generated at once as a worker does; `None` where the
+/// kernel can't run the mechanism.
 #[must_use]
 pub fn coordinates_per_second(strategy: &Strategy, iterations: u64) -> Option<f64> {
     let plan = Plan::new(PlanSpec {
@@ -47,15 +47,15 @@ pub fn coordinates_per_second(strategy: &Strategy, iterations: u64) -> Option<f6
     let at_once = fresh.suggested_rows_at_once().min(usize::try_from(iterations).unwrap_or(usize::MAX));
     let state = vec![0.0_f32; fresh.state().len()];
     drop(fresh);
-    // From the middle of the run on, where the past is as long as it gets.
+    // The middle of the run, where the past of a row is at its longest.
     let middle = (iterations / 2).min(iterations - at_once as u64);
     let mut rows = vec![0.0_f32; at_once * width];
     let mut made = 0_usize;
     let mut spent = Duration::ZERO;
     let mut generator = make(middle, &[&state])?;
-    // The first rows touch the memory.
+    // The first rows only bring the memory in.
     let mut warm = false;
-    while spent < TRIAL {
+    while spent < DURATION {
         if generator.remaining() < at_once as u64 {
             generator = make(middle, &[&state])?;
         }

@@ -1,9 +1,10 @@
-//! Values as people write them on the command line: spans of numbers, and numbers of bytes.
+//! Values as the command line writes them: ranges, sizes in bytes, and durations.
 
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Duration;
 
-/// `a..b` as the command line takes it: a, a+1, …, b−1; never empty.
+/// A range `a..b` that is not empty: a, a+1, …, b−1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span(pub Range<u64>);
 
@@ -21,7 +22,7 @@ impl FromStr for Span {
     }
 }
 
-/// A number of bytes, as in 64MiB.
+/// A size in bytes, written as in 64MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -33,7 +34,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// To three digits, in powers of 1024.
+/// Formats the size to three digits, in powers of 1024.
 impl std::fmt::Display for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -43,6 +44,24 @@ impl std::fmt::Display for Bytes {
             0 => write!(f, "{} B", self.0),
             _ => write!(f, "{value:.*} {}", if value < 10.0 { 2 } else { 1 }, UNITS[steps]),
         }
+    }
+}
+
+/// Parses a duration, as in 30s or 10m.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    node::config::units::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Parses a duration for which 0 is allowed too.
+pub fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+/// Parses a duration in the usual units or in days, as in 30d.
+pub fn duration_in_days(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix('d').map(str::parse::<u32>) {
+        Some(Ok(days)) if days > 0 => Ok(Duration::from_secs(u64::from(days) * 86_400)),
+        _ => duration(text).map_err(|error| format!("{error}, or a whole number of days, as in 30d")),
     }
 }
 

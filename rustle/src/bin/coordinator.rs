@@ -1,4 +1,4 @@
-//! The `coordinator` binary: `rustle coordinator` on its own.
+//! The `coordinator` binary: `rustle coordinator` as a program of its own.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,11 @@ use node::telemetry::TelemetryArgs;
 const USAGE_ERROR: u8 = 2;
 
 #[derive(Parser)]
-#[command(name = "coordinator", version, about = "Rustle's coordinator")]
+#[command(
+    name = "coordinator",
+    version,
+    about = "Run a coordinator, which assigns shards, binds rows and keeps the ledger"
+)]
 struct Cli {
     #[command(flatten)]
     args: CoordinatorArgs,

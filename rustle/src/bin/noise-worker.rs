@@ -1,6 +1,6 @@
-//! `noise-worker`: the same as `rustle worker`, as a binary of its own. Reads flags, starts, and drains on SIGTERM.
+//! The `noise-worker` binary: `rustle worker` as a program of its own, which drains on SIGTERM.
 //!
-//! Its namesake with the subcommand `mpi` is a binary of the crate rustle-mpi.
+//! The binary of the same name with the subcommand `mpi` belongs to the crate rustle-mpi.
 
 use std::process::ExitCode;
 

@@ -23,8 +23,8 @@ use crate::commands::certs::folder;
 pub use options::ClusterOptions;
 pub use process::Process;
 
-/// The longest time a worker may take to hand its shards over and then end its streams.
-const WORKER_ENDS: Duration = Duration::from_secs(30);
+/// Maximum time for a worker to hand over its shards and then end its streams.
+const WORKER_STOP: Duration = Duration::from_secs(30);
 const TRUST_DOMAIN: &str = "local";
 /// Certificates of a local cluster may be short-lived, because every start issues new ones.
 const CERTIFICATE_LIFE: Duration = Duration::from_secs(30 * 86_400);
@@ -94,7 +94,7 @@ impl LocalCluster {
         Ok(dir)
     }
 
-    /// How to call this cluster as that: by a certificate, or without TLS as anyone may.
+    /// Returns the options for calling this cluster in a role: with a certificate, or without TLS.
     pub fn dialing(&self, role: &Role) -> anyhow::Result<DialOptions> {
         let credentials = if self.options.tls {
             Some(Credentials::load(TlsFiles::in_dir(&self.certificate(role)?))?)
@@ -124,7 +124,7 @@ impl LocalCluster {
         self.workers.get(index)?.as_ref()
     }
 
-    /// On the address of the one before it, where there was one.
+    /// Starts the coordinator, on the address of the previous one if there was one.
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
         let mut flags = vec!["coordinator".to_owned(), "--listen".into(), self.coordinator_address.clone()];
         flags.extend(["--data-dir".into(), self.options.dir.join("coordinator").display().to_string()]);
@@ -174,7 +174,7 @@ impl LocalCluster {
         process.with_context(|| format!("worker {index} is not running"))?.kill()
     }
 
-    /// SIGKILL.
+    /// Kills the coordinator with SIGKILL.
     pub fn kill_coordinator(&mut self) -> anyhow::Result<()> {
         self.coordinator.take().context("the coordinator is not running")?.kill()
     }
@@ -182,13 +182,13 @@ impl LocalCluster {
     /// Sends SIGTERM, then waits for the worker to drain.
     pub fn stop_worker(&mut self, index: usize) -> anyhow::Result<()> {
         let process = self.workers.get_mut(index).and_then(Option::take);
-        process.with_context(|| format!("worker {index} is not running"))?.stop(WORKER_ENDS)
+        process.with_context(|| format!("worker {index} is not running"))?.stop(WORKER_STOP)
     }
 
-    /// Stops workers, then the coordinator, in order.
+    /// Stops the workers, then the coordinator.
     pub fn stop(mut self) -> anyhow::Result<()> {
         for worker in self.workers.drain(..).flatten() {
-            worker.stop(WORKER_ENDS)?;
+            worker.stop(WORKER_STOP)?;
         }
         match self.coordinator.take() {
             Some(coordinator) => coordinator.stop(Duration::from_secs(20)),
@@ -206,7 +206,7 @@ fn authority(dir: &Path) -> anyhow::Result<Authority> {
     }
 }
 
-/// Path of a socket of this cluster. The folder is made by who binds it, for its user alone.
+/// Returns the path of a socket of this cluster. The process that binds it creates the folder, for its user alone.
 fn socket(dir: &Path, name: &str) -> anyhow::Result<String> {
     let path = std::path::absolute(dir)?.join("sockets").join(format!("{name}.sock"));
     Ok(path.display().to_string())

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::options::ClusterOptions;
 
-/// How long a process may take until it listens.
+/// Maximum time until a process listens.
 const START: Duration = Duration::from_secs(30);
 
 /// Lines of a log shown in an error.
@@ -45,7 +45,7 @@ impl Process {
         ReadyFile::clear(&ready_path)?;
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = Command::new(program);
-        // What is set for this process alone says where its own key is, and would go against the worker's flag.
+        // These variables configure the key of this process. They would conflict with the child's --key-fd.
         for name in ["RUSTLE_KEY_FILE", "RUSTLE_KEY_CREDENTIAL", "RUSTLE_KEY_COMMAND", "RUSTLE_KEY_DIR"] {
             command.env_remove(name);
         }
@@ -80,7 +80,7 @@ impl Process {
         self.child.id()
     }
 
-    /// One that has ended stays as a zombie until it is waited for, and does not count.
+    /// Returns whether the process runs. A zombie, which has ended but was not waited for, does not.
     pub fn is_alive(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
@@ -96,7 +96,7 @@ impl Process {
         Ok(())
     }
 
-    /// SIGTERM; an error where the process fails or takes longer than `patience`.
+    /// Sends SIGTERM and waits. Errors: the process fails, or takes longer than `patience`.
     pub fn stop(mut self, patience: Duration) -> anyhow::Result<()> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).with_context(|| format!("stop {}", self.name))?;
@@ -130,10 +130,10 @@ fn wait_until_ready(name: &str, child: &mut Child, path: &Path, log: &Path) -> a
         }
         thread::sleep(Duration::from_millis(5));
     }
-    bail!("{name} does not listen after {START:?}:\n{}", tail(log))
+    bail!("{name} did not listen within {START:?}:\n{}", tail(log))
 }
 
-/// The end of a log: why a process failed is usually there.
+/// Returns the end of a log, which usually has the reason of a failure.
 fn tail(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! `rustle account`: what a run promises when one user's participations are all zeroed out.
+//! `rustle account`: the privacy cost of a mechanism, as ε, δ and ρ.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use super::errors::from_accounting;
 use super::setting::ParticipationArgs;
 use super::{b_min_sep, balls_in_bins, monte_carlo};
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 
 mod event;
 pub mod sampled;
@@ -21,22 +22,22 @@ pub mod sampled;
 pub enum AccountCommand {
     /// Analyze one Gaussian mechanism exactly
     Gaussian(GaussianArgs),
-    /// Analyze a plan under its own participation (j − i ≥ min_sep)
+    /// Analyze a plan under its own participation, without sampling
     #[command(alias = "zcdp")]
     Plan(PlanArgs),
-    /// Tree aggregation
+    /// Analyze tree aggregation
     Tree(TreeArgs),
-    /// Rounds of independent noise, each record sampled with a probability
+    /// Analyze rounds of independent noise under Poisson sampling of records
     Poisson(SampledArgs<Poisson>),
-    /// The same, for users of many records
+    /// Analyze rounds of independent noise under Poisson sampling, for users with several records
     UserLevel(SampledArgs<UserLevel>),
-    /// A banded strategy under cyclic Poisson sampling
+    /// Analyze a banded strategy under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
-    /// A plan whose records keep one random batch of every epoch, by Monte Carlo
+    /// Analyze a plan under balls-in-bins sampling, by Monte Carlo: each record is in one random batch per epoch
     BallsInBins(monte_carlo::AccountArgs<balls_in_bins::BallsInBinsArgs>),
-    /// A banded plan whose records join at random and then rest, by Monte Carlo
+    /// Analyze a banded plan under b-min-sep sampling, by Monte Carlo: a record that joins a round skips the next B−1
     BMinSep(monte_carlo::AccountArgs<b_min_sep::BMinSepArgs>),
-    /// Any event, from JSON
+    /// Analyze an event given as JSON
     Event(event::EventArgs),
 }
 
@@ -44,16 +45,16 @@ pub enum AccountCommand {
 #[group(skip)]
 #[command(group = clap::ArgGroup::new("ask").required(true).args(["delta", "epsilon"]))]
 pub struct GaussianArgs {
-    /// sens(C) per unit clip norm
+    /// L2 sensitivity of C, per unit clip norm, at least 0
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     sensitivity: f64,
     #[command(flatten)]
     noise: Noise,
-    /// Compute ε at this δ
-    #[arg(long, allow_negative_numbers = true)]
+    /// δ at which ε is computed, strictly between 0 and 1
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     delta: Option<f64>,
-    /// Compute δ at this ε
-    #[arg(long, allow_negative_numbers = true)]
+    /// ε at which δ is computed, at least 0
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
     epsilon: Option<f64>,
     #[command(flatten)]
     relation: Relation,
@@ -61,7 +62,7 @@ pub struct GaussianArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
-    /// The plan.toml to analyze
+    /// File of the plan
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
     #[command(flatten)]
@@ -78,7 +79,7 @@ pub struct TreeArgs {
     ask: Ask,
 }
 
-/// Rounds whose account is a privacy-loss distribution.
+/// Sampled rounds, whose account is a privacy-loss distribution.
 #[derive(Clone, Debug, Args)]
 pub struct SampledArgs<S: Args> {
     #[command(flatten)]
@@ -91,15 +92,15 @@ pub struct SampledArgs<S: Args> {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Noise {
-    /// σ, in units of the clip norm
+    /// Noise multiplier σ, in units of the clip norm, above 0
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     noise_multiplier: f64,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Ask {
-    /// Compute ε at this δ
-    #[arg(long, allow_negative_numbers = true)]
+    /// δ at which ε is computed, strictly between 0 and 1
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     delta: f64,
     #[command(flatten)]
     relation: Relation,
@@ -108,12 +109,12 @@ struct Ask {
 /// A tree mechanism and its participation.
 #[derive(Clone, Debug, Args)]
 pub struct TreeShape {
-    /// Rows
+    /// Number of rounds n
     #[arg(long, value_name = "N")]
     pub iterations: u64,
     #[command(flatten)]
     pub participation: ParticipationArgs,
-    /// Rounds that start a fresh tree
+    /// Rounds that start a new tree, separated by commas [default: none]
     #[arg(long, value_name = "ROUNDS", value_delimiter = ',')]
     pub restarts: Vec<u64>,
     /// Fill each tree with virtual steps before a restart
@@ -129,7 +130,15 @@ impl TreeShape {
 
 impl AccountCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        let answer = match self {
+        let progress = Progress::spinner("computing the privacy cost");
+        let answer = self.answer()?;
+        drop(progress);
+        answer.print(format)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn answer(self) -> anyhow::Result<Answer> {
+        Ok(match self {
             Self::Gaussian(args) => gaussian_answer(&args)?,
             Self::Plan(args) => plan_answer(&args)?,
             Self::Tree(TreeArgs { noise, shape, ask }) => {
@@ -154,9 +163,7 @@ impl AccountCommand {
             Self::BallsInBins(args) => monte_carlo::account(&args)?,
             Self::BMinSep(args) => monte_carlo::account(&args)?,
             Self::Event(args) => event::answer(&args)?,
-        };
-        answer.print(format)?;
-        Ok(ExitCode::SUCCESS)
+        })
     }
 }
 
@@ -169,7 +176,7 @@ fn sampled_answer(name: &'static str, sigma: f64, event: &Event, ask: Ask) -> an
         answer = answer.with("rho", rho);
     }
     answer = answer.with("noise_multiplier", sigma).with("neighbouring", ask.relation.name());
-    // Said where memory's bound made the grid, and so the figure, coarser than usual.
+    // Printed where the bound on memory made the grid, and so the figure, coarser than usual.
     Ok(if figure.coarsened { answer.with("grid_spacing", figure.spacing) } else { answer })
 }
 
@@ -196,14 +203,14 @@ fn gaussian_answer(args: &GaussianArgs) -> anyhow::Result<Answer> {
     let (epsilon, delta) = match (args.epsilon, args.delta) {
         (Some(epsilon), _) => (epsilon, gaussian::delta(epsilon, mu).map_err(from_accounting)?),
         (None, Some(delta)) => (gaussian::epsilon(delta, mu).map_err(from_accounting)?, delta),
-        (None, None) => return Err(bad_use("one of --delta and --epsilon is needed")),
+        (None, None) => return Err(bad_use("--delta and --epsilon are missing; allowed: one of them")),
     };
     let report = Report { epsilon, delta, rho, noise_multiplier, sensitivity, exact: true };
     Ok(answer("gaussian", &report, args.relation))
 }
 
-/// A report as it is printed; `exact` is false where sensitivity, ε and ρ are upper bounds. The sensitivity is
-/// under the relation: twice as large where a user is replaced.
+/// Returns a report as it is printed. `exact` is false where sensitivity, ε and ρ are upper bounds. The sensitivity is
+/// the one under the relation: twice as large where a user is replaced.
 pub fn answer(account: &'static str, report: &Report, relation: Relation) -> Answer {
     Answer::new()
         .with("account", account)

@@ -10,19 +10,19 @@ use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
 
-/// A plan whose records join at random, but for the rounds after each that they took.
+/// A plan under b-min-sep sampling: a record that joins a round skips the next B−1.
 #[derive(Clone, Debug, Args)]
 pub struct BMinSepArgs {
-    /// The plan.toml to analyze; its strategy may have at most B bands
+    /// File of the plan; its C may have at most B bands
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Rounds i < j of a record satisfy j − i ≥ B
+    /// Minimum distance j − i between two rounds i < j of one record
     #[arg(long, value_name = "B")]
     min_sep: u64,
-    /// Probability with which an eligible record joins a round
+    /// Probability with which an eligible record joins a round, above 0 and at most 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: f64,
-    /// Start from the stationary distribution instead of with every record eligible
+    /// Start from the stationary distribution of eligible records; without it, every record starts eligible
     #[arg(long)]
     warm_start: bool,
     #[command(flatten)]

@@ -10,16 +10,16 @@ use super::errors::from_accounting;
 use super::monte_carlo::{SamplesArgs, Shape};
 use crate::output::{Answer, bad_use};
 
-/// A plan whose records are each in one batch, drawn at random, of every epoch.
+/// A plan under balls-in-bins sampling: each record is in one random batch per epoch.
 #[derive(Clone, Debug, Args)]
 pub struct BallsInBinsArgs {
-    /// The plan.toml to analyze
+    /// File of the plan
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Number of batches; each record is assigned to one of them
+    /// Number of batches per epoch; each record is in one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: u64,
-    /// Number of epochs; each record's batch occurs once in each, and B·E is the plan's number of rows
+    /// Number of epochs; B·E must be the plan's number of rounds
     #[arg(long, value_name = "E")]
     epochs: u64,
     #[command(flatten)]
@@ -36,9 +36,9 @@ impl Shape for BallsInBinsArgs {
         let epochs = self.epochs;
         let rows = plan.iterations();
         if batches.checked_mul(epochs) != Some(rows) {
-            let text =
-                format!("{batches} batches per epoch × {epochs} epochs; allowed: {rows}, the plan's rows");
-            return Err(bad_use(text));
+            return Err(bad_use(format!(
+                "--batches-per-epoch {batches} × --epochs {epochs}; allowed: a product of {rows}, the plan's rounds"
+            )));
         }
         let strategy = plan.running_strategy().map_err(bad_use)?;
         let mechanism = BallsInBins::new(&strategy, rows, batches).map_err(from_accounting)?;

@@ -1,4 +1,4 @@
-//! Flags that name one branch of a job, and what they open.
+//! The flags that identify one branch of a job, and the plan and keys that they select.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,30 +12,29 @@ use super::harden::harden;
 use crate::key_file;
 use crate::output::bad_use;
 
-// The plan promises a version of the stream, the kernel makes one.
+// The plan states a version of the noise stream; the kernel generates one.
 const _: () = assert!(plan::STREAM_VERSION == noise_kernel::STREAM_VERSION);
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct BranchArgs {
-    /// The job's plan.toml
+    /// File of the job's plan
     #[arg(long, value_name = "FILE")]
     pub plan: PathBuf,
-    /// The job's key: 32 raw bytes, mode 0400 or 0600
+    /// File of the job's key: 32 raw bytes, mode 0400 or 0600
     #[arg(long, value_name = "FILE")]
     pub key_file: PathBuf,
-    /// The job's ID
+    /// Name of the job
     #[arg(long, default_value = "default")]
     pub job: String,
-    /// The branch's number
-    #[arg(long, default_value_t = 0)]
+    /// Number of the branch, for a job that never rewound
+    #[arg(long, value_name = "B", default_value_t = 0)]
     pub branch: u64,
-    /// For a rewound job, the branch from which each row's Z comes, such as 0..120=0,120..=1, as `rustle job show`
-    /// prints it
+    /// Branch from which each row takes its Z, as `rustle job show` prints it for a job that rewound: 0..120=0,120..=1
     #[arg(long, conflicts_with = "branch")]
     pub lineage: Option<Lineage>,
 }
 
-/// A plan with the keys of one branch's rows.
+/// A plan and the keys of one branch's rows.
 pub struct Branch {
     pub plan: Plan,
     pub keys: RowKeys,
@@ -44,7 +43,7 @@ pub struct Branch {
 }
 
 impl BranchArgs {
-    /// Errors: a plan or a key file that can't be used.
+    /// Reads the plan and the key. Errors: a plan or a key file that can't be used.
     pub fn open(&self) -> anyhow::Result<Branch> {
         let plan = Plan::from_path(&self.plan)?;
         let lineage = self.lineage.clone().unwrap_or_else(|| Lineage::of_branch(self.branch));
@@ -56,7 +55,7 @@ impl BranchArgs {
     }
 }
 
-/// Error: a range that ends after `limit`; `flag` and `what` name them.
+/// Checks that a range ends at `limit` or before it. The error names the flag, and `what` the limit is.
 pub fn within(flag: &str, range: &Range<u64>, limit: u64, what: &str) -> anyhow::Result<()> {
     if range.end <= limit {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `rustle calibrate`: the noise multiplier, or another number, for an (ε, δ).
+//! `rustle calibrate`: the noise multiplier, or another parameter, that satisfies an (ε, δ).
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,66 +12,75 @@ use self::open::{OpenBandMf, OpenPoisson, OpenUserLevel};
 use super::account::TreeShape;
 use super::{b_min_sep, balls_in_bins, monte_carlo};
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 
 mod goal;
 mod open;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CalibrateCommand {
-    /// Analyze one Gaussian mechanism exactly
+    /// Calibrate one Gaussian mechanism exactly
     Gaussian {
-        /// sens(C) per unit clip norm
+        /// L2 sensitivity of C, per unit clip norm, above 0
         #[arg(long, value_name = "S", allow_negative_numbers = true)]
         sensitivity: f64,
         #[command(flatten)]
         goal: Goal,
     },
-    /// A plan under its own participation (j − i ≥ min_sep); the plan's own value of what is sought is ignored
+    /// Calibrate a plan under its own participation, without sampling
     #[command(alias = "zcdp")]
     Plan {
-        /// The plan.toml to calibrate
+        /// File of the plan; its own value of the parameter to find is ignored
         #[arg(long, value_name = "FILE")]
         plan: PathBuf,
         #[command(flatten)]
         goal: Goal,
     },
-    /// Tree aggregation
+    /// Calibrate tree aggregation
     Tree {
         #[command(flatten)]
         shape: TreeShape,
         #[command(flatten)]
         goal: Goal,
     },
-    /// Rounds of independent noise, each record sampled with a probability
+    /// Calibrate rounds of independent noise under Poisson sampling of records
     Poisson {
         #[command(flatten)]
         shape: OpenPoisson,
         #[command(flatten)]
         goal: Goal,
     },
-    /// Rounds of independent noise for users with many records, by sampled records or users
+    /// Calibrate rounds of independent noise under Poisson sampling, for users with several records
     UserLevel {
         #[command(flatten)]
         shape: OpenUserLevel,
         #[command(flatten)]
         goal: Goal,
     },
-    /// A banded strategy under cyclic Poisson sampling
+    /// Calibrate a banded strategy under cyclic Poisson sampling
     BandMf {
         #[command(flatten)]
         shape: OpenBandMf,
         #[command(flatten)]
         goal: Goal,
     },
-    /// A plan whose records keep one random batch of every epoch, by Monte Carlo
+    /// Calibrate a plan under balls-in-bins sampling, by Monte Carlo: each record is in one random batch per epoch
     BallsInBins(monte_carlo::CalibrateArgs<balls_in_bins::BallsInBinsArgs>),
-    /// A banded plan whose records join at random and then rest, by Monte Carlo
+    /// Calibrate a banded plan under b-min-sep sampling, by Monte Carlo: a record that joins a round skips the next B−1
     BMinSep(monte_carlo::CalibrateArgs<b_min_sep::BMinSepArgs>),
 }
 
 impl CalibrateCommand {
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        let answer = match self {
+        let progress = Progress::spinner("calibrating");
+        let answer = self.answer()?;
+        drop(progress);
+        answer.print(format)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn answer(self) -> anyhow::Result<Answer> {
+        Ok(match self {
             Self::Gaussian { sensitivity, goal } => {
                 goal.gaussian("gaussian", Sensitivity { value: sensitivity, exact: true })?
             }
@@ -91,13 +100,11 @@ impl CalibrateCommand {
             Self::BandMf { shape, goal } => goal.sampled(&shape)?,
             Self::BallsInBins(args) => monte_carlo::calibrate(&args)?,
             Self::BMinSep(args) => monte_carlo::calibrate(&args)?,
-        };
-        answer.print(format)?;
-        Ok(ExitCode::SUCCESS)
+        })
     }
 }
 
-/// Calibrates a plan. Its C must keep the guarantee both as written and as rounded to run.
+/// Calibrates a plan. Its C must satisfy the guarantee both as written and as rounded to run.
 fn for_plan(plan: &Plan, goal: &Goal) -> anyhow::Result<Answer> {
     if !goal.finds_participations("zcdp")? {
         return goal.gaussian("zcdp", plan.accounted_sensitivity().map_err(bad_use)?);

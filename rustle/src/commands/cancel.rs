@@ -1,17 +1,17 @@
-//! Ctrl-C ends a search with the best it has found; a second one ends the process.
+//! Cancellation of a search: the first Ctrl-C ends it with the best result so far, the second ends the process.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether Ctrl-C was pressed since.
+/// Records whether Ctrl-C was pressed.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     pressed: Arc<AtomicBool>,
 }
 
 impl Cancel {
-    /// Listens from now on. Where no listener can be started Ctrl-C ends the process, as it does by itself.
+    /// Starts to listen for Ctrl-C. Where no listener can be started, Ctrl-C ends the process as usual.
     pub fn on_ctrl_c() -> Self {
         let cancel = Self::default();
         let pressed = cancel.pressed.clone();
@@ -32,7 +32,7 @@ impl Cancel {
         cancel
     }
 
-    /// `Break` once Ctrl-C was pressed.
+    /// Returns `Break` once Ctrl-C was pressed.
     pub fn flow(&self) -> ControlFlow<()> {
         if self.pressed.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

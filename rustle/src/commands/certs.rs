@@ -1,4 +1,4 @@
-//! `rustle certs`: certificates for a cluster that has no other authority.
+//! `rustle certs`: a certificate authority for a cluster that has no other.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,32 +11,33 @@ use proto::JobId;
 use super::harden::harden;
 use crate::certs::Authority;
 use crate::output::{Answer, Format};
+use crate::values;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CertsCommand {
-    /// Make an authority, and a folder for --tls-dir of each process and person
+    /// Create an authority, and a certificate for each process and role in a folder of its own (--tls-dir)
     New {
-        /// Where to; a folder that holds an authority already is left alone
+        /// Folder to create the authority in; refused if it holds one already
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Workers worker-0, worker-1, …
-        #[arg(long, default_value_t = 2)]
+        /// Number of workers, which are named worker-0, worker-1, …
+        #[arg(long, value_name = "W", default_value_t = 2)]
         workers: u16,
-        /// Jobs, each with a certificate that binds and fetches its rows alone
+        /// Name of a job, whose certificate can bind and fetch its own rows alone; may be repeated
         #[arg(long, value_name = "JOB")]
         job: Vec<JobId>,
         #[command(flatten)]
         terms: Terms,
     },
-    /// Make one certificate more, or a new one in place of an old
+    /// Create or replace one certificate
     Issue {
-        /// Folder of the authority, as `certs new` made it
+        /// Folder of the authority, as `rustle certs new` created it
         #[arg(long, value_name = "DIR")]
         authority: PathBuf,
-        /// coordinator, worker/NAME, job/JOB, operator, auditor or scraper
-        #[arg(long, value_parser = parse_role)]
+        /// Role: coordinator, worker/NAME, job/JOB, operator, auditor or scraper
+        #[arg(long, value_name = "ROLE", value_parser = parse_role)]
         role: Role,
-        /// Folder for --tls-dir
+        /// Folder to write ca.pem, cert.pem and key.pem to, for --tls-dir
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
         #[command(flatten)]
@@ -46,11 +47,11 @@ pub enum CertsCommand {
 
 #[derive(Args, Clone, Debug)]
 pub struct Terms {
-    /// How long certificates are good for: short lives do what revocation would
-    #[arg(long, default_value = "30d", value_parser = parse_life)]
+    /// Time until certificates expire, such as 12h or 30d; there is no revocation, so keep it short
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = values::duration_in_days)]
     life: Duration,
-    /// Whose identities these are; all of a cluster's share one
-    #[arg(long, default_value = "rustle")]
+    /// Trust domain of the identities; the same for a whole cluster
+    #[arg(long, value_name = "NAME", default_value = "rustle")]
     trust_domain: String,
 }
 
@@ -83,7 +84,7 @@ fn new(out: &Path, workers: u16, jobs: &[JobId], terms: &Terms) -> anyhow::Resul
     Ok(Answer::new().with("authority", out.display().to_string()).with("tls_dirs", dirs))
 }
 
-/// Of a role's files in the folder of its authority.
+/// Returns the name of a role's folder in the folder of its authority.
 pub fn folder(role: &Role) -> String {
     match role {
         Role::Worker(name) => name.clone(),
@@ -94,12 +95,4 @@ pub fn folder(role: &Role) -> String {
 fn parse_role(text: &str) -> Result<Role, String> {
     Role::parse(text)
         .ok_or_else(|| "allowed: coordinator, worker/NAME, job/JOB, operator, auditor, scraper".to_owned())
-}
-
-/// Days too, which other durations don't need.
-fn parse_life(text: &str) -> Result<Duration, String> {
-    match text.strip_suffix('d').map(str::parse::<u32>) {
-        Some(Ok(days)) if days > 0 => Ok(Duration::from_secs(u64::from(days) * 86_400)),
-        _ => node::config::units::parse_duration(text).map_err(|error| error.to_string()),
-    }
 }

@@ -1,4 +1,4 @@
-//! `rustle completions`: scripts for shells.
+//! `rustle completions`: completion scripts of shells.
 
 use std::process::ExitCode;
 
@@ -7,11 +7,11 @@ use clap_complete::Shell;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// The shell to complete in
+    /// Shell to complete in
     shell: Shell,
 }
 
-/// Prints the script that completes `command`, whatever the output format: a shell reads it.
+/// Prints the script that completes `command`. A shell reads it, so it has no other output format.
 pub fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "rustle", &mut script);

@@ -1,4 +1,4 @@
-//! `rustle config show`: each setting, and where its value came from.
+//! `rustle config show`: each setting with its value and the source of that value.
 
 use std::process::ExitCode;
 
@@ -13,14 +13,15 @@ use serde::Serialize;
 use super::online;
 use crate::output::{Format, bad_use};
 
-/// Settings: flags before environment before file before defaults
+/// Show the settings of a process: a flag comes before the environment, the file and the default
 #[derive(Subcommand, Clone, Debug)]
 pub enum ConfigCommand {
-    /// What a process would run with, and where each value comes from
+    /// Show every setting that a process would run with, and the source of its value
     Show {
+        /// Process to show
         #[arg(value_enum)]
         process: Process,
-        /// Flags as the process would get them
+        /// Flags of the process, after --
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         flags: Vec<String>,
     },
@@ -95,10 +96,12 @@ fn names_of(command: &Command) -> Vec<String> {
     command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
 }
 
-/// A setting that clap alone resolves.
+/// Returns a setting that clap alone resolves.
 fn given(matches: &ArgMatches, name: String) -> anyhow::Result<Shown> {
     let raw = matches.get_raw(&name).and_then(|mut values| values.next());
-    let value = raw.map(|value| value.to_str().context("a setting that is not UTF-8").map(str::to_owned));
+    let value = raw.map(|value| {
+        value.to_str().context("the setting is not UTF-8; allowed: UTF-8 text").map(str::to_owned)
+    });
     let source = match matches.value_source(&name) {
         Some(ValueSource::CommandLine) => "flag",
         Some(ValueSource::EnvVariable) => "environment",

@@ -1,38 +1,39 @@
-//! `rustle demo`: the whole system on real data, in one command.
+//! `rustle demo`: private training on real data with noise from a local cluster.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::harden::harden;
 use super::online;
 use crate::demo::{self, DemoOptions, DemoReport};
 use crate::output::Format;
+use crate::progress::Progress;
 
-/// The whole system on real data: a cluster, private training, a killed worker, every bit checked
+/// Train on real data with noise from a local cluster, kill a worker on the way, and check every bit
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
-    /// Number of worker processes
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Number of worker processes, from 1 to 64
+    #[arg(long, value_name = "W", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: u16,
-    /// Training runs for each mechanism
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    /// Number of training runs of each mechanism, from 1 to 100
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,
-    #[arg(long, default_value_t = 1.0)]
+    /// ε of each mechanism, above 0
+    #[arg(long, value_name = "E", default_value_t = 1.0, allow_negative_numbers = true)]
     epsilon: f64,
-    #[arg(long, default_value_t = 1e-5)]
+    /// δ of each mechanism, strictly between 0 and 1
+    #[arg(long, value_name = "D", default_value_t = 1e-5, allow_negative_numbers = true)]
     delta: f64,
-    /// Keep ledger, checkpoints and logs here
-    #[arg(long)]
+    /// Folder for ledger, checkpoints and logs [default: a temporary folder, removed at the end]
+    #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
 pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
-    // Its jobs' key is drawn here.
+    // This process draws the jobs' key.
     harden()?;
     let scratch =
         tempfile::Builder::new().prefix("rustle-demo-").tempdir().context("make a temporary folder")?;
@@ -44,13 +45,13 @@ pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
         epsilon: args.epsilon,
         delta: args.delta,
     };
-    let progress = progress_bar();
+    let progress = Progress::bar(1, "");
     let report = demo::run(&options, &mut |done, of, doing| {
         progress.set_length(of);
         progress.set_position(done);
         progress.set_message(doing.to_owned());
     });
-    progress.finish_and_clear();
+    drop(progress);
     let report = report?;
     match format {
         Format::Json => println!("{}", serde_json::to_string(&report)?),
@@ -59,21 +60,13 @@ pub fn run(args: &DemoArgs, format: Format) -> anyhow::Result<ExitCode> {
     Ok(if report.bits_agree { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn progress_bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}");
-    ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
 fn print(report: &DemoReport) {
     let DemoReport { epsilon, delta, dimension, iterations, min_sep, max_participations, .. } = report;
     println!(
         "UCI handwritten digits: {dimension} parameters, {iterations} steps, (ε, δ) = ({epsilon}, {delta:e}),"
     );
     println!(
-        "each image takes part {max_participations} times, every {min_sep} steps (min-sep counts j − i)."
+        "each image takes part {max_participations} times, every {min_sep} steps (min_sep counts j − i)."
     );
     let header =
         ["mechanism", "noise multiplier", "RMS loss", "test accuracy", "state bytes/parameter", "seconds"];
@@ -90,13 +83,13 @@ fn print(report: &DemoReport) {
     }
     println!("{table}");
     println!("without noise: {:.1} %", 100.0 * report.test_accuracy_without_noise);
-    println!("killed on the way: {}", report.worker_killed);
+    println!("worker killed during training: {}", report.worker_killed);
     println!(
-        "oracle: {} rows, {} values compared, {} differ: {}",
+        "compared with the reference implementation: {} rows, {} values, {} differ: {}",
         report.rows_compared,
         report.values_compared,
         report.values_differing,
-        if report.bits_agree { "all bits agree" } else { "BITS DIFFER" }
+        if report.bits_agree { "all bits match" } else { "BITS DIFFER" }
     );
     println!("{:.1} s in all", report.seconds);
 }

@@ -1,10 +1,10 @@
-//! Errors of libraries as the command line reports them: bad use (exit status 2) or failure (exit status 1).
+//! Library errors as the command line reports them: bad use (exit status 2) or failure (exit status 1).
 
 use accounting::AccountingError;
 
 use crate::output::bad_use;
 
-/// Reports numbers outside their range and questions without an answer as bad use, all else as a failure.
+/// Converts an error: numbers outside their range and unsupported requests are bad use, all else is a failure.
 pub fn from_accounting(error: AccountingError) -> anyhow::Error {
     match error {
         AccountingError::Invalid { .. }

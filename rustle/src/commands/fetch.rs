@@ -1,4 +1,4 @@
-//! `rustle fetch`: rows from a running cluster into an .npy file.
+//! `rustle fetch`: binds rows of a running cluster and writes them to an .npy file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,42 +14,41 @@ use super::online;
 use crate::access::CoordinatorArg;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format};
-use crate::values::Span;
+use crate::progress::Progress;
+use crate::values::{self, Span};
 
-/// Bytes of rows asked for at once.
+/// Bytes of rows in one request, unless one row alone is longer.
 const BATCH_BYTES: u64 = 64 << 20;
 
-/// Bind rows to a commitment and fetch them
+/// Bind rows to a commitment, fetch them, and write them to an .npy file
 #[derive(Args, Clone, Debug)]
 pub struct FetchArgs {
     #[command(flatten)]
     coordinator: CoordinatorArg,
+    /// Name of the job
     #[arg(long, default_value = "default")]
     job: JobId,
-    #[arg(long, default_value_t = 0)]
+    /// Number of the job's current branch, as `rustle job show` prints it
+    #[arg(long, value_name = "B", default_value_t = 0)]
     branch: u64,
-    /// What the rows are bound to: the same text again gets the same bytes, another is refused
-    #[arg(long, default_value = "cli")]
+    /// Text that the rows are bound to: with the same text they can be fetched again, another is refused
+    #[arg(long, value_name = "TEXT", default_value = "cli")]
     commitment: String,
     /// Rows a..b, counted from 0
-    #[arg(long)]
+    #[arg(long, value_name = "A..B")]
     steps: Span,
-    /// Coordinates a..b of the flattened parameter vector
-    #[arg(long)]
+    /// Coordinates a..b of the flattened parameter vector, counted from 0
+    #[arg(long, value_name = "A..B")]
     range: Span,
-    /// How long to wait for a range that no worker serves
-    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    /// Time to wait for a range that no worker serves, per request
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     deadline: Duration,
-    /// Send this fetch's trace to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317
+    /// URL of an OpenTelemetry collector for this fetch's trace (OTLP over gRPC) [default: no trace]
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_short_help = true)]
     otlp: Option<String>,
-    /// Float32 array of shape (rows, coordinates)
-    #[arg(long)]
+    /// The .npy file to write: float32 of shape (rows, coordinates)
+    #[arg(long, value_name = "FILE")]
     out: PathBuf,
-}
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }
 
 pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -70,11 +69,12 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     let client = args.coordinator.client().await?;
     let rows = RowRange::new(args.steps.0.start, args.steps.0.end)?;
     let range = CoordinateRange::new(args.range.0.start, args.range.0.end)?;
-    // Before a file is made: is there such a range at all?
+    // A range beyond the job's dimension is refused before a file is created.
     client.routing(&args.job).await?.check_range(range)?;
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
     let at_once = (BATCH_BYTES / (4 * range.len())).max(1);
     let mut buffer = vec![0f32; (at_once.min(rows.len()) * range.len()) as usize];
+    let progress = Progress::bar(rows.len(), "rows");
     let mut start = rows.start;
     while start < rows.end {
         let batch = RowRange::new(start, (start + at_once).min(rows.end))?;
@@ -82,7 +82,9 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         client.fetch(request(args, batch, range)).into_slice(values).await?;
         writer.write(values)?;
         start = batch.end;
+        progress.set_position(start - rows.start);
     }
+    drop(progress);
     let sha256 = writer.finish()?;
     let seconds = started.elapsed().as_secs_f64();
     Answer::new()

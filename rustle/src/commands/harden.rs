@@ -1,9 +1,9 @@
-//! What a command does about itself before it reads a secret or draws one.
+//! Protection of the process before it reads or draws a secret.
 
 use anyhow::Context;
 use node::process::hardening::Hardening;
 
-/// From here to its end this process leaves no core, and no other of this user can read its memory.
+/// Disables core dumps and keeps other processes of the same user from reading this one's memory, until the process ends.
 pub fn harden() -> anyhow::Result<()> {
     Hardening::default().apply().context("harden this process")
 }

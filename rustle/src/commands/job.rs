@@ -9,10 +9,11 @@ use client::Client;
 use plan::Plan;
 use proto::{JobId, Lineage, pb};
 
-use super::online;
+use super::{dimension, online};
 use crate::access::CoordinatorArg;
 use crate::key_file;
 use crate::output::{Answer, Format};
+use crate::progress::Progress;
 use crate::values::Span;
 
 mod history;
@@ -21,6 +22,7 @@ mod history;
 pub struct JobArgs {
     #[command(flatten)]
     coordinator: CoordinatorArg,
+    /// Name of the job
     #[arg(long, default_value = "default")]
     job: JobId,
 }
@@ -29,98 +31,101 @@ pub struct JobArgs {
 pub struct CreateArgs {
     #[command(flatten)]
     job: JobArgs,
-    /// The plan.toml; checked completely before anything is recorded
-    #[arg(long)]
+    /// File of the plan
+    #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Number of coordinates; omit it if the plan has a layout
-    #[arg(long, default_value_t = 0)]
-    dimension: u64,
+    /// Number of coordinates [default: from the plan's layout]
+    #[arg(long, value_name = "M")]
+    dimension: Option<u64>,
     /// Number of shards; 0 for one per worker
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0)]
     shards: u32,
-    /// The job's key: only its commitment leaves this process
-    #[arg(long)]
+    /// File of the job's key, 32 raw bytes, mode 0400 or 0600; only its commitment leaves this process
+    #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
 }
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum JobCommand {
-    /// Create a job
+    /// Create a job from a plan
     Create(CreateArgs),
     /// List all jobs
     List(CoordinatorArg),
     /// Show one job
     Show(JobArgs),
-    /// Finish the job: no further row can be bound
+    /// Finish a job: no further row can be bound
     Finish(JobArgs),
-    /// Destroy the job and delete its checkpoints
+    /// Destroy a job and delete its checkpoints
     Destroy(JobArgs),
-    /// Change the number of shards while the job runs
+    /// Change the number of shards of a running job
     Reshard {
         #[command(flatten)]
         job: JobArgs,
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        /// New number of shards, at least 1
+        #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
         shards: u32,
     },
-    /// Ask for shards to be placed near their readers; replaces earlier hints, followed where no worker is overloaded
+    /// Set the hints for placing shards near their readers, followed where no worker is overloaded
     #[command(alias = "place")]
     Hint {
         #[command(flatten)]
         job: JobArgs,
-        /// Coordinates, and a worker's name, a label of workers (key=value), or `here` for workers of this host
+        /// Coordinates a..b, and a worker's name, a label (key=value) or `here` for this host; may be repeated; none
+        /// removes all hints
         #[arg(long, value_name = "A..B@NEAR")]
         near: Vec<HintArg>,
     },
-    /// Write a checkpoint of every shard now
+    /// Write a checkpoint of every shard of a job
     Checkpoint(JobArgs),
-    /// Rewind to a row: rows from there on get fresh noise on a new branch
+    /// Rewind a job to a row: later rows get fresh noise on a new branch
     Rewind {
         #[command(flatten)]
         job: JobArgs,
-        /// The first row with fresh noise
+        /// First row with fresh noise
         #[arg(long, value_name = "T")]
         to_row: u64,
-        /// Refuse unless this is the job's current branch; the coordinator's answer where not given
+        /// Number of the job's current branch; another is refused [default: not checked]
         #[arg(long, value_name = "B")]
         expected_branch: Option<u64>,
     },
-    /// List the chain of the job's durable events
+    /// List the hash chain of a job's durable events
     Ledger(JobArgs),
-    /// Show the newest entry of the job's event chain; a copy kept elsewhere reveals a ledger that was rolled back
+    /// Show the newest entry of a job's event chain; a copy kept elsewhere reveals a rolled-back ledger
     #[command(alias = "head")]
     LedgerHead(JobArgs),
-    /// Print a cursor of the job, to store in a training checkpoint
+    /// Print a cursor of a job, to store in a training checkpoint
     Cursor {
         #[command(flatten)]
         job: JobArgs,
-        /// The next row of the training; the ledger's where not given
+        /// Next row of the training [default: the ledger's next row]
         #[arg(long, value_name = "T")]
         next_row: Option<u64>,
     },
-    /// Resume at a cursor: on its branch if nothing was bound after it, else on a new one
+    /// Resume a job at a cursor: on its branch if no row was bound after it, else on a new one
     Resume {
         #[command(flatten)]
         job: JobArgs,
+        /// Cursor, as `rustle job cursor` prints it
         #[arg(long)]
         cursor: String,
-        /// Promise to request the rows after the cursor again, under the same exact commitments
+        /// Stay on the branch, if the training requests the rows after the cursor again under the same exact commitments
         #[arg(long)]
         replay: bool,
-        /// Show what would be done, and change nothing
+        /// Show what would happen, and change nothing
         #[arg(long)]
         check: bool,
     },
-    /// Print what was released and its privacy cost, as JSON
+    /// Print the rows that a job released and their privacy cost, as JSON
     Report {
         #[command(flatten)]
         job: JobArgs,
-        /// The δ at which ε is computed
-        #[arg(long, default_value_t = 1e-6)]
+        /// δ at which ε is computed, strictly between 0 and 1
+        #[arg(long, value_name = "D", default_value_t = 1e-6, allow_negative_numbers = true)]
         delta: f64,
     },
 }
 
-/// `a..b@near`.
+/// A placement hint, written `a..b@near`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HintArg(pb::PlacementHint);
 
@@ -152,7 +157,10 @@ impl JobCommand {
                     show(&client(&args).await?.jobs().finish(&args.job).await?).print(format)?
                 }
                 Self::Destroy(args) => {
-                    destroyed(client(&args).await?.jobs().destroy(&args.job).await?).print(format)?
+                    let progress = Progress::spinner("deleting checkpoints");
+                    let response = client(&args).await?.jobs().destroy(&args.job).await?;
+                    drop(progress);
+                    destroyed(response).print(format)?;
                 }
                 Self::Reshard { job, shards } => {
                     show(&client(&job).await?.jobs().reshard(&job.job, shards).await?).print(format)?;
@@ -162,7 +170,10 @@ impl JobCommand {
                     show(&client(&job).await?.jobs().place(&job.job, hints).await?).print(format)?;
                 }
                 Self::Checkpoint(args) => {
-                    checkpointed(client(&args).await?.jobs().checkpoint(&args.job).await?).print(format)?;
+                    let progress = Progress::spinner("writing a checkpoint");
+                    let checkpoint = client(&args).await?.jobs().checkpoint(&args.job).await?;
+                    drop(progress);
+                    checkpointed(checkpoint).print(format)?;
                 }
                 Self::Rewind { job, to_row, expected_branch } => {
                     show(&history::rewind(&job, to_row, expected_branch).await?).print(format)?;
@@ -199,7 +210,7 @@ async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
     let request = pb::CreateJobRequest {
         job: args.job.job.to_string(),
         plan_toml: plan.to_toml_string()?,
-        dimension: args.dimension,
+        dimension: dimension::resolve(args.dimension, &plan)?,
         shards: args.shards,
         key_commitment: key_file::read(&args.key_file)?.commitment().to_vec(),
         plan_digest: plan.digest().to_vec(),

@@ -11,9 +11,9 @@ use crate::output::{Answer, Format};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Draw a key from the operating system into a new file of mode 0400
+    /// Create a random key of 32 bytes in a new file of mode 0400
     New {
-        /// Where to; a file that is there already is left alone
+        /// File to create; an existing file is never overwritten
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },

@@ -22,6 +22,7 @@ mod b_min_sep;
 mod balls_in_bins;
 mod branch;
 mod cancel;
+mod conditional_flags;
 mod dimension;
 mod errors;
 mod harden;

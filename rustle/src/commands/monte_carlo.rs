@@ -1,4 +1,4 @@
-//! Accounts by Monte Carlo, whatever the way in which records take part.
+//! Accounts by Monte Carlo, for any sampling scheme.
 
 use accounting::monte_carlo::{Estimate, Pair, SampleBudget};
 use clap::Args;
@@ -9,10 +9,10 @@ use crate::output::Answer;
 
 #[derive(Clone, Debug, Args)]
 pub struct SamplesArgs {
-    /// Samples for each figure
+    /// Number of samples for each figure
     #[arg(long, value_name = "N", default_value_t = SampleBudget::default().samples)]
     samples: u64,
-    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
+    /// Seed of the samples; choosing a seed by its result voids the guarantee [default: random]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -23,20 +23,20 @@ impl SamplesArgs {
     }
 }
 
-/// 53 bits, which every reader of JSON keeps.
+/// Draws a seed of 53 bits, the most that every reader of JSON represents exactly.
 pub fn fresh_seed() -> anyhow::Result<u64> {
     Ok(getrandom::u64()? >> 11)
 }
 
-/// How a plan's records take part, as a user says it.
+/// A plan and its sampling scheme, as flags.
 pub trait Shape: Args {
     const NAME: &'static str;
     type Mechanism: Pair;
 
-    /// The plan, and its mechanism with the coefficients as they run, rounded.
+    /// Returns the plan, and its mechanism with the rounded coefficients that run.
     fn question(&self) -> anyhow::Result<(Plan, Self::Mechanism)>;
     fn samples(&self) -> &SamplesArgs;
-    /// Adds the shape itself to the answer.
+    /// Adds the numbers of the sampling scheme to the answer.
     fn describe(&self, answer: Answer) -> Answer;
 }
 
@@ -44,8 +44,8 @@ pub trait Shape: Args {
 pub struct AccountArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
-    /// Compute ε at this δ
-    #[arg(long, allow_negative_numbers = true)]
+    /// δ at which ε is computed, strictly between 0 and 1
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     delta: f64,
 }
 
@@ -53,13 +53,15 @@ pub struct AccountArgs<S: Shape> {
 pub struct CalibrateArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
-    #[arg(long, allow_negative_numbers = true)]
+    /// ε to satisfy, above 0
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
     epsilon: f64,
-    #[arg(long, allow_negative_numbers = true)]
+    /// δ to satisfy, strictly between 0 and 1
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     delta: f64,
 }
 
-/// ε at δ.
+/// Returns ε at δ.
 pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     let shape = &args.shape;
     let delta = args.delta;
@@ -76,7 +78,7 @@ pub fn account<S: Shape>(args: &AccountArgs<S>) -> anyhow::Result<Answer> {
     Ok(of_plan(shape.describe(answer), &plan))
 }
 
-/// σ at (ε, δ).
+/// Returns the noise multiplier that satisfies (ε, δ).
 pub fn calibrate<S: Shape>(args: &CalibrateArgs<S>) -> anyhow::Result<Answer> {
     let shape = &args.shape;
     let epsilon = args.epsilon;
@@ -98,7 +100,7 @@ fn of_plan(answer: Answer, plan: &Plan) -> Answer {
     answer.with("mechanism", plan.mechanism().name()).with("neighbouring", "zero-out")
 }
 
-/// δ at the ε of an answer, as other samples have it; the bound fails with probability δ at most.
+/// Adds δ at the answer's ε, estimated from other samples. The bound fails with a probability of at most δ.
 fn verified(answer: Answer, worse: Estimate, upper: f64, sampling: SampleBudget) -> Answer {
     answer
         .with("delta_estimate", worse.delta)

@@ -1,11 +1,10 @@
-//! `rustle noise`: rows made in this process, into an .npy file.
+//! `rustle noise`: generates rows in this process and writes them to an .npy file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use indicatif::ProgressBar;
 use noise_kernel::{BLOCK, Backend, Generator, Stream};
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -14,12 +13,13 @@ use super::branch::{BranchArgs, within};
 use super::dimension;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 use crate::values::Span;
 
-/// Bytes of rows in memory at once, unless one row alone is longer.
+/// Bytes of rows in memory, unless one row alone is longer.
 const BUFFER: usize = 256 << 20;
 
-/// Coordinates of one task where i.i.d. rows are drawn in parallel: whole noise blocks of 512.
+/// Coordinates that one task draws of an i.i.d. row: whole noise blocks of 512.
 const TASK: usize = 1 << 16;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -38,10 +38,10 @@ pub struct NoiseArgs {
     /// Write standard normals Z instead of σζ·C⁻¹Z; for a tree, the nodes that these steps complete
     #[arg(long)]
     iid: bool,
-    /// Number of threads [default: one per core]
+    /// Number of threads, from 1 to 4096 [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
-    /// Instruction set: auto, portable, avx2, avx512, neon; the bits are the same on all
+    /// Instruction set: auto, portable, avx2, avx512 or neon; the bits are the same on all
     #[arg(long, default_value = "auto")]
     backend: Backend,
     /// The .npy file to write: float32 of shape (rows, coordinates)
@@ -64,18 +64,18 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let coordinates = range.end - range.start;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("start threads")?;
-    let maker = if args.iid {
-        Maker::Iid { stream, next: streams.start, offset: range.start }
+    let source = if args.iid {
+        RowSource::Iid { stream, next: streams.start, offset: range.start }
     } else {
         let n = branch.plan.iterations();
         let scale = branch.plan.scale();
         room_for_state(branch.plan.state_slots(), coordinates)?;
         let mut generator = Generator::new(stream, branch.coefficients.clone(), n, scale, range.clone())?;
         replay(&mut generator, steps.start, &pool)?;
-        Maker::Correlated(Box::new(generator))
+        RowSource::Correlated(Box::new(generator))
     };
     let mut writer = NpyWriter::create(&args.out, rows, coordinates)?;
-    let seconds_making = maker.write(rows, usize::try_from(coordinates)?, &pool, &mut writer)?.as_secs_f64();
+    let seconds_making = source.write(rows, usize::try_from(coordinates)?, &pool, &mut writer)?.as_secs_f64();
     let digest = writer.finish()?;
     Answer::new()
         .with("out", args.out.display().to_string())
@@ -91,32 +91,31 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Error: no memory for the state of a range so long. The generator could only end the process.
+/// Checks that the state of the range fits in memory. The generator itself would abort the process.
 fn room_for_state(slots: usize, coordinates: u64) -> anyhow::Result<()> {
     // A range may begin and end inside a block; whole ones are kept.
     let numbers = u128::from(coordinates.saturating_add(2 * BLOCK as u64)) * slots as u128;
     let named = || {
         format!(
-            "memory for the state of {coordinates} coordinates, {slots} numbers each; a shorter --range fits"
+            "memory for the state of {coordinates} coordinates, {slots} numbers each; choose a shorter --range"
         )
     };
     Vec::<f32>::new().try_reserve_exact(usize::try_from(numbers).with_context(named)?).with_context(named)
 }
 
-/// Brings the state to row `row`, in silence on anything but a terminal.
+/// Brings the state to row `row`.
 fn replay(generator: &mut Generator, row: u64, pool: &ThreadPool) -> anyhow::Result<()> {
-    let bar = ProgressBar::new(row).with_message("replay");
+    let bar = Progress::bar(row, "rows replayed");
     while generator.next_row() < row {
         let count = if generator.slots() == 0 { row } else { (row - generator.next_row()).min(64) };
         pool.install(|| generator.skip(count))?;
         bar.set_position(generator.next_row());
     }
-    bar.finish_and_clear();
     Ok(())
 }
 
-/// Where rows come from.
-enum Maker {
+/// The source of rows.
+enum RowSource {
     Correlated(Box<Generator>),
     /// `next`: a stream number; `offset`: the first coordinate.
     Iid {
@@ -126,8 +125,8 @@ enum Maker {
     },
 }
 
-impl Maker {
-    /// Makes `rows` rows of `width` coordinates and writes them; says how long the making alone took.
+impl RowSource {
+    /// Generates `rows` rows of `width` coordinates and writes them. Returns the time that generating alone took.
     fn write(
         mut self,
         rows: u64,
@@ -141,7 +140,7 @@ impl Maker {
         let length = at_once.checked_mul(width).context("a row is longer than this machine can address")?;
         buffer.try_reserve_exact(length).with_context(|| format!("memory for {length} numbers"))?;
         buffer.resize(length, 0.0);
-        let bar = ProgressBar::new(rows).with_message("rows");
+        let bar = Progress::bar(rows, "rows");
         let mut making = Duration::ZERO;
         let mut left = rows;
         while left > 0 {
@@ -154,7 +153,6 @@ impl Maker {
             left -= count as u64;
             bar.inc(count as u64);
         }
-        bar.finish_and_clear();
         Ok(making)
     }
 

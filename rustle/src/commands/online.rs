@@ -1,4 +1,4 @@
-//! What commands that talk to a coordinator share.
+//! Helpers of the commands that call a coordinator.
 
 use std::future::Future;
 
@@ -7,13 +7,13 @@ use node::process::runtime::Runtime;
 
 use super::harden::harden;
 
-/// Runs a command's future to its end on this thread. What it reads is secret: the key of a job to create, of a
-/// certificate, a token, rows.
+/// Runs a command's future to its end on this thread, after [`harden`]: the command reads keys, tokens or rows.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     harden()?;
     Runtime::with_threads(2)?.block_on(work)
 }
 
+/// Returns an empty table with this header.
 pub fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table

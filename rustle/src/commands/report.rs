@@ -1,4 +1,4 @@
-//! `rustle report`: the statement of a plan's guarantees, or of what a job has really released.
+//! `rustle report`: the statement of the guarantees of a plan, or of the rows that a job released.
 
 use std::fs;
 use std::io::Write;
@@ -19,25 +19,26 @@ use super::errors::from_accounting;
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format, Word, bad_use};
+use crate::progress::Progress;
 
 mod sampling;
 
-/// State what a run promises, in full: as Markdown, as JSON, or as a page with charts
+/// State the full privacy guarantee of a plan or a job as Markdown, JSON, or HTML with charts
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("subject").required(true).args(["plan", "job"]))]
 pub struct ReportArgs {
-    /// A plan that has not run
+    /// File of a plan to report on
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// JSON file with the rows released under the plan in each branch, as in a job's report
+    /// JSON file of the rows released under the plan in each branch, as in a job's report [default: none released]
     #[arg(long, value_name = "FILE", requires = "plan")]
     released: Option<PathBuf>,
-    /// Report on a job and the rows it has released
+    /// Name of a job to report on, with the rows that it released
     #[arg(long)]
     job: Option<JobId>,
     #[command(flatten)]
     coordinator: CoordinatorArg,
-    /// Compute ε at each of these δ; the first is the headline
+    /// Values of δ at which ε is computed, separated by commas, strictly between 0 and 1; the first is the headline
     #[arg(
         long,
         value_name = "D",
@@ -48,12 +49,12 @@ pub struct ReportArgs {
     delta: Vec<f64>,
     #[command(flatten)]
     relation: Relation,
-    /// The unit whose contribution to a round is clipped as a whole
+    /// Unit of privacy, whose contribution to a round is clipped as a whole
     #[arg(long, value_enum, default_value_t = UnitName::User)]
     unit: UnitName,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Output file; without --format, its extension selects the format
+    /// File to write; without --format, its extension selects the format [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -65,7 +66,7 @@ enum UnitName {
     Device,
 }
 
-/// What a statement is set as.
+/// The output format of a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Page {
     Markdown,
@@ -76,12 +77,14 @@ enum Page {
 pub fn run(args: &ReportArgs, word: Option<Word>) -> anyhow::Result<ExitCode> {
     let page = page(word, args.out.as_deref())?;
     let question = question(args)?;
+    let progress = Progress::spinner("computing the guarantees");
     let statement = Statement::new(&question).map_err(refused)?;
     let text = match page {
         Page::Markdown => report::markdown(&statement),
         Page::Json => format!("{}\n", serde_json::to_string(&statement)?),
         Page::Html => report::html(&statement, &question).map_err(refused)?,
     };
+    drop(progress);
     let Some(path) = &args.out else {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -106,7 +109,7 @@ fn page(word: Option<Word>, out: Option<&Path>) -> anyhow::Result<Page> {
         (Some(Word::Html), _) | (None, Some("html" | "htm")) => Ok(Page::Html),
         (Some(Word::Markdown) | None, _) => Ok(Page::Markdown),
         (Some(Word::Table), _) => {
-            Err(bad_use("--format table is not for reports; allowed: markdown, json, html"))
+            Err(bad_use("--format is table; allowed for reports: markdown, json, html"))
         }
     }
 }
@@ -121,9 +124,9 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
             let (job, plan, released) = of_job(args, job)?;
             (plan, Some(released), Some(job))
         }
-        (None, None) => return Err(bad_use("one of --plan and --job is needed")),
+        (None, None) => return Err(bad_use("--plan and --job are missing; allowed: one of them")),
     };
-    let assumed = args.sampling.assumed()?;
+    let assumed = args.sampling.assumption()?;
     let question = Question::for_plan(plan, args.delta.clone(), env!("CARGO_PKG_VERSION"));
     let neighbouring = args.relation.neighbouring();
     Ok(Question { released, job, assumed, neighbouring, unit: args.unit.into(), ..question })
@@ -153,7 +156,7 @@ impl From<UnitName> for Unit {
     }
 }
 
-/// What was asked for can't be stated: bad use. What went wrong on the way: a failure.
+/// Converts an error: a statement that can't be made is bad use, all else is a failure.
 pub fn refused(error: ReportError) -> anyhow::Error {
     match error {
         ReportError::Accounting(AccountingError::OutOfReach { .. })

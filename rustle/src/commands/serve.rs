@@ -1,4 +1,4 @@
-//! `rustle coordinator` and `rustle worker`: the entry points of the two binaries, in this one.
+//! `rustle coordinator` and `rustle worker`: the processes of a cluster.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,8 +15,10 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::online;
 use crate::access::CoordinatorArg;
 use crate::output::{Answer, Format};
+use crate::progress::Progress;
+use crate::values;
 
-/// Flags of a process that a launcher starts.
+/// The flags of a process that another process starts.
 #[derive(Args, Clone, Debug)]
 pub struct ChildArgs {
     /// Stop when the parent process ends
@@ -33,7 +35,7 @@ impl ChildArgs {
     }
 }
 
-/// Run a coordinator: assign shards, bind rows and keep the ledger
+/// Run a coordinator, which assigns shards, binds rows and keeps the ledger
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorCommand {
     #[command(flatten)]
@@ -56,7 +58,7 @@ impl CoordinatorCommand {
     }
 }
 
-/// Run a worker: own shards, generate their rows and serve slices of them
+/// Run a worker, which generates the rows of its shards and serves slices of them
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct WorkerCommand {
@@ -70,10 +72,10 @@ pub struct WorkerCommand {
     child: ChildArgs,
 }
 
-/// What is done to a worker that runs.
+/// A command for a running worker.
 #[derive(Subcommand, Clone, Debug)]
 enum WorkerAction {
-    /// Move a worker's shards to other workers without stopping the job, and assign it no new ones
+    /// Move a worker's shards to other workers while the job runs, and assign it no new ones
     Drain(DrainArgs),
 }
 
@@ -84,35 +86,31 @@ struct DrainArgs {
     /// Name of the worker
     #[arg(long)]
     worker: WorkerId,
-    /// Allow the worker to hold shards again
+    /// Cancel a drain: the worker may hold shards again
     #[arg(long)]
     cancel: bool,
-    /// Longest time to wait until the worker serves no shard; 0 returns at once
-    #[arg(long, default_value = "10m", value_parser = parse_time)]
+    /// Maximum time to wait until the worker serves no shard; 0 for no wait
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = values::duration_or_zero)]
     wait: Duration,
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    match text {
-        "0" => Ok(Duration::ZERO),
-        text => node::config::units::parse_duration(text).map_err(|error| error.to_string()),
-    }
 }
 
 impl DrainArgs {
     async fn run(self, format: Format) -> anyhow::Result<()> {
         let client = self.coordinator.client().await?;
         let began = Instant::now();
+        let progress = Progress::spinner("draining");
         loop {
             let left = client.drain_worker(&self.worker, self.cancel).await?;
+            progress.set_message(format!("{left} shards left on {}", self.worker));
             if left == 0 || self.cancel || self.wait.is_zero() {
+                drop(progress);
                 let answer =
                     Answer::new().with("worker", self.worker.to_string()).with("draining", !self.cancel);
                 return answer.with("shards_left", left).print(format);
             }
             if began.elapsed() > self.wait {
                 bail!(
-                    "{} still serves {left} shards after {:?}; it goes on draining",
+                    "{} still serves {left} shards after {:?}; draining continues without this command",
                     self.worker,
                     self.wait
                 );

@@ -1,4 +1,4 @@
-//! `rustle token`: bearer tokens.
+//! `rustle token`: creates bearer tokens.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,34 +18,35 @@ use zeroize::Zeroizing;
 
 use super::harden::harden;
 use crate::output::{Answer, Format};
-use crate::values::Span;
+use crate::values::{self, Span};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Create a token in a new file of mode 0400 and add its digest to a coordinator's tokens file
+    /// Create a token in a new file of mode 0400, and add its digest to a coordinator's tokens file
     New(NewArgs),
 }
 
 #[derive(Args, Clone, Debug)]
 pub struct NewArgs {
+    /// Role of the caller
     #[arg(long, value_enum)]
     role: TokenRole,
-    /// The job for which the token is valid [default: all jobs]
+    /// Name of the job for which the token is valid; not with --role worker [default: all jobs]
     #[arg(long, conflicts_with = "worker")]
     job: Option<JobId>,
-    /// For the role `worker`, the worker for which the token is valid
-    #[arg(long)]
+    /// Name of the worker for which the token is valid; with --role worker only [default: all workers]
+    #[arg(long, value_name = "NAME")]
     worker: Option<String>,
-    /// Coordinates a..b that a trainer may fetch through the coordinator [default: all]
-    #[arg(long)]
+    /// Coordinates a..b that a trainer may fetch through the coordinator; may be repeated [default: all]
+    #[arg(long, value_name = "A..B")]
     range: Vec<Span>,
-    /// How long the token is valid [default: forever]
-    #[arg(long, value_parser = parse_duration)]
+    /// Time until the token expires, such as 12h [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     life: Option<Duration>,
-    /// File to write the token to; an existing file is never overwritten
+    /// File to create for the token; an existing file is never overwritten
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// The coordinator's --tokens-file; created if missing
+    /// File of token digests to extend, the coordinator's --tokens-file; created if missing
     #[arg(long, value_name = "FILE")]
     tokens_file: PathBuf,
 }
@@ -75,7 +76,10 @@ impl TokenCommand {
 fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
     let is_worker = args.role == TokenRole::Worker;
     ensure!(is_worker || args.worker.is_none(), "--worker is given; allowed: with --role worker");
-    ensure!(!is_worker || args.job.is_none(), "--job is given; allowed: with other roles than worker");
+    ensure!(
+        !is_worker || args.job.is_none(),
+        "--job is given; allowed: with --role trainer, operator or auditor"
+    );
     ensure!(
         args.range.is_empty() || args.role == TokenRole::Trainer,
         "--range is given; allowed: with --role trainer"
@@ -96,7 +100,7 @@ fn new(args: &NewArgs) -> anyhow::Result<TokenEntry> {
         expires,
         ranges: Some(ranges).filter(|ranges| !ranges.is_empty()),
     };
-    // The token first: a digest without one does no harm.
+    // The token first: if the second write fails, the token is worthless, and no digest lacks its token.
     write(&args.out, &token)?;
     append(&args.tokens_file, &entry)?;
     Ok(entry)
@@ -121,14 +125,10 @@ fn write(path: &Path, token: &str) -> anyhow::Result<()> {
 fn append(path: &Path, entry: &TokenEntry) -> anyhow::Result<()> {
     let named = || format!("tokens file {}", path.display());
     if path.exists() {
-        // One that a coordinator would refuse is not made longer.
+        // A file that a coordinator would refuse is not extended.
         Tokens::load(path)?;
     }
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).with_context(named)?;
     let line = format!("{}\n", serde_json::to_string(entry)?);
     file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).with_context(named)
-}
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    node::config::units::parse_duration(text).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! `rustle up`: a cluster on this machine, until it is told to stop.
+//! `rustle up`: a cluster on this machine, until Ctrl-C or SIGTERM.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,61 +11,67 @@ use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{JobId, pb};
 
+use super::dimension;
 use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster};
 use crate::key_file;
 use crate::output::{Answer, Format};
+use crate::progress::Progress;
 
-/// Start a coordinator and workers on this machine, with one job
+/// Start a coordinator, workers and one job on this machine
 #[derive(Args, Clone, Debug)]
 pub struct UpArgs {
-    /// The job's plan
-    #[arg(long)]
+    /// File of the job's plan
+    #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Number of coordinates; omit if the plan has a layout
-    #[arg(long, default_value_t = 0)]
-    dimension: u64,
-    /// Number of worker processes
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Number of coordinates [default: from the plan's layout]
+    #[arg(long, value_name = "M")]
+    dimension: Option<u64>,
+    /// Number of worker processes, from 1 to 256
+    #[arg(long, value_name = "W", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
+    /// Name of the job
     #[arg(long, default_value = "default")]
     job: JobId,
-    /// The job's key file [default: a new random key in DATA_DIR/job.key]
-    #[arg(long)]
+    /// File of the job's key [default: DATA_DIR/job.key, created if missing]
+    #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Folder for the ledger, checkpoints and logs
-    #[arg(long, default_value = "rustle-data")]
+    #[arg(long, value_name = "DIR", default_value = "rustle-data")]
     data_dir: PathBuf,
-    /// Address the coordinator listens on
-    #[arg(long, default_value = "127.0.0.1:7300")]
+    /// Address of the coordinator, ip:port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7300")]
     listen: String,
     /// Use Unix sockets in DATA_DIR/sockets instead of TCP
     #[arg(long, conflicts_with = "listen")]
     unix: bool,
-    /// Address of the status page and metrics; each worker uses a different port
-    #[arg(long, default_value = "127.0.0.1:0")]
+    /// Address of the coordinator's status page and metrics; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     metrics_listen: String,
-    /// Use TLS on every connection, with certificates from this cluster's own authority in DATA_DIR/tls
+    /// Use TLS on every connection, with certificates of an authority created in DATA_DIR/tls
     #[arg(long, conflicts_with = "unix")]
     tls: bool,
-    /// OpenTelemetry collector to which coordinator and workers send traces (OTLP over gRPC)
+    /// URL of an OpenTelemetry collector for traces (OTLP over gRPC) [default: no traces]
     #[arg(long, value_name = "URL", hide_short_help = true)]
     otlp: Option<String>,
-    /// Let workers write rows into shared memory provided by jobs of this user
+    /// Let workers write rows into shared memory of this user's jobs
     #[arg(long)]
     shared_memory: bool,
 }
 
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
+    let dimension = dimension::resolve(args.dimension, &plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
-    // It holds the key for as long as the cluster runs.
+    // This process holds the key while the cluster runs.
     harden()?;
     let key = key(args)?;
+    let progress = Progress::spinner("starting the cluster");
     let cluster = LocalCluster::start(options(args)?, *key.secret_bytes())?;
     let runtime = node::process::runtime::Runtime::new()?;
-    let job = runtime.block_on(create_job(&cluster, args, &plan, &key))?;
-    say(&cluster, args, job, format)?;
+    let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
+    drop(progress);
+    print_cluster(&cluster, args, job, format)?;
     runtime.block_on(async {
         node::process::shutdown::token_on_signals()?.cancelled().await;
         anyhow::Ok(())
@@ -94,15 +100,15 @@ async fn create_job(
     cluster: &LocalCluster,
     args: &UpArgs,
     plan: &Plan,
+    dimension: u64,
     key: &JobKey,
 ) -> anyhow::Result<pb::Job> {
-    // One shard for each worker, though not all of them may have registered yet.
-    let dimension = plan.layout().map_or(args.dimension, plan::Layout::dimension);
+    // One shard for each worker: the coordinator knows only those that have registered.
     let blocks = dimension.div_ceil(noise_kernel::BLOCK as u64).max(1);
     let request = pb::CreateJobRequest {
         job: args.job.to_string(),
         plan_toml: plan.to_toml_string()?,
-        dimension: args.dimension,
+        dimension,
         shards: blocks.min(u64::from(args.workers)) as u32,
         key_commitment: key.commitment().to_vec(),
         plan_digest: plan.digest().to_vec(),
@@ -111,8 +117,8 @@ async fn create_job(
     Ok(Client::with_connections(&cluster.url(), connections)?.jobs().create(request).await?)
 }
 
-/// What runs, and a command to try on it.
-fn say(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Format) -> anyhow::Result<()> {
+/// Prints the cluster's addresses, and a command to try.
+fn print_cluster(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Format) -> anyhow::Result<()> {
     Answer::new()
         .with("coordinator", cluster.url())
         .with("status_page", cluster.coordinator().map(|process| format!("{}/", process.metrics())))
@@ -130,7 +136,7 @@ fn say(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Format) -> a
         String::new()
     };
     eprintln!(
-        "running; Ctrl-C stops it. Try: rustle fetch --coordinator {}{tls} --job {} --steps 0..2 --range 0..8 --out x.npy",
+        "running; press Ctrl-C to stop. Try: rustle fetch --coordinator {}{tls} --job {} --steps 0..2 --range 0..8 --out x.npy",
         cluster.url(),
         args.job
     );

@@ -1,11 +1,10 @@
-//! `rustle verify`: a row of a file against the oracle, bit for bit.
+//! `rustle verify`: compares a row of a file with the reference implementation, bit for bit.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use indicatif::ProgressBar;
 use noise_kernel::Oracle;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -13,9 +12,10 @@ use serde_json::{Value, json};
 use super::branch::{BranchArgs, within};
 use crate::npy::NpyReader;
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 use crate::values::Span;
 
-/// Numbers the oracle may hold in one task: it keeps every row from 0 on.
+/// Numbers that the oracle may hold in one task. It keeps every row from 0 on.
 const TASK: u64 = 1 << 21;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -25,17 +25,17 @@ pub struct VerifyArgs {
     /// Row to verify, counted from 0
     #[arg(long, value_name = "T")]
     step: u64,
-    /// Coordinates a..b that the file contains
+    /// Coordinates a..b of the file's rows, counted from 0
     #[arg(long, value_name = "A..B")]
     range: Span,
-    /// Index in the file of the row to verify, counted from 0; required if the file has several rows
+    /// Index of the row in the file, counted from 0; required if the file has several rows
     #[arg(long, value_name = "R")]
     row: Option<u64>,
-    /// The .npy file: float32, one or more rows of the range
+    /// File to verify: .npy of float32, with one or more rows
     file: PathBuf,
 }
 
-/// Exit status 1 where a bit differs.
+/// Compares the row. The exit status is 1 where a bit differs.
 pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let branch = args.branch.open()?;
@@ -62,7 +62,7 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     if let Some(Difference { coordinate, file, oracle }) = &difference {
         eprintln!(
             "error: step {step} first differs at coordinate {coordinate}: {file} ({:08x}) in the file, {oracle} \
-             ({:08x}) by the oracle",
+             ({:08x}) in the reference implementation",
             file.to_bits(),
             oracle.to_bits()
         );
@@ -77,22 +77,25 @@ pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The row of the file to look at; its shape must be the range's.
+/// Returns the index of the file's row. Errors: rows of another length than the range, or an index out of range.
 fn row_of(args: &VerifyArgs, file: &NpyReader) -> anyhow::Result<u64> {
     let coordinates = args.range.0.end - args.range.0.start;
     if file.coordinates != coordinates {
         let name = args.file.display();
         let found = file.coordinates;
         return Err(bad_use(format!(
-            "--range has {coordinates} coordinates, but {name} has rows of {found}"
+            "--range has {coordinates} coordinates; allowed: {found}, as in {name}"
         )));
     }
     match (args.row, file.rows) {
         (None, 1) => Ok(0),
         (Some(row), rows) if row < rows => Ok(row),
-        (None, rows) => Err(bad_use(format!("the file has {rows} rows: name one with --row"))),
+        (None, rows) => Err(bad_use(format!(
+            "--row is missing, and the file has {rows} rows; allowed: 0 to {}",
+            rows.saturating_sub(1)
+        ))),
         (Some(row), rows) => {
-            Err(bad_use(format!("--row is {row}, but the file has {rows} rows, counted from 0")))
+            Err(bad_use(format!("--row is {row}; allowed: 0 to {}", rows.saturating_sub(1))))
         }
     }
 }
@@ -115,7 +118,7 @@ impl Difference {
     }
 }
 
-/// Recomputes the range a stretch at a time, several stretches at once, and stops after the first that differs.
+/// Recomputes the range in stretches, each in parallel tasks, and stops after the first stretch that differs.
 fn first_difference(
     oracle: &Oracle,
     step: u64,
@@ -124,7 +127,7 @@ fn first_difference(
 ) -> anyhow::Result<Option<Difference>> {
     let task = (TASK / (step + 1)).clamp(512, 1 << 16);
     let stretch = task * rayon::current_num_threads() as u64;
-    let bar = ProgressBar::new(range.end - range.start).with_message("coordinates");
+    let bar = Progress::bar(range.end - range.start, "coordinates");
     let mut at = range.start;
     while at < range.end {
         let end = range.end.min(at.saturating_add(stretch));
@@ -135,13 +138,11 @@ fn first_difference(
             .map(|(part, values)| differs(oracle, step, at + part as u64 * task, values))
             .collect::<Result<_, _>>()?;
         if let Some(first) = differences.into_iter().flatten().next() {
-            bar.finish_and_clear();
             return Ok(Some(first));
         }
         bar.inc(end - at);
         at = end;
     }
-    bar.finish_and_clear();
     Ok(None)
 }
 

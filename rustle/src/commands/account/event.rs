@@ -1,4 +1,4 @@
-//! `rustle account event`: whatever can be written down as an event.
+//! `rustle account event`: the privacy cost of an event given as JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::output::{Answer, bad_use};
 
 #[derive(Clone, Debug, Args)]
 pub struct EventArgs {
-    /// The event, as JSON; - is standard input
+    /// File of the event as JSON, or - for standard input
     #[arg(long, value_name = "FILE")]
     event: PathBuf,
-    /// Refuse an event whose digest or numbers differ from this plan.toml
+    /// File of a plan; an event whose digest or numbers differ from it is refused [default: no check]
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What is sampled, and between which data sets: the words that `account` and `calibrate` share.
+//! The sampling schemes and the neighbouring relation, as flags that `account` and `calibrate` share.
 
 use accounting::{AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Report, user_level};
 use clap::Args;
@@ -6,18 +6,21 @@ use strategy::Sensitivity;
 
 use crate::output::Answer;
 
-/// Which two data sets must be hard to tell apart.
+/// The relation between two data sets that must be hard to tell apart.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Relation {
-    /// Neighbours: a user zeroed out, added or removed, or replaced by another
+    /// Neighbouring relation: how two data sets differ in the data of one user
     #[arg(long, value_enum, value_name = "RELATION", default_value_t = Word::ZeroOut)]
     neighbouring: Word,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Word {
+    /// One user's data are replaced by zeros
     ZeroOut,
+    /// One user is added or removed
     AddRemove,
+    /// One user's data are replaced by another's
     Replace,
 }
 
@@ -38,7 +41,7 @@ impl Relation {
         }
     }
 
-    /// A sensitivity under zeroing out, as it is under this relation.
+    /// Converts a sensitivity under zeroing out to this relation.
     pub fn moved(self, zero_out: Sensitivity) -> Sensitivity {
         Sensitivity { value: zero_out.value * self.neighbouring().factor(), ..zero_out }
     }
@@ -48,19 +51,19 @@ impl Relation {
     }
 }
 
-/// Poisson-sampled rounds.
+/// Rounds under Poisson sampling.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Poisson {
-    /// Probability with which each record takes part in a round
+    /// Probability with which a record takes part in a round, above 0 and at most 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
-    /// Largest number of sampled records to keep in a batch; requires --dataset-size
+    /// Maximum number of records per batch; requires --dataset-size [default: no maximum]
     #[arg(long, value_name = "B", requires = "dataset_size")]
     pub batch_cap: Option<u64>,
-    /// Number of records in the data set, if that is public; requires --batch-cap
+    /// Number of records in the data set, which must be public; requires --batch-cap
     #[arg(long, value_name = "N", requires = "batch_cap")]
     pub dataset_size: Option<u64>,
 }
@@ -91,16 +94,16 @@ impl Poisson {
     }
 }
 
-/// Poisson-sampled rounds of users with many records.
+/// Rounds under Poisson sampling, with several records per user.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct UserLevel {
-    /// Probability with which each record takes part in a round; with --group-size 1, each user
+    /// Probability with which a record takes part in a round, above 0 and at most 1; of a user with --group-size 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
-    /// Largest number of records of one user
+    /// Maximum number of records of one user, from 1 to 4095
     #[arg(long, value_name = "G")]
     pub group_size: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
 }
@@ -119,26 +122,28 @@ impl UserLevel {
     }
 }
 
-/// A banded strategy with columns of norm at most 1, groups sampled in turn.
+/// A banded strategy with columns of norm at most 1 under cyclic Poisson sampling: groups of records take turns.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct BandMf {
-    /// Probability with which a record takes part in a round, on average over all rounds
+    /// Probability with which a record takes part in a round, averaged over all rounds; at most 1/P
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
-    /// Bands of C, and groups of records
+    /// Number of bands of C, and of groups of records
     #[arg(long, value_name = "P")]
     pub bands: u64,
-    /// Rows
+    /// Number of rounds n
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
-    /// How records were assigned to groups: independently, or into groups of equal size
+    /// How records were assigned to groups
     #[arg(long, value_enum, default_value_t = Groups::Independent)]
     pub partition: Groups,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Groups {
+    /// Each record independently
     Independent,
+    /// Into groups of equal size; not for the relation add-remove
     EqualSplit,
 }
 

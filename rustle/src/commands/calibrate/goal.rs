@@ -1,62 +1,67 @@
-//! What is to be kept, and which number is to be found for it.
+//! The (ε, δ) to satisfy, and the parameter to find for it.
 
 use accounting::calibration::{self, Target};
 use accounting::{Account, AccountingError, Event, calibrate_gaussian, pld};
 use clap::{Args, ValueEnum};
 use strategy::{Sensitivity, Strategy};
 
-use super::open::{Numbers, Open};
+use super::open::{OpenScheme, SchemeNumbers};
 use crate::commands::account::answer;
 use crate::commands::account::sampled::Relation;
+use crate::commands::conditional_flags;
 use crate::commands::errors::from_accounting;
 use crate::output::{Answer, bad_use};
 
-/// The promise to keep.
+/// The flags of every calibration.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Goal {
-    #[arg(long, allow_negative_numbers = true)]
+    /// ε to satisfy, above 0
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
     epsilon: f64,
-    #[arg(long, allow_negative_numbers = true)]
+    /// δ to satisfy, strictly between 0 and 1
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     delta: f64,
     #[command(flatten)]
     relation: Relation,
-    /// The parameter to find: the smallest noise multiplier, or the largest value of another parameter
+    /// Parameter to find
     #[arg(long, value_enum, default_value_t = Find::NoiseMultiplier)]
     find: Find,
-    /// σ, in units of the clip norm, when finding another parameter
+    /// Noise multiplier σ, in units of the clip norm, where --find names another parameter
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     noise_multiplier: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Find {
+    /// Smallest noise multiplier σ
     NoiseMultiplier,
-    /// Rounds, of sampled ones
+    /// Largest number of rounds; poisson, user-level and band-mf only
     Iterations,
-    /// Of sampled rounds
+    /// Largest sampling probability; poisson, user-level and band-mf only
     SamplingProbability,
-    /// Of one user, under zcdp and tree
+    /// Largest number of participations of one user; plan and tree only
     Participations,
 }
 
 impl Goal {
-    /// The noise for a Gaussian mechanism.
+    /// Finds the noise multiplier of a Gaussian mechanism.
     pub fn gaussian(&self, name: &'static str, zero_out: Sensitivity) -> anyhow::Result<Answer> {
         self.only(name, &[Find::NoiseMultiplier])?;
-        self.not_given("--noise-multiplier", self.noise_multiplier.is_some())?;
+        self.refuse_given("--noise-multiplier", self.noise_multiplier.is_some())?;
         let moved = self.relation.moved(zero_out);
         let sigma = calibrate_gaussian(moved.value, self.epsilon, self.delta).map_err(from_accounting)?;
         let report = self.relation.report(zero_out, sigma, self.delta).map_err(from_accounting)?;
         Ok(answer(name, &report, self.relation))
     }
 
-    /// Whether participations are asked for rather than noise.
+    /// Returns whether the parameter to find is the number of participations. Error: neither that nor the noise.
     pub fn finds_participations(&self, name: &'static str) -> anyhow::Result<bool> {
         self.only(name, &[Find::NoiseMultiplier, Find::Participations])?;
         Ok(self.find == Find::Participations)
     }
 
-    /// The most participations of one user that all the strategies allow; `known` is σ where no flag says it.
+    /// Finds the largest number of participations of one user that every strategy allows. `known` is σ where no flag
+    /// sets it.
     pub fn participations(
         &self,
         name: &'static str,
@@ -64,7 +69,7 @@ impl Goal {
         (n, min_sep): (u64, u64),
         known: Option<f64>,
     ) -> anyhow::Result<Answer> {
-        let sigma = self.noise_multiplier.or(known).ok_or_else(|| self.needed("--noise-multiplier"))?;
+        let sigma = self.noise_multiplier.or(known).ok_or_else(|| self.missing("--noise-multiplier"))?;
         let most = |strategy: &Strategy| {
             calibration::participations(self.target(), strategy, n, min_sep, sigma).map_err(from_accounting)
         };
@@ -82,8 +87,8 @@ impl Goal {
             .with("iterations", n))
     }
 
-    /// Sampled rounds, with whichever of their numbers is asked for.
-    pub fn sampled<S: Open>(&self, shape: &S) -> anyhow::Result<Answer> {
+    /// Finds one number of sampled rounds.
+    pub fn sampled<S: OpenScheme>(&self, shape: &S) -> anyhow::Result<Answer> {
         self.only(S::NAME, &[Find::NoiseMultiplier, Find::Iterations, Find::SamplingProbability])?;
         let numbers = self.found(shape)?;
         let event = shape.event(numbers).map_err(from_accounting)?;
@@ -98,7 +103,7 @@ impl Goal {
         Ok(shape.describe(numbers, answer))
     }
 
-    fn found<S: Open>(&self, shape: &S) -> anyhow::Result<Numbers> {
+    fn found<S: OpenScheme>(&self, shape: &S) -> anyhow::Result<SchemeNumbers> {
         let sigma = self.noise_multiplier;
         let q = shape.sampling_probability();
         let rounds = shape.rounds();
@@ -107,36 +112,40 @@ impl Goal {
             Find::SamplingProbability => ("--sampling-probability", q.is_some()),
             Find::NoiseMultiplier | Find::Participations => ("--noise-multiplier", sigma.is_some()),
         };
-        self.not_given(flag.0, flag.1)?;
+        self.refuse_given(flag.0, flag.1)?;
         let known = |value: Option<f64>, flag: &str, open: Find| match value {
             Some(value) => Ok(value),
             None if self.find == open => Ok(1.0),
-            None => Err(self.needed(flag)),
+            None => Err(self.missing(flag)),
         };
-        let numbers = Numbers {
+        let numbers = SchemeNumbers {
             noise_multiplier: known(sigma, "--noise-multiplier", Find::NoiseMultiplier)?,
             sampling_probability: known(q, "--sampling-probability", Find::SamplingProbability)?,
             rounds: match rounds {
                 Some(rounds) => rounds,
                 None if self.find == Find::Iterations => 1,
-                None => return Err(self.needed("--iterations")),
+                None => return Err(self.missing("--iterations")),
             },
         };
         let target = self.target();
-        let event = |numbers: Numbers| -> Result<Event, AccountingError> { shape.event(numbers) };
+        let event = |numbers: SchemeNumbers| -> Result<Event, AccountingError> { shape.event(numbers) };
         let numbers = match self.find {
             Find::Iterations => {
-                let found = calibration::iterations(target, |rounds| event(Numbers { rounds, ..numbers }));
-                Numbers { rounds: found.map_err(from_accounting)?, ..numbers }
+                let found =
+                    calibration::iterations(target, |rounds| event(SchemeNumbers { rounds, ..numbers }));
+                SchemeNumbers { rounds: found.map_err(from_accounting)?, ..numbers }
             }
             Find::SamplingProbability => {
-                // Searched as a share of the largest, which is what a group is sampled with.
-                let at = |share: f64| Numbers { sampling_probability: share * shape.most(), ..numbers };
+                // The search runs over shares of the largest value; a share is the probability of one group.
+                let at = |share: f64| SchemeNumbers {
+                    sampling_probability: share * shape.largest_probability(),
+                    ..numbers
+                };
                 let found = calibration::sampling_probability(target, |share| event(at(share)));
                 at(found.map_err(from_accounting)?)
             }
             Find::NoiseMultiplier | Find::Participations => {
-                let at = |noise_multiplier: f64| Numbers { noise_multiplier, ..numbers };
+                let at = |noise_multiplier: f64| SchemeNumbers { noise_multiplier, ..numbers };
                 at(calibration::noise_multiplier(target, |sigma| event(at(sigma)))
                     .map_err(from_accounting)?)
             }
@@ -153,21 +162,17 @@ impl Goal {
             return Ok(());
         }
         let allowed: Vec<String> = allowed.iter().map(|find| find.word()).collect();
-        Err(bad_use(format!(
-            "--find {} can't be had for {name}; allowed: {}",
-            self.find.word(),
-            allowed.join(", ")
-        )))
+        Err(bad_use(format!("--find is {}; allowed for {name}: {}", self.find.word(), allowed.join(", "))))
     }
 
-    fn not_given(&self, flag: &str, given: bool) -> anyhow::Result<()> {
+    fn refuse_given(&self, flag: &str, is_given: bool) -> anyhow::Result<()> {
         let text =
-            || format!("{flag} is given, and --find {} is to find it; leave one away", self.find.word());
-        if given { Err(bad_use(text())) } else { Ok(()) }
+            || format!("{flag} is given, and --find {} computes it; omit one of them", self.find.word());
+        if is_given { Err(bad_use(text())) } else { Ok(()) }
     }
 
-    fn needed(&self, flag: &str) -> anyhow::Error {
-        bad_use(format!("{flag} is needed by --find {}", self.find.word()))
+    fn missing(&self, flag: &str) -> anyhow::Error {
+        conditional_flags::missing(flag, &format!("--find {}", self.find.word()))
     }
 }
 

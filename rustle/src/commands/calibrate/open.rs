@@ -1,4 +1,4 @@
-//! Sampled rounds with one number left open, which the search is for.
+//! Sampling schemes as `calibrate` takes them: the number to find is not given.
 
 use accounting::{AccountingError, Event};
 use clap::Args;
@@ -6,83 +6,83 @@ use clap::Args;
 use crate::commands::account::sampled::{BandMf, Groups, Poisson, UserLevel};
 use crate::output::Answer;
 
-/// The three numbers of every kind of sampled rounds.
+/// The three numbers that every sampling scheme has.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Numbers {
+pub struct SchemeNumbers {
     pub noise_multiplier: f64,
-    /// Of a record in a round, on average over all rounds.
+    /// The probability with which a record takes part in a round, averaged over all rounds.
     pub sampling_probability: f64,
     pub rounds: u64,
 }
 
-/// Rounds whose numbers may be left away.
-pub trait Open {
+/// A sampling scheme without some of its numbers.
+pub trait OpenScheme {
     const NAME: &'static str;
 
     fn sampling_probability(&self) -> Option<f64>;
     fn rounds(&self) -> Option<u64>;
-    /// The largest sampling probability, on average over all rounds.
-    fn most(&self) -> f64 {
+    /// Returns the largest sampling probability, averaged over all rounds.
+    fn largest_probability(&self) -> f64 {
         1.0
     }
-    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError>;
-    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer;
+    fn event(&self, numbers: SchemeNumbers) -> Result<Event, AccountingError>;
+    fn describe(&self, numbers: SchemeNumbers, answer: Answer) -> Answer;
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpenPoisson {
-    /// Probability with which each record takes part in a round
+    /// Probability with which a record takes part in a round, above 0 and at most 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Largest number of sampled records to keep in a batch; requires --dataset-size
+    /// Maximum number of records per batch; requires --dataset-size [default: no maximum]
     #[arg(long, value_name = "B", requires = "dataset_size")]
     batch_cap: Option<u64>,
-    /// Number of records in the data set, if that is public; requires --batch-cap
+    /// Number of records in the data set, which must be public; requires --batch-cap
     #[arg(long, value_name = "N", requires = "batch_cap")]
     dataset_size: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpenUserLevel {
-    /// Probability with which each record takes part in a round; with --group-size 1, each user
+    /// Probability with which a record takes part in a round, above 0 and at most 1; of a user with --group-size 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// Largest number of records of one user
+    /// Maximum number of records of one user, from 1 to 4095
     #[arg(long, value_name = "G")]
     group_size: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpenBandMf {
-    /// Probability with which a record takes part in a round, on average over all rounds
+    /// Probability with which a record takes part in a round, averaged over all rounds; at most 1/P
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// Bands of C, and groups of records
+    /// Number of bands of C, and of groups of records
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u64).range(1..))]
     bands: u64,
-    /// Rows
+    /// Number of rounds n
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// How records were assigned to groups: independently, or into groups of equal size
+    /// How records were assigned to groups
     #[arg(long, value_enum, default_value_t = Groups::Independent)]
     partition: Groups,
 }
 
 impl OpenPoisson {
-    fn closed(&self, numbers: Numbers) -> Poisson {
-        let Numbers { sampling_probability, rounds: iterations, .. } = numbers;
+    fn closed(&self, numbers: SchemeNumbers) -> Poisson {
+        let SchemeNumbers { sampling_probability, rounds: iterations, .. } = numbers;
         let Self { batch_cap, dataset_size, .. } = *self;
         Poisson { sampling_probability, iterations, batch_cap, dataset_size }
     }
 }
 
-impl Open for OpenPoisson {
+impl OpenScheme for OpenPoisson {
     const NAME: &'static str = "poisson";
 
     fn sampling_probability(&self) -> Option<f64> {
@@ -93,23 +93,23 @@ impl Open for OpenPoisson {
         self.iterations
     }
 
-    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
+    fn event(&self, numbers: SchemeNumbers) -> Result<Event, AccountingError> {
         Ok(self.closed(numbers).event(numbers.noise_multiplier))
     }
 
-    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer {
+    fn describe(&self, numbers: SchemeNumbers, answer: Answer) -> Answer {
         self.closed(numbers).describe(answer)
     }
 }
 
 impl OpenUserLevel {
-    fn closed(&self, numbers: Numbers) -> UserLevel {
-        let Numbers { sampling_probability, rounds: iterations, .. } = numbers;
+    fn closed(&self, numbers: SchemeNumbers) -> UserLevel {
+        let SchemeNumbers { sampling_probability, rounds: iterations, .. } = numbers;
         UserLevel { sampling_probability, group_size: self.group_size, iterations }
     }
 }
 
-impl Open for OpenUserLevel {
+impl OpenScheme for OpenUserLevel {
     const NAME: &'static str = "user-level";
 
     fn sampling_probability(&self) -> Option<f64> {
@@ -120,23 +120,23 @@ impl Open for OpenUserLevel {
         self.iterations
     }
 
-    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
+    fn event(&self, numbers: SchemeNumbers) -> Result<Event, AccountingError> {
         self.closed(numbers).event(numbers.noise_multiplier)
     }
 
-    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer {
+    fn describe(&self, numbers: SchemeNumbers, answer: Answer) -> Answer {
         self.closed(numbers).describe(answer)
     }
 }
 
 impl OpenBandMf {
-    fn closed(&self, numbers: Numbers) -> BandMf {
-        let Numbers { sampling_probability, rounds: iterations, .. } = numbers;
+    fn closed(&self, numbers: SchemeNumbers) -> BandMf {
+        let SchemeNumbers { sampling_probability, rounds: iterations, .. } = numbers;
         BandMf { sampling_probability, bands: self.bands, iterations, partition: self.partition }
     }
 }
 
-impl Open for OpenBandMf {
+impl OpenScheme for OpenBandMf {
     const NAME: &'static str = "band-mf";
 
     fn sampling_probability(&self) -> Option<f64> {
@@ -147,16 +147,16 @@ impl Open for OpenBandMf {
         self.iterations
     }
 
-    /// A group is sampled with p·q.
-    fn most(&self) -> f64 {
+    /// One group is sampled in a round, with probability P·Q.
+    fn largest_probability(&self) -> f64 {
         1.0 / self.bands as f64
     }
 
-    fn event(&self, numbers: Numbers) -> Result<Event, AccountingError> {
+    fn event(&self, numbers: SchemeNumbers) -> Result<Event, AccountingError> {
         Ok(self.closed(numbers).event(numbers.noise_multiplier))
     }
 
-    fn describe(&self, numbers: Numbers, answer: Answer) -> Answer {
+    fn describe(&self, numbers: SchemeNumbers, answer: Answer) -> Answer {
         self.closed(numbers).describe(answer)
     }
 }

@@ -1,4 +1,4 @@
-//! What a job has been through: its chain of events, its place, and going back.
+//! A job's history: its event chain, its cursors, rewinding and resuming.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use proto::pb;
@@ -17,7 +17,7 @@ pub async fn rewind(args: &JobArgs, to_row: u64, expected_branch: Option<u64>) -
     Ok(jobs.rewind(&args.job, to_row, expected_branch).await?)
 }
 
-/// JSON holds each event as the text that was hashed.
+/// Prints the event chain. JSON has each event as the text that was hashed.
 pub async fn ledger(args: &JobArgs, format: Format) -> anyhow::Result<()> {
     let entries = client(args).await?.jobs().entries(&args.job).await?;
     match format {
@@ -55,7 +55,7 @@ pub async fn cursor(args: &JobArgs, next_row: Option<u64>) -> anyhow::Result<Ans
 }
 
 fn decoded(cursor: &str) -> anyhow::Result<Vec<u8>> {
-    let refused = |_| bad_use("--cursor is not base64url; allowed: what `rustle job cursor` prints");
+    let refused = |_| bad_use("--cursor is not base64url; allowed: the output of `rustle job cursor`");
     URL_SAFE_NO_PAD.decode(cursor.trim()).map_err(refused)
 }
 

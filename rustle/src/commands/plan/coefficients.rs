@@ -1,4 +1,4 @@
-//! `rustle plan coefficients`: numbers of C or C⁻¹.
+//! `rustle plan coefficients`: prints coefficients of C or C⁻¹.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,16 +11,16 @@ use crate::output::{Answer, Format, bad_use};
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["count", "row"]))]
 pub struct CoefficientsArgs {
-    /// The plan.toml to look into
+    /// File of the plan
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Which matrix
+    /// Matrix to print
     #[arg(long, value_enum)]
     matrix: Matrix,
-    /// This many numbers of the first column of a Toeplitz matrix
+    /// Number of coefficients of the first column, from 1 to n, for a Toeplitz matrix
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// All numbers of row t up to the diagonal, counted from 0
+    /// Row to print up to its diagonal, counted from 0
     #[arg(long, value_name = "T")]
     row: Option<u64>,
 }
@@ -51,7 +51,7 @@ pub fn run(args: &CoefficientsArgs, format: Format) -> anyhow::Result<ExitCode> 
         (Matrix::CInverse, None, Some(row)) => {
             (answer.with("matrix", "c-inverse").with("row", row), strategy.c_inverse_row(n, row))
         }
-        (_, None, None) => return Err(bad_use("one of --count and --row is needed")),
+        (_, None, None) => return Err(bad_use("--count and --row are missing; allowed: one of them")),
     };
     answer.with("coefficients", numbers.map_err(bad_use)?).print(format)?;
     Ok(ExitCode::SUCCESS)

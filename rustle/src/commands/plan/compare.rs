@@ -1,4 +1,4 @@
-//! `rustle plan compare`: plans side by side in one setting.
+//! `rustle plan compare`: compares plans side by side.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,23 +17,23 @@ use crate::rates;
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// The plan.toml files; losses are each plan's own n, min-sep and participations
+    /// Files of the plans; the loss of each is at its own n, min-sep and max-participations
     #[arg(required = true, value_name = "FILE")]
     plans: Vec<PathBuf>,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// Calibrate each to this ε, whatever noise multiplier it has
+    /// ε to which every plan is calibrated, above 0 [default: each plan's own noise multiplier]
     #[arg(long, value_name = "E", requires = "delta")]
     epsilon: Option<f64>,
-    /// The δ that ε is for
+    /// δ of ε, strictly between 0 and 1 [default: no ε is computed]
     #[arg(long, value_name = "D")]
     delta: Option<f64>,
-    /// Skip measuring how fast this machine generates rows
+    /// Skip the measurement of coordinates per second on this machine
     #[arg(long)]
     no_rates: bool,
 }
 
-/// One plan in numbers, in the order of the table's columns.
+/// The columns of the table.
 const COLUMNS: [&str; 13] = [
     "plan",
     "mechanism",

@@ -1,46 +1,47 @@
-//! `rustle plan from`: a plan from known parameters.
+//! `rustle plan from`: creates a plan from known parameters.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use plan::Mechanism;
-use strategy::Workload;
+use strategy::{MechanismKind, Workload};
 
-use super::make::{Name, RunArgs, with_losses, with_parameters};
+use super::make::{RunArgs, mechanism_parser, with_losses, with_parameters};
+use crate::commands::conditional_flags::{missing, refuse_given};
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Args)]
 pub struct FromArgs {
-    /// The mechanism
-    #[arg(long, value_name = "M", value_enum)]
-    mechanism: Name,
+    /// Mechanism; each takes the flags that name it
+    #[arg(long, value_name = "MECHANISM", value_parser = mechanism_parser())]
+    mechanism: MechanismKind,
     #[command(flatten)]
     run: RunArgs,
-    /// σ, in units of the clip norm
+    /// Noise multiplier σ, in units of the clip norm
     #[arg(long, value_name = "X")]
     noise_multiplier: f64,
-    /// Decays of a BLT
+    /// Decays of blt, separated by commas, one per buffer
     #[arg(long, value_name = "A,B,…", value_delimiter = ',', allow_hyphen_values = true)]
     theta: Option<Vec<f64>>,
-    /// Output weights of a BLT
+    /// Output weights of blt, separated by commas, one per buffer
     #[arg(long, value_name = "C,D,…", value_delimiter = ',', allow_hyphen_values = true)]
     omega: Option<Vec<f64>>,
-    /// First column of C (band-toeplitz) or of its inverse (band-inverse)
+    /// First column of C for band-toeplitz, or of C⁻¹ for band-inverse, separated by commas
     #[arg(long, value_name = "C0,C1,…", value_delimiter = ',', allow_hyphen_values = true)]
     coefficients: Option<Vec<f64>>,
-    /// Divide each column of band-toeplitz by its norm
+    /// Divide each column of C by its norm, for band-toeplitz
     #[arg(long)]
     column_normalised: bool,
-    /// Diagonals of band-sqrt or band-inverse-sqrt
+    /// Number of bands of C for band-sqrt, or of C⁻¹ for band-inverse-sqrt
     #[arg(long, value_name = "P")]
     bands: Option<u64>,
-    /// λ of lambda-cgd
+    /// Parameter λ of lambda-cgd
     #[arg(long, value_name = "L", allow_hyphen_values = true)]
     lambda: Option<f64>,
-    /// Rounds at which a tree starts afresh
+    /// Rounds that start a new tree, separated by commas, for tree [default: none]
     #[arg(long, value_name = "ROUNDS", value_delimiter = ',')]
     restarts: Option<Vec<u64>>,
-    /// Fill each tree with virtual steps before a restart
+    /// Fill each tree with virtual steps before a restart, for tree
     #[arg(long)]
     completion: bool,
 }
@@ -57,60 +58,60 @@ pub fn run(args: &FromArgs, format: Format) -> anyhow::Result<ExitCode> {
 }
 
 impl FromArgs {
-    /// Error: a flag that is missing, or that the mechanism doesn't take.
+    /// Returns the mechanism. Errors: a flag that it requires is missing, or one that it does not take is given.
     fn mechanism(mut self) -> anyhow::Result<Mechanism> {
+        let choice = format!("--mechanism {}", self.mechanism.name());
+        let required = |flag| {
+            let choice = &choice;
+            move || missing(flag, choice)
+        };
         let mechanism = match self.mechanism {
-            Name::Identity => Mechanism::Identity,
-            Name::Tree => Mechanism::Tree {
+            MechanismKind::Identity => Mechanism::Identity,
+            MechanismKind::Tree => Mechanism::Tree {
                 restarts: self.restarts.take().unwrap_or_default(),
                 completion: std::mem::take(&mut self.completion),
             },
-            Name::Blt => Mechanism::Blt {
-                theta: needed(self.theta.take(), "theta")?,
-                omega: needed(self.omega.take(), "omega")?,
+            MechanismKind::Blt => Mechanism::Blt {
+                theta: self.theta.take().ok_or_else(required("--theta"))?,
+                omega: self.omega.take().ok_or_else(required("--omega"))?,
             },
-            Name::BandToeplitz => Mechanism::BandToeplitz {
-                coefficients: needed(self.coefficients.take(), "coefficients")?,
+            MechanismKind::BandToeplitz => Mechanism::BandToeplitz {
+                coefficients: self.coefficients.take().ok_or_else(required("--coefficients"))?,
                 column_normalised: std::mem::take(&mut self.column_normalised),
             },
-            Name::BandInverse => {
-                Mechanism::BandInverse { coefficients: needed(self.coefficients.take(), "coefficients")? }
+            MechanismKind::BandInverse => Mechanism::BandInverse {
+                coefficients: self.coefficients.take().ok_or_else(required("--coefficients"))?,
+            },
+            MechanismKind::BandSqrt => {
+                Mechanism::BandSqrt { bands: self.bands.take().ok_or_else(required("--bands"))? }
             }
-            Name::BandSqrt => Mechanism::BandSqrt { bands: needed(self.bands.take(), "bands")? },
-            Name::BandInverseSqrt => {
-                Mechanism::BandInverseSqrt { bands: needed(self.bands.take(), "bands")? }
+            MechanismKind::BandInverseSqrt => {
+                Mechanism::BandInverseSqrt { bands: self.bands.take().ok_or_else(required("--bands"))? }
             }
-            Name::LambdaCgd => Mechanism::LambdaCgd { lambda: needed(self.lambda.take(), "lambda")? },
-            Name::BandMf | Name::Dense => {
-                return Err(bad_use(
-                    "band-mf and dense take a matrix: write it into plan.toml, or optimize one",
-                ));
+            MechanismKind::LambdaCgd => {
+                Mechanism::LambdaCgd { lambda: self.lambda.take().ok_or_else(required("--lambda"))? }
+            }
+            MechanismKind::BandMf | MechanismKind::Dense => {
+                return Err(bad_use(format!(
+                    "{choice} takes a matrix, which no flag holds; write it to plan.toml, or use `rustle plan optimize`"
+                )));
             }
         };
-        self.nothing_left()?;
+        self.refuse_given(&choice)?;
         Ok(mechanism)
     }
 
-    fn nothing_left(&self) -> anyhow::Result<()> {
-        let left = [
-            ("theta", self.theta.is_some()),
-            ("omega", self.omega.is_some()),
-            ("coefficients", self.coefficients.is_some()),
-            ("column-normalised", self.column_normalised),
-            ("bands", self.bands.is_some()),
-            ("lambda", self.lambda.is_some()),
-            ("restarts", self.restarts.is_some()),
-            ("completion", self.completion),
+    fn refuse_given(&self, choice: &str) -> anyhow::Result<()> {
+        let flags = [
+            ("--theta", self.theta.is_some()),
+            ("--omega", self.omega.is_some()),
+            ("--coefficients", self.coefficients.is_some()),
+            ("--column-normalised", self.column_normalised),
+            ("--bands", self.bands.is_some()),
+            ("--lambda", self.lambda.is_some()),
+            ("--restarts", self.restarts.is_some()),
+            ("--completion", self.completion),
         ];
-        match left.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((flag, _)) => {
-                Err(bad_use(format!("--{flag} does not belong to --mechanism {:?}", self.mechanism)))
-            }
-        }
+        refuse_given(&flags, choice)
     }
-}
-
-fn needed<T>(value: Option<T>, flag: &str) -> anyhow::Result<T> {
-    value.ok_or_else(|| bad_use(format!("--{flag} is missing: this mechanism needs it")))
 }

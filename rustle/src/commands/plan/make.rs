@@ -1,64 +1,56 @@
-//! What `plan optimize` and `plan from` share: flags, the finished plan, and how it is shown.
+//! The flags and the output that `plan optimize`, `plan suggest` and `plan from` share.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plan::{Layout, Mechanism, Plan, PlanSpec};
 use serde_json::{Value, json};
-use strategy::{Strategy, Workload};
+use strategy::{MechanismKind, Strategy, Workload};
 use tempfile::NamedTempFile;
 
 use crate::commands::setting::ParticipationArgs;
 use crate::output::{Answer, bad_use};
 
-/// A mechanism as the command line names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Name {
-    Identity,
-    Tree,
-    Blt,
-    BandToeplitz,
-    BandMf,
-    BandSqrt,
-    BandInverse,
-    BandInverseSqrt,
-    LambdaCgd,
-    Dense,
+/// Returns the parser of `--mechanism`.
+pub fn mechanism_parser() -> impl TypedValueParser<Value = MechanismKind> {
+    let kind = |name: String| MechanismKind::from_name(&name).ok_or("not the name of a mechanism");
+    PossibleValuesParser::new(MechanismKind::NAMES).try_map(kind)
 }
 
-/// Everything of a plan but its mechanism.
+/// The parameters of a plan apart from its mechanism.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Rows n
+    /// Number of rounds n
     #[arg(long, value_name = "N")]
     pub iterations: u64,
     #[command(flatten)]
     pub participation: ParticipationArgs,
-    /// ζ, in the gradient's own units
+    /// Clip norm ζ, in the gradient's units, above 0
     #[arg(long, value_name = "Z", default_value_t = 1.0)]
     pub clip_norm: f64,
-    /// Rounds of the stream cipher: 20 or 12
+    /// Rounds of the ChaCha stream cipher: 20 or 12
     #[arg(long, value_name = "R", default_value_t = 20)]
     pub chacha_rounds: u32,
-    /// Coordinates of the flattened parameter vector, for the plan's layout
+    /// Number of coordinates of the flattened parameter vector [default: the plan has no layout]
     #[arg(long, value_name = "M")]
     pub dimension: Option<u64>,
-    /// Where to write plan.toml
+    /// File to write the plan to [default: part of the answer]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
 impl RunArgs {
-    /// The participation rule, where so many participations fit in the run. Error: bad use.
+    /// Returns the participation rule. Error: so many participations do not fit in the run (bad use).
     pub fn rule(&self) -> anyhow::Result<strategy::Participation> {
         let rule = self.participation.rule()?;
         rule.fits(self.iterations).map_err(bad_use)?;
         Ok(rule)
     }
 
-    /// The checked plan. Error: bad use, naming the field.
+    /// Returns the checked plan. Error: a field that is not allowed (bad use).
     pub fn plan(&self, mechanism: Mechanism, noise_multiplier: f64) -> anyhow::Result<Plan> {
         let layout = self.dimension.map(Layout::dimension_only).transpose().map_err(bad_use)?;
         let ParticipationArgs { min_sep, max_participations } = self.participation;
@@ -74,7 +66,7 @@ impl RunArgs {
         .map_err(bad_use)
     }
 
-    /// Writes the plan where `--out` says; the answer names the file, or holds the text.
+    /// Writes the plan to `--out`. The answer names the file, or has the text where no file is given.
     pub fn deliver(&self, plan: &Plan, answer: Answer) -> anyhow::Result<Answer> {
         let text = plan.to_toml_string()?;
         let answer = answer.with("plan_digest", hex::encode(plan.digest()));
@@ -88,7 +80,7 @@ impl RunArgs {
     }
 }
 
-/// All of the file or nothing, readable by all that the folder lets in: a plan is no secret.
+/// Writes a file that appears once it is complete, mode 0644: a plan is not secret.
 fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -100,7 +92,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the mechanism does in its setting. Errors are in units of σζ, sensitivity per unit clip norm.
+/// Adds the mechanism's sensitivity, per unit clip norm, and its errors, in units of σζ.
 pub fn with_losses(
     answer: Answer,
     strategy: &Strategy,
@@ -124,7 +116,7 @@ pub fn with_losses(
         .with("last_loss", errors.last * sensitivity.value))
 }
 
-/// The mechanism's own parameters, by the names of plan.toml; those given by a count are written out too.
+/// Adds the mechanism's parameters by their names in plan.toml. Those given by a count are written out too.
 pub fn with_parameters(answer: Answer, mechanism: &Mechanism, strategy: &Strategy) -> anyhow::Result<Answer> {
     Ok(match mechanism {
         Mechanism::Identity => answer,

@@ -1,4 +1,4 @@
-//! `rustle plan`: make plans, and look into them.
+//! `rustle plan`: creates, compares and plots plans.
 
 mod amplified;
 mod coefficients;
@@ -20,19 +20,19 @@ use crate::output::Format;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlanCommand {
-    /// Find the parameters with the least loss
+    /// Optimize the parameters of a mechanism for the smallest loss
     Optimize(optimize::OptimizeArgs),
-    /// Weigh every mechanism at one (ε, δ) and recommend one
+    /// Compare every mechanism at one (ε, δ) and recommend one
     Suggest(suggest::SuggestArgs),
-    /// Plans side by side
+    /// Compare plans side by side
     Compare(compare::CompareArgs),
-    /// Charts of plans as SVG
+    /// Plot plans as SVG
     Plot(plot::PlotArgs),
-    /// What workers of a plan need: memory, network, storage, time
+    /// Compute the memory, network, storage and time that a plan's workers need
     Resources(resources::ResourcesArgs),
-    /// A plan from known parameters
+    /// Create a plan from known parameters
     From(from::FromArgs),
-    /// Coefficients of C or its inverse: the first column of a Toeplitz matrix, or a row of any
+    /// Print coefficients of C or its inverse: the first column of a Toeplitz matrix, or a row of any
     Coefficients(coefficients::CoefficientsArgs),
 }
 

@@ -1,51 +1,52 @@
-//! `rustle plan optimize`: the parameters with the least loss.
+//! `rustle plan optimize`: finds the parameters with the smallest loss.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use plan::Mechanism;
 use strategy::optimize::{Family, Optimized, Target, optimize};
-use strategy::{Participation, Workload};
+use strategy::{MechanismKind, Participation, Workload};
 
 use super::amplified::{AmplifyArgs, warn_of_few_samples};
-use super::make::{Name, RunArgs, with_losses, with_parameters};
+use super::make::{RunArgs, mechanism_parser, with_losses, with_parameters};
 use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
+use crate::commands::conditional_flags::refuse_given;
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 
-/// Most buffers of a BLT where no count is given: as many are taken as gain more than 0.01 %.
+/// Maximum number of buffers of a BLT where no count is given. A buffer is added while it gains more than 0.01 %.
 const BUFFERS: usize = 8;
 
 #[derive(Clone, Debug, Args)]
 pub struct OptimizeArgs {
-    /// The mechanism
-    #[arg(long, value_name = "M", value_enum)]
-    mechanism: Name,
+    /// Mechanism to optimize
+    #[arg(long, value_name = "MECHANISM", value_parser = mechanism_parser())]
+    mechanism: MechanismKind,
     #[command(flatten)]
     run: RunArgs,
-    /// Diagonals of C, or of its inverse; min-sep where left away
+    /// Number of bands of C or C⁻¹, for the banded mechanisms, from 1 to n [default: min-sep]
     #[arg(long, value_name = "P", conflicts_with = "buffers")]
     bands: Option<u64>,
-    /// Buffers of a BLT, 1 to 12; as many as pay where left away
+    /// Number of buffers, for blt, from 1 to 12 [default: up to 8, while one more gains over 0.01 %]
     #[arg(long, value_name = "D")]
     buffers: Option<usize>,
-    /// Scale every column of band-toeplitz to norm one, those near n by their own, and optimise for that
+    /// Divide each column of C by its norm and optimize for that, for band-toeplitz
     #[arg(long)]
     column_normalised: bool,
-    /// Search the band-toeplitz family (1−x)^(−α) alone, for one number instead of P
+    /// Search only the family (1−x)^(−α), one parameter instead of P, for band-toeplitz
     #[arg(long, conflicts_with = "column_normalised")]
     power: bool,
-    /// Let users take part in rounds i, i+B, i+2B, … alone: fewer constraints on dense
+    /// Assume that a user takes part in rounds i, i+B, i+2B, … alone, for dense
     #[arg(long)]
     fixed_epoch: bool,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// Further min-seps the run may turn out to have: the mean loss over all of them is made small
+    /// Further values of min-sep, separated by commas; the mean loss over all values is minimized [default: none]
     #[arg(long, value_name = "B,…", value_delimiter = ',')]
     also_min_sep: Vec<u64>,
-    /// σ of the plan; `rustle calibrate zcdp` finds the one for an (ε, δ)
+    /// Noise multiplier σ of the plan, which `rustle calibrate plan` finds for an (ε, δ)
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     noise_multiplier: f64,
     #[command(flatten)]
@@ -56,12 +57,14 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     args.check_sizes()?;
     let workload = args.release.workload(args.run.iterations)?;
-    let asked = args.amplify.asked(&args.run)?;
+    let amplified_search = args.amplify.search(&args.run)?;
     let target = args.target(workload.clone())?;
     let mut found = args.search(args.family()?, &target)?;
-    let amplified = match &asked {
-        Some(asked) if !found.stopped => Some((asked, asked.search(&found.strategy, &target)?)),
-        Some(_) => return Err(bad_use("ended before the search under amplification began")),
+    let amplified = match &amplified_search {
+        Some(search) if !found.stopped => Some((search, search.run(&found.strategy, &target)?)),
+        Some(_) => {
+            return Err(bad_use("the search was stopped before its second part, under amplification, began"));
+        }
         None => None,
     };
     let mut noise_multiplier = args.noise_multiplier;
@@ -85,39 +88,35 @@ pub fn run(args: &OptimizeArgs, format: Format) -> anyhow::Result<ExitCode> {
         .with("stopped", found.stopped)
         .with("seconds", seconds);
     let mut answer = with_parameters(answer, &mechanism, &found.strategy)?;
-    if let Some((asked, amplified)) = &amplified {
-        answer = asked.describe(answer, amplified).with("noise_multiplier", noise_multiplier);
+    if let Some((search, amplified)) = &amplified {
+        answer = search.describe(answer, amplified).with("noise_multiplier", noise_multiplier);
         warn_of_few_samples(amplified);
     }
     let plan = args.run.plan(mechanism, noise_multiplier)?;
     args.run.deliver(&plan, answer)?.print(format)?;
     if !found.converged {
-        eprintln!("warning: the search ended before it settled; this is the best point it found");
+        eprintln!("warning: the search ended before it converged; the plan is the best one found");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl OptimizeArgs {
     fn check_sizes(&self) -> anyhow::Result<()> {
-        let blt = self.mechanism == Name::Blt;
-        let name = self.mechanism;
-        if self.buffers.is_some() && !blt {
-            return Err(bad_use(format!("--buffers belongs to blt, not to {name:?}")));
-        }
-        let banded = !matches!(name, Name::Identity | Name::Tree | Name::Blt | Name::LambdaCgd | Name::Dense);
-        if self.bands.is_some() && !banded {
-            return Err(bad_use(format!("--bands belongs to the banded mechanisms, not to {name:?}")));
-        }
-        if (self.column_normalised || self.power) && name != Name::BandToeplitz {
-            let flag = if self.power { "--power" } else { "--column-normalised" };
-            return Err(bad_use(format!("{flag} belongs to band-toeplitz, not to {name:?}")));
-        }
-        if self.fixed_epoch && !self.also_min_sep.is_empty() {
-            return Err(bad_use("--fixed-epoch has one period; --also-min-sep belongs to min-sep"));
-        }
-        if self.fixed_epoch && name != Name::Dense {
-            return Err(bad_use(format!("--fixed-epoch belongs to dense, not to {name:?}")));
-        }
+        use MechanismKind::{BandToeplitz, Blt, Dense, Identity, LambdaCgd, Tree};
+        let kind = self.mechanism;
+        let is_banded = !matches!(kind, Identity | Tree | Blt | LambdaCgd | Dense);
+        let flags = [
+            ("--buffers", self.buffers.is_some() && kind != Blt),
+            ("--bands", self.bands.is_some() && !is_banded),
+            ("--column-normalised", self.column_normalised && kind != BandToeplitz),
+            ("--power", self.power && kind != BandToeplitz),
+            ("--fixed-epoch", self.fixed_epoch && kind != Dense),
+        ];
+        refuse_given(&flags, &format!("--mechanism {}", kind.name()))?;
+        refuse_given(
+            &[("--also-min-sep", self.fixed_epoch && !self.also_min_sep.is_empty())],
+            "--fixed-epoch",
+        )?;
         match self.bands {
             Some(bands) if !(1..=self.run.iterations).contains(&bands) => Err(bad_use(format!(
                 "--bands is {bands}; allowed: 1 to {} (iterations)",
@@ -131,22 +130,22 @@ impl OptimizeArgs {
         let bands = self.bands.unwrap_or(self.run.participation.min_sep.min(self.run.iterations));
         let bands = usize::try_from(bands)?;
         Ok(match self.mechanism {
-            Name::Identity => Family::Identity,
-            Name::Tree => Family::Tree,
-            Name::BandSqrt => Family::BandSqrt { bands },
-            Name::BandInverseSqrt => Family::BandInverseSqrt { bands },
-            Name::Blt => match self.buffers {
+            MechanismKind::Identity => Family::Identity,
+            MechanismKind::Tree => Family::Tree,
+            MechanismKind::BandSqrt => Family::BandSqrt { bands },
+            MechanismKind::BandInverseSqrt => Family::BandInverseSqrt { bands },
+            MechanismKind::Blt => match self.buffers {
                 Some(buffers) => Family::Blt { buffers },
                 None => Family::BltAuto { max_buffers: BUFFERS },
             },
-            Name::BandToeplitz if self.power => Family::BandPower { bands },
-            Name::BandToeplitz if self.column_normalised => Family::BandToeplitzNormalised { bands },
-            Name::BandToeplitz => Family::BandToeplitz { bands },
-            Name::BandMf => Family::BandMf { bands },
-            Name::BandInverse => Family::BandInverse { bands },
-            Name::LambdaCgd => Family::LambdaCgd,
-            Name::Dense if self.fixed_epoch => Family::DenseFixedEpoch,
-            Name::Dense => Family::Dense,
+            MechanismKind::BandToeplitz if self.power => Family::BandPower { bands },
+            MechanismKind::BandToeplitz if self.column_normalised => Family::BandToeplitzNormalised { bands },
+            MechanismKind::BandToeplitz => Family::BandToeplitz { bands },
+            MechanismKind::BandMf => Family::BandMf { bands },
+            MechanismKind::BandInverse => Family::BandInverse { bands },
+            MechanismKind::LambdaCgd => Family::LambdaCgd,
+            MechanismKind::Dense if self.fixed_epoch => Family::DenseFixedEpoch,
+            MechanismKind::Dense => Family::Dense,
         })
     }
 
@@ -168,16 +167,14 @@ impl OptimizeArgs {
 
     fn search(&self, family: Family, target: &Target) -> anyhow::Result<Optimized> {
         let cancel = Cancel::on_ctrl_c();
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let spinner = Progress::spinner("optimizing");
         let found = optimize(family, target, &mut |progress| {
-            bar.set_message(format!(
-                "step {}, loss {:.6} (Ctrl-C ends it with the best so far)",
+            spinner.set_message(format!(
+                "step {}, loss {:.6} (Ctrl-C ends the search with the best result so far)",
                 progress.iteration, progress.loss
             ));
             cancel.flow()
         });
-        bar.finish_and_clear();
         found.map_err(bad_use)
     }
 }

@@ -1,11 +1,10 @@
-//! `rustle plan plot`: what plans look like, as SVG.
+//! `rustle plan plot`: plots plans as SVG.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use plan::Plan;
 use plot::{Axis, Chart, Lines, Series, svg};
 use strategy::optimize::{Family, Target, optimize};
@@ -14,52 +13,53 @@ use strategy::{Participation, Strategy};
 use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 
 #[derive(Clone, Debug, Args)]
 pub struct PlotArgs {
-    /// The plan.toml files, one line each
+    /// Files of the plans, each of which is one line in a chart
     #[arg(required = true, value_name = "FILE")]
     plans: Vec<PathBuf>,
-    /// The charts, one below the other
+    /// Charts to plot, separated by commas, from top to bottom
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [What::Coefficients, What::Errors, What::MinSep, What::Memory])]
     what: Vec<What>,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// Coefficients shown
+    /// Number of coefficients to plot
     #[arg(long, value_name = "N", default_value_t = 200)]
     count: u64,
-    /// The .svg file to write
+    /// SVG file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// First column of C, and of C⁻¹
+    /// Coefficients of C and C⁻¹ by distance from the diagonal
     Coefficients,
     /// Loss of every row
     Errors,
-    /// Loss against the min-sep that the data turn out to have
+    /// Loss against the actual min-sep of the data
     MinSep,
-    /// Loss against state
+    /// Loss against the size of the state
     Memory,
-    /// Loss of the best strategies with so many bands or buffers, in the first plan's setting
+    /// Loss of optimized strategies against bands or buffers, in the first plan's setting
     Bands,
 }
 
-/// One plan to draw.
-struct Drawn {
+/// A plan to plot.
+struct PlottedPlan {
     name: String,
     plan: Plan,
     strategy: Strategy,
 }
 
-/// The largest sizes that are optimised for the chart of bands.
+/// Maximum sizes in the chart of bands.
 const MOST_BANDS: u64 = 512;
 const MOST_INVERSE_BANDS: usize = 16;
 const MOST_BUFFERS: usize = 6;
 
-/// Points of a line over all rows.
+/// Maximum number of points of a line over all rows.
 const POINTS: u64 = 400;
 
 pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
@@ -69,7 +69,7 @@ pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
         let strategy = plan.strategy();
         let stem =
             path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
-        plans.push(Drawn { name: stem, plan, strategy });
+        plans.push(PlottedPlan { name: stem, plan, strategy });
     }
     let mut charts = Vec::new();
     for what in &args.what {
@@ -92,17 +92,17 @@ fn lines(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Chart {
     Chart::Lines(Lines { title: title.into(), x, y, series })
 }
 
-/// Row n/2 of C and of C⁻¹, back from the diagonal: the first column where the matrix is Toeplitz.
-fn coefficients(plans: &[Drawn], count: u64) -> anyhow::Result<Vec<Chart>> {
+/// Plots row n/2 of C and of C⁻¹ from the diagonal backwards, which is the first column of a Toeplitz matrix.
+fn coefficients(plans: &[PlottedPlan], count: u64) -> anyhow::Result<Vec<Chart>> {
     let matrix = |inverse: bool| -> anyhow::Result<Vec<Series>> {
         let mut all = Vec::new();
-        for drawn in plans {
-            let row = middle_row(drawn, inverse)?;
-            // Zeros past the bands, and the trees, have nothing to show.
+        for plotted in plans {
+            let row = middle_row(plotted, inverse)?;
+            // Zeros have no logarithm.
             let points = row.iter().rev().take(count as usize).enumerate();
             let points = points.filter(|(_, value)| **value != 0.0 && (inverse || **value > 0.0));
             let points = points.map(|(lag, value)| (1.0 + lag as f64, value.abs().into()));
-            all.push(Series::new(&drawn.name, points.collect()));
+            all.push(Series::new(&plotted.name, points.collect()));
         }
         Ok(all)
     };
@@ -118,56 +118,57 @@ fn coefficients(plans: &[Drawn], count: u64) -> anyhow::Result<Vec<Chart>> {
     ])
 }
 
-fn middle_row(drawn: &Drawn, inverse: bool) -> anyhow::Result<Vec<f64>> {
-    let n = drawn.plan.iterations();
-    if matches!(drawn.strategy, Strategy::Tree(_)) {
+fn middle_row(plotted: &PlottedPlan, inverse: bool) -> anyhow::Result<Vec<f64>> {
+    let n = plotted.plan.iterations();
+    if matches!(plotted.strategy, Strategy::Tree(_)) {
         return Ok(Vec::new());
     }
-    let row = if inverse { drawn.strategy.c_inverse_row(n, n / 2) } else { drawn.strategy.c_row(n, n / 2) };
+    let row =
+        if inverse { plotted.strategy.c_inverse_row(n, n / 2) } else { plotted.strategy.c_row(n, n / 2) };
     row.map_err(bad_use)
 }
 
-fn errors(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
+fn errors(plans: &[PlottedPlan], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
-    for drawn in plans {
-        let n = drawn.plan.iterations();
-        let rule = drawn.plan.participation();
-        let sensitivity = drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
-        let squared = drawn.strategy.row_errors_squared(n, &release.workload(n)?).map_err(bad_use)?;
+    for plotted in plans {
+        let n = plotted.plan.iterations();
+        let rule = plotted.plan.participation();
+        let sensitivity = plotted.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+        let squared = plotted.strategy.row_errors_squared(n, &release.workload(n)?).map_err(bad_use)?;
         let step = n.div_ceil(POINTS) as usize;
         let points = squared.iter().enumerate().filter(|(t, _)| t % step == 0 || *t as u64 == n - 1);
         let points = points.map(|(t, e)| (t as f64, (e.sqrt() * sensitivity).into()));
-        all.push(Series::new(&drawn.name, points.collect()));
+        all.push(Series::new(&plotted.name, points.collect()));
     }
     Ok(lines("Loss of every row", Axis::linear("row"), Axis::linear("row error × sensitivity"), all))
 }
 
-/// The error that counts, of all rows.
-fn error(drawn: &Drawn, release: &ReleaseArgs) -> anyhow::Result<f64> {
-    let n = drawn.plan.iterations();
-    let target = Target::new(n, drawn.plan.participation(), release.objective(n)?);
-    target.with_workload(release.workload(n)?).error(&drawn.strategy).map_err(bad_use)
+/// Returns the error that the loss is made of.
+fn error(plotted: &PlottedPlan, release: &ReleaseArgs) -> anyhow::Result<f64> {
+    let n = plotted.plan.iterations();
+    let target = Target::new(n, plotted.plan.participation(), release.objective(n)?);
+    target.with_workload(release.workload(n)?).error(&plotted.strategy).map_err(bad_use)
 }
 
-/// The loss each plan would have had at other separations, with as many participations as fit.
-fn min_sep(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
+/// Plots the loss of each plan at other separations, with as many participations as fit.
+fn min_sep(plans: &[PlottedPlan], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
-    for drawn in plans {
-        let n = drawn.plan.iterations();
-        let error = error(drawn, release)?;
+    for plotted in plans {
+        let n = plotted.plan.iterations();
+        let error = error(plotted, release)?;
         let mut points = Vec::new();
-        for gap in separations(drawn.plan.participation().min_sep, n) {
-            let rule = Participation::new(gap, drawn.plan.participation().max_participations)?;
-            let sensitivity = drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+        for gap in separations(plotted.plan.participation().min_sep, n) {
+            let rule = Participation::new(gap, plotted.plan.participation().max_participations)?;
+            let sensitivity = plotted.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
             points.push((gap as f64, (error * sensitivity).into()));
         }
-        all.push(Series::new(&drawn.name, points));
+        all.push(Series::new(&plotted.name, points));
     }
     let x = Axis::linear("actual min-sep (j − i), participations as planned");
     Ok(lines("Loss against the min-sep that the data have", x, Axis::linear("error × sensitivity"), all))
 }
 
-/// From a quarter of the planned separation to twice it.
+/// Returns separations from a quarter of the planned one to twice it.
 fn separations(planned: u64, n: u64) -> Vec<u64> {
     let mut gaps: Vec<u64> =
         (2..=16).map(|eighth| (planned.saturating_mul(eighth) / 8).clamp(1, n)).collect();
@@ -175,19 +176,19 @@ fn separations(planned: u64, n: u64) -> Vec<u64> {
     gaps
 }
 
-fn memory(plans: &[Drawn], release: &ReleaseArgs) -> anyhow::Result<Chart> {
+fn memory(plans: &[PlottedPlan], release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let mut all = Vec::new();
-    for drawn in plans {
-        let n = drawn.plan.iterations();
-        let rule = drawn.plan.participation();
-        let loss = error(drawn, release)? * drawn.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
-        all.push(Series::new(&drawn.name, vec![(4.0 * drawn.plan.state_slots() as f64, loss.into())]));
+    for plotted in plans {
+        let n = plotted.plan.iterations();
+        let rule = plotted.plan.participation();
+        let loss = error(plotted, release)? * plotted.strategy.sensitivity(n, rule).map_err(bad_use)?.value;
+        all.push(Series::new(&plotted.name, vec![(4.0 * plotted.plan.state_slots() as f64, loss.into())]));
     }
     let x = Axis::linear("state, bytes a parameter");
     Ok(lines("Loss against state", x, Axis::linear("error × sensitivity"), all))
 }
 
-/// The best band-toeplitz, band-inverse and blt of every size, in the setting of `plan`.
+/// Plots the optimized band-toeplitz, band-inverse and blt of every size, in the setting of `plan`.
 fn bands(plan: &Plan, release: &ReleaseArgs) -> anyhow::Result<Chart> {
     let n = plan.iterations();
     let rule: Participation = plan.participation();
@@ -199,7 +200,7 @@ fn bands(plan: &Plan, release: &ReleaseArgs) -> anyhow::Result<Chart> {
     ladder.push(widest.min(MOST_BANDS) as usize);
     ladder.dedup();
     let cancel = Cancel::on_ctrl_c();
-    let bar = ProgressBar::new(ladder.len() as u64 * 2 + MOST_BUFFERS as u64).with_message("optimising");
+    let bar = Progress::bar(ladder.len() as u64 * 2 + MOST_BUFFERS as u64, "strategies optimized");
     let line = |name: &str, sizes: &[usize], family: &dyn Fn(usize) -> Family| -> anyhow::Result<Series> {
         let mut points = Vec::new();
         for size in sizes {
@@ -216,7 +217,6 @@ fn bands(plan: &Plan, release: &ReleaseArgs) -> anyhow::Result<Chart> {
         line("band-inverse", &few, &|bands| Family::BandInverse { bands })?,
         line("blt", &buffers, &|buffers| Family::Blt { buffers })?,
     ];
-    bar.finish_and_clear();
     let title = "Loss of the best strategies against bands or buffers";
     Ok(lines(title, Axis::log("bands or buffers"), Axis::linear("error × sensitivity"), all))
 }

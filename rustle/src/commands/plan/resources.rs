@@ -1,4 +1,4 @@
-//! `rustle plan resources`: what workers of a plan need of memory, network, storage and time, and by which formula.
+//! `rustle plan resources`: the memory, network, storage and time that a plan's workers need, each with its formula.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
-use plan::{Layout, Plan};
+use plan::Plan;
 use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
@@ -17,41 +17,41 @@ use crate::values::Bytes;
 
 #[derive(Clone, Debug, Args)]
 pub struct ResourcesArgs {
-    /// The plan.toml
+    /// File of the plan
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Number of coordinates; omit if the plan has a layout
+    /// Number of coordinates [default: from the plan's layout]
     #[arg(long, value_name = "M")]
     dimension: Option<u64>,
-    /// Workers that share the parameter vector, one shard each
+    /// Number of workers that share the parameter vector, one shard each
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
-    /// Rows per second that the job consumes; determines the CPU and network required
+    /// Rows per second that the job fetches, above 0; sets the CPU and network needed
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     rows_per_second: f64,
-    /// As the workers' flag
+    /// Maximum number of rows generated ahead of demand: the workers' --ahead-rows
     #[arg(long, value_name = "ROWS", default_value_t = 8)]
     ahead_rows: u64,
-    /// As the workers' flag
+    /// Memory for rows generated ahead of demand: the workers' --ahead-bytes
     #[arg(long, value_name = "BYTES", default_value = "1GiB")]
     ahead_bytes: Bytes,
-    /// As the workers' flag
+    /// Memory for past normals of a banded C⁻¹: the workers' --history-bytes
     #[arg(long, value_name = "BYTES", default_value = "256MiB")]
     history_bytes: Bytes,
-    /// What the checkpoint store takes from one worker in a second
+    /// Bytes per second that the checkpoint store takes from one worker, above 0
     #[arg(long, value_name = "BYTES", default_value = "500MiB")]
     store_bandwidth: Bytes,
-    /// Print a patch of deploy/kubernetes' workers instead: replicas, memory, CPU, and how long a start may take
+    /// Print a patch for the workers of deploy/kubernetes instead: replicas, memory, CPU, startup probe
     #[arg(long)]
     kubernetes: bool,
-    /// Coordinates that a worker makes a second; measured on this machine where not given
+    /// Coordinates per second that a worker generates, above 0 [default: measured on this machine]
     #[arg(long, value_name = "C")]
     coordinates_per_second: Option<f64>,
 }
 
 pub fn run(args: &ResourcesArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
-    let sizing = Sizing::of(&plan, args.setting(&plan)?).map_err(bad_use)?;
+    let sizing = Sizing::new(&plan, args.setting(&plan)?)?;
     match format {
         _ if args.kubernetes => println!("{:#}", sizing.kubernetes_patch(args.workers)),
         Format::Json => answer(&plan, &sizing).print(format)?,
@@ -69,17 +69,12 @@ impl ResourcesArgs {
                 Err(bad_use(format!("{name} is {value}; allowed: above 0")))
             }
         };
-        let dimension = dimension::resolve(self.dimension, plan)?;
-        if dimension > Layout::MAX_DIMENSION {
-            let most = Layout::MAX_DIMENSION;
-            return Err(bad_use(format!("--dimension is {dimension}; allowed: 1 to {most}")));
-        }
         let rate = match self.coordinates_per_second {
             Some(rate) => Some(positive("--coordinates-per-second", rate)?),
             None => rates::coordinates_per_second(&plan.strategy(), plan.iterations()),
         };
         Ok(Setting {
-            dimension,
+            dimension: dimension::resolve(self.dimension, plan)?,
             workers: self.workers,
             rows_per_second: positive("--rows-per-second", self.rows_per_second)?,
             ahead_rows: self.ahead_rows,
@@ -91,7 +86,7 @@ impl ResourcesArgs {
     }
 }
 
-/// Numbers by name, and a formula for each.
+/// Returns every figure by name, and its formula.
 fn answer(plan: &Plan, sizing: &Sizing) -> Answer {
     let mut answer = Answer::new();
     let mut formulas = Map::new();

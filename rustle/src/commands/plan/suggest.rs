@@ -1,11 +1,10 @@
-//! `rustle plan suggest`: every mechanism that could serve, weighed at one (ε, δ), and the one to take.
+//! `rustle plan suggest`: compares every mechanism at one (ε, δ) and recommends one.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
-use indicatif::{ProgressBar, ProgressStyle};
 use plan::Mechanism;
 use planner::{
     Entry, PlannerError, Recommendation, Request, Sampling, Suggestion, Watch, recommend, suggest,
@@ -17,34 +16,35 @@ use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
 use crate::commands::setting::ParticipationArgs;
 use crate::output::{Answer, Format, bad_use};
+use crate::progress::Progress;
 use crate::rates;
 use crate::values::Bytes;
 
-/// Rows of the table for people; JSON has all.
+/// Rows of the table; JSON has all mechanisms.
 const SHOWN: usize = 16;
 
 #[derive(Clone, Debug, Args)]
 pub struct SuggestArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// The ε that the plan must satisfy
+    /// ε to satisfy, above 0
     #[arg(long, value_name = "E")]
     epsilon: f64,
-    /// The δ that the plan must satisfy
+    /// δ to satisfy, strictly between 0 and 1
     #[arg(long, value_name = "D")]
     delta: f64,
-    /// Mean fraction of the data in a batch, if batches can be sampled; also considers amplified mechanisms
+    /// Mean fraction of the data in a batch, above 0 and at most 1; adds amplified mechanisms [default: no sampling]
     #[arg(long, value_name = "Q")]
     sampling_probability: Option<f64>,
-    /// Workers that share the parameter vector
+    /// Number of workers that share the parameter vector
     #[arg(long, value_name = "W", default_value_t = 1)]
     workers: u64,
-    /// Largest state of one worker, such as 16GiB [default: no limit]
+    /// Maximum size of one worker's state, such as 16GiB [default: no maximum]
     #[arg(long, value_name = "BYTES")]
     memory_per_worker: Option<Bytes>,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// Skip measuring how fast this machine generates rows
+    /// Skip the measurement of rows per second on this machine
     #[arg(long)]
     no_rates: bool,
 }
@@ -52,16 +52,18 @@ pub struct SuggestArgs {
 pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request = args.request()?;
     request.check().map_err(bad_use)?;
-    let Suggestion { entries, left_out, stopped } = weigh(&request)?;
+    let Suggestion { entries, left_out, stopped } = search(&request)?;
     for (name, reason) in &left_out {
         eprintln!("left out: {name}: {reason}");
     }
     if stopped {
-        eprintln!("warning: stopped; mechanisms are missing or not at their best");
+        eprintln!("warning: the search was stopped; mechanisms are missing or not fully optimized");
     }
     let rates = if args.no_rates { Vec::new() } else { measured(&entries, &request) };
     let Some(chosen) = recommend(&entries) else {
-        return Err(bad_use("nothing was found that fits before the search was stopped"));
+        return Err(bad_use(
+            "the search was stopped before it found a mechanism that fits; let it run longer",
+        ));
     };
     let answer = args.deliver(&entries[chosen.index], &chosen)?.with("stopped", stopped);
     match format {
@@ -84,8 +86,9 @@ pub fn run(args: &SuggestArgs, format: Format) -> anyhow::Result<ExitCode> {
 impl SuggestArgs {
     fn request(&self) -> anyhow::Result<Request> {
         let n = self.run.iterations;
-        let dimension =
-            self.run.dimension.ok_or_else(|| bad_use("--dimension is needed: state depends on it"))?;
+        let dimension = self.run.dimension.ok_or_else(|| {
+            bad_use("--dimension is missing; allowed: 1 or more, as the size of the state depends on it")
+        })?;
         Ok(Request {
             iterations: n,
             participation: self.run.rule()?,
@@ -100,15 +103,15 @@ impl SuggestArgs {
         })
     }
 
-    /// The plan of the entry to take, written where `--out` says.
+    /// Writes the plan of the recommended entry to `--out`.
     fn deliver(&self, entry: &Entry, chosen: &Recommendation) -> anyhow::Result<Answer> {
         let mut run = self.run.clone();
         let sigma = plan::noise_multiplier_to_run(entry.noise_multiplier, run.clip_norm);
         let file = self.run.out.as_ref().map_or("PLAN".into(), |path| path.display().to_string());
-        let mut account = format!("rustle account zcdp --plan {file} --delta {}", self.delta);
+        let mut account = format!("rustle account plan --plan {file} --delta {}", self.delta);
         if let Sampling::CyclicPoisson { bands, sampling_probability: q } = entry.sampling {
-            // A plan says nothing of sampling. What it promises by itself must hold without: a record may be in
-            // every batch of its group.
+            // A plan does not state the sampling, so its own guarantee must hold without it: a record may be in every
+            // batch of its group.
             run.participation =
                 ParticipationArgs { min_sep: bands, max_participations: run.iterations.div_ceil(bands) };
             account = format!(
@@ -133,31 +136,27 @@ impl SuggestArgs {
     }
 }
 
-fn weigh(request: &Request) -> anyhow::Result<Suggestion> {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{pos}/{len} mechanisms {wide_bar} {elapsed}") {
-        bar.set_style(style);
-    }
+fn search(request: &Request) -> anyhow::Result<Suggestion> {
+    let bar = Progress::bar(0, "mechanisms (Ctrl-C ends the search with those so far)");
     let cancel = Cancel::on_ctrl_c();
     let progress = |progress: planner::Progress| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
     };
     let found = suggest(request, Watch { progress: &progress, flow: &|| cancel.flow() });
-    bar.finish_and_clear();
     found.map_err(|error| match error {
         PlannerError::Accounting(accounting::AccountingError::OutOfReach { .. }) => error.into(),
         error => bad_use(error),
     })
 }
 
-/// Rows a second of each entry: what one worker of this machine makes of its shard.
+/// Measures the rows per second of each entry: of one worker on this machine, for its shard.
 fn measured(entries: &[Entry], request: &Request) -> Vec<Option<f64>> {
-    let bar = ProgressBar::new(entries.len() as u64).with_message("measuring rows a second");
+    let bar = Progress::bar(entries.len() as u64, "mechanisms measured");
     let mut seen: Vec<(String, Option<f64>)> = Vec::new();
     let rates = entries.iter().map(|entry| {
         bar.inc(1);
-        // The same mechanism under another sampling makes rows at the same rate.
+        // Sampling does not change the rate.
         let key = name(entry);
         if let Some((_, rate)) = seen.iter().find(|(name, _)| *name == key) {
             return *rate;
@@ -167,16 +166,14 @@ fn measured(entries: &[Entry], request: &Request) -> Vec<Option<f64>> {
         seen.push((key, rate));
         rate
     });
-    let rates = rates.collect();
-    bar.finish_and_clear();
-    rates
+    rates.collect()
 }
 
 fn rate(rates: &[Option<f64>], index: usize) -> Option<f64> {
     rates.get(index).copied().flatten()
 }
 
-/// The mechanism with its size, as people say it.
+/// Returns the mechanism with its size, such as `blt 3`.
 fn name(entry: &Entry) -> String {
     match entry.size {
         Some(size) => format!("{} {size}", entry.mechanism),
@@ -207,7 +204,7 @@ fn table(entries: &[Entry], rates: &[Option<f64>], chosen: usize) -> Table {
         "ε if broken",
         "excess at n/2",
     ]);
-    // The best of every mechanism and sampling is worth a line, however far down.
+    // The best of every pair of mechanism and sampling has a line, however far down.
     let first = |i: usize| {
         let kind = |entry: &Entry| (entry.mechanism, entry.sampling_name);
         !entries[..i].iter().any(|earlier| kind(earlier) == kind(&entries[i]))

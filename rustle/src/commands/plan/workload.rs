@@ -1,4 +1,4 @@
-//! Flags for what is released and which rows' error counts: `--workload`, `--learning-rates`, `--loss`.
+//! The flags of the workload and the loss: `--workload`, `--learning-rates`, `--loss` and their like.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,30 +12,34 @@ use strategy::{Objective, Workload};
 
 use crate::output::bad_use;
 
-/// What is released, and which rows' error counts.
+/// The workload A and the loss.
 #[derive(Clone, Debug, Args)]
 pub struct ReleaseArgs {
-    /// Workload to release: prefix, momentum:BETA, toeplitz:W0,W1,… or matrix:FILE
-    #[arg(long, value_name = "W", default_value = "prefix")]
+    /// Workload: prefix, momentum:BETA, toeplitz:W0,W1,… or matrix:FILE
+    #[arg(long, value_name = "WORKLOAD", default_value = "prefix")]
     workload: Kind,
-    /// With momentum: weight decay, the fraction of the model removed in each round, at least 0 and below 1
+    /// Weight decay per round, for momentum: at least 0 and below 1 [default: 0]
     #[arg(long, value_name = "L")]
     weight_decay: Option<f64>,
-    /// With momentum: constant, cool-down:FROM:LAST (1 until round FROM, then down to LAST) or file:FILE
-    #[arg(long, value_name = "R")]
+    /// Learning rates, for momentum: constant, cool-down:FROM:LAST (1 until round FROM, then down to LAST) or file:FILE
+    /// [default: constant]
+    #[arg(long, value_name = "RATES")]
     learning_rates: Option<Rates>,
-    /// The loss to minimize
+    /// Error to minimize, times sensitivity
     #[arg(long, value_enum, default_value_t = Loss::Rms, conflicts_with = "row_weights")]
     loss: Loss,
-    /// File with n numbers, the weight of each row's squared error; replaces --loss
+    /// File of n weights, one for each row's squared error; replaces --loss
     #[arg(long, value_name = "FILE")]
     row_weights: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Loss {
+    /// Root mean square over all rows
     Rms,
+    /// Largest of all rows
     Max,
+    /// Last row
     Last,
 }
 
@@ -91,7 +95,7 @@ impl FromStr for Rates {
 }
 
 impl ReleaseArgs {
-    /// The workload for `n` rounds. Error: bad use, naming the value and what is allowed.
+    /// Returns the workload for `n` rounds. Error: bad use.
     pub fn workload(&self, n: u64) -> anyhow::Result<Workload> {
         let workload = match &self.workload {
             Kind::Momentum(momentum) => Workload::Momentum(Momentum {
@@ -101,7 +105,7 @@ impl ReleaseArgs {
             }),
             _ if self.weight_decay.is_some() || self.learning_rates.is_some() => {
                 return Err(bad_use(
-                    "--weight-decay and --learning-rates belong to --workload momentum:BETA",
+                    "--weight-decay or --learning-rates is given; allowed: with --workload momentum:BETA",
                 ));
             }
             Kind::Prefix => Workload::Prefix,
@@ -122,7 +126,7 @@ impl ReleaseArgs {
         })
     }
 
-    /// Which rows' error counts, for `n` rounds. Error: bad use, naming the value and what is allowed.
+    /// Returns the objective for `n` rounds. Error: bad use.
     pub fn objective(&self, n: u64) -> anyhow::Result<Objective> {
         let objective = match (&self.row_weights, self.loss) {
             (Some(path), _) => Objective::Weighted(numbers(path)?.concat().into()),
@@ -135,7 +139,7 @@ impl ReleaseArgs {
     }
 }
 
-/// The rows of a text file, numbers apart by blanks or commas; lines that start with # are left out.
+/// Reads the rows of a text file. Blanks or commas separate numbers; lines that start with # are comments.
 fn numbers(path: &Path) -> anyhow::Result<Vec<Vec<f64>>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
@@ -152,7 +156,7 @@ fn numbers(path: &Path) -> anyhow::Result<Vec<Vec<f64>>> {
     Ok(rows.into_iter().filter(|row| !row.is_empty()).collect())
 }
 
-/// A lower triangular matrix, a row a line; what lies above the diagonal may be left away.
+/// Reads a lower triangular matrix, one row per line. Numbers above the diagonal may be omitted.
 fn matrix(path: &Path) -> anyhow::Result<Array2<f64>> {
     let rows = numbers(path)?;
     let n = rows.len();

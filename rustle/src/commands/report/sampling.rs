@@ -1,71 +1,76 @@
-//! What a report may assume of how batches were formed.
+//! The sampling scheme that a report assumes.
 
 use accounting::monte_carlo::SampleBudget;
 use clap::{Args, ValueEnum};
 use report::SamplingAssumption;
 
 use crate::commands::account::sampled::Groups;
+use crate::commands::conditional_flags::{missing, refuse_given};
 use crate::commands::monte_carlo::fresh_seed;
-use crate::output::bad_use;
 
-/// Each scheme takes the flags that are named with it.
+/// A sampling scheme, each with the flags that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Name {
-    /// Nothing is assumed but the plan's participation
+enum SchemeName {
+    /// No sampling: only the plan's participation is assumed
     AnyOrder,
-    /// --sampling-probability, --partition; C has to be banded (independent noise has one band)
+    /// --sampling-probability, --partition; for a banded C (independent noise has one band)
     CyclicPoisson,
     /// --batches-per-epoch, --samples, --seed
     BallsInBins,
-    /// --min-sep, --sampling-probability, --warm-start, --samples, --seed; C has to have at most min-sep bands
+    /// --min-sep, --sampling-probability, --warm-start, --samples, --seed; for a C of at most min-sep bands
     BMinSep,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SamplingArgs {
-    /// How batches were sampled
-    #[arg(long, value_enum, default_value_t = Name::AnyOrder)]
-    sampling: Name,
-    /// Probability with which each takes part in a round, on average over all rounds
+    /// Sampling scheme of the batches; each takes the flags named with it
+    #[arg(long, value_enum, default_value_t = SchemeName::AnyOrder)]
+    sampling: SchemeName,
+    /// Probability with which a record takes part in a round, averaged over all rounds; above 0 and at most 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
-    /// How groups were formed [default: independent]
+    /// How records were assigned to groups [default: independent]
     #[arg(long, value_enum)]
     partition: Option<Groups>,
-    /// Number of batches; each record is assigned to one of them
+    /// Number of batches per epoch; each record is in one of them
     #[arg(long, value_name = "B")]
     batches_per_epoch: Option<u64>,
-    /// Rounds i < j of a record satisfy j − i ≥ B
+    /// Minimum distance j − i between two rounds i < j of one record
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
-    /// Start from the stationary distribution instead of with every record eligible
+    /// Start from the stationary distribution of eligible records; without it, every record starts eligible
     #[arg(long)]
     warm_start: bool,
-    /// Number of samples for each Monte Carlo figure
-    #[arg(long, value_name = "N")]
+    #[arg(
+        long,
+        value_name = "N",
+        help = format!("Number of samples for each Monte Carlo figure [default: {}]", SampleBudget::default().samples)
+    )]
     samples: Option<u64>,
-    /// Seed of the samples [default: random]; a seed chosen for its result voids the guarantee
+    /// Seed of the samples; choosing a seed by its result voids the guarantee [default: random]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
 
 impl SamplingArgs {
-    pub fn assumed(mut self) -> anyhow::Result<SamplingAssumption> {
-        let needed = |flag: &str| bad_use(format!("{flag} is needed by --sampling {}", self.word()));
+    /// Returns the assumption. Errors: a flag that it requires is missing, or one that it does not take is given.
+    pub fn assumption(mut self) -> anyhow::Result<SamplingAssumption> {
+        let choice = format!("--sampling {}", self.word());
+        let needed = |flag: &str| missing(flag, &choice);
         let assumed = match self.sampling {
-            Name::AnyOrder => SamplingAssumption::AnyOrder,
-            Name::CyclicPoisson => SamplingAssumption::CyclicPoisson {
+            SchemeName::AnyOrder => SamplingAssumption::AnyOrder,
+            SchemeName::CyclicPoisson => SamplingAssumption::CyclicPoisson {
                 sampling_probability: self
                     .sampling_probability
                     .ok_or_else(|| needed("--sampling-probability"))?,
                 partition: self.partition.unwrap_or(Groups::Independent).into(),
             },
-            Name::BallsInBins => SamplingAssumption::BallsInBins {
+            SchemeName::BallsInBins => SamplingAssumption::BallsInBins {
                 batches_per_epoch: self.batches_per_epoch.ok_or_else(|| needed("--batches-per-epoch"))?,
                 samples: self.samples(),
                 seed: self.seed()?,
             },
-            Name::BMinSep => SamplingAssumption::BMinSep {
+            SchemeName::BMinSep => SamplingAssumption::BMinSep {
                 min_sep: self.min_sep.ok_or_else(|| needed("--min-sep"))?,
                 sampling_probability: self
                     .sampling_probability
@@ -75,8 +80,8 @@ impl SamplingArgs {
                 seed: self.seed()?,
             },
         };
-        self.take_away();
-        self.nothing_left().map(|()| assumed)
+        self.clear_used();
+        self.refuse_given(&choice).map(|()| assumed)
     }
 
     fn samples(&self) -> u64 {
@@ -87,24 +92,23 @@ impl SamplingArgs {
         self.seed.map_or_else(fresh_seed, Ok)
     }
 
-    /// Forgets the flags that the scheme has a use for.
-    fn take_away(&mut self) {
+    /// Clears the flags that the scheme takes, so that [`Self::refuse_given`] finds those left.
+    fn clear_used(&mut self) {
         match self.sampling {
-            Name::AnyOrder => {}
-            Name::CyclicPoisson => (self.sampling_probability, self.partition) = (None, None),
-            Name::BallsInBins => {
+            SchemeName::AnyOrder => {}
+            SchemeName::CyclicPoisson => (self.sampling_probability, self.partition) = (None, None),
+            SchemeName::BallsInBins => {
                 (self.batches_per_epoch, self.samples, self.seed) = (None, None, None);
             }
-            Name::BMinSep => {
+            SchemeName::BMinSep => {
                 (self.min_sep, self.sampling_probability, self.warm_start) = (None, None, false);
                 (self.samples, self.seed) = (None, None);
             }
         }
     }
 
-    /// Error: a flag that somebody might rely on.
-    fn nothing_left(&self) -> anyhow::Result<()> {
-        let left = [
+    fn refuse_given(&self, choice: &str) -> anyhow::Result<()> {
+        let flags = [
             ("--sampling-probability", self.sampling_probability.is_some()),
             ("--partition", self.partition.is_some()),
             ("--batches-per-epoch", self.batches_per_epoch.is_some()),
@@ -113,10 +117,7 @@ impl SamplingArgs {
             ("--samples", self.samples.is_some()),
             ("--seed", self.seed.is_some()),
         ];
-        match left.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(bad_use(format!("{flag} means nothing to --sampling {}", self.word()))),
-            None => Ok(()),
-        }
+        refuse_given(&flags, choice)
     }
 
     fn word(&self) -> String {
