@@ -14,7 +14,7 @@ const TOKEN_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorArg {
-    /// URL of the coordinator; of all coordinators, separated by commas, where some stand by
+    /// URL of the coordinator, or URLs of all coordinators, separated by commas
     #[arg(long, value_name = "URL", env = "RUSTLE_COORDINATOR", default_value = "http://127.0.0.1:7300")]
     pub coordinator: String,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct AccessArgs {
         hide_short_help = true
     )]
     token_command: Option<String>,
-    /// Allow connections beyond loopback without TLS: anyone on the path can read and alter the traffic
+    /// Allow connections beyond loopback without TLS, which anyone on the path can alter
     #[arg(long, env = "RUSTLE_INSECURE_LISTEN", hide_short_help = true)]
     insecure_listen: bool,
 }

@@ -14,7 +14,7 @@ use crate::output::{Format, Word};
 #[derive(Debug, Parser)]
 #[command(name = "rustle", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// Output format; markdown and html for `rustle report` only [default: table; for `rustle report`, markdown]
+    /// Output format [default: table; for `report`, markdown]
     #[arg(long, global = true, value_enum)]
     pub format: Option<Word>,
     #[command(subcommand)]
@@ -37,7 +37,7 @@ pub enum Command {
     /// Compute the privacy cost of a mechanism as ε, δ and ρ
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// Find the noise multiplier, or another parameter, that satisfies an (ε, δ)
+    /// Find the noise multiplier or another parameter for an (ε, δ)
     #[command(subcommand)]
     Calibrate(calibrate::CalibrateCommand),
     Report(Box<report::ReportArgs>),
@@ -45,7 +45,7 @@ pub enum Command {
     /// Create job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Create certificates for a cluster without a certificate authority of its own
+    /// Create certificates for a cluster without another authority
     #[command(subcommand)]
     Certs(certs::CertsCommand),
     /// Create bearer tokens
@@ -53,7 +53,7 @@ pub enum Command {
     Token(token::TokenCommand),
     /// Generate noise in this process, without a server
     Noise(noise::NoiseArgs),
-    /// Compare a row of a file with the reference implementation, bit for bit
+    /// Compare a row with the reference implementation, bit for bit
     Verify(verify::VerifyArgs),
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -96,21 +96,56 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_fit_together() {
+    fn flags_and_commands_are_consistent() {
         Cli::command().debug_assert();
     }
 
+    /// Parses a command line. Equal forms are equal commands with equal values.
+    fn parsed(words: &str) -> String {
+        let arguments = std::iter::once("rustle").chain(words.split(' '));
+        let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{words}: {error}"));
+        format!("{:?}", cli.command)
+    }
+
     #[test]
-    fn former_names_of_commands_still_parse() {
-        for (group, former, name) in [
-            ("account", "zcdp", "plan"),
-            ("calibrate", "zcdp", "plan"),
-            ("job", "place", "hint"),
-            ("job", "head", "ledger-head"),
+    fn former_commands_are_the_new_ones() {
+        for (former, new) in [
+            ("account zcdp --plan p --delta 1e-6", "account plan --plan p --delta 1e-6"),
+            (
+                "calibrate zcdp --plan p --epsilon 1 --delta 1e-6",
+                "calibrate plan --plan p --epsilon 1 --delta 1e-6",
+            ),
+            ("job place --near 0..8@here", "job hint --near 0..8@here"),
+            ("job head --job j", "job ledger-head --job j"),
         ] {
-            let command = Cli::command();
-            let found = command.find_subcommand(group).and_then(|group| group.find_subcommand(former));
-            assert_eq!(found.map(clap::Command::get_name), Some(name), "{group} {former}");
+            assert_eq!(parsed(former), parsed(new));
         }
+    }
+
+    #[test]
+    fn former_flags_are_the_new_ones() {
+        for (former, new) in [
+            ("--between-failures", "--mtbf"),
+            ("--longest-replay", "--max-replay"),
+            ("--relieve-after", "--straggler-timeout"),
+            ("--store-lease", "--leader-lease-ttl"),
+        ] {
+            let with = |flag: &str| parsed(&format!("coordinator {flag} 77s"));
+            assert_eq!(with(former), with(new));
+            assert_ne!(with(former), parsed("coordinator"), "{former}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_flag_of_every_command() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{}: {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&command);
     }
 }

@@ -1,4 +1,4 @@
-//! `rustle account` and `rustle calibrate` by the built binary: figures, relations, bad input.
+//! `rustle account` and `rustle calibrate` as run by the binary: figures, relations, bad input.
 
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used, dead_code)]
@@ -19,7 +19,7 @@ fn number(answer: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn sampled_accounts_are_a_peers() {
+fn sampled_accounts_match_dp_accounting() {
     // dp-accounting 0.6.0, grid 1e-4.
     let bench = Bench::new();
     for (words, epsilon) in [
@@ -38,7 +38,7 @@ fn sampled_accounts_are_a_peers() {
 }
 
 #[test]
-fn calibration_keeps_the_promise() {
+fn calibration_satisfies_epsilon_and_delta() {
     let bench = Bench::new();
     for shape in [
         "poisson --sampling-probability 0.02 --iterations 300",
@@ -46,7 +46,7 @@ fn calibration_keeps_the_promise() {
         "band-mf --sampling-probability 0.01 --bands 10 --iterations 1000",
         "tree --iterations 100 --min-sep 20 --max-participations 3",
         "gaussian --sensitivity 2",
-        "zcdp --plan plan.toml",
+        "plan --plan plan.toml",
     ] {
         for relation in ["zero-out", "add-remove", "replace"] {
             if shape.starts_with("user-level") && relation == "replace" {
@@ -57,7 +57,7 @@ fn calibration_keeps_the_promise() {
             let sigma = number(&found, "noise_multiplier");
             let reached = number(&found, "epsilon");
             assert!(reached <= 2.0 * (1.0 + 1e-9) && reached > 1.999, "{shape} {relation}: {reached}");
-            if !shape.starts_with("zcdp") {
+            if !shape.starts_with("plan") {
                 let account = bench.json(&format!("account {shape} --noise-multiplier {sigma} {goal}"));
                 let again = number(&account, "epsilon");
                 assert!((again / reached - 1.0).abs() < 1e-9, "{shape} {relation}: {again}, {reached}");
@@ -119,7 +119,7 @@ fn bad_input_names_the_value_and_the_range() {
 #[test]
 fn every_number_can_be_found() {
     let bench = Bench::new();
-    // Each number as found, put back in, keeps the promise with little room.
+    // Each number found, used in an account, satisfies the (ε, δ) closely.
     for (find, shape) in [
         ("iterations", "poisson --noise-multiplier 1 --sampling-probability 0.02"),
         ("sampling-probability", "poisson --noise-multiplier 1 --iterations 300"),
@@ -141,7 +141,7 @@ fn every_number_can_be_found() {
         assert!(reached <= 2.0 * (1.0 + 1e-9) && reached > 1.9, "{shape}: {reached} with {flag}");
         assert!((reached / number(&found, "epsilon") - 1.0).abs() < 1e-9, "{shape}");
     }
-    for words in ["zcdp --plan plan.toml", "tree --iterations 100 --min-sep 20 --noise-multiplier 8"] {
+    for words in ["plan --plan plan.toml", "tree --iterations 100 --min-sep 20 --noise-multiplier 8"] {
         let words = format!("calibrate {words} --find participations --epsilon 3 --delta 1e-6");
         let found = bench.json(&words);
         let k = found["max_participations"].as_u64().unwrap();
@@ -152,20 +152,44 @@ fn every_number_can_be_found() {
 #[test]
 fn what_cannot_be_found_is_named() {
     let bench = Bench::new();
-    for (words, told) in [
-        ("gaussian --sensitivity 1 --find iterations", "--find iterations can't be had for gaussian"),
+    for (words, message) in [
+        (
+            "gaussian --sensitivity 1 --find iterations",
+            "--find is iterations; allowed for gaussian: noise-multiplier",
+        ),
         (
             "poisson --iterations 3 --sampling-probability 0.1 --find participations",
-            "allowed: noise-multiplier",
+            "--find is participations; allowed for poisson: noise-multiplier, iterations, sampling-probability",
         ),
-        ("poisson --iterations 3 --find iterations --sampling-probability 0.1", "--iterations is given"),
-        ("poisson --find iterations --sampling-probability 0.1", "--noise-multiplier is needed"),
-        ("poisson --sampling-probability 0.1", "--iterations is needed by --find noise-multiplier"),
-        ("band-mf --bands 2 --iterations 9", "--sampling-probability is needed"),
-        ("gaussian --sensitivity 1 --noise-multiplier 3", "--noise-multiplier is given"),
-        ("tree --iterations 9 --find participations", "--noise-multiplier is needed"),
-        ("tree --iterations 9 --find sampling-probability", "allowed: noise-multiplier, participations"),
+        (
+            "poisson --iterations 3 --find iterations --sampling-probability 0.1",
+            "--iterations is given, and --find iterations computes it; omit one of them",
+        ),
+        (
+            "poisson --find iterations --sampling-probability 0.1",
+            "--noise-multiplier is missing; --find iterations requires it",
+        ),
+        (
+            "poisson --sampling-probability 0.1",
+            "--iterations is missing; --find noise-multiplier requires it",
+        ),
+        (
+            "band-mf --bands 2 --iterations 9",
+            "--sampling-probability is missing; --find noise-multiplier requires it",
+        ),
+        (
+            "gaussian --sensitivity 1 --noise-multiplier 3",
+            "--noise-multiplier is given, and --find noise-multiplier computes it; omit one of them",
+        ),
+        (
+            "tree --iterations 9 --find participations",
+            "--noise-multiplier is missing; --find participations requires it",
+        ),
+        (
+            "tree --iterations 9 --find sampling-probability",
+            "--find is sampling-probability; allowed for tree: noise-multiplier, participations",
+        ),
     ] {
-        bench.refused(&format!("calibrate {words} --epsilon 1 --delta 1e-6"), 2, &[told]);
+        bench.refused(&format!("calibrate {words} --epsilon 1 --delta 1e-6"), 2, &[message]);
     }
 }

@@ -1,5 +1,4 @@
-//! `rustle batches` by the built binary: lines, restarts, secrecy, bad use, and events that accounting
-//! understands.
+//! `rustle batches` as run by the binary: lines, restarts, secrecy, bad use, and events that accounting accepts.
 
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used, dead_code)]
@@ -63,7 +62,7 @@ fn a_later_start_gives_the_same_lines() {
 }
 
 #[test]
-fn users_bring_their_records() {
+fn users_are_sampled_with_their_records() {
     let bench = bench();
     fs::write(bench.path("sizes"), "3\n0\n5\n1\n").unwrap();
     let words = "batches --scheme poisson --sampling-probability 0.5 --user-sizes sizes --iterations 50 \
@@ -91,7 +90,7 @@ fn users_bring_their_records() {
 }
 
 #[test]
-fn seed_and_batches_are_for_their_owner_alone() {
+fn only_the_owner_can_read_seed_and_batches() {
     let bench = bench();
     bench.json(&format!("{POISSON} --seed-file seed --out b.jsonl"));
     let mode = fs::metadata(bench.path("b.jsonl")).unwrap().permissions().mode();
@@ -110,19 +109,25 @@ fn bad_use_is_named() {
         bench.refused(&format!("{words} --seed-file seed --out b.jsonl"), 2, parts);
     };
     refused(&CYCLIC.replace("0.01", "0.2"), &["bands times sampling probability is 1.6", "at most 1"]);
-    refused(&CYCLIC.replace("--bands 8", ""), &["--bands is missing", "cyclic-poisson"]);
+    refused(&CYCLIC.replace("--bands 8", ""), &["--bands is missing; --scheme cyclic-poisson requires it"]);
     refused(&POISSON.replace("0.1", "0"), &["sampling probability is 0"]);
-    refused(&format!("{POISSON} --min-sep 4"), &["--min-sep means nothing to poisson"]);
+    refused(&format!("{POISSON} --min-sep 4"), &["--min-sep is given; --scheme poisson does not take it"]);
     refused(&format!("{POISSON} --rounds 30..41"), &["30..41", "40"]);
     refused(&format!("{POISSON} --uls 2"), &["owns"]);
-    refused(&format!("{POISSON} --els 2 --cap 3"), &["--els"]);
-    refused(&format!("{CYCLIC} --els 2"), &["--els goes with --scheme poisson"]);
+    refused(
+        &format!("{POISSON} --els 2 --cap 3"),
+        &["--els is given; allowed: with --scheme poisson and without --cap"],
+    );
+    refused(
+        &format!("{CYCLIC} --els 2"),
+        &["--els is given; allowed: with --scheme poisson and without --cap"],
+    );
     refused(&format!("{POISSON} --user-sizes sizes"), &["--user-sizes"]);
     assert!(!bench.path("b.jsonl").exists());
 }
 
 #[test]
-fn accounting_understands_the_event_with_a_noise_multiplier() {
+fn accounting_accepts_the_event_with_a_noise_multiplier() {
     let bench = bench();
     let event = |words: &str| bench.json(&format!("{words} --seed-file seed --out b.jsonl"))["event"].clone();
     for words in [POISSON.to_owned(), format!("{POISSON} --cap 60")] {
@@ -150,7 +155,7 @@ fn accounting_understands_the_event_with_a_noise_multiplier() {
             accounting::Partition::Independent,
         );
         run.sampling = sampling;
-        // What the event says of neighbours is what accounts say.
+        // The event lists the relations that accounts support.
         for (relation, name) in [
             (accounting::Neighbouring::ZeroOut, "zero-out"),
             (accounting::Neighbouring::AddRemove, "add-remove"),

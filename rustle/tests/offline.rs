@@ -1,4 +1,4 @@
-//! The built binary without a server: happy paths, bad input, exit statuses.
+//! The binary without a server: success, bad input, exit statuses.
 
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +12,7 @@ use std::path::Path;
 use bench::Bench;
 use serde_json::Value;
 
-/// The numbers of an .npy file of version 1.0.
+/// Returns the bytes of the numbers in an .npy file of version 1.0.
 fn numbers(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap();
     let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
@@ -53,8 +53,8 @@ fn verify_agrees_and_names_the_first_difference() {
     let words = "verify --plan plan.toml --key-file key --step 5 --range 100..900 x.npy";
     let equal = bench.json(&format!("{words} --row 5"));
     assert_eq!(equal["equal"], true);
-    bench.refused(words, 2, &["8 rows", "--row"]);
-    bench.refused(&format!("{words} --row 8"), 2, &["--row is 8"]);
+    bench.refused(words, 2, &["--row is missing, and the file has 8 rows; allowed: 0 to 7"]);
+    bench.refused(&format!("{words} --row 8"), 2, &["--row is 8; allowed: 0 to 7"]);
     let path = bench.path("x.npy");
     let mut bytes = fs::read(&path).unwrap();
     let start = bytes.len() - numbers(&path).len();
@@ -68,7 +68,7 @@ fn verify_agrees_and_names_the_first_difference() {
         (Some(false), Some(177))
     );
     assert!(String::from_utf8_lossy(&output.stderr).contains("coordinate 177"));
-    // Another key, job or branch gives other noise.
+    // Another job or branch has other noise.
     bench.noise("--plan plan.toml --steps 5..6 --out y.npy");
     let other = "verify --plan plan.toml --key-file key --step 5 --range 0..3000 y.npy";
     assert_eq!(bench.json(other)["equal"], true);
@@ -77,7 +77,7 @@ fn verify_agrees_and_names_the_first_difference() {
 }
 
 #[test]
-fn iid_rows_are_the_nodes_of_a_tree() {
+fn iid_rows_of_a_tree_are_its_nodes() {
     let bench = Bench::new();
     bench.plan("tree.toml", "tree");
     // 12 leaves complete 24 − popcount(12) nodes.
@@ -102,7 +102,11 @@ fn ranges_and_dimensions_that_do_not_fit() {
     bench.refused(&format!("{noise} --dimension 10 --steps 5..5"), 2, &["5..5", "empty"]);
     bench.refused(&format!("{noise} --dimension 10 --steps 0..8 --range 7..3"), 2, &["7..3"]);
     bench.refused(&format!("{noise} --dimension 10 --steps x"), 2, &["a..b"]);
-    bench.refused(&format!("{noise} --dimension 0 --steps 0..1"), 2, &["--dimension is 0"]);
+    bench.refused(
+        &format!("{noise} --dimension 0 --steps 0..1"),
+        2,
+        &["--dimension is 0; allowed: 1 to 9223372036854775807"],
+    );
     bench.refused(&format!("{noise} --steps 0..1"), 2, &["--dimension is missing"]);
     bench.refused(&format!("{noise} --dimension 10 --steps 0..1 --backend gpu"), 2, &["gpu", "portable"]);
     bench.refused(
@@ -146,14 +150,14 @@ fn keys() {
 }
 
 #[test]
-fn plans_are_made_and_looked_into() {
+fn plans_are_created_and_printed() {
     let bench = Bench::new();
     let made = bench.json(
         "plan from --mechanism band-toeplitz --coefficients 1,0.5,0.25 --iterations 9 --min-sep 3 \
          --max-participations 2 --noise-multiplier 1 --dimension 5 --out b.toml",
     );
     assert_eq!(made["coefficients"], serde_json::json!([1.0, 0.5, 0.25]));
-    // Columns a participation apart don't overlap: sens² = 2·(1 + 1/4 + 1/16).
+    // Columns that are min-sep apart do not overlap, so sens² = 2·(1 + 1/4 + 1/16).
     assert!((made["sensitivity"].as_f64().unwrap() - 2.625_f64.sqrt()).abs() < 1e-12);
     let column = bench.json("plan coefficients --plan b.toml --matrix c --count 5");
     assert_eq!(column["coefficients"], serde_json::json!([1.0, 0.5, 0.25, 0.0, 0.0]));
@@ -169,8 +173,16 @@ fn plans_are_made_and_looked_into() {
     );
     let from = "plan from --iterations 9 --noise-multiplier 1 --mechanism";
     bench.refused(&format!("{from} blt --theta 1.5 --omega 0.1"), 2, &["mechanism.theta[0]", "1.5"]);
-    bench.refused(&format!("{from} blt --theta 0.5"), 2, &["--omega is missing"]);
-    bench.refused(&format!("{from} identity --bands 2"), 2, &["--bands does not belong"]);
+    bench.refused(
+        &format!("{from} blt --theta 0.5"),
+        2,
+        &["--omega is missing; --mechanism blt requires it"],
+    );
+    bench.refused(
+        &format!("{from} identity --bands 2"),
+        2,
+        &["--bands is given; --mechanism identity does not take it"],
+    );
     bench.refused(&format!("{from} nope"), 2, &["nope", "band-inverse-sqrt"]);
     bench.refused(
         "plan from --iterations 9 --mechanism identity --noise-multiplier NaN",
@@ -178,11 +190,11 @@ fn plans_are_made_and_looked_into() {
         &["noise_multiplier"],
     );
     fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 2\nsede = 3\n").unwrap();
-    bench.refused("account zcdp --plan bad.toml --delta 1e-6", 1, &["sede"]);
+    bench.refused("account plan --plan bad.toml --delta 1e-6", 1, &["sede"]);
 }
 
 #[test]
-fn optimised_plans_say_what_they_do() {
+fn optimized_plans_state_their_figures() {
     let bench = Bench::new();
     let answer = bench.json(
         "plan optimize --mechanism blt --iterations 200 --min-sep 40 --max-participations 5 --buffers 2 --out o.toml",
@@ -195,7 +207,7 @@ fn optimised_plans_say_what_they_do() {
     let identity =
         bench.json("plan optimize --mechanism identity --iterations 200 --min-sep 40 --max-participations 5");
     assert!(answer["rms_loss"].as_f64() < identity["rms_loss"].as_f64());
-    let account = bench.json("account zcdp --plan o.toml --delta 1e-6");
+    let account = bench.json("account plan --plan o.toml --delta 1e-6");
     assert_eq!(account["sensitivity"], answer["sensitivity"]);
     bench.refused("plan optimize --mechanism blt --iterations 0", 2, &["iterations", "0"]);
     bench.refused("plan optimize --mechanism blt --iterations 9 --bands 3", 2, &["--bands"]);
@@ -227,7 +239,7 @@ fn accounts() {
 }
 
 #[test]
-fn tables_and_scripts_are_for_people() {
+fn tables_and_completion_scripts_are_printed() {
     let bench = Bench::new();
     let table = bench.run("account gaussian --sensitivity 1 --noise-multiplier 2 --delta 1e-6");
     let text = String::from_utf8(table.stdout).unwrap();

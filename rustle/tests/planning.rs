@@ -1,4 +1,4 @@
-//! `rustle plan` as people and programs call it.
+//! `rustle plan` as run by the binary.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ fn json(args: &str, folder: &std::path::Path) -> Value {
 const SETTING: &str = "--iterations 200 --min-sep 20 --max-participations 10";
 
 #[test]
-fn every_mechanism_is_optimised_and_says_what_it_did() {
+fn every_mechanism_is_optimized_and_its_answer_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     for mechanism in [
         "identity",
@@ -105,11 +105,11 @@ fn suggest_recommends_a_plan_that_runs() {
     let plan = plan::Plan::from_path(folder.path().join("s.toml")).unwrap();
     assert!(4 * plan.state_slots() * 33_334 <= 1 << 20);
     assert!((plan.noise_multiplier() / answer["noise_multiplier"].as_f64().unwrap() - 1.0).abs() < 1e-12);
-    // The command it names keeps the promise; what the plan says by itself is no stronger.
+    // The account that the answer names satisfies (ε, δ). The plan alone, without sampling, costs more.
     let words = answer["account"].as_str().unwrap().strip_prefix("rustle ").unwrap().to_owned();
     let sampled = json(&words, folder.path())["epsilon"].as_f64().unwrap();
     assert!(sampled <= 3.0 * (1.0 + 1e-6) && sampled > 2.95, "{sampled}");
-    let alone = json("account zcdp --plan s.toml --delta 1e-6", folder.path())["epsilon"].as_f64().unwrap();
+    let alone = json("account plan --plan s.toml --delta 1e-6", folder.path())["epsilon"].as_f64().unwrap();
     assert!(alone > sampled);
     let table = rustle(&args, folder.path());
     let table = String::from_utf8(table.stdout).unwrap();
@@ -160,9 +160,26 @@ fn bad_use_names_the_value_and_what_is_allowed() {
         ("plan optimize --mechanism blt --iterations 9 --weight-decay 0.1", "momentum"),
         ("plan optimize --mechanism blt --iterations 9 --row-weights words.txt", "\"x\" in line 2"),
         ("plan optimize --mechanism blt --iterations 9 --workload matrix:words.txt", "\"x\" in line 2"),
-        ("plan optimize --mechanism tree --iterations 9 --power", "band-toeplitz"),
-        ("plan optimize --mechanism blt --iterations 9 --fixed-epoch", "dense"),
-        ("plan suggest --iterations 9 --epsilon 1 --delta 1e-6", "--dimension"),
+        (
+            "plan optimize --mechanism tree --iterations 9 --power",
+            "--power is given; --mechanism tree does not take it",
+        ),
+        (
+            "plan optimize --mechanism blt --iterations 9 --fixed-epoch",
+            "--fixed-epoch is given; --mechanism blt does not take it",
+        ),
+        (
+            "plan optimize --mechanism dense --iterations 9 --fixed-epoch --also-min-sep 2",
+            "--also-min-sep is given; --fixed-epoch does not take it",
+        ),
+        (
+            "plan optimize --mechanism dense --iterations 9 --buffers 2",
+            "--buffers is given; --mechanism dense does not take it",
+        ),
+        (
+            "plan suggest --iterations 9 --epsilon 1 --delta 1e-6",
+            "--dimension is missing; allowed: 1 or more",
+        ),
         ("plan suggest --iterations 9 --dimension 10 --epsilon 0 --delta 1e-6", "epsilon is 0"),
         ("plan suggest --iterations 9 --dimension 10 --epsilon 1 --delta 2", "delta is 2"),
         (
@@ -182,7 +199,7 @@ fn bad_use_names_the_value_and_what_is_allowed() {
 }
 
 #[test]
-fn batches_drawn_at_random_have_a_plan_of_their_own() {
+fn random_batches_have_a_plan_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let setting = "--iterations 64 --min-sep 16 --max-participations 4 --amplify balls-in-bins --epsilon 2 --delta 1e-5 \
                    --samples 131072 --search-samples 8192 --seed 5";
@@ -200,7 +217,7 @@ fn batches_drawn_at_random_have_a_plan_of_their_own() {
             folder.path(),
         );
         let epsilon = account["epsilon"].as_f64().unwrap();
-        // The noise is for a bound of δ that so few samples hold far above the estimate.
+        // The noise is calibrated to an upper bound of δ, which few samples keep far above the estimate.
         assert!((1.5..2.0).contains(&epsilon), "{account}");
         assert_eq!(account["noise_multiplier"], found["noise_multiplier"]);
     }

@@ -1,4 +1,4 @@
-//! `rustle report` and `rustle account event` by the built binary: fields, words, pages, bad input.
+//! `rustle report` and `rustle account event` as run by the binary: fields, text, pages, bad input.
 
 // Helpers outside `#[test]` functions are tests too.
 #![allow(clippy::unwrap_used, dead_code)]
@@ -85,7 +85,7 @@ fn the_figures_are_the_accounts() {
     for relation in ["zero-out", "add-remove", "replace"] {
         let ask = format!("--plan plan.toml --delta 1e-7 --neighbouring {relation}");
         let statement = bench.json(&format!("report {ask}"));
-        let account = bench.json(&format!("account zcdp {ask}"));
+        let account = bench.json(&format!("account plan {ask}"));
         assert_eq!(statement["guarantees"][0]["epsilon"], account["epsilon"]);
         assert!((number(&statement, "rho") / number(&account, "rho") - 1.0).abs() < 1e-12);
         assert_eq!(statement["adjacency"], relation);
@@ -103,9 +103,9 @@ fn the_figures_are_the_accounts() {
     bench.refused("account event --event event.json --plan other.toml --delta 1e-6", 2, &["plan_digest"]);
 }
 
-/// A plan for one participation, in batches in which every record takes part ten times.
+/// The plan allows one participation; in the batches every record takes part ten times.
 #[test]
-fn what_is_said_without_sampling_holds_for_batches_that_are_sampled() {
+fn figures_without_sampling_hold_for_sampled_batches() {
     let bench = bench();
     bench.json(
         "plan from --mechanism identity --iterations 100 --min-sep 100 --max-participations 1 \
@@ -156,7 +156,7 @@ fn rewinds_are_charged_for() {
 }
 
 #[test]
-fn markdown_goes_through_the_checklist() {
+fn markdown_covers_the_checklist() {
     let bench = bench();
     let page =
         text(&bench, "report --plan plan.toml --released released.json --delta 1e-6,1e-8 --unit device");
@@ -187,7 +187,7 @@ fn markdown_goes_through_the_checklist() {
 }
 
 #[test]
-fn a_page_stands_on_its_own() {
+fn a_page_refers_to_nothing_outside() {
     let bench = bench();
     let words =
         "report --plan band.toml --sampling cyclic-poisson --sampling-probability 0.1 --out page.html";
@@ -201,13 +201,13 @@ fn a_page_stands_on_its_own() {
     for outside in ["http:", "https:", "<script", "@import", "url("] {
         assert!(!elsewhere.contains(outside), "{outside} in the page");
     }
-    // --format json says what was written: JSON, whatever the file's ending.
+    // --format json writes JSON, whatever the file's extension.
     let written: Value = serde_json::from_str(&fs::read_to_string(bench.path("page.json")).unwrap()).unwrap();
     assert_eq!(written["mechanism"], "band-toeplitz");
 }
 
 #[test]
-fn monte_carlo_is_said_to_be_one() {
+fn monte_carlo_figures_are_labelled() {
     let bench = bench();
     let words =
         "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --samples 4096 --seed 5";
@@ -243,11 +243,14 @@ fn what_cannot_be_stated_is_named() {
     );
     fs::write(bench.path("broken.json"), REWOUND.replace("[4, 5]", "[3, 5]")).unwrap();
     fs::write(bench.path("no.json"), "{}").unwrap();
-    for (words, told) in [
+    for (words, message) in [
         ("report", "--plan"),
         ("report --plan plan.toml --delta 2", "delta is 2"),
-        ("report --plan plan.toml --seed 3", "--seed means nothing to --sampling any-order"),
-        ("report --plan band.toml --sampling cyclic-poisson", "--sampling-probability is needed"),
+        ("report --plan plan.toml --seed 3", "--seed is given; --sampling any-order does not take it"),
+        (
+            "report --plan band.toml --sampling cyclic-poisson",
+            "--sampling-probability is missing; --sampling cyclic-poisson requires it",
+        ),
         ("report --plan plan.toml --sampling cyclic-poisson --sampling-probability 0.1", "bands"),
         ("report --plan band.toml --sampling cyclic-poisson --sampling-probability 0.5", "at most 1"),
         ("report --plan band.toml --sampling balls-in-bins --batches-per-epoch 5", "divisor of 12"),
@@ -255,12 +258,15 @@ fn what_cannot_be_stated_is_named() {
             "report --plan band.toml --sampling balls-in-bins --batches-per-epoch 4 --neighbouring replace",
             "neighbouring is replace; allowed: zero-out",
         ),
-        ("report --plan band.toml --sampling b-min-sep --min-sep 4", "--sampling-probability is needed"),
+        (
+            "report --plan band.toml --sampling b-min-sep --min-sep 4",
+            "--sampling-probability is missing; --sampling b-min-sep requires it",
+        ),
         (
             "report --plan band.toml --sampling b-min-sep --min-sep 2 --sampling-probability 0.1",
             "bands of C is 3; allowed: at most min_sep",
         ),
-        ("report --plan band.toml --min-sep 4", "--min-sep means nothing to --sampling any-order"),
+        ("report --plan band.toml --min-sep 4", "--min-sep is given; --sampling any-order does not take it"),
         ("report --plan silent.toml", "noise_multiplier is 0"),
         ("report --plan plan.toml --released broken.json", "released rows 3..5; allowed: within 4..12"),
         ("report --plan plan.toml --released no.json", "branches"),
@@ -269,10 +275,13 @@ fn what_cannot_be_stated_is_named() {
              --sampling-probability 0.1",
             "abandoned 1 stretches",
         ),
-        ("report --plan plan.toml --format table", "markdown, json, html"),
+        (
+            "report --plan plan.toml --format table",
+            "--format is table; allowed for reports: markdown, json, html",
+        ),
         ("key new --out k --format html", "rustle report alone"),
         ("account event --event no.json --delta 1e-6", "kind"),
     ] {
-        bench.refused(words, 2, &[told]);
+        bench.refused(words, 2, &[message]);
     }
 }

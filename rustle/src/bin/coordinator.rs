@@ -11,11 +11,7 @@ use node::telemetry::TelemetryArgs;
 const USAGE_ERROR: u8 = 2;
 
 #[derive(Parser)]
-#[command(
-    name = "coordinator",
-    version,
-    about = "Run a coordinator, which assigns shards, binds rows and keeps the ledger"
-)]
+#[command(name = "coordinator", version, about = "Run a coordinator, which assigns shards and binds rows")]
 struct Cli {
     #[command(flatten)]
     args: CoordinatorArgs,

@@ -27,15 +27,15 @@ pub enum AccountCommand {
     Plan(PlanArgs),
     /// Analyze tree aggregation
     Tree(TreeArgs),
-    /// Analyze rounds of independent noise under Poisson sampling of records
+    /// Analyze Poisson-sampled rounds of independent noise, per record
     Poisson(SampledArgs<Poisson>),
-    /// Analyze rounds of independent noise under Poisson sampling, for users with several records
+    /// Analyze Poisson-sampled rounds of independent noise, per user
     UserLevel(SampledArgs<UserLevel>),
     /// Analyze a banded strategy under cyclic Poisson sampling
     BandMf(SampledArgs<BandMf>),
-    /// Analyze a plan under balls-in-bins sampling, by Monte Carlo: each record is in one random batch per epoch
+    /// Analyze a plan under balls-in-bins sampling, by Monte Carlo
     BallsInBins(monte_carlo::AccountArgs<balls_in_bins::BallsInBinsArgs>),
-    /// Analyze a banded plan under b-min-sep sampling, by Monte Carlo: a record that joins a round skips the next B−1
+    /// Analyze a banded plan under b-min-sep sampling, by Monte Carlo
     BMinSep(monte_carlo::AccountArgs<b_min_sep::BMinSepArgs>),
     /// Analyze an event given as JSON
     Event(event::EventArgs),
@@ -51,10 +51,10 @@ pub struct GaussianArgs {
     #[command(flatten)]
     noise: Noise,
     /// δ at which ε is computed, strictly between 0 and 1
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
     /// ε at which δ is computed, at least 0
-    #[arg(long, value_name = "E", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f64>,
     #[command(flatten)]
     relation: Relation,
@@ -100,7 +100,7 @@ struct Noise {
 #[derive(Clone, Copy, Debug, Args)]
 struct Ask {
     /// δ at which ε is computed, strictly between 0 and 1
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
     #[command(flatten)]
     relation: Relation,

@@ -19,10 +19,10 @@ pub struct BMinSepArgs {
     /// Minimum distance j − i between two rounds i < j of one record
     #[arg(long, value_name = "B")]
     min_sep: u64,
-    /// Probability with which an eligible record joins a round, above 0 and at most 1
+    /// Probability with which an eligible record joins a round, in (0, 1]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: f64,
-    /// Start from the stationary distribution of eligible records; without it, every record starts eligible
+    /// Start from the stationary distribution, not with every record eligible
     #[arg(long)]
     warm_start: bool,
     #[command(flatten)]

@@ -18,7 +18,7 @@ use crate::values::Span;
 
 mod scheme;
 
-/// Draw batches as the privacy accounts assume them, from a secret seed, as JSON lines
+/// Draw batches as the privacy accounts assume them, from a secret seed
 #[derive(Clone, Debug, clap::Args)]
 pub struct BatchesArgs {
     #[command(flatten)]
@@ -26,13 +26,13 @@ pub struct BatchesArgs {
     /// Number N of records, which are numbered from 0
     #[arg(long, value_name = "N", required_unless_present = "user_sizes", conflicts_with = "user_sizes")]
     population: Option<u64>,
-    /// File with the number of records of each user, one per line, starting with user 0
+    /// File of the number of records of each user, one per line from user 0 on
     #[arg(long, value_name = "FILE")]
     user_sizes: Option<PathBuf>,
     /// Number of rounds in the run
     #[arg(long, value_name = "T")]
     iterations: u64,
-    /// File of the secret seed, as `rustle key new` creates it: 32 bytes, mode 0400 or 0600; not the job's key
+    /// File of the secret seed from `rustle key new`, mode 0400 or 0600; not the job's key
     #[arg(long, value_name = "FILE")]
     seed_file: PathBuf,
     /// Rounds a..b, counted from 0 [default: all]

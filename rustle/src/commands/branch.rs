@@ -29,7 +29,7 @@ pub struct BranchArgs {
     /// Number of the branch, for a job that never rewound
     #[arg(long, value_name = "B", default_value_t = 0)]
     pub branch: u64,
-    /// Branch from which each row takes its Z, as `rustle job show` prints it for a job that rewound: 0..120=0,120..=1
+    /// Branch of each row's Z in a job that rewound, from `rustle job show`: 0..120=0,120..=1
     #[arg(long, conflicts_with = "branch")]
     pub lineage: Option<Lineage>,
 }

@@ -43,14 +43,14 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
-    /// Calibrate rounds of independent noise under Poisson sampling of records
+    /// Calibrate Poisson-sampled rounds of independent noise, per record
     Poisson {
         #[command(flatten)]
         shape: OpenPoisson,
         #[command(flatten)]
         goal: Goal,
     },
-    /// Calibrate rounds of independent noise under Poisson sampling, for users with several records
+    /// Calibrate Poisson-sampled rounds of independent noise, per user
     UserLevel {
         #[command(flatten)]
         shape: OpenUserLevel,
@@ -64,9 +64,9 @@ pub enum CalibrateCommand {
         #[command(flatten)]
         goal: Goal,
     },
-    /// Calibrate a plan under balls-in-bins sampling, by Monte Carlo: each record is in one random batch per epoch
+    /// Calibrate a plan under balls-in-bins sampling, by Monte Carlo
     BallsInBins(monte_carlo::CalibrateArgs<balls_in_bins::BallsInBinsArgs>),
-    /// Calibrate a banded plan under b-min-sep sampling, by Monte Carlo: a record that joins a round skips the next B−1
+    /// Calibrate a banded plan under b-min-sep sampling, by Monte Carlo
     BMinSep(monte_carlo::CalibrateArgs<b_min_sep::BMinSepArgs>),
 }
 

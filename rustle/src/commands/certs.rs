@@ -15,7 +15,7 @@ use crate::values;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum CertsCommand {
-    /// Create an authority, and a certificate for each process and role in a folder of its own (--tls-dir)
+    /// Create an authority, and a certificate for every process and role
     New {
         /// Folder to create the authority in; refused if it holds one already
         #[arg(long, value_name = "DIR")]
@@ -23,7 +23,7 @@ pub enum CertsCommand {
         /// Number of workers, which are named worker-0, worker-1, …
         #[arg(long, value_name = "W", default_value_t = 2)]
         workers: u16,
-        /// Name of a job, whose certificate can bind and fetch its own rows alone; may be repeated
+        /// Name of a job to create a certificate for; may be repeated [default: none]
         #[arg(long, value_name = "JOB")]
         job: Vec<JobId>,
         #[command(flatten)]
@@ -47,7 +47,7 @@ pub enum CertsCommand {
 
 #[derive(Args, Clone, Debug)]
 pub struct Terms {
-    /// Time until certificates expire, such as 12h or 30d; there is no revocation, so keep it short
+    /// Time until certificates expire, such as 12h or 30d; there is no revocation
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = values::duration_in_days)]
     life: Duration,
     /// Trust domain of the identities; the same for a whole cluster

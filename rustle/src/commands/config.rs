@@ -13,15 +13,15 @@ use serde::Serialize;
 use super::online;
 use crate::output::{Format, bad_use};
 
-/// Show the settings of a process: a flag comes before the environment, the file and the default
+/// Show the settings of a process, and where each comes from
 #[derive(Subcommand, Clone, Debug)]
 pub enum ConfigCommand {
-    /// Show every setting that a process would run with, and the source of its value
+    /// Show every setting of a process, its value, and the source of the value
     Show {
         /// Process to show
         #[arg(value_enum)]
         process: Process,
-        /// Flags of the process, after --
+        /// Flags of the process, which precede environment, file and defaults
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         flags: Vec<String>,
     },

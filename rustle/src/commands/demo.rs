@@ -12,7 +12,7 @@ use crate::demo::{self, DemoOptions, DemoReport};
 use crate::output::Format;
 use crate::progress::Progress;
 
-/// Train on real data with noise from a local cluster, kill a worker on the way, and check every bit
+/// Train a model with noise from a local cluster, kill a worker, and check every bit
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
     /// Number of worker processes, from 1 to 64
@@ -22,10 +22,10 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     seeds: u16,
     /// ε of each mechanism, above 0
-    #[arg(long, value_name = "E", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     epsilon: f64,
     /// δ of each mechanism, strictly between 0 and 1
-    #[arg(long, value_name = "D", default_value_t = 1e-5, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1e-5, allow_negative_numbers = true)]
     delta: f64,
     /// Folder for ledger, checkpoints and logs [default: a temporary folder, removed at the end]
     #[arg(long, value_name = "DIR")]

@@ -20,7 +20,7 @@ use crate::values::{self, Span};
 /// Bytes of rows in one request, unless one row alone is longer.
 const BATCH_BYTES: u64 = 64 << 20;
 
-/// Bind rows to a commitment, fetch them, and write them to an .npy file
+/// Bind rows to a commitment and fetch them into an .npy file
 #[derive(Args, Clone, Debug)]
 pub struct FetchArgs {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct FetchArgs {
     /// Number of the job's current branch, as `rustle job show` prints it
     #[arg(long, value_name = "B", default_value_t = 0)]
     branch: u64,
-    /// Text that the rows are bound to: with the same text they can be fetched again, another is refused
+    /// Text that the rows are bound to; another text for the same rows is refused
     #[arg(long, value_name = "TEXT", default_value = "cli")]
     commitment: String,
     /// Rows a..b, counted from 0
@@ -43,7 +43,7 @@ pub struct FetchArgs {
     /// Time to wait for a range that no worker serves, per request
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     deadline: Duration,
-    /// URL of an OpenTelemetry collector for this fetch's trace (OTLP over gRPC) [default: no trace]
+    /// URL of an OpenTelemetry collector for traces, OTLP over gRPC [default: none]
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_short_help = true)]
     otlp: Option<String>,
     /// The .npy file to write: float32 of shape (rows, coordinates)

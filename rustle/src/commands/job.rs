@@ -40,7 +40,7 @@ pub struct CreateArgs {
     /// Number of shards; 0 for one per worker
     #[arg(long, value_name = "S", default_value_t = 0)]
     shards: u32,
-    /// File of the job's key, 32 raw bytes, mode 0400 or 0600; only its commitment leaves this process
+    /// File of the job's key, mode 0400 or 0600; only the key's commitment is sent
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
 }
@@ -65,13 +65,12 @@ pub enum JobCommand {
         #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
         shards: u32,
     },
-    /// Set the hints for placing shards near their readers, followed where no worker is overloaded
+    /// Set the hints for placing shards near their readers
     #[command(alias = "place")]
     Hint {
         #[command(flatten)]
         job: JobArgs,
-        /// Coordinates a..b, and a worker's name, a label (key=value) or `here` for this host; may be repeated; none
-        /// removes all hints
+        /// Coordinates, and a worker's name, a label (key=value) or `here` for this host [default: remove all hints]
         #[arg(long, value_name = "A..B@NEAR")]
         near: Vec<HintArg>,
     },
@@ -90,7 +89,7 @@ pub enum JobCommand {
     },
     /// List the hash chain of a job's durable events
     Ledger(JobArgs),
-    /// Show the newest entry of a job's event chain; a copy kept elsewhere reveals a rolled-back ledger
+    /// Show the newest entry of a job's event chain
     #[command(alias = "head")]
     LedgerHead(JobArgs),
     /// Print a cursor of a job, to store in a training checkpoint
@@ -101,14 +100,14 @@ pub enum JobCommand {
         #[arg(long, value_name = "T")]
         next_row: Option<u64>,
     },
-    /// Resume a job at a cursor: on its branch if no row was bound after it, else on a new one
+    /// Resume a job at a cursor, on a new branch if rows were bound after it
     Resume {
         #[command(flatten)]
         job: JobArgs,
         /// Cursor, as `rustle job cursor` prints it
         #[arg(long)]
         cursor: String,
-        /// Stay on the branch, if the training requests the rows after the cursor again under the same exact commitments
+        /// Stay on the branch; the training must repeat the exact commitments of its rows
         #[arg(long)]
         replay: bool,
         /// Show what would happen, and change nothing
@@ -120,7 +119,7 @@ pub enum JobCommand {
         #[command(flatten)]
         job: JobArgs,
         /// δ at which ε is computed, strictly between 0 and 1
-        #[arg(long, value_name = "D", default_value_t = 1e-6, allow_negative_numbers = true)]
+        #[arg(long, default_value_t = 1e-6, allow_negative_numbers = true)]
         delta: f64,
     },
 }

@@ -12,7 +12,7 @@ pub struct SamplesArgs {
     /// Number of samples for each figure
     #[arg(long, value_name = "N", default_value_t = SampleBudget::default().samples)]
     samples: u64,
-    /// Seed of the samples; choosing a seed by its result voids the guarantee [default: random]
+    /// Seed of the samples, not to be chosen by its result [default: random]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -45,7 +45,7 @@ pub struct AccountArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
     /// δ at which ε is computed, strictly between 0 and 1
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
 }
 
@@ -54,10 +54,10 @@ pub struct CalibrateArgs<S: Shape> {
     #[command(flatten)]
     shape: S,
     /// ε to satisfy, above 0
-    #[arg(long, value_name = "E", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
     /// δ to satisfy, strictly between 0 and 1
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
 }
 

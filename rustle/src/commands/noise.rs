@@ -35,7 +35,7 @@ pub struct NoiseArgs {
     /// Coordinates a..b, counted from 0 [default: all]
     #[arg(long, value_name = "A..B")]
     range: Option<Span>,
-    /// Write standard normals Z instead of σζ·C⁻¹Z; for a tree, the nodes that these steps complete
+    /// Write Z instead of σζ·C⁻¹Z; of a tree, the nodes that these steps complete
     #[arg(long)]
     iid: bool,
     /// Number of threads, from 1 to 4096 [default: one per core]

@@ -23,14 +23,14 @@ use crate::progress::Progress;
 
 mod sampling;
 
-/// State the full privacy guarantee of a plan or a job as Markdown, JSON, or HTML with charts
+/// State the privacy guarantee of a plan or a job
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("subject").required(true).args(["plan", "job"]))]
 pub struct ReportArgs {
     /// File of a plan to report on
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// JSON file of the rows released under the plan in each branch, as in a job's report [default: none released]
+    /// JSON file of the rows released in each branch, as in a job's report [default: none]
     #[arg(long, value_name = "FILE", requires = "plan")]
     released: Option<PathBuf>,
     /// Name of a job to report on, with the rows that it released
@@ -38,14 +38,8 @@ pub struct ReportArgs {
     job: Option<JobId>,
     #[command(flatten)]
     coordinator: CoordinatorArg,
-    /// Values of δ at which ε is computed, separated by commas, strictly between 0 and 1; the first is the headline
-    #[arg(
-        long,
-        value_name = "D",
-        value_delimiter = ',',
-        default_value = "1e-6",
-        allow_negative_numbers = true
-    )]
+    /// Values of δ in (0, 1), separated by commas; the first one heads the report
+    #[arg(long, value_delimiter = ',', default_value = "1e-6", allow_negative_numbers = true)]
     delta: Vec<f64>,
     #[command(flatten)]
     relation: Relation,

@@ -35,7 +35,7 @@ impl ChildArgs {
     }
 }
 
-/// Run a coordinator, which assigns shards, binds rows and keeps the ledger
+/// Run a coordinator, which assigns shards and binds rows
 #[derive(Args, Clone, Debug)]
 pub struct CoordinatorCommand {
     #[command(flatten)]
@@ -58,7 +58,7 @@ impl CoordinatorCommand {
     }
 }
 
-/// Run a worker, which generates the rows of its shards and serves slices of them
+/// Run a worker, which generates and serves the rows of its shards
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct WorkerCommand {
@@ -75,7 +75,7 @@ pub struct WorkerCommand {
 /// A command for a running worker.
 #[derive(Subcommand, Clone, Debug)]
 enum WorkerAction {
-    /// Move a worker's shards to other workers while the job runs, and assign it no new ones
+    /// Move a worker's shards to other workers while the job runs
     Drain(DrainArgs),
 }
 

@@ -22,7 +22,7 @@ use crate::values::{self, Span};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Create a token in a new file of mode 0400, and add its digest to a coordinator's tokens file
+    /// Create a token, and add its digest to a coordinator's tokens file
     New(NewArgs),
 }
 
@@ -37,16 +37,16 @@ pub struct NewArgs {
     /// Name of the worker for which the token is valid; with --role worker only [default: all workers]
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
-    /// Coordinates a..b that a trainer may fetch through the coordinator; may be repeated [default: all]
+    /// Coordinates that a trainer may fetch by the coordinator; may be repeated [default: all]
     #[arg(long, value_name = "A..B")]
     range: Vec<Span>,
     /// Time until the token expires, such as 12h [default: never]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     life: Option<Duration>,
-    /// File to create for the token; an existing file is never overwritten
+    /// File to create for the token, mode 0400; an existing file is never overwritten
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// File of token digests to extend, the coordinator's --tokens-file; created if missing
+    /// File to add the digest to: the coordinator's --tokens-file; created if missing
     #[arg(long, value_name = "FILE")]
     tokens_file: PathBuf,
 }

@@ -45,13 +45,13 @@ pub struct UpArgs {
     /// Use Unix sockets in DATA_DIR/sockets instead of TCP
     #[arg(long, conflicts_with = "listen")]
     unix: bool,
-    /// Address of the coordinator's status page and metrics; port 0 lets the system choose
+    /// Address of the coordinator's status page and metrics; port 0 for any
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     metrics_listen: String,
-    /// Use TLS on every connection, with certificates of an authority created in DATA_DIR/tls
+    /// Use TLS on every connection, with an authority in DATA_DIR/tls
     #[arg(long, conflicts_with = "unix")]
     tls: bool,
-    /// URL of an OpenTelemetry collector for traces (OTLP over gRPC) [default: no traces]
+    /// URL of an OpenTelemetry collector for traces, OTLP over gRPC [default: none]
     #[arg(long, value_name = "URL", hide_short_help = true)]
     otlp: Option<String>,
     /// Let workers write rows into shared memory of this user's jobs

@@ -28,7 +28,7 @@ pub struct VerifyArgs {
     /// Coordinates a..b of the file's rows, counted from 0
     #[arg(long, value_name = "A..B")]
     range: Span,
-    /// Index of the row in the file, counted from 0; required if the file has several rows
+    /// Index of the row in the file, counted from 0 [default: the only row]
     #[arg(long, value_name = "R")]
     row: Option<u64>,
     /// File to verify: .npy of float32, with one or more rows

@@ -1,4 +1,4 @@
-//! The handwritten digits the demo trains on: `data/digits.bin`, whose README says where they come from.
+//! The handwritten digits of the demo: `data/digits.bin`, whose README states their origin.
 
 use anyhow::{Result, ensure};
 
@@ -6,11 +6,11 @@ use anyhow::{Result, ensure};
 pub const PIXELS: usize = 64;
 /// The ten digits.
 pub const CLASSES: usize = 10;
-/// Products of neighbouring pixels: 7 in each of 8 rows, 7 in each of 8 columns. They tell strokes apart, and make
-/// the parameter vector long enough to be split between four workers.
+/// Products of neighbouring pixels: 7 in each of 8 rows, 7 in each of 8 columns. They distinguish strokes, and make the
+/// parameter vector long enough for four workers.
 const PRODUCTS: usize = 2 * 7 * SIDE;
 const SIDE: usize = 8;
-/// What a model sees of an image: its pixels, products of neighbours, and a constant 1.
+/// Features of an image: its pixels, products of neighbours, and a constant 1.
 pub const FEATURES: usize = PIXELS + PRODUCTS + 1;
 
 const RECORD: usize = PIXELS + 1;
@@ -20,10 +20,10 @@ const HELD_OUT: usize = 5;
 
 static FILE: &[u8] = include_bytes!("../../data/digits.bin");
 
-/// One image, ready for training.
+/// One image as a training example.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// Place in the file; what a batch's digest is made of.
+    /// Index in the file, which enters a batch's digest.
     pub id: u32,
     /// Pixels scaled to −0.3125..0.6875 (a fixed shift: one taken from the data would cost privacy), products, then 1.
     pub features: [f32; FEATURES],
@@ -31,7 +31,7 @@ pub struct Example {
     pub label: usize,
 }
 
-/// All images, split once and for all.
+/// All images, in a fixed split.
 #[derive(Clone, Debug)]
 pub struct Digits {
     /// 1,442 images.
@@ -71,10 +71,10 @@ impl Digits {
 impl Example {
     fn parse(id: u32, record: &[u8]) -> Result<Self> {
         let label = usize::from(record[PIXELS]);
-        ensure!(label < CLASSES, "image {id} is labelled {label}: allowed are 0 to {}", CLASSES - 1);
+        ensure!(label < CLASSES, "image {id} is labelled {label}; allowed: 0 to {}", CLASSES - 1);
         let mut features = [1.0; FEATURES];
         for (feature, &pixel) in features.iter_mut().zip(&record[..PIXELS]) {
-            ensure!(pixel <= INK, "image {id} has a pixel of {pixel}: allowed are 0 to {INK}");
+            ensure!(pixel <= INK, "image {id} has a pixel of {pixel}; allowed: 0 to {INK}");
             *feature = (f32::from(pixel) - 5.0) / f32::from(INK);
         }
         let right = (0..PIXELS).filter(|at| at % SIDE != SIDE - 1).map(|at| (at, at + 1));

@@ -1,5 +1,4 @@
-//! The demo's contenders: four mechanisms at the same (ε, δ), each with its noise multiplier under the true
-//! participation.
+//! The mechanisms that the demo compares: four at the same (ε, δ), calibrated under the actual participation.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +11,7 @@ use strategy::{
 
 use super::training::Config;
 
-/// A mechanism with its plan.
+/// A mechanism, its plan and its loss.
 #[derive(Clone, Debug)]
 pub struct Contender {
     pub name: String,
@@ -20,7 +19,7 @@ pub struct Contender {
     pub rms_loss: f64,
 }
 
-/// Identity, tree, BLT and banded, calibrated to (ε, δ) by the exact Gaussian formula.
+/// Returns identity, tree, BLT and banded Toeplitz, calibrated to (ε, δ) by the exact Gaussian formula.
 pub fn contenders(config: &Config, epsilon: f64, delta: f64) -> anyhow::Result<Vec<Contender>> {
     let min_sep = config.batches_per_epoch as u64;
     let epochs = config.epochs as u64;
@@ -45,7 +44,7 @@ fn contender(
     delta: f64,
 ) -> anyhow::Result<Contender> {
     let name = mechanism.name().to_owned();
-    // The sensitivity does not depend on the noise multiplier, so any plan of the mechanism says it.
+    // The sensitivity does not depend on the noise multiplier, so a plan with any of them has it.
     let spec = PlanSpec {
         chacha_rounds: 20,
         iterations: target.iterations,
@@ -65,12 +64,12 @@ fn contender(
 
 fn optimised(family: Family, target: &Target) -> anyhow::Result<Mechanism> {
     let found = optimize(family, target, &mut |_| ControlFlow::Continue(()))
-        .with_context(|| format!("optimise {}", family.name()))?;
+        .with_context(|| format!("optimize {}", family.name()))?;
     match found.strategy {
         Strategy::Blt(blt) => Ok(Mechanism::Blt { theta: blt.theta().to_vec(), omega: blt.omega().to_vec() }),
         Strategy::BandToeplitz { c: coefficients, column_normalised } => {
             Ok(Mechanism::BandToeplitz { coefficients, column_normalised })
         }
-        other => anyhow::bail!("the optimiser answered {} for {}", other.name(), family.name()),
+        other => anyhow::bail!("the optimizer returned {} for {}", other.name(), family.name()),
     }
 }

@@ -1,4 +1,4 @@
-//! The main job in one command: private training on the handwritten digits with noise from a real cluster.
+//! The demo: private training on handwritten digits with noise from a local cluster.
 
 mod digits;
 mod mechanisms;

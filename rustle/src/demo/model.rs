@@ -1,14 +1,14 @@
-//! Multinomial logistic regression, with the gradient of every example clipped on its own.
+//! Multinomial logistic regression with per-example gradient clipping.
 
 use super::digits::{CLASSES, Example, FEATURES};
 
-/// Trainable parameters: a weight for every feature and class, `weights[feature * CLASSES + class]`.
+/// Number of parameters: one weight per feature and class, `weights[feature * CLASSES + class]`.
 pub const PARAMETERS: usize = FEATURES * CLASSES;
 
-/// Clipping aims this factor below the bound, so that rounding in f32 can't carry a gradient over it.
+/// Factor on the clip norm that keeps a gradient below it in spite of rounding in f32.
 const ROUNDING: f64 = 1.0 - 1.0 / (1 << 20) as f64;
 
-/// The model. It starts from zero weights: the loss is convex, so nothing is gained by a random start.
+/// The model. Its weights start at zero: the loss is convex, so a random start gains nothing.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub weights: Vec<f32>,
@@ -21,7 +21,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// Adds the gradient of one example's loss, clipped to an L2 norm of `clip_norm`, onto `sum`.
+    /// Adds the gradient of one example's loss, clipped to an L2 norm of `clip_norm`, to `sum`.
     pub fn add_clipped_gradient(&self, example: &Example, clip_norm: f64, sum: &mut [f32]) {
         // The gradient is the outer product of the features and this, so its norm is the product of theirs.
         let mut residual = softmax(self.logits(example));
@@ -36,7 +36,7 @@ impl Model {
         }
     }
 
-    /// Share of the examples whose most likely class is the right one.
+    /// Returns the fraction of examples whose most likely class is the right one.
     pub fn accuracy(&self, examples: &[Example]) -> f64 {
         let right = examples.iter().filter(|example| self.predict(example) == example.label).count();
         right as f64 / examples.len() as f64
@@ -74,7 +74,7 @@ mod tests {
     use super::super::digits::Digits;
     use super::*;
 
-    /// Weights that are neither zero nor alike.
+    /// Returns weights that are neither zero nor equal.
     fn some_model() -> Model {
         Model { weights: (0..PARAMETERS).map(|i| ((i * 37 % 101) as f32 - 50.0) / 250.0).collect() }
     }

@@ -1,4 +1,4 @@
-//! The demo's main job: a real cluster, real training, a killed worker, and every delivered row checked by the oracle.
+//! The demo's run: a local cluster, training, a killed worker, and a check of every delivered row against the oracle.
 
 use std::{
     path::PathBuf,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::cluster::{ClusterOptions, LocalCluster};
 
-/// How long a row may take: longer than a lost worker needs to be replaced.
+/// Deadline of a row, longer than the replacement of a lost worker takes.
 const ROW_DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
@@ -36,12 +36,12 @@ pub struct DemoOptions {
     pub delta: f64,
 }
 
-/// What `rustle demo` prints.
+/// The result that `rustle demo` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct DemoReport {
     pub epsilon: f64,
     pub delta: f64,
-    /// Whether every bit delivered is the oracle's.
+    /// Whether every delivered bit equals the oracle's.
     pub bits_agree: bool,
     pub rows_compared: u64,
     pub values_compared: u64,
@@ -68,21 +68,21 @@ pub struct MechanismReport {
     pub seconds: f64,
 }
 
-/// Rows as a job got them, kept for the oracle.
+/// The rows delivered to a job, kept for the oracle.
 struct Delivered {
     job: JobId,
     plan: Plan,
     rows: Vec<Vec<f32>>,
 }
 
-/// Told of every finished training run: runs done, runs in all, what comes next.
+/// Receives the progress: training runs done, runs in total, and the next step.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64, &str);
 
-/// Call from the program's first thread (see [`LocalCluster::start`]).
+/// Runs the demo. Call it from the program's first thread (see [`LocalCluster::start`]).
 pub fn run(options: &DemoOptions, on_progress: OnProgress<'_>) -> anyhow::Result<DemoReport> {
     let started = Instant::now();
     let config = Config::default();
-    on_progress(0, 1, "optimising strategies");
+    on_progress(0, 1, "optimizing strategies");
     let contenders = contenders(&config, options.epsilon, options.delta)?;
     let key = random()?;
 
@@ -98,7 +98,7 @@ pub fn run(options: &DemoOptions, on_progress: OnProgress<'_>) -> anyhow::Result
     let mut mechanisms = Vec::new();
     let runs = contenders.len() as u64 * options.seeds;
     for (index, contender) in contenders.iter().enumerate() {
-        mechanisms.push(demo.race(
+        mechanisms.push(demo.train_with(
             contender,
             index,
             contenders.len(),
@@ -108,7 +108,7 @@ pub fn run(options: &DemoOptions, on_progress: OnProgress<'_>) -> anyhow::Result
             on_progress,
         )?);
     }
-    on_progress(runs, runs, "recomputing every delivered row by the oracle");
+    on_progress(runs, runs, "recomputing every delivered row with the reference implementation");
     let (values_compared, values_differing) = demo.compare()?;
     let rows_compared = demo.delivered.iter().map(|d| d.rows.len() as u64).sum();
     demo.cluster.stop()?;
@@ -136,7 +136,7 @@ struct Demo {
     runtime: Runtime,
     key: JobKey,
     delivered: Vec<Delivered>,
-    /// Drawn at the start of this process: another process's steps are never bound like this one's.
+    /// Random, so that no two processes bind their steps to the same commitments.
     nonce: [u8; 32],
     killed: Option<String>,
 }
@@ -144,14 +144,14 @@ struct Demo {
 fn random() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the operating system's randomness: {error}"))?;
     Ok(bytes)
 }
 
 impl Demo {
-    /// Trains once for each seed with one mechanism; halfway through the whole demo, kills a worker.
+    /// Trains once per seed with one mechanism. Kills a worker halfway through the whole demo.
     #[allow(clippy::too_many_arguments)]
-    fn race(
+    fn train_with(
         &mut self,
         contender: &Contender,
         index: usize,
@@ -224,7 +224,7 @@ impl Demo {
         Ok(client)
     }
 
-    /// A `declared` commitment: what the step sums, and this process's nonce.
+    /// Returns the request of a step, with a `declared` commitment to its batch and this process's nonce.
     fn request(&self, job: &JobId, step: Step) -> anyhow::Result<FetchRequest> {
         let commitment = Sha256::new().chain_update(self.nonce).chain_update(step.batch).finalize();
         Ok(FetchRequest {
@@ -244,7 +244,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Every delivered value against the oracle's: how many were compared, how many differ.
+    /// Compares every delivered value with the oracle's. Returns the numbers of values compared and of those that differ.
     fn compare(&self) -> anyhow::Result<(u64, u64)> {
         let mut compared = 0;
         let mut differing = 0;

@@ -1,7 +1,7 @@
-//! One training run: batches in a fixed order, clipped sums, noise on every sum, momentum.
+//! One training run: batches in a fixed order, sums of clipped gradients, noise on every sum, momentum.
 //!
-//! An example takes part in the steps i, i+b, i+2b, … of the batch it is in, b being `batches_per_epoch`: so
-//! the run's participation is min_sep = b, max_participations = `epochs`, exactly, and the plan must say so.
+//! An example takes part in steps i, i+b, i+2b, …, where b is `batches_per_epoch`. The run's participation is therefore
+//! exactly min_sep = b and max_participations = `epochs`, as its plan must state.
 
 use anyhow::{Result, ensure};
 use sha2::{Digest, Sha256};
@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 use super::digits::{Digits, Example};
 use super::model::{Model, PARAMETERS};
 
-/// How a run goes.
+/// The hyperparameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// b: an epoch's steps, and the plan's `min_sep`.
+    /// Steps b of an epoch, and the plan's `min_sep`.
     pub batches_per_epoch: usize,
-    /// k: how often each example is used, and the plan's `max_participations`.
+    /// Uses k of each example, and the plan's `max_participations`.
     pub epochs: usize,
     /// L2 bound on each example's gradient, the plan's `clip_norm`.
     pub clip_norm: f64,
@@ -22,7 +22,7 @@ pub struct Config {
     pub momentum: f32,
 }
 
-/// One setting for all mechanisms, not the best for any: chosen where all of them learn something.
+/// One setting for all mechanisms, under which each of them learns. It is not the best for any of them.
 impl Default for Config {
     fn default() -> Self {
         Self { batches_per_epoch: 10, epochs: 20, clip_norm: 1.0, learning_rate: 0.0625, momentum: 0.9 }
@@ -30,39 +30,39 @@ impl Default for Config {
 }
 
 impl Config {
-    /// n: the plan's `iterations`.
+    /// Returns the number of steps n, the plan's `iterations`.
     pub fn steps(&self) -> usize {
         self.batches_per_epoch * self.epochs
     }
 }
 
-/// The step that asks for noise.
+/// The step for which noise is requested.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// The row, from 0.
     pub index: u64,
-    /// [`batch_digest`] of what is summed, for a `declared` commitment.
+    /// [`batch_digest`] of the examples summed, for a `declared` commitment.
     pub batch: [u8; 32],
 }
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
-pub struct Trained {
+pub struct TrainingResult {
     pub test_accuracy: f64,
     #[cfg(test)]
     pub model: Model,
 }
 
-/// Trains once. `seed` decides which examples share a batch. `noise` adds row [`Step::index`] to the clipped
-/// sum it is given, in the units of that sum; an error of it ends the run.
+/// Trains once. `seed` decides which examples share a batch. `noise` adds row [`Step::index`] to the sum of clipped
+/// gradients, in the units of that sum. Its error ends the run.
 pub fn train(
     digits: &Digits,
     seed: u64,
     config: Config,
     noise: &mut impl FnMut(Step, &mut [f32]) -> Result<()>,
-) -> Result<Trained> {
+) -> Result<TrainingResult> {
     let batches = batches(&digits.train, seed, config.batches_per_epoch)?;
-    // Batches differ by one example at most; dividing by a constant keeps their true sizes out of the result.
+    // Batches differ by at most one example. Dividing by a constant keeps their sizes out of the result.
     let batch_size = digits.train.len() as f32 / config.batches_per_epoch as f32;
     let mut model = Model::default();
     let mut velocity = vec![0.0_f32; PARAMETERS];
@@ -80,18 +80,18 @@ pub fn train(
             *weight -= config.learning_rate * *velocity;
         }
     }
-    Ok(Trained {
+    Ok(TrainingResult {
         test_accuracy: model.accuracy(&digits.test),
         #[cfg(test)]
         model,
     })
 }
 
-/// Deals the examples, in an order drawn from `seed`, to `count` batches in turn.
+/// Distributes the examples, in an order drawn from `seed`, over `count` batches in turn.
 fn batches(examples: &[Example], seed: u64, count: usize) -> Result<Vec<Vec<&Example>>> {
     ensure!(
         (1..=examples.len()).contains(&count),
-        "{count} batches an epoch: allowed are 1 to {}",
+        "{count} batches per epoch; allowed: 1 to {}",
         examples.len()
     );
     let mut order: Vec<&Example> = examples.iter().collect();
@@ -99,7 +99,7 @@ fn batches(examples: &[Example], seed: u64, count: usize) -> Result<Vec<Vec<&Exa
     Ok((0..count).map(|first| order.iter().skip(first).step_by(count).copied().collect()).collect())
 }
 
-/// Sorting by a hash shuffles alike on every platform, and needs no generator whose values might change.
+/// Returns the sort key of an example. A hash shuffles equally on every platform, and its values never change.
 fn order_key(seed: u64, id: u32) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(b"rustle demo order\0");
@@ -108,9 +108,9 @@ fn order_key(seed: u64, id: u32) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Names the clipped sum of one step without computing it: the step, the clip norm, the examples in order.
-/// The weights it is taken at follow from the steps before, as long as the process that trains is the same;
-/// the nonce of that process joins the digest where the commitment is made.
+/// Identifies the clipped sum of one step without computing it, by the step, the clip norm and the examples in order.
+/// Within one process, the weights follow from the steps before. That process's nonce is added to the digest where the
+/// commitment is made.
 pub fn batch_digest(step: u64, clip_norm: f64, batch: &[&Example]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(b"rustle demo batch\0");
@@ -158,23 +158,23 @@ mod tests {
     }
 
     #[test]
-    fn every_step_asks_for_its_own_row_once() {
+    fn every_step_requests_its_own_row_once() {
         let digits = Digits::load().unwrap();
         let config = Config::default();
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         let mut noise = |step: Step, sum: &mut [f32]| {
             assert_eq!(sum.len(), PARAMETERS);
-            asked.push(step);
+            requested.push(step);
             Ok(())
         };
         train(&digits, 0, config, &mut noise).unwrap();
-        assert!(asked.iter().map(|step| step.index).eq(0..config.steps() as u64));
-        let digests: HashSet<[u8; 32]> = asked.iter().map(|step| step.batch).collect();
+        assert!(requested.iter().map(|step| step.index).eq(0..config.steps() as u64));
+        let digests: HashSet<[u8; 32]> = requested.iter().map(|step| step.batch).collect();
         assert_eq!(digests.len(), config.steps());
     }
 
     #[test]
-    fn a_digest_tells_everything_it_is_made_of() {
+    fn a_digest_depends_on_all_of_its_inputs() {
         let digits = Digits::load().unwrap();
         let batch: Vec<&Example> = digits.train.iter().take(4).collect();
         let swapped = vec![batch[1], batch[0], batch[2], batch[3]];

@@ -1,4 +1,4 @@
-//! The binary, run in a folder of its own.
+//! The binary in a folder of its own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +47,7 @@ impl Bench {
             .unwrap()
     }
 
-    /// The one JSON object of a command that is done.
+    /// Runs a command that must succeed, and returns the one JSON object that it prints.
     pub fn json(&self, words: &str) -> Value {
         let output = self.run(&format!("{words} --format json"));
         let error = String::from_utf8_lossy(&output.stderr);
@@ -57,7 +57,8 @@ impl Bench {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// A command that must end with `status` and say each of `parts` on standard error, nothing on the other.
+    /// Runs a command that must exit with `status` and print each of `parts` on standard error, and nothing on standard
+    /// output.
     pub fn refused(&self, words: &str, status: i32, parts: &[&str]) {
         let output = self.run(words);
         let error = String::from_utf8_lossy(&output.stderr);

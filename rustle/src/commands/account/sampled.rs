@@ -54,13 +54,13 @@ impl Relation {
 /// Rounds under Poisson sampling.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Poisson {
-    /// Probability with which a record takes part in a round, above 0 and at most 1
+    /// Probability of a record per round, in (0, 1]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
     /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
-    /// Maximum number of records per batch; requires --dataset-size [default: no maximum]
+    /// Maximum number of records per batch; requires --dataset-size [default: none]
     #[arg(long, value_name = "B", requires = "dataset_size")]
     pub batch_cap: Option<u64>,
     /// Number of records in the data set, which must be public; requires --batch-cap
@@ -97,7 +97,7 @@ impl Poisson {
 /// Rounds under Poisson sampling, with several records per user.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct UserLevel {
-    /// Probability with which a record takes part in a round, above 0 and at most 1; of a user with --group-size 1
+    /// Probability of a record per round, in (0, 1]; of a user if --group-size is 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
     /// Maximum number of records of one user, from 1 to 4095
@@ -125,7 +125,7 @@ impl UserLevel {
 /// A banded strategy with columns of norm at most 1 under cyclic Poisson sampling: groups of records take turns.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct BandMf {
-    /// Probability with which a record takes part in a round, averaged over all rounds; at most 1/P
+    /// Probability of a record per round, averaged over all rounds, in (0, 1/P]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_probability: f64,
     /// Number of bands of C, and of groups of records

@@ -39,7 +39,7 @@ pub struct SchemeArgs {
     scheme: SchemeName,
     #[command(flatten)]
     parameters: SchemeParameters,
-    /// Sample users instead of records; a sampled user contributes G records, drawn anew in each round
+    /// Sample users, each of whom contributes G records, drawn anew in each round
     #[arg(long, value_name = "G", conflicts_with = "els")]
     uls: Option<u64>,
     /// Sample records, of which each user keeps G, chosen once; --scheme poisson only
@@ -68,7 +68,7 @@ struct SchemeParameters {
     /// Minimum distance j − i between two rounds i < j of one record
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
-    /// Start b-min-sep from the stationary distribution of eligible records; without it, every record starts eligible
+    /// Start from the stationary distribution, not with every record eligible
     #[arg(long)]
     warm_start: bool,
     /// Maximum number of records per batch: N random ones of a larger batch are kept [default: no maximum]

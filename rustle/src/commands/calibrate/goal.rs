@@ -16,17 +16,17 @@ use crate::output::{Answer, bad_use};
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Goal {
     /// ε to satisfy, above 0
-    #[arg(long, value_name = "E", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
     /// δ to satisfy, strictly between 0 and 1
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     delta: f64,
     #[command(flatten)]
     relation: Relation,
     /// Parameter to find
     #[arg(long, value_enum, default_value_t = Find::NoiseMultiplier)]
     find: Find,
-    /// Noise multiplier σ, in units of the clip norm, where --find names another parameter
+    /// Noise multiplier σ, in units of the clip norm, to find another parameter
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     noise_multiplier: Option<f64>,
 }

@@ -31,13 +31,13 @@ pub trait OpenScheme {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpenPoisson {
-    /// Probability with which a record takes part in a round, above 0 and at most 1
+    /// Probability of a record per round, in (0, 1]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
     /// Number of rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Maximum number of records per batch; requires --dataset-size [default: no maximum]
+    /// Maximum number of records per batch; requires --dataset-size [default: none]
     #[arg(long, value_name = "B", requires = "dataset_size")]
     batch_cap: Option<u64>,
     /// Number of records in the data set, which must be public; requires --batch-cap
@@ -47,7 +47,7 @@ pub struct OpenPoisson {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpenUserLevel {
-    /// Probability with which a record takes part in a round, above 0 and at most 1; of a user with --group-size 1
+    /// Probability of a record per round, in (0, 1]; of a user if --group-size is 1
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
     /// Maximum number of records of one user, from 1 to 4095
@@ -60,7 +60,7 @@ pub struct OpenUserLevel {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpenBandMf {
-    /// Probability with which a record takes part in a round, averaged over all rounds; at most 1/P
+    /// Probability of a record per round, averaged over all rounds, in (0, 1/P]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
     /// Number of bands of C, and of groups of records

@@ -16,21 +16,20 @@ use crate::progress::Progress;
 /// A sampling scheme whose amplification the search takes into account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Amplify {
-    /// Each record is in one random batch per epoch; min-sep is the number of batches per epoch, max-participations that
-    /// of epochs
+    /// Each record is in one of min-sep batches per epoch, for max-participations epochs
     BallsInBins,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct AmplifyArgs {
-    /// Sampling scheme to optimize for, and to find σ for, at --epsilon and --delta [default: no sampling]
+    /// Sampling scheme to optimize for and to calibrate to (ε, δ) [default: none]
     #[arg(long, value_name = "SCHEME", value_enum, requires_all = ["epsilon", "delta"], conflicts_with = "noise_multiplier")]
     amplify: Option<Amplify>,
     /// ε to satisfy with --amplify, above 0
-    #[arg(long, value_name = "E", requires = "amplify", allow_negative_numbers = true)]
+    #[arg(long, requires = "amplify", allow_negative_numbers = true)]
     epsilon: Option<f64>,
     /// δ to satisfy with --amplify, strictly between 0 and 1
-    #[arg(long, value_name = "D", requires = "amplify", allow_negative_numbers = true)]
+    #[arg(long, requires = "amplify", allow_negative_numbers = true)]
     delta: Option<f64>,
     /// Number of samples for the final σ
     #[arg(long, value_name = "N", requires = "amplify", default_value_t = SampleBudget::default().samples)]
@@ -38,7 +37,7 @@ pub struct AmplifyArgs {
     /// Number of samples for each step of the search
     #[arg(long, value_name = "N", requires = "amplify", default_value_t = Effort::default().samples)]
     search_samples: u64,
-    /// Seed of the samples; choosing a seed by its result voids the guarantee [default: random]
+    /// Seed of the samples, not to be chosen by its result [default: random]
     #[arg(long, value_name = "S", requires = "amplify")]
     seed: Option<u64>,
 }

@@ -17,16 +17,16 @@ use crate::rates;
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Files of the plans; the loss of each is at its own n, min-sep and max-participations
+    /// Files of the plans; the loss of each is at its own participation
     #[arg(required = true, value_name = "FILE")]
     plans: Vec<PathBuf>,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// ε to which every plan is calibrated, above 0 [default: each plan's own noise multiplier]
-    #[arg(long, value_name = "E", requires = "delta")]
+    /// ε to calibrate every plan to, above 0 [default: keep the noise multipliers]
+    #[arg(long, requires = "delta")]
     epsilon: Option<f64>,
-    /// δ of ε, strictly between 0 and 1 [default: no ε is computed]
-    #[arg(long, value_name = "D")]
+    /// δ at which ε is computed, strictly between 0 and 1 [default: none]
+    #[arg(long)]
     delta: Option<f64>,
     /// Skip the measurement of coordinates per second on this machine
     #[arg(long)]

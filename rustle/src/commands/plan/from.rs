@@ -26,7 +26,7 @@ pub struct FromArgs {
     /// Output weights of blt, separated by commas, one per buffer
     #[arg(long, value_name = "C,D,…", value_delimiter = ',', allow_hyphen_values = true)]
     omega: Option<Vec<f64>>,
-    /// First column of C for band-toeplitz, or of C⁻¹ for band-inverse, separated by commas
+    /// First column of C for band-toeplitz, or of C⁻¹ for band-inverse
     #[arg(long, value_name = "C0,C1,…", value_delimiter = ',', allow_hyphen_values = true)]
     coefficients: Option<Vec<f64>>,
     /// Divide each column of C by its norm, for band-toeplitz

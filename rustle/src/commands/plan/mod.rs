@@ -28,11 +28,11 @@ pub enum PlanCommand {
     Compare(compare::CompareArgs),
     /// Plot plans as SVG
     Plot(plot::PlotArgs),
-    /// Compute the memory, network, storage and time that a plan's workers need
+    /// Compute the memory, network and time that workers need
     Resources(resources::ResourcesArgs),
     /// Create a plan from known parameters
     From(from::FromArgs),
-    /// Print coefficients of C or its inverse: the first column of a Toeplitz matrix, or a row of any
+    /// Print coefficients of C or C⁻¹
     Coefficients(coefficients::CoefficientsArgs),
 }
 

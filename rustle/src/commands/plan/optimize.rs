@@ -35,7 +35,7 @@ pub struct OptimizeArgs {
     /// Divide each column of C by its norm and optimize for that, for band-toeplitz
     #[arg(long)]
     column_normalised: bool,
-    /// Search only the family (1−x)^(−α), one parameter instead of P, for band-toeplitz
+    /// Search only the family (1−x)^(−α), of one parameter, for band-toeplitz
     #[arg(long, conflicts_with = "column_normalised")]
     power: bool,
     /// Assume that a user takes part in rounds i, i+B, i+2B, … alone, for dense
@@ -43,10 +43,10 @@ pub struct OptimizeArgs {
     fixed_epoch: bool,
     #[command(flatten)]
     release: ReleaseArgs,
-    /// Further values of min-sep, separated by commas; the mean loss over all values is minimized [default: none]
+    /// Further values of min-sep, to minimize the mean loss over all [default: none]
     #[arg(long, value_name = "B,…", value_delimiter = ',')]
     also_min_sep: Vec<u64>,
-    /// Noise multiplier σ of the plan, which `rustle calibrate plan` finds for an (ε, δ)
+    /// Noise multiplier σ of the plan; see `rustle calibrate plan`
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     noise_multiplier: f64,
     #[command(flatten)]

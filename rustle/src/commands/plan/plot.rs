@@ -43,7 +43,7 @@ enum What {
     MinSep,
     /// Loss against the size of the state
     Memory,
-    /// Loss of optimized strategies against bands or buffers, in the first plan's setting
+    /// Loss of optimized strategies against bands or buffers, for the first plan
     Bands,
 }
 

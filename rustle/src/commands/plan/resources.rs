@@ -41,7 +41,7 @@ pub struct ResourcesArgs {
     /// Bytes per second that the checkpoint store takes from one worker, above 0
     #[arg(long, value_name = "BYTES", default_value = "500MiB")]
     store_bandwidth: Bytes,
-    /// Print a patch for the workers of deploy/kubernetes instead: replicas, memory, CPU, startup probe
+    /// Print a patch for the workers of deploy/kubernetes instead
     #[arg(long)]
     kubernetes: bool,
     /// Coordinates per second that a worker generates, above 0 [default: measured on this machine]

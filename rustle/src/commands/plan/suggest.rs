@@ -28,12 +28,12 @@ pub struct SuggestArgs {
     #[command(flatten)]
     run: RunArgs,
     /// ε to satisfy, above 0
-    #[arg(long, value_name = "E")]
+    #[arg(long)]
     epsilon: f64,
     /// δ to satisfy, strictly between 0 and 1
-    #[arg(long, value_name = "D")]
+    #[arg(long)]
     delta: f64,
-    /// Mean fraction of the data in a batch, above 0 and at most 1; adds amplified mechanisms [default: no sampling]
+    /// Mean fraction of the data in a batch, in (0, 1] [default: no sampling]
     #[arg(long, value_name = "Q")]
     sampling_probability: Option<f64>,
     /// Number of workers that share the parameter vector

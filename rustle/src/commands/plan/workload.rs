@@ -18,11 +18,10 @@ pub struct ReleaseArgs {
     /// Workload: prefix, momentum:BETA, toeplitz:W0,W1,… or matrix:FILE
     #[arg(long, value_name = "WORKLOAD", default_value = "prefix")]
     workload: Kind,
-    /// Weight decay per round, for momentum: at least 0 and below 1 [default: 0]
+    /// Weight decay of momentum per round, in [0, 1) [default: 0]
     #[arg(long, value_name = "L")]
     weight_decay: Option<f64>,
-    /// Learning rates, for momentum: constant, cool-down:FROM:LAST (1 until round FROM, then down to LAST) or file:FILE
-    /// [default: constant]
+    /// Learning rates of momentum: constant, cool-down:FROM:LAST or file:FILE [default: constant]
     #[arg(long, value_name = "RATES")]
     learning_rates: Option<Rates>,
     /// Error to minimize, times sensitivity

@@ -13,7 +13,7 @@ use crate::commands::monte_carlo::fresh_seed;
 enum SchemeName {
     /// No sampling: only the plan's participation is assumed
     AnyOrder,
-    /// --sampling-probability, --partition; for a banded C (independent noise has one band)
+    /// --sampling-probability, --partition; for a banded C
     CyclicPoisson,
     /// --batches-per-epoch, --samples, --seed
     BallsInBins,
@@ -26,7 +26,7 @@ pub struct SamplingArgs {
     /// Sampling scheme of the batches; each takes the flags named with it
     #[arg(long, value_enum, default_value_t = SchemeName::AnyOrder)]
     sampling: SchemeName,
-    /// Probability with which a record takes part in a round, averaged over all rounds; above 0 and at most 1
+    /// Probability of a record per round, averaged over all rounds, in (0, 1]
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     sampling_probability: Option<f64>,
     /// How records were assigned to groups [default: independent]
@@ -38,7 +38,7 @@ pub struct SamplingArgs {
     /// Minimum distance j − i between two rounds i < j of one record
     #[arg(long, value_name = "B")]
     min_sep: Option<u64>,
-    /// Start from the stationary distribution of eligible records; without it, every record starts eligible
+    /// Start from the stationary distribution, not with every record eligible
     #[arg(long)]
     warm_start: bool,
     #[arg(
@@ -47,7 +47,7 @@ pub struct SamplingArgs {
         help = format!("Number of samples for each Monte Carlo figure [default: {}]", SampleBudget::default().samples)
     )]
     samples: Option<u64>,
-    /// Seed of the samples; choosing a seed by its result voids the guarantee [default: random]
+    /// Seed of the samples, not to be chosen by its result [default: random]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }

@@ -6,7 +6,6 @@ use noise_kernel::{BLOCK, BranchKey, Generator, Rounds, Stream};
 use plan::{Coefficients, Inverse, Plan};
 use proto::{RELEASED_ROWS_KEPT, tiling};
 
-use super::Setting;
 use crate::output::bad_use;
 
 /// Factor for allocators and the buffers of connections. End-to-end tests hold workers to it.
@@ -17,6 +16,21 @@ const PROGRAM: f64 = (64 << 20) as f64;
 const RECORDED: f64 = 100.0;
 /// Bytes of header and manifest entry of one stored shard.
 const HEADER: f64 = 1024.0;
+
+/// The job and the workers to size, as the command's flags state them.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub dimension: u64,
+    pub workers: u32,
+    pub rows_per_second: f64,
+    pub ahead_rows: u64,
+    pub ahead_bytes: u64,
+    pub history_bytes: u64,
+    /// Bytes per second that the checkpoint store takes from one worker.
+    pub store_bandwidth: f64,
+    /// Coordinates per second that one worker generates; `None` where it was not measured.
+    pub coordinates_per_second: Option<f64>,
+}
 
 /// A setting with what the plan and the kernel add to it. The shard is the largest one.
 #[derive(Debug)]

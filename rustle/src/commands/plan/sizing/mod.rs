@@ -11,21 +11,7 @@ use plan::Plan;
 use figures::FIGURES;
 pub use figures::Line;
 use inputs::Inputs;
-
-/// The job and the workers to size, as the command's flags state them.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    pub dimension: u64,
-    pub workers: u32,
-    pub rows_per_second: f64,
-    pub ahead_rows: u64,
-    pub ahead_bytes: u64,
-    pub history_bytes: u64,
-    /// Bytes per second that the checkpoint store takes from one worker.
-    pub store_bandwidth: f64,
-    /// Coordinates per second that one worker generates; `None` where it was not measured.
-    pub coordinates_per_second: Option<f64>,
-}
+pub use inputs::Setting;
 
 /// All figures, in the order in which each follows from those before.
 #[derive(Clone, Debug)]
