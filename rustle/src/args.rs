@@ -12,7 +12,8 @@ use crate::output::{Format, Word};
 
 /// Correlated noise for differentially private training
 #[derive(Debug, Parser)]
-#[command(name = "rustle", version, arg_required_else_help = true)]
+// With the text below the flag, nearly every line of help fits in 80 columns.
+#[command(name = "rustle", version, arg_required_else_help = true, next_line_help = true)]
 pub struct Cli {
     /// Output format [default: table; for `report`, markdown]
     #[arg(long, global = true, value_enum)]

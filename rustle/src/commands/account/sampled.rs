@@ -20,7 +20,7 @@ enum Word {
     ZeroOut,
     /// One user is added or removed
     AddRemove,
-    /// One user's data are replaced by another's
+    /// One user's data are replaced by another user's data
     Replace,
 }
 

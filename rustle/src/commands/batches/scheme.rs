@@ -3,7 +3,7 @@
 use batches::{Partition, Scheme};
 use clap::ValueEnum;
 
-use crate::commands::conditional_flags::{missing, refuse_given};
+use crate::commands::conditional_flags::{refuse_given, required};
 use crate::output::bad_use;
 
 /// A sampling scheme, each with the flags that it takes besides --cap.
@@ -102,10 +102,9 @@ impl SchemeArgs {
 impl SchemeParameters {
     /// Takes the scheme's own parameters out, so that [`Self::refuse_given`] finds those left.
     fn take_scheme(&mut self, name: SchemeName, choice: &str) -> anyhow::Result<Scheme> {
-        let required = |flag| move || missing(flag, choice);
         Ok(match name {
             SchemeName::Poisson => Scheme::Poisson {
-                sampling_probability: self.sampling_probability.take().ok_or_else(required(PROBABILITY))?,
+                sampling_probability: required(self.sampling_probability.take(), PROBABILITY, choice)?,
                 cap: self.cap.take(),
             },
             SchemeName::CyclicPoisson => {
@@ -114,32 +113,29 @@ impl SchemeParameters {
                     Some(PartitionName::Independent) | None => Partition::Independent,
                 };
                 Scheme::CyclicPoisson {
-                    bands: self.bands.take().ok_or_else(required("--bands"))?,
-                    sampling_probability: self
-                        .sampling_probability
-                        .take()
-                        .ok_or_else(required(PROBABILITY))?,
+                    bands: required(self.bands.take(), "--bands", choice)?,
+                    sampling_probability: required(self.sampling_probability.take(), PROBABILITY, choice)?,
                     partition,
                     cap: self.cap.take(),
                 }
             }
             SchemeName::BallsInBins => Scheme::BallsInBins {
-                batches_per_epoch: self.batches_per_epoch.take().ok_or_else(required(BATCHES))?,
+                batches_per_epoch: required(self.batches_per_epoch.take(), BATCHES, choice)?,
                 cap: self.cap.take(),
             },
             SchemeName::BMinSep => Scheme::BMinSep {
-                min_sep: self.min_sep.take().ok_or_else(required("--min-sep"))?,
-                sampling_probability: self.sampling_probability.take().ok_or_else(required(PROBABILITY))?,
+                min_sep: required(self.min_sep.take(), "--min-sep", choice)?,
+                sampling_probability: required(self.sampling_probability.take(), PROBABILITY, choice)?,
                 warm_start: std::mem::take(&mut self.warm_start),
                 cap: self.cap.take(),
             },
             SchemeName::RandomAllocation => Scheme::RandomAllocation {
-                batches_per_epoch: self.batches_per_epoch.take().ok_or_else(required(BATCHES))?,
-                participations: self.participations.take().ok_or_else(required("--participations"))?,
+                batches_per_epoch: required(self.batches_per_epoch.take(), BATCHES, choice)?,
+                participations: required(self.participations.take(), "--participations", choice)?,
                 cap: self.cap.take(),
             },
             SchemeName::FixedOrder => {
-                Scheme::FixedOrder { min_sep: self.min_sep.take().ok_or_else(required("--min-sep"))? }
+                Scheme::FixedOrder { min_sep: required(self.min_sep.take(), "--min-sep", choice)? }
             }
         })
     }

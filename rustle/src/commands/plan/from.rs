@@ -7,7 +7,7 @@ use plan::Mechanism;
 use strategy::{MechanismKind, Workload};
 
 use super::make::{RunArgs, mechanism_parser, with_losses, with_parameters};
-use crate::commands::conditional_flags::{missing, refuse_given};
+use crate::commands::conditional_flags::{refuse_given, required};
 use crate::output::{Answer, Format, bad_use};
 
 #[derive(Clone, Debug, Args)]
@@ -61,10 +61,6 @@ impl FromArgs {
     /// Returns the mechanism. Errors: a flag that it requires is missing, or one that it does not take is given.
     fn mechanism(mut self) -> anyhow::Result<Mechanism> {
         let choice = format!("--mechanism {}", self.mechanism.name());
-        let required = |flag| {
-            let choice = &choice;
-            move || missing(flag, choice)
-        };
         let mechanism = match self.mechanism {
             MechanismKind::Identity => Mechanism::Identity,
             MechanismKind::Tree => Mechanism::Tree {
@@ -72,24 +68,24 @@ impl FromArgs {
                 completion: std::mem::take(&mut self.completion),
             },
             MechanismKind::Blt => Mechanism::Blt {
-                theta: self.theta.take().ok_or_else(required("--theta"))?,
-                omega: self.omega.take().ok_or_else(required("--omega"))?,
+                theta: required(self.theta.take(), "--theta", &choice)?,
+                omega: required(self.omega.take(), "--omega", &choice)?,
             },
             MechanismKind::BandToeplitz => Mechanism::BandToeplitz {
-                coefficients: self.coefficients.take().ok_or_else(required("--coefficients"))?,
+                coefficients: required(self.coefficients.take(), "--coefficients", &choice)?,
                 column_normalised: std::mem::take(&mut self.column_normalised),
             },
             MechanismKind::BandInverse => Mechanism::BandInverse {
-                coefficients: self.coefficients.take().ok_or_else(required("--coefficients"))?,
+                coefficients: required(self.coefficients.take(), "--coefficients", &choice)?,
             },
             MechanismKind::BandSqrt => {
-                Mechanism::BandSqrt { bands: self.bands.take().ok_or_else(required("--bands"))? }
+                Mechanism::BandSqrt { bands: required(self.bands.take(), "--bands", &choice)? }
             }
             MechanismKind::BandInverseSqrt => {
-                Mechanism::BandInverseSqrt { bands: self.bands.take().ok_or_else(required("--bands"))? }
+                Mechanism::BandInverseSqrt { bands: required(self.bands.take(), "--bands", &choice)? }
             }
             MechanismKind::LambdaCgd => {
-                Mechanism::LambdaCgd { lambda: self.lambda.take().ok_or_else(required("--lambda"))? }
+                Mechanism::LambdaCgd { lambda: required(self.lambda.take(), "--lambda", &choice)? }
             }
             MechanismKind::BandMf | MechanismKind::Dense => {
                 return Err(bad_use(format!(

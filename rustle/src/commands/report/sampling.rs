@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use report::SamplingAssumption;
 
 use crate::commands::account::sampled::Groups;
-use crate::commands::conditional_flags::{missing, refuse_given};
+use crate::commands::conditional_flags::{refuse_given, required};
 use crate::commands::monte_carlo::fresh_seed;
 
 /// A sampling scheme, each with the flags that it takes.
@@ -56,25 +56,20 @@ impl SamplingArgs {
     /// Returns the assumption. Errors: a flag that it requires is missing, or one that it does not take is given.
     pub fn assumption(mut self) -> anyhow::Result<SamplingAssumption> {
         let choice = format!("--sampling {}", self.word());
-        let needed = |flag: &str| missing(flag, &choice);
         let assumed = match self.sampling {
             SchemeName::AnyOrder => SamplingAssumption::AnyOrder,
             SchemeName::CyclicPoisson => SamplingAssumption::CyclicPoisson {
-                sampling_probability: self
-                    .sampling_probability
-                    .ok_or_else(|| needed("--sampling-probability"))?,
+                sampling_probability: required(self.sampling_probability, "--sampling-probability", &choice)?,
                 partition: self.partition.unwrap_or(Groups::Independent).into(),
             },
             SchemeName::BallsInBins => SamplingAssumption::BallsInBins {
-                batches_per_epoch: self.batches_per_epoch.ok_or_else(|| needed("--batches-per-epoch"))?,
+                batches_per_epoch: required(self.batches_per_epoch, "--batches-per-epoch", &choice)?,
                 samples: self.samples(),
                 seed: self.seed()?,
             },
             SchemeName::BMinSep => SamplingAssumption::BMinSep {
-                min_sep: self.min_sep.ok_or_else(|| needed("--min-sep"))?,
-                sampling_probability: self
-                    .sampling_probability
-                    .ok_or_else(|| needed("--sampling-probability"))?,
+                min_sep: required(self.min_sep, "--min-sep", &choice)?,
+                sampling_probability: required(self.sampling_probability, "--sampling-probability", &choice)?,
                 warm_start: self.warm_start,
                 samples: self.samples(),
                 seed: self.seed()?,
