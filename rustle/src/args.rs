@@ -12,14 +12,22 @@ use crate::output::{Format, Word};
 
 /// Correlated noise for differentially private training
 #[derive(Debug, Parser)]
-// With the text below the flag, nearly every line of help fits in 80 columns.
-#[command(name = "rustle", version, arg_required_else_help = true, next_line_help = true)]
+#[command(name = "rustle", version, arg_required_else_help = true, mut_subcommands = put_text_below_flags)]
 pub struct Cli {
     /// Output format [default: table; for `report`, markdown]
     #[arg(long, global = true, value_enum)]
     pub format: Option<Word>,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Prints the text of a flag below it, so that nearly every line fits in 80 columns. Lists of commands have two columns.
+fn put_text_below_flags(command: clap::Command) -> clap::Command {
+    if command.has_subcommands() {
+        command.mut_subcommands(put_text_below_flags)
+    } else {
+        command.next_line_help(true)
+    }
 }
 
 #[derive(Debug, Subcommand)]

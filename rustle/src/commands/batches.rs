@@ -32,7 +32,7 @@ pub struct BatchesArgs {
     /// Number of rounds in the run
     #[arg(long, value_name = "T")]
     iterations: u64,
-    /// File of the secret seed from `rustle key new`, mode 0400 or 0600; not the job's key
+    /// File of the secret seed from `rustle key new`; not the job's key
     #[arg(long, value_name = "FILE")]
     seed_file: PathBuf,
     /// Rounds a..b, counted from 0 [default: all]

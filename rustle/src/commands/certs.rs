@@ -47,7 +47,7 @@ pub enum CertsCommand {
 
 #[derive(Args, Clone, Debug)]
 pub struct Terms {
-    /// Time until certificates expire, such as 12h or 30d; there is no revocation
+    /// Time until certificates expire, such as 12h or 30d
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = values::duration_in_days)]
     life: Duration,
     /// Trust domain of the identities; the same for a whole cluster

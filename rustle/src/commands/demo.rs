@@ -12,7 +12,7 @@ use crate::demo::{self, DemoOptions, DemoReport};
 use crate::output::Format;
 use crate::progress::Progress;
 
-/// Train a model with noise from a local cluster, kill a worker, and check every bit
+/// Train with noise from a local cluster, kill a worker, check every bit
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
     /// Number of worker processes, from 1 to 64
@@ -27,7 +27,7 @@ pub struct DemoArgs {
     /// δ of each mechanism, strictly between 0 and 1
     #[arg(long, default_value_t = 1e-5, allow_negative_numbers = true)]
     delta: f64,
-    /// Folder for ledger, checkpoints and logs [default: a temporary folder, removed at the end]
+    /// Folder for ledger, checkpoints and logs [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }

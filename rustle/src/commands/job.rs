@@ -70,7 +70,7 @@ pub enum JobCommand {
     Hint {
         #[command(flatten)]
         job: JobArgs,
-        /// Coordinates, and a worker's name, a label (key=value) or `here` for this host [default: remove all hints]
+        /// Coordinates, and a worker, a label (key=value) or `here` [default: remove all hints]
         #[arg(long, value_name = "A..B@NEAR")]
         near: Vec<HintArg>,
     },

@@ -26,7 +26,7 @@ const TASK: usize = 1 << 16;
 pub struct NoiseArgs {
     #[command(flatten)]
     branch: BranchArgs,
-    /// Number of coordinates of the flattened parameter vector [default: from the plan's layout]
+    /// Number of coordinates [default: from the plan's layout]
     #[arg(long, value_name = "M")]
     dimension: Option<u64>,
     /// Rows a..b, counted from 0
@@ -41,7 +41,7 @@ pub struct NoiseArgs {
     /// Number of threads, from 1 to 4096 [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
-    /// Instruction set: auto, portable, avx2, avx512 or neon; the bits are the same on all
+    /// Instruction set: auto, portable, avx2, avx512 or neon
     #[arg(long, default_value = "auto")]
     backend: Backend,
     /// The .npy file to write: float32 of shape (rows, coordinates)

@@ -48,7 +48,7 @@ pub struct ReportArgs {
     unit: UnitName,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// File to write; without --format, its extension selects the format [default: standard output]
+    /// File to write, in the format of its extension [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -31,13 +31,13 @@ pub struct NewArgs {
     /// Role of the caller
     #[arg(long, value_enum)]
     role: TokenRole,
-    /// Name of the job for which the token is valid; not with --role worker [default: all jobs]
+    /// Job for which the token is valid; not with --role worker [default: all]
     #[arg(long, conflicts_with = "worker")]
     job: Option<JobId>,
-    /// Name of the worker for which the token is valid; with --role worker only [default: all workers]
+    /// Worker for which the token is valid; with --role worker only [default: all]
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
-    /// Coordinates that a trainer may fetch by the coordinator; may be repeated [default: all]
+    /// Coordinates that a trainer may fetch through the coordinator [default: all]
     #[arg(long, value_name = "A..B")]
     range: Vec<Span>,
     /// Time until the token expires, such as 12h [default: never]

@@ -17,7 +17,7 @@ pub struct EventArgs {
     /// File of the event as JSON, or - for standard input
     #[arg(long, value_name = "FILE")]
     event: PathBuf,
-    /// File of a plan; an event whose digest or numbers differ from it is refused [default: no check]
+    /// File of a plan that the event must match [default: none]
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]

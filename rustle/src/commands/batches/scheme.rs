@@ -71,7 +71,7 @@ struct SchemeParameters {
     /// Start from the stationary distribution, not with every record eligible
     #[arg(long)]
     warm_start: bool,
-    /// Maximum number of records per batch: N random ones of a larger batch are kept [default: no maximum]
+    /// Maximum number of records per batch, chosen at random [default: none]
     #[arg(long, value_name = "N")]
     cap: Option<u64>,
 }

@@ -34,7 +34,7 @@ pub struct RunArgs {
     /// Rounds of the ChaCha stream cipher: 20 or 12
     #[arg(long, value_name = "R", default_value_t = 20)]
     pub chacha_rounds: u32,
-    /// Number of coordinates of the flattened parameter vector [default: the plan has no layout]
+    /// Number of coordinates, for the plan's layout [default: no layout]
     #[arg(long, value_name = "M")]
     pub dimension: Option<u64>,
     /// File to write the plan to [default: part of the answer]

@@ -26,7 +26,7 @@ pub struct ResourcesArgs {
     /// Number of workers that share the parameter vector, one shard each
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
-    /// Rows per second that the job fetches, above 0; sets the CPU and network needed
+    /// Rows per second that the job fetches, above 0
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     rows_per_second: f64,
     /// Maximum number of rows generated ahead of demand: the workers' --ahead-rows
