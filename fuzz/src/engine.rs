@@ -1,4 +1,4 @@
-//! Runs a target on mutated inputs. Inputs with a new outcome join the pool that is mutated further.
+//! The search: runs a target on mutated inputs. Inputs with a new outcome join the pool that is mutated further.
 
 use std::{
     any::Any,
@@ -27,14 +27,14 @@ pub struct SearchResult {
     pub fault: Option<(String, Vec<u8>)>,
 }
 
-/// Limits this process: an allocation beyond that ends it, and the input that did it lies in `last`.
+/// Limits the memory of this process. An allocation beyond the limit ends it, and its last input is in the file `last`.
 pub fn limit_memory() -> anyhow::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
     setrlimit(Resource::As, limit).context("limit the memory")
 }
 
-/// Returns the inputs that once broke the target.
+/// Returns the stored inputs of the target: those that once caused a fault.
 pub fn kept(corpus: &Path, target: &Target) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(corpus.join(target.name)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -42,46 +42,46 @@ pub fn kept(corpus: &Path, target: &Target) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| fs::read(path).ok()).collect()
 }
 
-/// Runs the target on the seeds and the corpus, then on mutations of them while `go_on` returns true. Stops at the first
-/// fault.
+/// Runs the target on the seeds and the corpus, then on mutations of them while `wants_more` returns true. Stops at the
+/// first fault.
 pub fn run(
     target: &Target,
     kept: Vec<Vec<u8>>,
     last: Option<&Path>,
     seed: u64,
-    mut go_on: impl FnMut(u64) -> bool,
+    mut wants_more: impl FnMut(u64) -> bool,
 ) -> anyhow::Result<SearchResult> {
     let mut found = SearchResult::default();
     let mut dice = Dice::new(seed);
-    let mut heard = HashSet::new();
+    let mut outcomes = HashSet::new();
     let mut pool = Vec::new();
     for input in (target.seeds)().into_iter().chain(kept) {
-        if try_one(target, input.clone(), &mut found, &mut heard, last)?.is_none() {
+        if try_one(target, input.clone(), &mut found, &mut outcomes, last)?.is_none() {
             return Ok(found);
         }
         pool.push(input);
     }
-    while go_on(found.runs) {
+    while wants_more(found.runs) {
         let any = |dice: &mut Dice| dice.below(pool.len() as u64) as usize;
         let from = any(&mut dice);
         let other = any(&mut dice);
         let input = mutate(&pool[from], &pool[other], &mut dice);
-        match try_one(target, input.clone(), &mut found, &mut heard, last)? {
+        match try_one(target, input.clone(), &mut found, &mut outcomes, last)? {
             None => break,
             Some(true) if pool.len() < POOL => pool.push(input),
             Some(_) => {}
         }
     }
-    found.answers = heard.len();
+    found.answers = outcomes.len();
     Ok(found)
 }
 
-/// Returns whether the outcome is new; `None` where the target broke.
+/// Runs one input and returns whether its outcome is new; `None` where the target panicked.
 fn try_one(
     target: &Target,
     input: Vec<u8>,
     found: &mut SearchResult,
-    heard: &mut HashSet<String>,
+    outcomes: &mut HashSet<String>,
     last: Option<&Path>,
 ) -> anyhow::Result<Option<bool>> {
     if let Some(last) = last {
@@ -89,7 +89,7 @@ fn try_one(
     }
     found.runs += 1;
     match catch_unwind(AssertUnwindSafe(|| (target.run)(&input))) {
-        Ok(answer) => Ok(Some(heard.insert(answer))),
+        Ok(answer) => Ok(Some(outcomes.insert(answer))),
         Err(panic) => {
             found.fault = Some((text_of(&*panic), input));
             Ok(None)

@@ -1,4 +1,4 @@
-//! The report of each target, and the one line that sums them up.
+//! The report of each target, and one line for all.
 
 use std::{fmt, path::PathBuf};
 
@@ -26,7 +26,7 @@ impl fmt::Display for TargetReport {
         let Self { target, runs, answers, seconds, fault } = self;
         write!(f, "{target:15} {runs:>10} runs in {seconds:.0} s of a processor, {answers} answers")?;
         let Some(Fault { text, input }) = fault else { return Ok(()) };
-        // The input is kept: what is said need not be whole.
+        // The input is stored, so that the text may be cut.
         let text: String = text.chars().take(2_000).collect();
         write!(f, "\nFAULT in {target}: {text}")?;
         input.as_ref().map_or(Ok(()), |input| write!(f, "\n  input kept as {}", input.display()))

@@ -1,4 +1,4 @@
-//! `make fuzz`: runs each decoder for some minutes.
+//! The command behind `make fuzz`, which fuzzes each decoder for some minutes.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ struct Cli {
     /// Seed of the mutations; the current time if not given
     #[arg(long)]
     seed: Option<u64>,
-    /// Folder of inputs that once broke something, one subfolder per target; new ones are added
+    /// Folder of inputs that once caused a fault, one subfolder per target; new ones are added
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus"))]
     corpus: PathBuf,
     /// Run only these files
@@ -63,7 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let seed = cli.seed.unwrap_or(clock.as_secs());
     if cli.here {
         engine::limit_memory()?;
-        // Faults are reported once, by what they say.
+        // Each fault is reported once, by its message.
         std::panic::set_hook(Box::new(|_| {}));
         for target in &wanted {
             println!("{}", serde_json::to_string(&fuzz_one(target, &cli, seed)?)?);
@@ -126,7 +126,7 @@ fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<TargetRepor
     let last = last_input(target.name, std::process::id());
     let kept = engine::kept(&cli.corpus, target);
     let found = engine::run(target, kept, Some(&last), seed, |_| used() - began < limit)?;
-    // Left behind only by a process that ended in the middle of a run.
+    // It remains only if the process ends during a run.
     fs::remove_file(&last)?;
     let fault = match found.fault {
         Some((text, input)) => Some(Fault { text, input: Some(keep(&cli.corpus, target.name, &input)?) }),
@@ -138,7 +138,7 @@ fn fuzz_one(target: &Target, cli: &Cli, seed: u64) -> anyhow::Result<TargetRepor
     Ok(TargetReport { target: target.name.into(), runs, answers, seconds, fault })
 }
 
-/// What of the processors this process has used.
+/// Returns the CPU time of this process.
 fn used() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,8 +1,8 @@
-//! Changes to an input: of bits, of bytes, and of what formats are made of (lengths, varints, numbers in text).
+//! Mutations of an input: of bits, of bytes, and of parts of formats (lengths, varints, numbers in text).
 
 use dice::Dice;
 
-/// No input grows beyond this.
+/// Longest input that a mutation makes, in bytes. Longer seeds keep their length.
 const MAX_INPUT: usize = 1 << 16;
 
 const EDGES: [u64; 14] = [
@@ -25,7 +25,7 @@ const EDGES: [u64; 14] = [
 const WORDS: [&str; 12] =
     ["-1", "0", "1e308", "nan", "inf", "-0.0", "18446744073709551615", "1e-400", "{", "[[", "\"", "\u{0}"];
 
-/// A few changes to `input`, which may take pieces of `other`.
+/// Returns `input` after one to four changes, which may copy pieces of `other`.
 pub fn mutate(input: &[u8], other: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 + dice.below(4) {
@@ -41,7 +41,7 @@ fn place(bytes: &[u8], dice: &mut Dice) -> usize {
     dice.below(bytes.len() as u64 + 1) as usize
 }
 
-/// A short range, more often than a long one.
+/// Returns a range of the input, more often a short one than a long one.
 fn range(bytes: &[u8], dice: &mut Dice) -> std::ops::Range<usize> {
     let start = place(bytes, dice);
     let longest = 1u64 << dice.below(11);
@@ -100,7 +100,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// The number in text that begins at or after `at` becomes another.
+/// Replaces the first number in text at or after `at`.
 fn number(bytes: &mut Vec<u8>, at: usize, dice: &mut Dice) {
     let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let Some(start) = bytes.iter().skip(at).position(is_part).map(|found| at + found) else { return };

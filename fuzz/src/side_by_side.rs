@@ -1,4 +1,4 @@
-//! Each target in a process of its own, some at once: each has its own memory, and its processor time is told apart.
+//! Runs each target in its own process, several at once, so that memory and CPU time are counted for each.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::figures::{Fault, TargetReport};
 
-/// Where process `id` has the input that it is about to try.
+/// Returns the file in which process `id` keeps the input that it is about to run.
 pub fn last_input(target: &str, id: u32) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -31,8 +31,8 @@ pub fn keep(corpus: &Path, target: &str, input: &[u8]) -> anyhow::Result<PathBuf
     Ok(path)
 }
 
-/// Runs `command` for each target, `jobs` at once, and gives what they said, in the order of their ends. `each` hears of
-/// every end at once.
+/// Runs `command` for each target, `jobs` at once, and returns their reports in the order in which they ended. `each` is
+/// called with every report as it comes.
 pub fn run_all(
     targets: &[&str],
     jobs: usize,
@@ -61,8 +61,8 @@ pub fn run_all(
     Ok(ended.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The process says its figures as one line of JSON. One that ends without them has met an input that ended it: out of
-/// memory, out of stack, or by `abort`.
+/// Runs one target. Its process prints the report as one line of JSON; where that is missing, an input has ended the
+/// process: it ran out of memory or stack, or aborted.
 fn run_one(target: &str, corpus: &Path, mut command: Command) -> anyhow::Result<TargetReport> {
     let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let process = process.with_context(|| format!("start a process for {target}"))?;

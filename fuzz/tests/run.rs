@@ -1,4 +1,4 @@
-//! What a run says of itself, and what it ends with.
+//! Tests the command's report and exit status.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ fn a_run_without_a_fault_ends_well_and_says_its_bound() {
 #[test]
 fn a_fault_is_counted_and_kept_and_decides_the_exit_status() {
     let corpus = tempfile::tempdir().expect("a folder");
-    // One decoder panics, one takes its process with it; what comes after them is run all the same.
+    // One target panics and one aborts its process. The targets after them still run.
     let run = fuzz(corpus.path(), &["planted-panic", "planted-end", "cursor"]);
     let line = last_line(&run);
     assert_eq!(run.status.code(), Some(1), "{line}");

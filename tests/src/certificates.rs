@@ -1,4 +1,4 @@
-//! Certificates that our own tools would not issue, signed by a cluster's own authority.
+//! Certificates that `rustle certs` would not issue, signed by a cluster's own authority.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,6 +8,9 @@ use std::time::{Duration, SystemTime};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
 };
+
+/// The identity of an operator.
+pub const OPERATOR: &str = "spiffe://local/rustle/operator";
 
 /// The contents of a certificate.
 #[derive(Clone, Debug)]

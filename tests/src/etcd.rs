@@ -1,4 +1,4 @@
-//! Real etcd processes (Debian's `etcd-server`) on ports of this host. A module of every test that needs them.
+//! Real etcd processes (Debian's `etcd-server`) on ports of this host.
 
 use std::{
     io::{Read, Write},
@@ -28,7 +28,7 @@ pub struct Etcd {
 
 /// TLS for clients of etcd.
 pub struct Security {
-    /// Of `ca.pem`, `cert.pem` and `key.pem`.
+    /// The folder of `ca.pem`, `cert.pem` and `key.pem`.
     pub dir: PathBuf,
     /// Clients have to show a certificate.
     pub asks_clients: bool,
@@ -36,7 +36,7 @@ pub struct Security {
 
 struct Member {
     client: u16,
-    /// Tells without TLS how it is.
+    /// Reports health without TLS.
     health: u16,
     peer: u16,
     process: Option<Child>,
@@ -80,7 +80,7 @@ impl Etcd {
         format!("127.0.0.1:{}", self.members[index].client)
     }
 
-    /// For `--store`.
+    /// Returns the URL for `--store`.
     pub fn url(&self, prefix: &str) -> String {
         let members: Vec<_> = (0..self.members.len()).map(|index| self.address(index)).collect();
         format!("etcd://{}/{prefix}", members.join(","))
@@ -100,7 +100,7 @@ impl Etcd {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// From now on etcd asks who calls: `user`, with rights to what lies under `prefix`, or its own root.
+    /// Turns on authentication: `user` may access the keys under `prefix`, and root all of them.
     pub fn ask_for_passwords(&self, user: &str, password: &str, prefix: &str) {
         self.control(&["user", "add", "root:root's own"]);
         self.control(&["user", "grant-role", "root", "root"]);
@@ -118,7 +118,7 @@ impl Etcd {
         }
     }
 
-    /// On its own data again.
+    /// Starts a member again on its own data.
     pub fn restart(&mut self, index: usize) {
         self.spawn(index);
         self.wait_healthy();
@@ -241,13 +241,13 @@ impl Cable {
         self.address.to_string()
     }
 
-    /// In both directions.
+    /// Cuts both directions.
     pub fn cut(&self) {
         self.cuts.there.store(true, Ordering::SeqCst);
         self.cut_answers();
     }
 
-    /// What is asked still arrives.
+    /// Cuts the answers alone. Requests still arrive.
     pub fn cut_answers(&self) {
         self.cuts.back.store(true, Ordering::SeqCst);
     }
@@ -258,7 +258,7 @@ impl Cable {
     }
 }
 
-/// What comes while it is cut is held back, as a partition that heals delivers it late.
+/// Carries bytes and holds them back during a cut: a healed partition delivers them late.
 fn carry(from: &TcpStream, to: &TcpStream, is_cut: impl Fn() -> bool + Send + 'static) {
     let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
     thread::spawn(move || {

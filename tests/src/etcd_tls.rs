@@ -1,4 +1,4 @@
-//! Certificates for etcd and its clients, by an authority of the test's own. A module of every test that needs them.
+//! Certificates for etcd and its clients, signed by an authority of the test.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Just enough HTTP to read a metrics page.
+//! An HTTP client for metrics pages.
 
 use std::{
     io::{Read, Write},

@@ -1,4 +1,4 @@
-//! Looks for secrets in what a cluster writes: every 8 bytes of them, raw and as people and programs print bytes.
+//! A search for secrets in everything that a cluster writes: every 8 bytes of each, raw and in the usual encodings.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,13 +9,13 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 const WINDOW: usize = 8;
 
-/// What to look for, found by its first bytes.
+/// A search for secrets by their first bytes.
 #[derive(Debug, Default)]
 pub struct Scan {
     secrets: Vec<String>,
     patterns: HashMap<[u8; WINDOW], Vec<Pattern>>,
     pub bytes: u64,
-    /// Where something was found, and as what.
+    /// The places and encodings in which a secret was found.
     pub hits: Vec<String>,
 }
 

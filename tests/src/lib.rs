@@ -1,4 +1,5 @@
-//! Harness of the end-to-end tests: real processes on ports they choose, real gRPC, and the oracle to compare with.
+//! The harness of the end-to-end tests: real processes on ports that they choose, real gRPC, and the oracle to compare
+//! rows with. Run them with `cargo nextest run --release -p tests` after `cargo build --release -p rustle`.
 
 pub mod certificates;
 pub mod collector;
@@ -10,7 +11,6 @@ mod plans;
 pub mod ports;
 pub mod raw_call;
 pub mod raw_tls;
-pub mod rights;
 
 use std::{
     borrow::Cow,
@@ -32,13 +32,13 @@ use tempfile::TempDir;
 pub use http::get;
 pub use plans::{plans, small_plan};
 
-/// All tests use one key, so that bytes can be compared between clusters.
+/// The key of every job, so that rows can be compared between clusters.
 pub const KEY: [u8; 32] = [42; 32];
 
-/// The first worker of every cluster, as a client over TLS expects it.
+/// The identity that a client over TLS expects of a cluster's first worker.
 pub const WORKER: ExpectedServer = ExpectedServer::Worker(Cow::Borrowed("worker-0"));
 
-/// The binary under test: `RUSTLE_BIN`, else the one built beside the tests.
+/// Returns the program under test: `RUSTLE_BIN`, or else the one built beside the tests.
 pub fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("RUSTLE_BIN") {
         return path.into();
@@ -99,7 +99,7 @@ pub fn job(name: &str) -> JobId {
 }
 
 impl TestCluster {
-    /// Where there is TLS; without it everyone is the same.
+    /// Returns a client with the certificate of a role. Without TLS all clients are the same.
     pub fn client_as(&self, role: &Role) -> Client {
         client_of(&self.cluster, &self.runtime, role)
     }
@@ -116,7 +116,7 @@ impl TestCluster {
         self.runtime.block_on(self.client.jobs().create(request))
     }
 
-    /// Rows of a range, each bound to a commitment that names it.
+    /// Fetches rows, each bound to a commitment of its own number.
     pub fn fetch(
         &self,
         job: &JobId,
@@ -150,8 +150,8 @@ impl TestCluster {
         self.fetch_on(client, 0, job, rows, range, commitments, patience)
     }
 
-    /// On a branch.
-    #[allow(clippy::too_many_arguments)] // all of them are what a fetch is
+    /// Fetches rows of a branch.
+    #[allow(clippy::too_many_arguments)] // they are the parts of a fetch
     pub fn fetch_on(
         &self,
         client: &Client,
@@ -177,7 +177,7 @@ impl TestCluster {
         Ok(out.chunks(range.len() as usize).map(<[f32]>::to_vec).collect())
     }
 
-    /// Polls until the job's shards are all served.
+    /// Waits until all shards of the job are served.
     pub fn wait_ready(&self, job: &JobId) {
         self.wait_until("all shards are ready", || {
             let job = self.runtime.block_on(self.client.jobs().get(job)).expect("the job exists");
@@ -188,13 +188,13 @@ impl TestCluster {
     pub fn wait_until(&self, what: &str, mut happened: impl FnMut() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !happened() {
-            assert!(Instant::now() < deadline, "after 20 s not yet: {what}");
+            assert!(Instant::now() < deadline, "not within 20 s: {what}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
-/// What the rows must be, by the oracle.
+/// Returns the rows that the oracle computes.
 pub fn expected(
     job: &JobId,
     plan: &Plan,
@@ -204,7 +204,7 @@ pub fn expected(
     expected_of(job, plan, &Lineage::default(), rows, range)
 }
 
-/// As [`expected`], of a job that was rewound.
+/// Returns the rows that the oracle computes for a job that was rewound.
 pub fn expected_of(
     job: &JobId,
     plan: &Plan,
@@ -218,14 +218,14 @@ pub fn expected_of(
     oracle.rows(rows, range).expect("rows of the oracle")
 }
 
-/// One SHA-256 for all values of all rows.
+/// Returns one SHA-256 over all values of all rows.
 pub fn sha256(rows: &[Vec<f32>]) -> String {
     let mut hash = Sha256::new();
     rows.iter().flatten().for_each(|value| hash.update(value.to_le_bytes()));
     hex::encode(hash.finalize())
 }
 
-/// Bit for bit; says where the first difference is.
+/// Checks that rows are equal bit for bit, and reports the first difference.
 #[track_caller]
 pub fn assert_same_bits(got: &[Vec<f32>], expected: &[Vec<f32>]) {
     assert_eq!(got.len(), expected.len(), "rows");

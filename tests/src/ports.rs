@@ -1,4 +1,4 @@
-//! Ports for programs that can't be told to choose their own.
+//! Free ports, for programs that cannot choose their own.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -9,12 +9,12 @@ use std::{
     },
 };
 
-/// Below the ports that systems assign to connections (32768 and more): such a one could have it before the program listens, or
-/// while it is killed and started again.
+/// Below the ports that systems assign to connections (32768 and more): such a one could have it before the program
+/// listens, or while it is killed and started again.
 const FIRST: u16 = 16_384;
 const COUNT: u16 = 16_384;
 
-/// Nobody listens there, and this process was never given it before.
+/// Returns a port on which no process listens, and which was not returned before in this process.
 pub fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> =
         LazyLock::new(|| AtomicU16::new((RandomState::new().hash_one(0) % u64::from(COUNT)) as u16));

@@ -69,7 +69,7 @@ async fn connect_by(
     TlsConnector::from(config).connect(localhost(), stream).await
 }
 
-/// For gRPC, with certificates that our own client refuses to show. Call inside a tokio runtime.
+/// Returns a gRPC channel that shows any certificate, even one that the client refuses. Call it inside a tokio runtime.
 pub fn channel(address: &str, shown: &Path) -> Channel {
     let config = config(Some(shown));
     let address = address.to_owned();
@@ -81,7 +81,7 @@ pub fn channel(address: &str, shown: &Path) -> Channel {
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector)
 }
 
-/// What a server answers to a client that speaks nothing newer than TLS 1.2.
+/// Sends a hello of TLS 1.2, the newest version offered, and returns the server's answer.
 pub fn hello_of_tls12(address: &str) -> io::Result<Vec<u8>> {
     let suites: &[u8] = &[0xc0, 0x2b, 0xc0, 0x2f, 0x00, 0x9c];
     let extensions: &[u8] = &[

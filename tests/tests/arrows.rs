@@ -1,4 +1,4 @@
-//! The dependency arrows of ARCHITECTURE.md, held over `cargo metadata`.
+//! Tests that the crates depend on each other as ARCHITECTURE.md draws it, by `cargo metadata`.
 
 use std::collections::BTreeSet;
 

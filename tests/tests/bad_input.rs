@@ -1,4 +1,4 @@
-//! Invalid requests: each is refused with a message that says what to do, is logged once, and changes nothing.
+//! Tests invalid requests: each is refused with a message that says what to do, is logged once, and changes nothing.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{fs, ops::Range, time::Duration};
@@ -68,7 +68,7 @@ impl Caller<'_> {
         self.0.create(&job("digits"), &plans()[1], DIMENSION, 1).map(|_| ())
     }
 
-    /// What every job's chain of events has come to.
+    /// Returns the head of every job's chain of events.
     fn heads(&self) -> Vec<(u64, Vec<u8>)> {
         let head = |name: &str| self.0.runtime.block_on(self.0.client.jobs().head(&job(name))).unwrap();
         ["digits", "other"].map(head).into_iter().map(|head| (head.entries, head.hash)).collect()

@@ -1,4 +1,5 @@
-//! Invariant N-6: state is a cache. Whatever happens to a checkpoint, the rows equal the oracle's and only time is lost.
+//! Tests invariant N-6, that state is a cache: with a damaged, missing or stale checkpoint the rows still equal the
+//! oracle's, and only time is lost.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{
@@ -115,7 +116,7 @@ fn rows_made_during_a_snapshot_change_no_bit_of_it() {
             }
             next_rows
         });
-        // Of both shards: one that nobody asks makes no more rows.
+        // Rows of both shards: a shard without requests makes no more rows.
         let range = LARGE / 2 - 2_000..LARGE / 2 + 2_000;
         let fetched = (0..ROWS).flat_map(|row| cluster.fetch(&job, row..row + 1, range.clone()).unwrap());
         assert_same_bits(&fetched.collect::<Vec<_>>(), &expected(&job, &plan, 0..ROWS, range));
@@ -250,7 +251,7 @@ fn a_full_disk_costs_a_checkpoint_and_nothing_else() {
     restart_worker(&mut cluster);
     rows.extend(cluster.fetch(&job, 17..30, 0..DIMENSION).unwrap());
     assert!(log(&cluster).contains(&format!("checkpoint={}", first.id)), "{}", log(&cluster));
-    // With space comes the next checkpoint: nobody has to do anything.
+    // Once there is space, the next checkpoint succeeds without intervention.
     fs::remove_file(&filler).unwrap();
     assert!(checkpoint(&cluster, &job).unwrap().id > first.id);
     rows.extend(cluster.fetch(&job, 30..40, 0..DIMENSION).unwrap());

@@ -1,5 +1,5 @@
-//! Workers come, leave, die and slow down, and shards are split and merged, while a job goes on: every row is the
-//! oracle's, and through planned changes every coordinate is served at every moment.
+//! Tests changes of the cluster while a job runs: workers join, leave, die and slow down, and shards are split and
+//! merged. Every row is the oracle's, and during planned changes every coordinate is served without a gap.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{
@@ -21,12 +21,12 @@ use tests::{TestCluster, assert_same_bits, expected, flags, job, small_plan, sta
 use tokio::runtime::Handle;
 
 const ITERATIONS: u64 = 100_000;
-/// A lease that ends because the machine is busy would look like a coordinate that nobody serves.
+/// A lease that expires because the machine is busy would look like a coordinate without a worker.
 const PATIENT: [&str; 6] = ["--heartbeat", "50ms", "--lease-ttl", "5s", "--checkpoint-interval", "0s"];
 
-/// From one row to the next.
+/// Time from one row to the next.
 const PACE: Duration = Duration::from_millis(10);
-/// Of what is waited for, however slow the machine.
+/// Longest wait, on however slow a machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn plan() -> Plan {
@@ -49,11 +49,11 @@ impl Trainer {
         let runtime = cluster.runtime.handle().clone();
         let job = job.clone();
         let taken = rows.clone();
-        let told = stop.clone();
+        let stopped = stop.clone();
         let task = thread::spawn(move || {
             let mut got: Vec<Vec<f32>> = vec![];
             let kept = kept.start as usize..kept.end as usize;
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 let row = take(&client, &runtime, &job, got.len() as u64, dimension);
                 got.push(row[kept.clone()].to_vec());
                 taken.store(got.len() as u64, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Trainer {
     /// Waits for so many rows more.
     fn go_on(&self, rows: u64) {
         let until = self.rows.load(Ordering::Relaxed) + rows;
-        wait("the job goes on", || self.rows.load(Ordering::Relaxed) >= until);
+        wait("the job makes progress", || self.rows.load(Ordering::Relaxed) >= until);
     }
 
     fn end(self) -> Vec<Vec<f32>> {
@@ -98,7 +98,7 @@ fn take(client: &Client, runtime: &Handle, job: &JobId, row: u64, dimension: u64
     out
 }
 
-/// Looks at the routing until told to end: how often, and how often some coordinate had nobody to serve it.
+/// Polls the routing until it is stopped, and counts the polls and those in which some coordinate had no worker.
 struct Watcher {
     stop: Arc<AtomicBool>,
     task: JoinHandle<(u64, u64)>,
@@ -110,11 +110,11 @@ impl Watcher {
         let client = cluster.client.clone();
         let runtime = cluster.runtime.handle().clone();
         let job = job.clone();
-        let told = stop.clone();
+        let stopped = stop.clone();
         let task = thread::spawn(move || {
             let mut looks = 0;
             let mut gaps = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 let routing = runtime.block_on(client.routing(&job)).unwrap();
                 gaps += u64::from(routing.routes.iter().any(|route| route.endpoint.is_none()));
                 looks += 1;
@@ -129,7 +129,7 @@ impl Watcher {
         self.stop.store(true, Ordering::Relaxed);
         let (looks, gaps) = self.task.join().unwrap();
         assert!(looks > 20, "looked {looks} times");
-        assert_eq!(gaps, 0, "of {looks} looks found a range that nobody served");
+        assert_eq!(gaps, 0, "of {looks} polls found a range without a worker");
     }
 }
 
@@ -188,7 +188,7 @@ fn rows_go_on_while_workers_come_and_leave_and_shards_are_cut_anew() {
     });
     trainer.go_on(5);
 
-    // One is emptied by an operator, and one told to end.
+    // One is drained by an operator, and one is terminated.
     let drained = WorkerId::new("worker-0").unwrap();
     wait("worker 0 is drained", || {
         cluster.runtime.block_on(cluster.client.drain_worker(&drained, false)).unwrap() == 0
@@ -218,7 +218,7 @@ fn rows_go_on_while_workers_come_and_leave_and_shards_are_cut_anew() {
     assert_one_owner(&cluster, &job);
 }
 
-/// Gives the process the processor for 10 ms of every 200 until told to end.
+/// Lets the process run for 10 ms of every 200 until it is stopped.
 fn slow_down(pid: u32, stop: Arc<AtomicBool>) -> JoinHandle<()> {
     let pid = Pid::from_raw(pid as i32).unwrap();
     thread::spawn(move || {
@@ -237,7 +237,7 @@ fn a_worker_slowed_down_is_relieved_serves_again_when_it_is_well_and_rows_go_on(
     let cluster = start_with(2, |options| {
         options.coordinator_flags = flags(&PATIENT);
         options.coordinator_flags.extend(flags(&["--straggler-timeout", "1s"]));
-        // Rows are made when they are asked for: what slows the worker down slows its making down.
+        // Rows are generated on request, so that slowing the worker slows their generation.
         options.worker_flags = flags(&["--ahead-rows", "2"]);
     });
     let job = job("slow");

@@ -1,7 +1,7 @@
-//! Invariant N-3 in one number: a job's rows have one SHA-256, whatever the number of shards, threads and workers and
-//! whatever the instruction set, before and after a reshard, a restore and a restart. The digests are constants here, so
-//! that every build and every machine must reproduce them; the kernel's golden vectors do the same for a build without
-//! optimisation.
+//! Tests invariant N-3 by one number: a job's rows have one SHA-256, whatever the number of shards, threads and workers
+//! and whatever the instruction set, before and after a reshard, a restore and a restart. The digests are constants
+//! here, so that every build and every machine must reproduce them; the kernel's golden vectors do the same for a build
+//! without optimisation.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use noise_kernel::Backend;

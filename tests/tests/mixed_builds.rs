@@ -1,5 +1,5 @@
-//! Processes of two builds in one cluster: one of the same protocol goes on with today's, one of another is refused.
-//! `make mixed-builds` builds the older ones and runs these.
+//! Tests clusters of two builds: one with the same protocol works with the current build, one with another is refused.
+//! `make mixed-builds` builds the older ones and runs these tests.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{
@@ -60,7 +60,7 @@ impl Roles {
     }
 }
 
-/// What a process runs, by the kernel.
+/// Returns the program that a process runs, from the kernel.
 fn build_of(pid: u32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/exe")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A worker's record of released rows is reported to the coordinator, whatever its length.
+//! Tests that a worker reports its whole record of released rows to the coordinator, however long it is.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{sync::Arc, time::Duration};
@@ -32,11 +32,11 @@ fn a_worker_with_a_long_record_serves_and_every_line_of_it_counts() {
     let rows = cluster.fetch(&own, 0..3, 0..DIMENSION).unwrap();
     assert_same_bits(&rows, &expected(&own, plan, 0..3, 0..DIMENSION));
 
-    // Which message a job is told in is nobody's choice: of eight, some are in each.
+    // The message in which a job is reported is not fixed: of eight jobs, each message has some.
     for number in (0..JOBS).step_by(JOBS / 8) {
         cluster.create(&other(number), plan, DIMENSION, 1).unwrap();
         let mut said = String::new();
-        cluster.wait_until("the record is told", || {
+        cluster.wait_until("the record is reported", || {
             let texts = vec!["step 0".to_owned()];
             let bound = cluster.fetch_bound(&other(number), 0..1, 0..8, texts, Duration::from_millis(200));
             said = bound.err().map(|error| error.to_string()).unwrap_or_default();

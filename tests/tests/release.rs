@@ -1,4 +1,4 @@
-//! Invariant N-2: a row is bound to one commitment before a byte of it leaves; and what is refused.
+//! Tests invariant N-2: a row is bound to one commitment before a byte of it is released, and every other use is refused.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::time::{Duration, Instant};
@@ -28,8 +28,8 @@ fn one_commitment_a_row() {
     assert!(matches!(beyond, ServiceError::RowBeyondIterations { row: 40, iterations: 40 }), "{beyond}");
     let outside = cluster.fetch(&job("bind"), 0..1, 0..DIMENSION + 1).unwrap_err();
     assert!(outside.to_string().contains("2001") && outside.to_string().contains("2000"), "{outside}");
-    let nobody = cluster.fetch(&job("nobody"), 0..1, 0..1).unwrap_err();
-    assert!(matches!(nobody, ServiceError::NotFound { .. }), "{nobody}");
+    let missing = cluster.fetch(&job("missing"), 0..1, 0..1).unwrap_err();
+    assert!(matches!(missing, ServiceError::NotFound { .. }), "{missing}");
 }
 
 #[test]

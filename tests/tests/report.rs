@@ -1,4 +1,4 @@
-//! The report of a live job lists exactly the bound rows as released.
+//! Tests that the report of a live job lists exactly the bound rows as released.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::process::{Command, Output};
@@ -47,9 +47,9 @@ fn a_jobs_statement_is_of_what_was_bound() {
 
     let page = String::from_utf8(report(&cluster, "--job stated").stdout).unwrap();
     assert!(page.contains("# Privacy of job stated") && page.contains("0..5, 7..9"), "{page}");
-    let nobody = report(&cluster, "--job nobody");
-    let words = String::from_utf8_lossy(&nobody.stderr);
-    assert!(nobody.status.code() == Some(1) && words.contains("nobody"), "{words}");
+    let missing = report(&cluster, "--job missing");
+    let words = String::from_utf8_lossy(&missing.stderr);
+    assert!(missing.status.code() == Some(1) && words.contains("missing"), "{words}");
 }
 
 /// The rows of a finished job are still stated, and it can be stated before anything left.

@@ -1,4 +1,4 @@
-//! Going back: fresh noise on a new branch, old branches and old ledgers refused (invariants N-2, N-10).
+//! Tests rewinds: a new branch has fresh noise, and old branches and old ledgers are refused (invariants N-2, N-10).
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{fs, ops::Range, process::Command, time::Duration};

@@ -1,4 +1,4 @@
-//! Invariant N-3: the same bytes whatever happens to the cluster.
+//! Tests invariant N-3: the rows have the same bytes through every change of the cluster.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::time::Duration;

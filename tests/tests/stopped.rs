@@ -1,5 +1,5 @@
-//! A coordinator whose disk refuses a write exits with a message and a status; its successor has everything it
-//! acknowledged.
+//! Tests a coordinator whose disk refuses a write: it exits with a message and a status, and its successor has everything
+//! that it acknowledged.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{
@@ -30,8 +30,8 @@ impl Coordinator {
     fn start(dir: &Path) -> Self {
         let ready = dir.join("ready.json");
         ReadyFile::clear(&ready).unwrap();
-        // A process that ignores SIGXFSZ is told of a file's limit by the write, as of any other fault of the disk. Its
-        // words go into a pipe, which has no limit.
+        // In a process that ignores SIGXFSZ, a write beyond the file's limit fails like any other fault of the disk. Its
+        // output goes to a pipe, which has no limit.
         let mut child = Command::new("sh")
             .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
             .arg(program())

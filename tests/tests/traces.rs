@@ -1,5 +1,5 @@
-//! One trace from a job's fetch to the worker's kernel, as a collector receives it: a real OTLP service in this process
-//! and real processes that send to it.
+//! Tests that a collector receives one trace from a job's fetch to the worker's kernel: a real OTLP service in this
+//! process, and real processes that send to it.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use tests::{
     flags, job, plans, program, start_with,
 };
 
-/// What spans may say of a call. Whatever is new here must be nobody's secret.
+/// The attributes that spans may have. None may hold a secret.
 const ALLOWED: [&str; 9] =
     ["job", "branch", "first_row", "rows", "coordinates", "how", "row", "shard", "otel.kind"];
 
@@ -86,7 +86,7 @@ fn one_trace_leads_from_the_fetch_to_the_kernel() {
     assert_nothing_secret(&collector);
 }
 
-/// Of a row's span.
+/// Returns the row of a row's span, and how it was generated: ahead or replayed.
 fn how_it_came(span: &Span) -> Option<(String, String)> {
     let said = |key: &str| {
         let attribute = span.attributes.iter().find(|attribute| attribute.key == key);
@@ -99,7 +99,7 @@ fn how_it_came(span: &Span) -> Option<(String, String)> {
     (span.name == "row").then(|| (said("row"), said("how")))
 }
 
-/// By the clock that all of them share.
+/// Returns whether the spans are nested, by the clock that they share.
 fn is_within(kernel: &Span, slice: &Span, fetch: &Span) -> bool {
     fetch.start_time_unix_nano <= slice.start_time_unix_nano
         && slice.start_time_unix_nano <= kernel.start_time_unix_nano

@@ -1,4 +1,4 @@
-//! Incompatible releases: each side reports the reason and the remedy, and nothing is changed.
+//! Tests incompatible releases: each side reports the reason and the remedy, and nothing is changed.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::{

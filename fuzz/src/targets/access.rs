@@ -1,4 +1,4 @@
-//! What says who someone is and where a job stands: identities, settings, tokens files, cursors, branches, a job's answer.
+//! Identities, settings, token files, cursors, branches, and the description of a job.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -51,7 +51,7 @@ fn cursor_seeds() -> Vec<Vec<u8>> {
     a_cursor().map(|cursor| cursor.to_bytes()).into_iter().collect()
 }
 
-/// Cursors carry a checksum, so that inputs are tried as they are, and once more under a checksum that is right.
+/// Cursors carry a checksum, so that each input is run unchanged and again with a correct checksum.
 fn cursor(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     let body = &bytes[..bytes.len().saturating_sub(8)];
@@ -82,13 +82,13 @@ fn identity_seeds() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// Whatever is taken for an identity is written just so: no two texts are the same one.
+/// An accepted identity is written as the same text: no two texts mean one identity.
 fn identity(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
-    let Some(identity) = Identity::parse(text) else { return "nobody".into() };
+    let Some(identity) = Identity::parse(text) else { return "no identity".into() };
     let written = format!("spiffe://{}/rustle/{}", identity.trust_domain, identity.role);
     assert_eq!(written, text);
-    "somebody".into()
+    "an identity".into()
 }
 
 fn settings_seeds() -> Vec<Vec<u8>> {
@@ -96,7 +96,7 @@ fn settings_seeds() -> Vec<Vec<u8>> {
     vec![text.as_bytes().to_vec()]
 }
 
-/// The bytes as a private file.
+/// Writes the bytes to a private file.
 fn with_file<T>(bytes: &[u8], read: impl FnOnce(&Path) -> T) -> Option<T> {
     let folder = folder();
     let path = folder.path().join("file");
@@ -115,12 +115,12 @@ fn tokens_seeds() -> Vec<Vec<u8>> {
     vec![line.into_bytes()]
 }
 
-/// A file lets nobody in whom it does not name.
+/// A file grants nothing to a token that it does not list.
 fn tokens(bytes: &[u8]) -> String {
     let loaded = with_file(bytes, Tokens::load);
     loaded.map_or_else(String::new, |loaded| match loaded {
         Ok(tokens) => {
-            assert!(tokens.find(b"Bearer somebody else").is_none());
+            assert!(tokens.find(b"Bearer an unknown token").is_none());
             format!("ok {}", tokens.find(b"Bearer fuzz").is_some())
         }
         Err(error) => words(error),

@@ -28,29 +28,29 @@ pub fn targets() -> Vec<Target> {
     ]
 }
 
-/// A record a line.
+/// The whole log: one record per line.
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| records().join(&b'\n'));
 
-/// As the records of the seeds leave them.
+/// The tables after the records of the seeds.
 static TABLES: LazyLock<Database> = LazyLock::new(|| {
     let tables = Disk::begun().database();
     let transaction = tables.begin_write().expect("tables in memory");
     for record in records() {
-        let changes = changes_in(&record).expect("a record of ours");
-        change::apply(&transaction, changes).expect("changes of ours");
+        let changes = changes_in(&record).expect("a valid record");
+        change::apply(&transaction, changes).expect("valid changes");
     }
     transaction.commit().expect("tables in memory");
     tables
 });
 
-/// As a new leader of that log has it.
+/// The ledger as a new leader reads it from that log.
 pub(super) static LEDGER: LazyLock<Ledger> = LazyLock::new(|| {
     let disk = Disk::begun();
-    replay(&disk, &WHOLE).expect("a log of ours");
-    open(&disk).expect("a ledger of ours")
+    replay(&disk, &WHOLE).expect("a valid log");
+    open(&disk).expect("a valid ledger")
 });
 
-/// Error: what there is instead.
+/// Returns the changes in a record; the error says what is there instead.
 fn changes_in(record: &[u8]) -> Result<Vec<Change>, String> {
     match serde_json::from_slice(record) {
         Ok(Record::Whole { changes, .. }) => Ok(changes),
@@ -59,8 +59,8 @@ fn changes_in(record: &[u8]) -> Result<Vec<Change>, String> {
     }
 }
 
-/// A record that is refused leaves the tables as they were; one that is taken is the same after being written and read,
-/// in one piece or in several, and the tables have all of it, and are the same after that too.
+/// A refused record leaves the tables unchanged. An accepted one is the same after being written and read, in one piece
+/// or in several, and both times the tables have all of it.
 fn record(bytes: &[u8]) -> String {
     let changes = match changes_in(bytes) {
         Ok(changes) => changes,
@@ -95,7 +95,7 @@ fn record(bytes: &[u8]) -> String {
     said.into()
 }
 
-/// The last change of each key is what the tables have.
+/// Checks that the tables have the last change of each key.
 fn is_there(changes: &[Change], made: &[Change]) {
     for (at, Change(table, key, value)) in changes.iter().enumerate() {
         let is_of_it = |change: &Change| change.0 == *table && change.1 == *key;
@@ -110,23 +110,23 @@ fn is_there(changes: &[Change], made: &[Change]) {
     }
 }
 
-/// As records are that are too large for one request.
+/// Checks a record in pieces, as one that is too large for one request is stored.
 fn in_pieces(bytes: &[u8], changes: &[Change]) {
     let pieces: Vec<_> = bytes.chunks(bytes.len().div_ceil(3).max(1)).map(<[u8]>::to_vec).collect();
     let digest: [u8; 32] = Sha256::digest(bytes).into();
     let joined = log_record::join(&pieces, pieces.len(), digest);
-    assert_eq!(joined.as_deref(), Some(changes), "another record in pieces");
+    assert_eq!(joined.as_deref(), Some(changes), "the joined pieces are another record");
     assert!(
         log_record::join(&pieces[1..], pieces.len(), digest).is_none(),
-        "a record without a piece was taken"
+        "a record with a missing piece was accepted"
     );
     assert!(
         log_record::join(&pieces, pieces.len(), [0; 32]).is_none(),
-        "a record of another digest was taken"
+        "a record with another digest was accepted"
     );
 }
 
-/// Refused; or all that it says was really done, in order and without a gap. Of the log as it was made, everything.
+/// A log is refused, or all its records are applied in order and without a gap. The seed's own log is applied whole.
 fn log(bytes: &[u8]) -> String {
     let said = led(bytes);
     assert!(bytes != *WHOLE || said == "[3, 2]", "a whole log is read as {said}");
@@ -145,7 +145,7 @@ fn led(log: &[u8]) -> String {
     }
 }
 
-/// Makes the changes of all records on new tables, as a new leader does.
+/// Applies all records to new tables, as a new leader does.
 fn replay(disk: &Disk, log: &[u8]) -> Result<(), String> {
     let tables = disk.database();
     let transaction = tables.begin_write().expect("tables in memory");
@@ -160,17 +160,17 @@ fn replay(disk: &Disk, log: &[u8]) -> Result<(), String> {
     let reading = tables.begin_read().expect("tables in memory");
     let meta = reading.open_table(META).expect("a table");
     let format = meta.get(META_FORMAT).expect("a table").map(|format| format.value());
-    // No leader writes it there; a file of an older format would be brought to this one, without its chains.
+    // No leader writes it there; a file of an older format would be converted to this one, without its chains.
     (format == Some(FORMAT)).then_some(()).ok_or_else(|| "of another format".into())
 }
 
-/// How many rows are bound on the branch.
+/// Returns the number of bound rows on the branch.
 fn is_what_was_made(ledger: &Ledger, branch: u64) -> usize {
     let (job, whole) = made(branch);
     for found in ledger.jobs().expect("a checked ledger") {
         let of =
             |record: &ledger::JobRecord| (record.plan_toml.clone(), record.key_commitment, record.dimension);
-        assert_eq!((found.job.as_str(), of(&found)), (JOB, of(&job)), "a job that nobody made");
+        assert_eq!((found.job.as_str(), of(&found)), (JOB, of(&job)), "a job that was not created");
     }
     let bound = ledger.bindings(&job.job, branch, 0..job.iterations).unwrap_or_default();
     assert!(whole.starts_with(&bound), "{bound:?} on branch {branch} was never bound");

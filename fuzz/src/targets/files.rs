@@ -1,4 +1,4 @@
-//! What is read from disks: ledgers, checkpoints, manifests, .npy files.
+//! Files: ledgers, checkpoints, manifests, .npy files.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ pub fn targets() -> Vec<Target> {
     ]
 }
 
-/// A folder in memory where there is one: nothing here needs a disk.
+/// Returns a folder, in memory where the system has such: nothing here needs a disk.
 pub(super) fn folder() -> TempDir {
     let shared = Path::new("/dev/shm");
     let folder = if shared.is_dir() { TempDir::new_in(shared) } else { TempDir::new() };
@@ -69,7 +69,7 @@ fn ledger_seeds() -> Vec<Vec<u8>> {
     vec![fs::read(path).expect("the ledger's bytes")]
 }
 
-/// Refused and left as it is, or all that was bound is there.
+/// A ledger is refused and left unchanged, or it has all bound rows.
 fn ledger(bytes: &[u8]) -> String {
     let folder = folder();
     let path = folder.path().join("ledger.redb");
@@ -88,7 +88,7 @@ fn ledger(bytes: &[u8]) -> String {
     }
 }
 
-/// An error's words but for the folder, which is another each time.
+/// Returns an error's words without the folder, which differs each time.
 pub(super) fn without(folder: &TempDir, error: impl std::fmt::Display) -> String {
     words(error.to_string().replace(&folder.path().display().to_string(), ""))
 }
@@ -129,7 +129,7 @@ fn checkpoint_seeds() -> Vec<Vec<u8>> {
     vec![fs::read(folder.path().join(object)).expect("its bytes")]
 }
 
-/// With the digest of the bytes as they are, so that what lies behind that check is reached.
+/// Corrects the digest of the bytes, so that the code after that check is reached.
 fn checkpoint(bytes: &[u8]) -> String {
     let folder = folder();
     let object = piece_object(&job(), 1, RANGE);

@@ -1,4 +1,4 @@
-//! An HTTP/2 client's first bytes, as the limits follow them before anything else looks at them.
+//! An HTTP/2 client's first bytes, as the limits parse them before any other code.
 
 use std::{
     io::Read,
@@ -17,7 +17,7 @@ pub fn targets() -> Vec<Target> {
     vec![Target { name: "http2-frames", seeds, run: frames, slice: 3_000 }]
 }
 
-/// What a client of ours really sends, and a frame of each kind that there is.
+/// Returns the bytes of a real client, and one frame of each kind.
 fn seeds() -> Vec<Vec<u8>> {
     let frame = |kind: u8, length: u32| {
         [&length.to_be_bytes()[1..], &[kind], &[0; 5], &vec![kind; length as usize]].concat()
@@ -28,7 +28,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![called(), every]
 }
 
-/// The bytes of one call, which is never answered.
+/// Returns the bytes of one call, which is never answered.
 fn called() -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -45,12 +45,12 @@ fn called() -> Vec<u8> {
 
 fn heard(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // An end by force is one too.
+    // Closing the connection ends it as well.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }
 
-/// Where frames lie, by a plain walk: how many begin, what their bodies cost in calls at least and at most, and the
+/// Finds the frames by a plain walk: how many begin, the least and the greatest cost of their bodies in calls, and the
 /// bytes until the next head.
 struct FrameWalk {
     least: f64,
@@ -72,7 +72,7 @@ fn walk(bytes: &[u8]) -> FrameWalk {
     FrameWalk { least, most, until_next: at.saturating_sub(bytes.len()) }
 }
 
-/// The same cost and the same place, however the bytes are cut into reads; both as a plain walk finds them.
+/// Cost and position are the same however the bytes are split into reads, and both agree with a plain walk.
 fn frames(bytes: &[u8]) -> String {
     let walked = walk(bytes);
     let mut whole = FrameCosts::default();
@@ -81,7 +81,7 @@ fn frames(bytes: &[u8]) -> String {
     assert_eq!(whole.bytes_to_next_head(), walked.until_next, "the next frame is looked for elsewhere");
     for piece in [1, 2, 7, 9, 64, 1_000] {
         let mut cut = FrameCosts::default();
-        // Costs are whole parts of a power of two: sums are exact in any order.
+        // Costs are multiples of a power of two, so that sums are exact in any order.
         let sum: f64 = bytes.chunks(piece).map(|read| cut.cost(read)).sum();
         assert!(sum == cost, "{sum} in reads of {piece}, {cost} in one");
         assert_eq!(cut.bytes_to_next_head(), walked.until_next, "in reads of {piece}");

@@ -1,4 +1,4 @@
-//! What a process says that lends memory: the hello with a descriptor, and where its slots lie.
+//! Messages of a process that lends memory: the hello with a descriptor, and the positions of its slots.
 
 use std::{io::IoSlice, mem::MaybeUninit, os::fd::AsFd, os::unix::net::UnixStream};
 
@@ -15,7 +15,7 @@ pub fn targets() -> Vec<Target> {
     vec![Target { name: "hello", seeds: hello_seeds, run: hello, slice: 1_000 }]
 }
 
-/// Bytes of the memory that comes with every hello.
+/// Size of the memory that comes with every hello, in bytes.
 const MEMORY: u64 = 1 << 16;
 
 fn hello_seeds() -> Vec<Vec<u8>> {
@@ -34,7 +34,7 @@ fn hello_seeds() -> Vec<Vec<u8>> {
     vec![hello]
 }
 
-/// Every slot of what is taken lies within the memory that came with it.
+/// Every slot of an accepted hello lies within the memory that came with it.
 fn hello(bytes: &[u8]) -> String {
     let (sender, receiver) = UnixStream::pair().expect("a pair of sockets");
     let memory = memfd_create("fuzz", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).expect("memory");

@@ -1,4 +1,4 @@
-//! Requests and grants: from bytes to messages to what the services work with, and back.
+//! Requests and grants: from bytes to messages to the services' own types, and back.
 
 use std::fmt::Debug;
 
@@ -59,7 +59,7 @@ where
     match M::decode(bytes) {
         Ok(message) => {
             let taken = T::try_from(message);
-            // Errors and logs show them: that must not fail either.
+            // Errors and logs print them, which must not panic either.
             let _ = format!("{taken:?}");
             outcome(taken)
         }

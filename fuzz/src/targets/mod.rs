@@ -1,4 +1,4 @@
-//! One file for each family of decoders.
+//! The targets, one file for each family of decoders.
 
 mod access;
 mod etcd;

@@ -1,4 +1,4 @@
-//! What ranks of an MPI launch say to each other. None of it needs an MPI library to be read.
+//! Messages between the ranks of an MPI launch. Reading them needs no MPI library.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub fn targets() -> Vec<Target> {
     vec![
         Target { name: "mpi-message", seeds: message_seeds, run: message, slice: 3_000 },
         Target { name: "mpi-hello", seeds: hello_seeds, run: hello, slice: 3_000 },
-        Target { name: "mpi-told", seeds: told_seeds, run: told, slice: 1_000 },
-        Target { name: "mpi-agreed", seeds: agreed_seeds, run: agreed, slice: 3_000 },
+        Target { name: "mpi-watermarks", seeds: watermark_seeds, run: watermarks, slice: 1_000 },
+        Target { name: "mpi-options", seeds: option_seeds, run: options, slice: 3_000 },
     ]
 }
 
-/// MPI delivers so many bytes and no others: what is missing is zeros, what is more is left out.
+/// Returns exactly as many bytes as MPI delivers: missing ones are zeros, further ones are left out.
 fn sized<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
 }
@@ -38,7 +38,7 @@ fn message_seeds() -> Vec<Vec<u8>> {
     [Message::Get(get), refused, resume].iter().map(Message::encode).collect()
 }
 
-/// What is taken comes back the same, and so does the error that a refusal carries.
+/// Accepted messages are written as the same bytes, and so is the error of a refusal.
 fn message(bytes: &[u8]) -> String {
     let bytes = sized(bytes);
     match Message::decode(&bytes) {
@@ -51,7 +51,7 @@ fn message(bytes: &[u8]) -> String {
             let slot = u32::from_le_bytes(std::array::from_fn(|at| bytes[8 + at]));
             let reply = wire::reply_tag(slot);
             let data = wire::data_tag(slot);
-            // The highest tag that every MPI has.
+            // The highest tag that every MPI guarantees.
             assert!(reply > wire::GRANT && data > reply && data <= 32_767, "tags {reply} and {data}");
             check_error(&message);
             let (range, commitment) = match &message {
@@ -67,7 +67,7 @@ fn message(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads the text that a message carries as an error, whichever its kind, and writes that error again.
+/// Reads the text of a message as an error, whatever its kind, and writes that error again.
 fn check_error(message: &Message) {
     let get = |text| {
         let digest = [0; Commitment::BYTES];
@@ -116,7 +116,8 @@ fn hello_seeds() -> Vec<Vec<u8>> {
     root().into_iter().chain([Handshake::training(1 << 40)]).map(|hello| hello.encode()).collect()
 }
 
-/// What is taken comes back the same; who is let in has the first noise rank's job; ranges tile the vector.
+/// Accepted messages are written as the same bytes; an admitted rank has the first noise rank's job; ranges tile the
+/// vector.
 fn hello(bytes: &[u8]) -> String {
     let hello = match Handshake::decode(&sized::<{ handshake::BYTES }>(bytes)) {
         Ok(hello) => hello,
@@ -158,52 +159,52 @@ fn tiles(dimension: u64, count: usize) -> bool {
     true
 }
 
-fn told_seeds() -> Vec<Vec<u8>> {
+fn watermark_seeds() -> Vec<Vec<u8>> {
     let marks = Arc::new(ReleaseLog::open(None).expect("a record in memory"));
     let Some(job) = job() else { return Vec::new() };
     let released = |branch, row| ReleasedRow { branch, row, commitment: Commitment::of_text("a") };
-    let noted = async {
+    let recorded = async {
         marks.clone().record(job.clone(), 0, vec![released(0, 1), released(0, 2)]).await?;
         marks.clone().record(job.clone(), 1, vec![released(1, 3)]).await
     };
-    runtime().block_on(noted).expect("a record that is written");
+    runtime().block_on(recorded).expect("a written record");
     vec![WatermarkSender::new(&marks, &job).next_part().to_vec()]
 }
 
-/// A launch goes on only where the ledger has all that a plain reading finds.
-fn told(bytes: &[u8]) -> String {
+/// A launch resumes only if the ledger has everything that a plain reading finds.
+fn watermarks(bytes: &[u8]) -> String {
     let part: Part = sized(bytes);
     let words: Vec<u64> = part.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let left = words[0];
     let most = words.len() as u64 / 2 - 1;
     let mut marks = words[2..].as_chunks::<2>().0.iter().take(left.min(most) as usize);
     let Some(job) = job() else { return String::new() };
-    let mut told = Watermarks::default();
-    assert_eq!(told.take([(0, part)]), left > most, "of {left} marks");
+    let mut watermarks = Watermarks::default();
+    assert_eq!(watermarks.take([(0, part)]), left > most, "of {left} marks");
     let has = |[branch, next_row]: &[u64; 2]| match branch {
-        // Of the two branches of the log that is the seed.
+        // The two branches of the ledger in the seed.
         0 => *next_row <= 3,
         1 => *next_row <= 4,
         _ => false,
     };
     let all = marks.all(has);
-    let known = told.check_against(&LEDGER, &job);
+    let known = watermarks.check_against(&LEDGER, &job);
     assert_eq!(known.is_ok(), all, "{known:?}");
     outcome(known)
 }
 
-fn agreed_seeds() -> Vec<Vec<u8>> {
+fn option_seeds() -> Vec<Vec<u8>> {
     let rows = RowRange { start: 3, end: 9 };
-    let said = |commitment| LaunchOptions { rows, checkpoint_every: 7, commitment }.to_bytes().to_vec();
-    vec![said(Commitment::exact([9; 32])), said(Commitment::of_text("step 7"))]
+    let options = |commitment| LaunchOptions { rows, checkpoint_every: 7, commitment }.to_bytes().to_vec();
+    vec![options(Commitment::exact([9; 32])), options(Commitment::of_text("step 7"))]
 }
 
-/// What is taken is written just so.
-fn agreed(bytes: &[u8]) -> String {
-    let said: launch_options::Bytes = sized(bytes);
-    match LaunchOptions::from_bytes(&said) {
-        Ok(agreed) => {
-            assert_eq!(agreed.to_bytes(), said);
+/// Accepted options are written as the same bytes.
+fn options(bytes: &[u8]) -> String {
+    let input: launch_options::Bytes = sized(bytes);
+    match LaunchOptions::from_bytes(&input) {
+        Ok(options) => {
+            assert_eq!(options.to_bytes(), input);
             "ok".into()
         }
         Err(error) => words(format!("{error:#}")),

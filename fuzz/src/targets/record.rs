@@ -1,4 +1,4 @@
-//! A worker's own record of what it has released.
+//! A worker's record of released rows.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -33,7 +33,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![whole[..whole.len() - 9].to_vec(), whole]
 }
 
-/// With the hashes of the lines as they are, so that what lies behind that check is reached.
+/// Corrects the hashes of the lines, so that the code after that check is reached.
 fn chained(bytes: &[u8]) -> Vec<u8> {
     let mut head = [0; 32];
     let mut record = Vec::new();
@@ -57,7 +57,7 @@ fn known(folder: &Path) -> anyhow::Result<Vec<JobMark>> {
     Ok(marks)
 }
 
-/// Refused and left as it is; or what is kept are its first lines, all of them whole, and opened again they say the same.
+/// A record is refused and left unchanged, or its first whole lines are kept and give the same record when opened again.
 fn opened(bytes: &[u8]) -> String {
     let folder = folder();
     let path = folder.path().join("released.log");

@@ -1,5 +1,5 @@
-//! Requests that are checked by the services themselves: heartbeats, hints, and those that name a job or a worker and
-//! little else.
+//! Requests that the services check themselves: heartbeats, hints, and those with little more than the name of a job or
+//! worker.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn heartbeat_seeds() -> Vec<Vec<u8>> {
     vec![request.encode_to_vec()]
 }
 
-/// Every report says what the worker said, but for times that are none.
+/// Every report has the worker's values, except for invalid times.
 fn heartbeat(bytes: &[u8]) -> String {
     let Ok(request) = pb::HeartbeatRequest::decode(bytes) else { return "no message".into() };
     let process = WorkerId::new(&*request.worker).is_ok()
@@ -97,11 +97,11 @@ fn status_of(report: LeaseReport) -> pb::LeaseStatus {
     }
 }
 
-/// Within a nanosecond, or within what a double can tell of a long time; none where there is no such time.
+/// Checks that the times agree to a nanosecond, or to the precision of a double for long ones. Invalid seconds give zero.
 fn is_time(time: Duration, seconds: f64) {
     let beyond = Duration::MAX.as_secs_f64();
     if !(0.0..beyond).contains(&seconds) {
-        assert_eq!(time, Duration::ZERO, "{seconds} s is no time");
+        assert_eq!(time, Duration::ZERO, "{seconds} s is not a valid time");
         return;
     }
     let difference = (time.as_secs_f64() - seconds).abs();
@@ -114,7 +114,7 @@ fn hint_seeds() -> Vec<Vec<u8>> {
     vec![pb::SetPlacementHintsRequest { job: "job-1".into(), hints }.encode_to_vec()]
 }
 
-/// Hints are what was sent.
+/// Accepted hints are those of the request.
 fn hints(bytes: &[u8]) -> String {
     let Ok(request) = pb::SetPlacementHintsRequest::decode(bytes) else { return "no message".into() };
     let mut said = JobId::new(request.job).is_ok().to_string();
@@ -140,7 +140,7 @@ macro_rules! each {
     };
 }
 
-/// An input's first byte says which.
+/// Selects the request by the first byte of an input.
 const NAMED: [fn(&[u8]) -> String; 16] = each![
     GetJobRequest.job: JobId,
     FinishJobRequest.job: JobId,
@@ -182,7 +182,7 @@ fn named(bytes: &[u8]) -> String {
     format!("{which} {}", NAMED[which](message))
 }
 
-/// The message comes back as it was after being written and read, and so does the name that is taken from it.
+/// The message is the same after being written and read, and so is the name in it.
 fn by_name<M, N>(bytes: &[u8], name: N) -> String
 where
     M: Message + Default + Clone,

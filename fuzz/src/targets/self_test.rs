@@ -1,4 +1,4 @@
-//! Targets that break on purpose, for the tests of the fuzzer itself. They run only if named.
+//! Targets with a planted fault, for the tests of the fuzzer itself. They run only if named.
 
 use crate::Target;
 
@@ -10,7 +10,7 @@ pub fn self_test() -> Vec<Target> {
     ]
 }
 
-/// Breaks on mutated inputs only, so that there is an input to store.
+/// Fails on mutated inputs only, so that there is an input to store.
 fn breaks(bytes: &[u8], how: fn() -> String) -> String {
     if bytes == b"length 4" { String::new() } else { how() }
 }

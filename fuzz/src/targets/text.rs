@@ -1,4 +1,4 @@
-//! What people and other programs write as text: plans, events, names, amounts, traces.
+//! Text from people and other programs: plans, events, names, amounts, traces.
 
 use node::{
     config::units::{parse_bytes, parse_duration},
@@ -33,7 +33,7 @@ pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
     mechanisms.iter().map(|mechanism| format!("{head}{mechanism}").into_bytes()).collect()
 }
 
-/// What is taken is the same plan after being written and read.
+/// An accepted plan is the same after being written and read.
 fn plan(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
     match Plan::from_toml_str(text) {

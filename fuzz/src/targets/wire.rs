@@ -26,13 +26,13 @@ fn frame_seeds() -> Vec<Vec<u8>> {
     let mut two = frame(3, 5);
     two.extend(frame(4, 0));
     two.extend(frame(5, 40));
-    // As another sender would order the fields.
+    // In the order in which another sender might write the fields.
     let message = chunk_of(3, 512, ElementType::F32, vec![7; 20].into()).encode_to_vec();
     let ordinary = [&[0, 0, 0, 0, message.len() as u8][..], &message].concat();
     vec![two, ordinary]
 }
 
-/// The chunks, or the end at an error. The pieces' length follows from the input.
+/// Returns the chunks, or those before an error. The length of the pieces follows from the input.
 fn read(bytes: &[u8], piece: usize) -> Vec<Result<pb::Chunk, String>> {
     let mut reader = FrameReader::default();
     let mut chunks = Vec::new();
@@ -42,7 +42,7 @@ fn read(bytes: &[u8], piece: usize) -> Vec<Result<pb::Chunk, String>> {
             match reader.next_chunk() {
                 Ok(Some(chunk)) => {
                     let data: usize = chunk.data.iter().map(Bytes::len).sum();
-                    assert_eq!(data, chunk.head.data_len, "the head tells of another length");
+                    assert_eq!(data, chunk.head.data_len, "the head has another length");
                     chunks.push(Ok(chunk.into_message()));
                 }
                 Ok(None) => break,
@@ -56,7 +56,7 @@ fn read(bytes: &[u8], piece: usize) -> Vec<Result<pb::Chunk, String>> {
     chunks
 }
 
-/// The same bytes are the same chunks however they are cut.
+/// The same bytes give the same chunks however they are split.
 fn frames(bytes: &[u8]) -> String {
     let whole = read(bytes, bytes.len());
     for piece in [1, 3, 7, 64] {
@@ -80,7 +80,7 @@ fn token_seeds() -> Vec<Vec<u8>> {
     vec![signed(None), signed(Some(extent)), vec![0; ReleaseToken::BYTES]]
 }
 
-/// A token is good only if it is one of those that were signed: no other bytes pass.
+/// Only tokens that were signed are accepted.
 fn token(bytes: &[u8]) -> String {
     let good = &token_seeds()[..2];
     let Ok(job) = JobId::new("job-1") else { return String::new() };
@@ -90,7 +90,7 @@ fn token(bytes: &[u8]) -> String {
         Ok(token) => {
             assert_eq!(token.to_bytes(), bytes);
             let is_good = key.verify(&job, 0, 3, &token).is_ok();
-            assert_eq!(is_good, good.iter().any(|good| good == bytes), "a token that nobody signed");
+            assert_eq!(is_good, good.iter().any(|good| good == bytes), "an unsigned token was accepted");
             format!("token {is_good}")
         }
         Err(error) => words(error),

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{Session, cases::DIMENSION};
 
-/// How long one call may take before it is given up and made again.
+/// Longest time of one call before it is repeated.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The answer, where it comes in time.

@@ -14,7 +14,7 @@ use proto::{JobId, Lineage, pb};
 use crate::KEY;
 
 pub const ROWS: u64 = 200;
-/// No multiple of 512: the last block is cut.
+/// Coordinates of every job. Not a multiple of 512, so that the last block is short.
 pub const DIMENSION: u64 = 5_000;
 const SHARDS: u32 = 6;
 /// Jobs that stay open beside the newest; older ones are destroyed.
@@ -45,7 +45,7 @@ impl Case {
         Self::named(&format!("chaos-{number}"), number)
     }
 
-    /// With the mechanism of that number.
+    /// Returns the case of a job with the mechanism of that number.
     pub fn named(name: &str, number: usize) -> anyhow::Result<Self> {
         let spec = PlanSpec {
             chacha_rounds: 20,
@@ -71,7 +71,7 @@ impl Case {
         Ok(Self { job, request, rows: rows.context("rows of the oracle")?, plan })
     }
 
-    /// By the oracle, after the job went back.
+    /// Returns the rows that the oracle computes for a job that was rewound.
     pub fn rows_of(&self, lineage: &Lineage, rows: Range<u64>) -> anyhow::Result<Vec<Vec<f32>>> {
         let key = JobKey::from_bytes(&KEY)?;
         let oracle = GenerationSpec::for_lineage(&self.plan, &key, &self.job, lineage)?.oracle()?;

@@ -17,7 +17,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// From the program's first thread: the processes end with the thread that started them.
+    /// Starts a cluster. Call it from the program's first thread: processes end with the thread that started them.
     pub fn start(
         program: &Path,
         dir: &Path,

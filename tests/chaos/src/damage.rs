@@ -41,7 +41,7 @@ pub fn damage(path: &Path, dice: &mut Dice) -> anyhow::Result<String> {
     Ok(what)
 }
 
-/// With holes where there is nothing but zeros: a ledger is longer than what it holds, and may be longer than its disk.
+/// Writes a file with holes in place of zeros: a ledger's length exceeds its contents, and may exceed its disk.
 pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
     file.set_len(bytes.len() as u64)?;

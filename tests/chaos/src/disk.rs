@@ -25,7 +25,7 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// MiB that a coordinator needs to start again, at the least.
 const TO_START: u64 = 2;
-/// In the words of the system: ENOSPC.
+/// ENOSPC in the system's error text.
 const NO_SPACE: &str = "os error 28";
 
 impl Nemesis<'_> {
@@ -50,7 +50,7 @@ impl Nemesis<'_> {
         Ok(format!("a disk of {size} MiB filled with {bytes} bytes, which the coordinator met"))
     }
 
-    /// How many bytes that took, and the last job that was made.
+    /// Fills the disk until the coordinator ends. Returns the bytes written and the last job created.
     fn until_it_ends(&mut self, mut fill: File, turn: u64) -> anyhow::Result<(u64, JobId)> {
         let began = Instant::now();
         let mut bytes = 0;
@@ -68,7 +68,7 @@ impl Nemesis<'_> {
     }
 }
 
-/// To the last byte.
+/// Fills the disk to the last byte.
 fn fill_up(fill: &mut File) -> u64 {
     let mut bytes = 0;
     for size in [1 << 20, 1 << 12, 1 << 8, 1] {

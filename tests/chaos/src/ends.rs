@@ -31,7 +31,7 @@ const COMPANY: [&str; TURNS as usize] = ["alone", "and one of the other role", "
 /// Of a coordinator that has no ledger yet, and with it no worker.
 const NO_COMPANY: &str = "at a first start without company";
 
-/// What a process writes that ends within a line.
+/// The output of a process that dies within a line.
 const HALF_A_LINE: &[u8] = b"0123456789abcdef {\"row";
 
 /// Until every point has been reached in every company, those of a first start as often without any.
@@ -96,7 +96,7 @@ impl Nemesis<'_> {
         self.cluster.processes.dir().join("workers").join(worker)
     }
 
-    /// Whole lines are there wherever it ends; the next start drops the cut one and goes on.
+    /// Wherever the process dies, whole lines are complete; the next start drops a cut line and continues.
     fn end_as_it_reads_its_record(&mut self, point: &Point, dice: &mut Dice) -> anyhow::Result<String> {
         let worker = dice.below(self.cluster.workers as u64) as usize;
         let name = format!("worker-{worker}");

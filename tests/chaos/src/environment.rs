@@ -28,7 +28,7 @@ const FAKETIME: [&str; 3] = [
 /// Size of the disk of the coordinator's folder, unless a round has made it smaller.
 pub const DISK_MIB: u64 = 64;
 
-/// What this machine can provide. All of it is undone on drop.
+/// The faults that this machine can provide. All of them are undone on drop.
 pub struct Environment {
     dir: PathBuf,
     pub has_clock: bool,
@@ -42,7 +42,7 @@ pub struct Environment {
     /// Second and third byte of all addresses: 10.A.B.0/24.
     net: (u8, u8),
     workers: usize,
-    /// What cannot be done here, and why.
+    /// Faults that cannot be provided here, each with the reason.
     pub missing: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ impl Environment {
         }
     }
 
-    /// Where the coordinator listens.
+    /// Returns the address on which the coordinator listens.
     pub fn listen(&self) -> String {
         if self.has_network { format!("{}:0", self.addresses(0).0) } else { "127.0.0.1:0".into() }
     }
@@ -207,13 +207,13 @@ impl Environment {
         Ok(((found.f_blocks - found.f_bfree) * found.f_frsize).div_ceil(1 << 20))
     }
 
-    /// Not smaller than what is there.
+    /// Resizes the disk. It must hold the present files.
     pub fn resize_disk(&self, mib: u64) -> anyhow::Result<()> {
         let data = self.data_dir().display().to_string();
         run(&["mount", "-o", &format!("remount,size={mib}m"), &data])
     }
 
-    /// The wall clock of a role, off by so many seconds from now on. Its monotonic clock goes on.
+    /// Shifts the wall clock of a role by so many seconds from now on. Its monotonic clock is not changed.
     pub fn set_clock(&self, role: &str, seconds: i64) -> anyhow::Result<()> {
         let file = self.dir.join("clock").join(role);
         let draft = self.dir.join("clock.new");
@@ -229,7 +229,7 @@ impl Environment {
         fs::rename(draft, file).context("ask for an end")
     }
 
-    /// Nobody ends any more.
+    /// Disarms all failpoints.
     pub fn end_nobody(&self) -> anyhow::Result<()> {
         for file in fs::read_dir(self.dir.join("ends"))? {
             // It may have been taken meanwhile.

@@ -77,7 +77,8 @@ struct Failover {
     rows: Rows,
 }
 
-/// With the default heartbeat and lease. `killed` is told of each kill. From the program's first thread.
+/// Runs with the default heartbeat and lease, and calls `killed` after each kill. Call it from the program's first
+/// thread.
 pub fn run(
     program: &Path,
     dir: &Path,
@@ -140,7 +141,7 @@ impl Failover {
     }
 }
 
-/// Until the routing names the endpoint no more.
+/// Waits until the routing no longer has the endpoint.
 async fn gone(client: Client, job: JobId, endpoint: String, began: Instant) -> anyhow::Result<Duration> {
     loop {
         if let Ok(routing) = client.routing(&job).await {

@@ -31,7 +31,7 @@ pub struct Figures {
     pub stale_refused: u64,
     pub longest_recovery_s: f64,
     pub seconds: f64,
-    /// With the seed of their round.
+    /// The violations, each with the seed of its round.
     pub violations: Vec<(u64, Violation, String)>,
     pub skipped: Vec<String>,
 }

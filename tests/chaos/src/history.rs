@@ -11,7 +11,7 @@ use proto::{Commitment, JobId, ReleaseToken};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// What a violation breaks.
+/// The rule that a violation breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Violation {
@@ -65,7 +65,7 @@ impl History {
         std::mem::take(&mut self.seen().violations)
     }
 
-    /// A caller was told that the row is bound to the commitment.
+    /// Records an answer that the row is bound to the commitment.
     pub fn acked(&self, job: &JobId, row: u64, commitment: Commitment, token: ReleaseToken) {
         let mut seen = self.seen();
         let entry = seen.rows.entry((job.clone(), row));
@@ -77,7 +77,7 @@ impl History {
         }
     }
 
-    /// A caller was told that the row is bound to another commitment than this.
+    /// Records an answer that the row is bound to another commitment than this.
     pub fn refused(&self, job: &JobId, row: u64, commitment: Commitment) {
         let is_own = self.seen().rows.get(&(job.clone(), row)).is_some_and(|a| a.commitment == commitment);
         if is_own {
@@ -134,7 +134,7 @@ impl History {
         rows.map(|((_, row), acked)| (*row, acked.clone())).collect()
     }
 
-    /// What a caller was told must be in the ledger.
+    /// Checks that every acknowledged binding is in the ledger.
     pub fn check_ledger(&self, ledger: &Ledger) {
         let rows = self.seen().rows.clone();
         for ((job, row), acked) in rows {

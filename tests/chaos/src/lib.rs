@@ -1,5 +1,6 @@
-//! Runs real processes under real faults: a local cluster, jobs that bind and fetch rows without pause, a nemesis that
-//! breaks one thing in each round, and a history that checks what must never be seen. README.md says how to run it.
+//! Tests real processes under real faults: a local cluster, jobs that bind and fetch rows without pause, a nemesis that
+//! injects one fault each round, and a history that checks the invariants. `make chaos`, `make ends`, `make failover` and
+//! `make slow-link` run it; README.md describes each.
 
 pub mod calls;
 pub mod cases;

@@ -12,7 +12,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// What comes from now on. `role`: the process's name.
+    /// Returns a reader of the lines that the process `role` writes from now on.
     pub fn of(cluster: &Cluster, role: &str) -> anyhow::Result<Self> {
         let path = cluster.processes.dir().join(format!("{role}.log"));
         let from = fs::metadata(&path).with_context(|| path.display().to_string())?.len() as usize;
@@ -27,13 +27,13 @@ impl Log {
         Ok(String::from_utf8_lossy(&new[..whole]).into_owned())
     }
 
-    /// Seconds since 1970, by the wall clock of the process, of each line that has a time.
+    /// Returns the time of each line that has one, in seconds since 1970 by the wall clock of the process.
     pub fn times(&self) -> anyhow::Result<Vec<i64>> {
         Ok(self.text()?.lines().filter_map(time_of).collect())
     }
 }
 
-/// Of a line that begins with a time in UTC, such as 2026-11-23T10:00:00.123456Z.
+/// Parses the time in UTC at the start of a line, such as 2026-11-23T10:00:00.123456Z.
 fn time_of(line: &str) -> Option<i64> {
     let (date, rest) = line.split_once(' ')?.0.split_once('T')?;
     let numbers = |text: &str, by| text.split(by).map(|part| part.parse().ok()).collect::<Option<Vec<i64>>>();

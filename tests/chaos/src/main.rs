@@ -1,4 +1,4 @@
-//! `make chaos`, `make failover` and `make slow-link`: real processes, real faults, one line of figures.
+//! The command behind `make chaos`, `make failover` and `make slow-link`, which prints one line of figures.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -33,7 +33,7 @@ pub enum Fault {
     SlowLink,
     /// Connections are reset, again and again.
     Reset,
-    /// A job goes back to an earlier row while someone is killed.
+    /// A job rewinds to an earlier row while a process is killed.
     Rewind,
     /// A process ends at a durable step.
     EndAt,
@@ -76,7 +76,7 @@ impl Fault {
     /// A service that delivers no new row for so long after this fault's end has not come back.
     pub fn patience(self) -> Duration {
         match self {
-            // Nobody has to start again.
+            // No process has to be restarted.
             Fault::Partition | Fault::OneWay | Fault::SlowLink | Fault::Reset => Duration::from_secs(10),
             _ => Duration::from_secs(60),
         }
@@ -106,7 +106,7 @@ pub struct Nemesis<'a> {
     pub cluster: &'a mut Cluster,
     pub environment: &'a Environment,
     pub session: &'a Session,
-    /// Where a round counts what it has seen its fault do.
+    /// The counters of the observed effects of faults.
     pub figures: &'a mut Figures,
     pub runtime: Handle,
 }
@@ -168,7 +168,8 @@ impl Nemesis<'_> {
         self.environment.data_dir().join("ledger.redb")
     }
 
-    /// A coordinator must refuse a damaged ledger and leave it as it is, or know all that it told anyone.
+    /// Checks that a coordinator refuses a damaged ledger and leaves it unchanged, or has every binding that it
+    /// acknowledged.
     fn ledger_damage(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
         self.cluster.kill_coordinator();
         let ledger = self.ledger();
@@ -193,7 +194,7 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Puts the ledger back to what it was before the jobs went on.
+    /// Restores the ledger to an earlier copy, from before the latest rows of the jobs.
     fn rollback(&mut self) -> anyhow::Result<String> {
         self.cluster.kill_coordinator();
         let old = fs::read(self.ledger())?;

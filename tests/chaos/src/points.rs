@@ -1,5 +1,5 @@
 //! Every durable step, named: where a process can be ended on the spot while the service works, and what leads there.
-//! Those of a ledger in etcd are ended by `ledger/tests/on_etcd/ends.rs` and `tests/tests/etcd.rs`.
+//! Those of a ledger in etcd are ended by `ledger/tests/on_etcd/ends.rs` and `tests/tests/etcd/starts.rs`.
 
 /// The event that makes the service reach a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,9 +34,9 @@ const SHUT_DOWN: &str = "import fcntl, os, struct, sys\n\
                          fcntl.ioctl(folder, 0x8004587D, struct.pack('I', 2))";
 /// That file. A power cut that leaves any of its bytes is none.
 const WITNESS: &str = "never-synced";
-/// What is not synced stays unwritten as long as it may: no flush of its own accord, not even for a file that replaces another.
+/// Mount options that keep unsynced data unwritten as long as possible, even of a file that replaces another.
 const MOUNTED: &str = "loop,noauto_da_alloc,commit=600";
-/// Until the kernel has let go of a disk that was unmounted.
+/// Longest wait until the kernel releases an unmounted disk.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A worker whose record has not grown by then serves little.
 const TO_GROW: Duration = Duration::from_secs(2);
@@ -77,7 +77,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Once nobody holds a file there. The journal is replayed.
+    /// Call it when no process has a file open there. The journal is replayed.
     pub fn start_again(&self) -> anyhow::Result<()> {
         run(&["umount", &self.folder.display().to_string()])?;
         let began = Instant::now();
@@ -109,14 +109,14 @@ impl Drop for Disk {
     }
 }
 
-/// Of the coordinator's machine, then of that of all workers.
+/// Makes the disk of the coordinator's machine and that of all workers' machines.
 pub fn disks(dir: &Path) -> anyhow::Result<[Disk; 2]> {
     let make = |name: &str| Disk::make(dir.join(format!("{name}.ext4")), dir.join(name));
     Ok([make("coordinator")?, make("workers")?])
 }
 
 impl Nemesis<'_> {
-    /// Of the coordinator's machine, of the workers', or of both at once.
+    /// Cuts the power of the coordinator's machine, of the workers' machine, or of both at once.
     pub fn power_cut(&mut self, dice: &mut Dice) -> anyhow::Result<String> {
         let [coordinator, workers] = self.environment.disks.as_ref().context("disks that can lose power")?;
         let (of_coordinator, of_workers, whose) = *dice.pick(&[
@@ -154,7 +154,7 @@ impl Nemesis<'_> {
         Ok(format!("power of {whose} machine cut"))
     }
 
-    /// On a copy: all that a caller was told of is there before anybody mends anything.
+    /// Checks on a copy that all acknowledged bindings are there before anything is repaired.
     fn check_ledger_after_the_cut(&self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let copy = folder.path().join("ledger.redb");
@@ -221,7 +221,7 @@ impl Nemesis<'_> {
     }
 }
 
-/// Of the first branch, by a record's whole lines. Whether they are sound, the worker says that reads them.
+/// Returns the rows of the first branch in the whole lines of a record. The worker that reads them checks them.
 fn rows_of(record: &[u8]) -> impl Iterator<Item = Row> {
     record.split_inclusive(|byte| *byte == b'\n').filter_map(|line| {
         let json = line.strip_suffix(b"\n")?.splitn(2, |byte| *byte == b' ').nth(1)?;

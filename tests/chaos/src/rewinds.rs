@@ -71,7 +71,7 @@ impl Nemesis<'_> {
         }
         runtime.block_on(train_anew(session, &before)).context("after it went back")?;
         let FormerRun { back_to, bound, .. } = before;
-        Ok(format!("a job of {bound} rows went back to {back_to}, {killed}"))
+        Ok(format!("a job of {bound} rows rewound to {back_to}, {killed}"))
     }
 
     /// Someone, before, while or after the job asks to go back.
@@ -181,12 +181,12 @@ fn expect_refused(
         Err(error) if is_meant(&error) => {}
         Err(error) => session.history.violation(Violation::Stuck, format!("{job} row {row}: {error}")),
         Ok(()) => {
-            session.history.violation(Violation::Lost, format!("{job} row {row} took another's commitment"))
+            session.history.violation(Violation::Lost, format!("{job} row {row} accepted another commitment"))
         }
     }
 }
 
-/// What the accountant is given: every row that was left behind, and every row since.
+/// Checks that the report has every abandoned row and every row since.
 async fn expect_report(session: &Session, before: &FormerRun, end: u64) -> anyhow::Result<()> {
     let job = &before.case.job;
     let report = answered(async || in_time(session.client.jobs().report(job, DELTA)).await).await?;

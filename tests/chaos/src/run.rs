@@ -39,7 +39,7 @@ pub struct Options {
     pub faults: Vec<Fault>,
 }
 
-/// Runs the rounds; `round` is told of each as it ends. Stops at the first round with a violation. From the
+/// Runs the rounds and calls `round` at the end of each. Stops at the first round with a violation. Call it from the
 /// program's first thread.
 pub fn run(options: &Options, mut round: impl FnMut(u64, &str)) -> anyhow::Result<Figures> {
     let began = Instant::now();
@@ -133,7 +133,7 @@ fn begin(runtime: &Runtime, cluster: &Cluster) -> anyhow::Result<Arc<Session>> {
     Ok(Arc::new(Session { client, cases, history: History::default(), is_over: false.into() }))
 }
 
-/// Until both trainers have gone on. What ends meanwhile is started again, as a supervisor would.
+/// Waits until both trainers have bound new rows. Processes that end meanwhile are started again, as by a supervisor.
 fn recover(session: &Session, cluster: &mut Cluster, patience: Duration, figures: &mut Figures) {
     let began = Instant::now();
     let mut outcome = Err(anyhow::anyhow!("not tried"));
@@ -147,7 +147,7 @@ fn recover(session: &Session, cluster: &mut Cluster, patience: Duration, figures
     }
 }
 
-/// Until so many rows more were delivered.
+/// Waits until so many more rows are delivered.
 fn await_rows(session: &Session, rows: u64, patience: Duration) -> anyhow::Result<()> {
     let began = Instant::now();
     let before = session.history.checked();
@@ -158,7 +158,7 @@ fn await_rows(session: &Session, rows: u64, patience: Duration) -> anyhow::Resul
     Ok(())
 }
 
-/// A binding that a caller was told of refuses every other commitment. A lost one would take it.
+/// Checks that an acknowledged binding refuses every other commitment. A lost one would accept it.
 async fn check_some_bindings(session: &Session, dice: &mut Dice) {
     for case in session.cases.lasting() {
         let rows = session.history.acked_rows(&case.job);

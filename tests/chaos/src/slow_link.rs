@@ -134,7 +134,7 @@ fn turn(
     let routes = rows.runtime.block_on(rows.client.routing(&rows.job))?.routes;
     let is_slow = |route: &&Route| route.endpoint.as_deref() == Some(endpoint);
     let slow = routes.iter().find(is_slow).with_context(|| format!("{endpoint} serves nothing"))?;
-    let other = routes.iter().find(|route| !is_slow(route)).context("nobody else serves")?;
+    let other = routes.iter().find(|route| !is_slow(route)).context("no other worker serves")?;
     let [slow, other] = [slow, other].map(|route| route.range.start..route.range.end);
     let whole = 0..rows.dimension;
 

@@ -20,13 +20,13 @@ struct Lease {
     epoch: u64,
     range: proto::CoordinateRange,
     endpoint: String,
-    /// As it was while the lease was good.
+    /// The token and its epoch, from the time when the lease was valid.
     token: Option<(u64, ReleaseToken)>,
 }
 
 struct LostLease {
     lease: Lease,
-    /// When a higher epoch was seen.
+    /// The time at which a higher epoch was seen.
     since: Instant,
     tries: u32,
 }

@@ -116,7 +116,7 @@ pub async fn bind(session: &Session, case: &Case, row: u64, commitment: Commitme
     calls::bind(session, &case.job, 0, row, commitment).await
 }
 
-/// True where the whole row came; it has been compared then.
+/// Fetches a whole row and compares it with the oracle. Returns whether it was delivered.
 pub async fn fetch(session: &Session, case: &Case, row: u64, commitment: Commitment) -> bool {
     let fetched = calls::fetch(session, &case.job, 0, row, commitment).await;
     fetched.is_ok_and(|out| {

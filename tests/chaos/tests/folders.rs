@@ -1,12 +1,12 @@
-//! A new name in a folder is durable once the folder has been synced, and a folder is synced by the process that opened it:
-//! the system says who opens one. That a sync that fails is an error, the ledger's own tests say (`durable-io/src/files.rs`).
+//! Tests that a process syncs each folder in which it creates a name, which makes the name durable: the system reports
+//! which folders it opens. That a failed sync is an error is tested in `durable-io/src/files.rs`.
 
 use std::{fs, mem::MaybeUninit, path::Path};
 
 use noise_worker::release_log::ReleaseLog;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-/// In order, what was made in the folder while `work` ran, and `None` each time that the folder itself was opened.
+/// Returns in order the names created in the folder during `work`, and `None` for each time that the folder is opened.
 fn seen_in(folder: &Path, work: impl FnOnce()) -> Vec<Option<String>> {
     let watch = inotify::init(CreateFlags::NONBLOCK).expect("inotify");
     inotify::add_watch(&watch, folder, WatchFlags::CREATE | WatchFlags::OPEN).expect("a watch");

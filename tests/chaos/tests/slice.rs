@@ -1,4 +1,4 @@
-//! A few rounds of `make chaos`, one of each fault that costs little time. `make chaos` has the figures.
+//! Tests a few rounds of `make chaos`, one of each fault that takes little time; `make chaos` gives the figures.
 
 use chaos::{
     figures::Figures,
@@ -36,7 +36,7 @@ fn jobs_that_go_back_while_processes_are_killed_get_fresh_rows() {
     assert!(figures.is_good(), "{:?}", figures.violations);
 }
 
-/// Before, within and after the commits of a new branch and of a binding. `make ends` has all points.
+/// Processes die before, within and after the commits of a new branch and of a binding. `make ends` has all points.
 #[test]
 fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
     if !durable_io::ARE_ARMABLE {
@@ -48,7 +48,7 @@ fn processes_ended_around_a_commit_lose_double_and_change_nothing() {
     assert_eq!(figures.faults[&EndAt], 6);
 }
 
-/// Before, within and after the reopening of its record, whose last line is cut.
+/// A worker dies before, within and after it reopens its record, whose last line is cut.
 #[test]
 fn a_worker_ended_as_it_reads_its_record_keeps_every_whole_line() {
     if !durable_io::ARE_ARMABLE {
@@ -74,7 +74,7 @@ fn a_full_disk_another_clock_and_resets_are_met_by_who_should_meet_them() {
     assert!(figures.connections_reset >= count(Reset));
 }
 
-/// Where disks can be mounted: what was acknowledged outlives what was only written.
+/// Where disks can be mounted, acknowledged data survives and data that was only written may not.
 #[test]
 fn machines_that_lose_power_keep_what_they_acknowledged() {
     // The workers' machine, then the coordinator's; the fault between them is possible everywhere.

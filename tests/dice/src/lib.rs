@@ -1,4 +1,5 @@
-//! A seeded random generator (SplitMix64): the same faults and inputs each time for the same seed.
+//! A seeded random generator (SplitMix64) for the test crates: one seed gives the same faults and inputs every time.
+//! Its own tests run with `cargo nextest run -p dice`.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ impl Dice {
         Self::named(seed, "")
     }
 
-    /// Dice of the same seed with other names are independent.
+    /// Returns dice that are independent of those with the same seed and another name.
     pub fn named(seed: u64, name: &str) -> Self {
         let named = name.bytes().fold(seed ^ 0x5157_4c45, |state, byte| {
             (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -27,12 +28,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.roll() % end
     }
 
-    /// Both ends included.
+    /// Returns a number from `from` to `to`, both included.
     pub fn within(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from + 1)
     }
@@ -54,9 +55,9 @@ impl Dice {
 mod tests {
     use super::*;
 
-    /// Figures that name a seed mean these: SplitMix64 from seed ^ 0x5157_4c45, its first word thrown away.
+    /// Recorded seeds depend on these values: SplitMix64 from seed ^ 0x5157_4c45, without its first word.
     #[test]
-    fn a_seed_means_the_same_rolls_for_good() {
+    fn a_seed_gives_the_same_rolls_in_every_version() {
         let mut dice = Dice::new(7);
         let rolls = [dice.roll(), dice.roll()];
         assert_eq!(rolls, [0x71d0_31a6_3f9f_d645, 0x2609_d498_7114_5d42]);
@@ -64,12 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_within_its_ends() {
+    fn values_are_within_both_ends() {
         let mut dice = Dice::new(0);
-        let answers: Vec<u64> = (0..1000).map(|_| dice.within(3, 6)).collect();
+        let values: Vec<u64> = (0..1000).map(|_| dice.within(3, 6)).collect();
         for each in 3..=6 {
-            assert!(answers.contains(&each), "{each} never came");
+            assert!(values.contains(&each), "{each} was never drawn");
         }
-        assert!(answers.iter().all(|answer| (3..=6).contains(answer)));
+        assert!(values.iter().all(|value| (3..=6).contains(value)));
     }
 }

@@ -1,5 +1,6 @@
-//! The shipped files in which threads meet, built on locks of a scheduler (`shuttle`): at every lock a seed decides which
-//! thread continues, so that a schedule that breaks something can be run again.
+//! Tests the interleavings of threads: the shipped files that share state between threads are built on the locks of a
+//! scheduler (`shuttle`). At every lock a seed decides which thread continues, so that a failing schedule can be
+//! repeated. Run it with `cargo nextest run --release -p schedules`.
 
 #![allow(dead_code)] // used by the rest of the worker only
 

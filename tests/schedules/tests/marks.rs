@@ -1,4 +1,4 @@
-//! The worker's record, when requests for the same rows meet.
+//! Tests the worker's record of released rows under concurrent requests for the same rows.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Group commit: who waits gets an outcome, their own, once, whatever becomes of the commit they shared.
+//! Tests group commit: every waiting caller gets its own outcome, exactly once, whether or not the shared commit
+//! succeeds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +16,7 @@ use shuttle::{
     thread,
 };
 
-/// What becomes of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
@@ -75,7 +76,7 @@ fn error(reason: String) -> LedgerError {
     LedgerError::Io { path: PathBuf::new(), reason }
 }
 
-/// What the caller is told.
+/// The outcome that the caller gets.
 fn call(
     queue: &GroupCommit<u32, u32>,
     commits: &Commits,
@@ -121,10 +122,10 @@ fn callers(
             thread::spawn(move || (caller * calls..(caller + 1) * calls).map(call).collect::<Vec<_>>())
         })
         .collect();
-    let told: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let outcomes: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     assert!(!commits.overlapped.load(SeqCst), "two commits at once");
-    for (request, told) in told {
-        assert_eq!(told, commits.answer(request));
+    for (request, outcome) in outcomes {
+        assert_eq!(outcome, commits.answer(request));
     }
     let batches = commits.batches.lock().unwrap().clone();
     assert_eq!(batches.iter().map(|(_, requests)| requests.len() as u32).sum::<u32>(), callers * calls);

@@ -120,7 +120,7 @@ impl Adversary {
                 let mut history = self.world.history();
                 let known = history.branches.lineage(job, newest);
                 let is_known =
-                    lineage.as_ref().is_ok_and(|told| known == Some(told) && told.from_row() == row);
+                    lineage.as_ref().is_ok_and(|answer| known == Some(answer) && answer.from_row() == row);
                 if !is_known || expected + 1 != newest {
                     history.violation(format!(
                         "{job} went back from branch {expected}, which was left: {lineage:?}"

@@ -11,7 +11,7 @@ use crate::cases::{Case, ROWS};
 use crate::history::History;
 
 impl History {
-    /// What a caller was told must be in the ledger, whatever became of the disk.
+    /// Checks that every acknowledged binding is in the ledger, whatever happened to the disk.
     pub fn check_ledger(&mut self, ledger: &Ledger) {
         let mut lost = Vec::new();
         for ((job, branch, row), commitment) in &self.acked {
@@ -23,13 +23,13 @@ impl History {
                 Err(error) => lost.push(format!("{} not readable: {error}", row_of())),
             }
         }
-        for (job, lineage) in self.branches.told().filter(|(_, lineage)| lineage.branch() > 0) {
+        for (job, lineage) in self.branches.acknowledged().filter(|(_, lineage)| lineage.branch() > 0) {
             match ledger.lineage(job, lineage.branch()) {
                 Ok(found) if found == *lineage => {}
                 Ok(found) => {
-                    lost.push(format!("{job}: told that rows are of {lineage}, and they are of {found}"))
+                    lost.push(format!("{job}: acknowledged as {lineage}, but the ledger has {found}"))
                 }
-                Err(error) => lost.push(format!("{job}: told that rows are of {lineage}, and lost: {error}")),
+                Err(error) => lost.push(format!("{job}: acknowledged as {lineage}, but lost: {error}")),
             }
         }
         lost.iter().for_each(|lost| self.violation(lost));
@@ -41,7 +41,7 @@ impl History {
         }
     }
 
-    /// What the accountant reads, at the end: all rows that were bound and no other, abandoned ones too.
+    /// Checks the accountant's report at the end: it has all bound rows and no others, abandoned ones included.
     pub fn check_report(&mut self, ledger: &Ledger, cases: &[&'static Case]) {
         for Case { job, .. } in cases {
             let Ok(report) = ledger.report(job) else { continue };
@@ -75,7 +75,7 @@ impl History {
         }
         for (branch, row) in listed.difference(&asked) {
             self.violation(format!(
-                "{job}: the report has row {row} of branch {branch}, which nobody asked for"
+                "{job}: the report has row {row} of branch {branch}, which no trainer requested"
             ));
         }
         let newest = self.check_lineages(job, released);
@@ -83,7 +83,7 @@ impl History {
         self.tally.rows_abandoned += listed.iter().filter(is_abandoned).count() as u64;
     }
 
-    /// As the accountant puts them together again; gives the newest.
+    /// Checks the lineages as the accountant derives them. Returns the newest.
     fn check_lineages(&mut self, job: &JobId, released: &ReleasedRows) -> Lineage {
         let mut lineages: Vec<Lineage> = Vec::new();
         for of in &released.branches {
@@ -92,9 +92,11 @@ impl History {
             lineages.push(parent.map_or(root, |parent| parent.rewound(of.from_row, of.branch)));
         }
         for (branch, lineage) in (0..=self.branches.newest(job)).zip(&lineages) {
-            if let Some(told) = self.branches.lineage(job, branch).filter(|told| *told != lineage) {
+            if let Some(acknowledged) =
+                self.branches.lineage(job, branch).filter(|acknowledged| *acknowledged != lineage)
+            {
                 self.violation(format!(
-                    "{job}: the report has branch {branch} as {lineage}, and it is {told}"
+                    "{job}: the report has branch {branch} as {lineage}, but it is {acknowledged}"
                 ));
             }
         }

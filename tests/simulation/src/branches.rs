@@ -14,32 +14,38 @@ pub struct Branches(BTreeMap<(JobId, u64), Branch>);
 #[derive(Debug)]
 struct Branch {
     lineage: Lineage,
-    /// From the first that is its own.
+    /// The rows from the branch's first own row.
     rows: Vec<Vec<f32>>,
-    /// When a caller was first told of it; `None` where it was only seen in the ledger.
-    told: Option<Duration>,
+    /// When it was first acknowledged to a caller; `None` if it was only seen in the ledger.
+    acknowledged: Option<Duration>,
 }
 
 impl Branches {
-    /// `told`: when, if a caller was. True where none was before. Error: it was told otherwise.
-    pub fn learn(&mut self, case: &Case, lineage: &Lineage, told: Option<Duration>) -> Result<bool, String> {
+    /// Records a branch; `acknowledged` is the time of an answer to a caller, if there was one. Returns whether it is
+    /// the first such answer. Fails if an earlier answer differs.
+    pub fn learn(
+        &mut self,
+        case: &Case,
+        lineage: &Lineage,
+        acknowledged: Option<Duration>,
+    ) -> Result<bool, String> {
         let job = &case.job;
         let branch = lineage.branch();
         let known = self.0.get_mut(&(job.clone(), branch));
         match known {
             Some(known) if known.lineage == *lineage => {
-                let is_new = known.told.is_none() && told.is_some();
-                known.told = known.told.or(told);
+                let is_new = known.acknowledged.is_none() && acknowledged.is_some();
+                known.acknowledged = known.acknowledged.or(acknowledged);
                 Ok(is_new)
             }
-            Some(Branch { lineage: before, told: Some(_), .. }) => {
+            Some(Branch { lineage: before, acknowledged: Some(_), .. }) => {
                 Err(format!("{job} branch {branch} was {before}, and now is {lineage}"))
             }
-            // Seen in the ledger, and lost with a commit that nobody was told of.
+            // It was seen in the ledger and lost with a commit that was not acknowledged.
             Some(_) | None => {
                 let rows = case.own_rows(lineage);
-                self.0.insert((job.clone(), branch), Branch { lineage: lineage.clone(), rows, told });
-                Ok(told.is_some())
+                self.0.insert((job.clone(), branch), Branch { lineage: lineage.clone(), rows, acknowledged });
+                Ok(acknowledged.is_some())
             }
         }
     }
@@ -48,20 +54,27 @@ impl Branches {
         self.0.get(&(job.clone(), branch)).map(|known| &known.lineage)
     }
 
-    /// Those that a caller was told of.
-    pub fn told(&self) -> impl Iterator<Item = (&JobId, &Lineage)> {
-        self.0.iter().filter(|(_, known)| known.told.is_some()).map(|((job, _), known)| (job, &known.lineage))
+    /// Returns the acknowledged branches.
+    pub fn acknowledged(&self) -> impl Iterator<Item = (&JobId, &Lineage)> {
+        self.0
+            .iter()
+            .filter(|(_, known)| known.acknowledged.is_some())
+            .map(|((job, _), known)| (job, &known.lineage))
     }
 
-    /// The newest that a caller was told of.
+    /// Returns the newest acknowledged branch of a job.
     pub fn newest(&self, job: &JobId) -> u64 {
-        self.told().filter(|(of, _)| *of == job).map(|(_, lineage)| lineage.branch()).max().unwrap_or(0)
+        self.acknowledged()
+            .filter(|(of, _)| *of == job)
+            .map(|(_, lineage)| lineage.branch())
+            .max()
+            .unwrap_or(0)
     }
 
-    /// When a caller was first told that the job has left the branch.
+    /// Returns when it was first acknowledged that the job has left the branch.
     pub fn left_at(&self, job: &JobId, branch: u64) -> Option<Duration> {
         let later = self.0.iter().filter(|((of, at), _)| of == job && *at > branch);
-        later.filter_map(|(_, known)| known.told).min()
+        later.filter_map(|(_, known)| known.acknowledged).min()
     }
 
     /// The branch whose Z the row of `branch` has.
@@ -69,7 +82,7 @@ impl Branches {
         self.lineage(job, branch).map_or(branch, |lineage| lineage.branch_of(row))
     }
 
-    /// What the row of `branch` must be.
+    /// Returns the expected row of a branch.
     pub fn row(&self, job: &JobId, branch: u64, row: u64) -> Option<&[f32]> {
         let of = self.0.get(&(job.clone(), self.of_row(job, branch, row)))?;
         let at = row.checked_sub(of.lineage.from_row())?;
@@ -78,7 +91,8 @@ impl Branches {
 }
 
 impl History {
-    /// A training job goes on at `from_row`, where it was on `parent`: there, or on a branch of its own.
+    /// Checks that a training job, on `parent` before, continues at `from_row`: on that branch or on a new one of its
+    /// own.
     pub fn went_on(&mut self, case: &Case, parent: u64, from_row: u64, lineage: &Lineage) {
         let job = &case.job;
         let branch = lineage.branch();
@@ -86,17 +100,15 @@ impl History {
             if branch == parent { lineage.clone() } else { lineage.rewound(from_row, branch) }
         });
         if branch < parent || expected.is_some_and(|expected| expected != *lineage) {
-            self.violation(format!(
-                "{job} went back to row {from_row} of branch {parent}, and is on {lineage}"
-            ));
+            self.violation(format!("{job} rewound to row {from_row} of branch {parent} and is on {lineage}"));
         }
         if self.learn(case, lineage, Some(self.now)) {
             self.tally.rewinds += 1;
-            self.event(format!("{job} goes on with {lineage}"));
+            self.event(format!("{job} continues with {lineage}"));
         }
     }
 
-    /// A caller who wanted to go back from `expected` was told that the job is on `current`.
+    /// Records the refusal of a rewind from `expected`: the job is on `current`.
     pub fn rewind_refused(&mut self, job: &JobId, from_row: u64, expected: u64, current: u64) {
         let was_opened_so = || {
             let before = self.branches.lineage(job, expected)?.rewound(from_row, current);
@@ -123,7 +135,7 @@ impl History {
         }
     }
 
-    /// Whether a caller was told of a binding of the branch's own rows from there on.
+    /// Returns whether a binding of one of the branch's own rows from there on was acknowledged.
     pub fn has_bound_from(&self, job: &JobId, branch: u64, row: u64) -> bool {
         self.acked.keys().any(|(of, at, bound)| of == job && *at == branch && *bound >= row)
     }

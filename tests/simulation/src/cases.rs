@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// As a ledger has the job, in one shard.
+    /// Returns the job as a ledger has it, in one shard.
     pub fn records(&self) -> (JobRecord, Vec<ShardRecord>) {
         let record = JobRecord {
             job: self.job.clone(),
@@ -107,8 +107,8 @@ impl Case {
         (record, vec![ShardRecord { shard: 0, range, epoch: 0, owner: None }])
     }
 
-    /// Of each row of a branch's own there are two gradients, of which one may ever be released. A job that goes back comes
-    /// to the row with others: it draws other batches.
+    /// Of each row of a branch's own there are two gradients, of which one may ever be released. A job that goes back
+    /// comes to the row with others: it draws other batches.
     pub fn commitment(&self, branch: u64, row: u64, rival: bool) -> Commitment {
         Commitment::of_text(&format!("{} {branch} {row} {rival}", self.job))
     }

@@ -16,9 +16,9 @@ pub struct Disk(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     sector: usize,
-    /// What reads see: the page cache.
+    /// The contents that reads see: the page cache.
     seen: Vec<u8>,
-    /// What is on the platters.
+    /// The contents that survive a power cut.
     durable: Vec<u8>,
     /// Since the last sync, in order.
     unsynced: Vec<Change>,
@@ -29,7 +29,7 @@ struct State {
     /// The power goes with the change after so many more.
     changes_left: Option<u32>,
     power_is_out: bool,
-    /// Of all times.
+    /// The number of changes since the start.
     changes: u64,
 }
 
@@ -83,7 +83,7 @@ impl Disk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For one process; what the one before had open is closed.
+    /// Opens the disk for one process and closes the handles of the process before.
     pub fn open(&self) -> Handle {
         let mut state = self.state();
         state.opened += 1;
@@ -108,12 +108,12 @@ impl Disk {
         state.failing_syncs = 0;
     }
 
-    /// Whether the power went in the middle of a change: the process must not outlive that.
+    /// Returns whether the power failed within a change, which the process must not survive.
     pub fn power_is_out(&self) -> bool {
         self.state().power_is_out
     }
 
-    /// How often it was written to.
+    /// Returns the number of writes.
     pub fn changes(&self) -> u64 {
         self.state().changes
     }

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::run::{Outcome, run_seed};
 
-/// What was done and seen, as numbers.
+/// Counts of actions and observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     pub rows_delivered: u64,
-    /// Branches that a training job went back to a row on.
+    /// Branches that rewinds of a training job opened.
     pub rewinds: u64,
     /// Pairs of rows of one number and two branches, both delivered and held against each other.
     pub rows_drawn_anew: u64,
@@ -57,7 +57,7 @@ pub struct Figures {
     pub longest_recovery: Duration,
     pub tally: Tally,
     pub faults: BTreeMap<&'static str, u64>,
-    /// With their seeds.
+    /// The violations, each with its seed.
     pub violations: Vec<(u64, String)>,
     /// Runs that went another way the second time.
     pub unrepeatable: Vec<u64>,

@@ -23,7 +23,7 @@ pub struct History {
     pub leases: Leases,
     /// Bindings that some caller has asked for.
     pub asked: BTreeMap<RowOfZ, Vec<Commitment>>,
-    /// Bindings that a caller was told of.
+    /// Bindings that were acknowledged to a caller.
     pub acked: BTreeMap<RowOfZ, Commitment>,
     delivered: BTreeSet<RowOfZ>,
     trained: BTreeSet<JobId>,
@@ -71,15 +71,15 @@ impl History {
         self.violations.push(text.as_ref().to_owned());
     }
 
-    /// True where a caller is told of the branch for the first time.
-    pub fn learn(&mut self, case: &Case, lineage: &Lineage, told: Option<Duration>) -> bool {
-        self.branches.learn(case, lineage, told).unwrap_or_else(|error| {
+    /// Records a branch and returns whether it is acknowledged to a caller for the first time.
+    pub fn learn(&mut self, case: &Case, lineage: &Lineage, acknowledged: Option<Duration>) -> bool {
+        self.branches.learn(case, lineage, acknowledged).unwrap_or_else(|error| {
             self.violation(error);
             false
         })
     }
 
-    /// A caller goes to ask for bindings; gives the newest branch that any was told of by then.
+    /// Records that a caller requests bindings. Returns the newest branch that has been acknowledged by then.
     pub fn asked(&mut self, job: &JobId, branch: u64, rows: RowRange, commitments: &[Commitment]) -> u64 {
         for (row, commitment) in rows.as_range().zip(commitments) {
             let of_z = self.branches.of_row(job, branch, row);
@@ -91,7 +91,7 @@ impl History {
         self.branches.newest(job)
     }
 
-    /// A caller was told that the row is bound to the commitment; `newest` is what it had from [`History::asked`].
+    /// Records an answer that the row is bound to the commitment; `newest` is what [`History::asked`] returned.
     pub fn acked(&mut self, job: &JobId, branch: u64, newest: u64, row: u64, commitment: Commitment) {
         if newest > branch {
             self.violation(format!(
@@ -108,7 +108,7 @@ impl History {
         }
     }
 
-    /// A caller was told that the row is bound to another commitment than this.
+    /// Records an answer that the row is bound to another commitment than this.
     pub fn refused(&mut self, job: &JobId, branch: u64, row: u64, commitment: Commitment) {
         let of_z = self.branches.of_row(job, branch, row);
         if self.acked.get(&(job.clone(), of_z, row)) == Some(&commitment) {

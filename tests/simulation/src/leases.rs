@@ -22,7 +22,7 @@ pub struct Leases {
 /// A lease in the ledger, or in service for an owner that was not ready yet.
 #[derive(Clone, Copy, Debug)]
 struct LeaseRecord {
-    /// When it was last seen.
+    /// The time at which it was last seen.
     last: Duration,
     /// The branch that it was granted on; `None` where it was first seen when its job may have left that.
     branch: Option<u64>,
@@ -55,7 +55,7 @@ impl History {
     fn hold(&mut self, lease: Lease, held: LeaseRecord) {
         let before = self.leases.held.insert(lease.clone(), held).and_then(|before| before.branch);
         if let Some((old, new)) = before.zip(held.branch).filter(|(old, new)| old < new) {
-            self.violation(format!("{lease:?} was of branch {old}, and goes on with branch {new}"));
+            self.violation(format!("{lease:?} was for branch {old} and is now for branch {new}"));
         }
     }
 

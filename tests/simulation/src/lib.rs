@@ -1,6 +1,6 @@
-//! The whole service in one thread and in virtual time: the real coordinator, workers and clients over a network and a
-//! disk whose faults a seed decides. The invariants are in `history`; docs/testing.md lists what is simulated and
-//! what is not.
+//! Tests the whole service in one thread and in virtual time: the real coordinator, workers and clients over a network
+//! and a disk whose faults are drawn from a seed. `make simulate` runs it; the invariants are in `history`, and
+//! docs/testing.md lists what is simulated and what is not.
 
 mod adversary;
 mod audit;

@@ -1,4 +1,4 @@
-//! `make simulate`: runs many seeds, or repeats one.
+//! The command behind `make simulate`, which runs many seeds or repeats one.
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ use crate::world::{WORKERS, World, worker};
 
 const FIRST: u64 = 200;
 const LAST: u64 = 6000;
-/// How long a fault may last.
+/// Longest time of a fault, in milliseconds.
 const LONGEST: u64 = 4000;
 
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ enum Act {
 }
 
 pub struct Nemesis {
-    /// By time, and in the order drawn.
+    /// The faults by time and by the order in which they were drawn.
     plan: BTreeMap<(Duration, usize), Act>,
     dice: Dice,
     healed: Duration,
@@ -96,7 +96,7 @@ impl Nemesis {
         Self { plan: drawn.plan, dice, healed, latency: LATENCY }
     }
 
-    /// From here on, nothing more goes wrong.
+    /// Returns the time after which no more faults are injected.
     pub fn healed(&self) -> Duration {
         self.healed
     }

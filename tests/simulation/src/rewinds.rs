@@ -15,7 +15,7 @@ use crate::trainer::{CALL_TIMEOUT, Trainer, connect};
 pub struct TrainerCheckpoint {
     row: u64,
     branch: u64,
-    /// Where it has one, it resumes with it.
+    /// The job's cursor. With one, the trainer resumes from it.
     cursor: Option<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ pub fn crashes(seed: u64, case: &Case) -> Vec<u64> {
 }
 
 impl Trainer {
-    /// After one step in three, the job's place: a row's number, or a cursor.
+    /// Stores the job's position, a row number or a cursor, after one step in three.
     pub async fn keep(&mut self, row: u64, kept: &mut TrainerCheckpoint) {
         if !self.dice.one_in(3) {
             return;
@@ -100,7 +100,7 @@ impl Trainer {
                         let row = resumed.next_row;
                         self.world
                             .history()
-                            .violation(format!("{job} goes on at row {row} of branch {branch}"));
+                            .violation(format!("{job} continues at row {row} of branch {branch}"));
                     }
                     return self.take(kept.branch, kept.row, opened);
                 }
@@ -113,7 +113,7 @@ impl Trainer {
         }
     }
 
-    /// Goes on as the answer says.
+    /// Continues as the answer says.
     fn take(&mut self, parent: u64, from_row: u64, opened: pb::Job) -> Result<()> {
         self.world.sample();
         let lineage = Lineage::try_from(opened.lineage)?;

@@ -19,7 +19,7 @@ use crate::software::{COORDINATOR, coordinator, worker_process};
 use crate::world::{WORKERS, World, worker};
 use crate::{adversary, operator, trainer};
 
-/// Of a message, at most, where nothing is wrong.
+/// Longest time of a message without faults.
 pub const LATENCY: Duration = Duration::from_millis(20);
 pub const SHORTEST_LATENCY: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(5);
@@ -30,17 +30,17 @@ const SAMPLED_EVERY: u64 = 8;
 /// A lease may have been held so much longer than it was seen.
 pub const UNSEEN: Duration = TICK.saturating_mul(SAMPLED_EVERY as u32);
 
-/// What a run has shown.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub seed: u64,
     pub virtual_time: Duration,
-    /// From the end of all faults to the end of the jobs.
+    /// The time from the end of all faults to the end of the jobs.
     pub recovery: Duration,
     pub tally: Tally,
     pub faults: BTreeMap<&'static str, u64>,
     pub violations: Vec<String>,
-    /// Of all events with their times: equal for equal runs.
+    /// A hash of all events with their times: equal for equal runs.
     pub trace: u64,
     /// A server has begun to shut down in order: tokio wakes its connections in an order that is not the seed's to say.
     pub has_shut_down: bool,
@@ -50,7 +50,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the same seed must give the same trace.
+    /// Returns whether the same seed must give the same trace.
     pub fn is_repeatable(&self) -> bool {
         !self.has_shut_down && !self.has_store
     }
@@ -171,7 +171,7 @@ thread_local! {
     static PANIC: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// What the kernel does in parallel stays on this thread.
+/// Runs the kernel's parallel work on this thread.
 fn own_pool() {
     if rayon::current_thread_index().is_none() {
         POOL.set(rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().ok());

@@ -17,7 +17,7 @@ pub const COORDINATOR: &str = "coordinator";
 
 pub async fn coordinator(world: Arc<World>) -> turmoil::Result {
     let error = match try_coordinator(&world).await {
-        Ok(()) => "it was told to".to_owned(),
+        Ok(()) => "it ended on request".to_owned(),
         Err(error) => format!("{error:#}"),
     };
     world.history().ended(COORDINATOR, &error);

@@ -1,5 +1,5 @@
 //! A training job: binds row after row and fetches it, whatever happens, and checks every byte. In every other seed it
-//! crashes now and then, and goes on from a checkpoint of its own ([`crate::rewinds`]).
+//! crashes now and then, and resumes from a checkpoint of its own ([`crate::rewinds`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::rewinds::{TrainerCheckpoint, crashes};
 use crate::software::COORDINATOR;
 use crate::world::World;
 
-/// Of one attempt; there is always another.
+/// Longest time of one attempt; each is followed by another.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 pub const WHOLE: CoordinateRange = CoordinateRange { start: 0, end: DIMENSION };
 

@@ -31,7 +31,7 @@ pub struct World {
     pub seed: u64,
     pub disk: Disk,
     pub cases: [&'static Case; 2],
-    /// As the running coordinator has it open.
+    /// The ledger that the running coordinator has open.
     pub ledger: Mutex<Option<Ledger>>,
     probe: Mutex<Option<TestProbe>>,
     /// The coordinator has ended by itself.
@@ -40,7 +40,7 @@ pub struct World {
     pub is_grown: AtomicBool,
     history: Mutex<History>,
     drains: Mutex<Vec<CancellationToken>>,
-    /// Of every process of the coordinator.
+    /// The stop tokens of every process of the coordinator.
     stops: Mutex<Vec<CancellationToken>>,
     /// Checkpoints, where this seed has them.
     store: Option<TempDir>,
@@ -87,7 +87,7 @@ impl World {
         lock(&self.ledger)
     }
 
-    /// Of the running coordinator.
+    /// Returns the probe of the running coordinator.
     pub fn probe(&self) -> MutexGuard<'_, Option<TestProbe>> {
         lock(&self.probe)
     }
@@ -126,14 +126,14 @@ impl World {
         }
     }
 
-    /// For the worker's next process.
+    /// Returns the drain token of the worker's next process.
     pub fn new_drain(&self, worker: usize) -> CancellationToken {
         let token = CancellationToken::new();
         lock(&self.drains)[worker] = token.clone();
         token
     }
 
-    /// For the coordinator's next process.
+    /// Returns the stop token of the coordinator's next process.
     pub fn new_stop(&self) -> CancellationToken {
         let token = CancellationToken::new();
         lock(&self.stops).push(token.clone());

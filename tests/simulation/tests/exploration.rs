@@ -1,4 +1,4 @@
-//! The whole state space of the release protocol in the small, and the same with a bug.
+//! Tests the release protocol over the whole state space of a small configuration, and that a planted bug is found there.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use dice::Dice;
 use simulation::explore::{BindRule, Exploration, Model, Packed, Rules, State, explore};
 
-/// No planted bug takes more states to find.
+/// Most states needed to find any planted bug.
 const STATES_TO_FIND_A_BUG: usize = 300_000;
 
 /// Each bug, and what it leads to.

@@ -1,4 +1,4 @@
-//! A slice of `make simulate`. The full figure comes from there.
+//! Tests a few seeds of `make simulate`, which gives the full figures.
 
 use simulation::Tally;
 

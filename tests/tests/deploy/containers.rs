@@ -20,7 +20,7 @@ fn rootfs(dir: &TempDir) -> String {
     root
 }
 
-/// Of all files below.
+/// Returns the bytes of all files below a folder.
 fn bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let size = |entry: std::fs::DirEntry| {

@@ -51,7 +51,7 @@ fn dashboards_are_whole() {
         let mut places = BTreeSet::new();
         for panel in dashboard["panels"].as_array().unwrap() {
             let title = panel["title"].as_str().unwrap();
-            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}: its id is another's");
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}: another panel has its id");
             let place = &panel["gridPos"];
             let x = place["x"].as_u64().unwrap();
             let y = place["y"].as_u64().unwrap();

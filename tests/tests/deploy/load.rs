@@ -47,10 +47,10 @@ impl Load {
         let other = vec!["another batch".to_owned()];
         let patience = Duration::from_secs(20);
         self.cluster.fetch_bound(&self.job, 0..1, 0..512, other, patience).unwrap_err();
-        self.cluster.fetch(&tests::job("nobody"), 0..1, 0..512).unwrap_err();
+        self.cluster.fetch(&tests::job("missing"), 0..1, 0..512).unwrap_err();
     }
 
-    /// Of a whole checkpoint, written now.
+    /// Writes a whole checkpoint and returns its bytes.
     pub fn checkpoint_bytes(&self) -> u64 {
         let written = self.cluster.runtime.block_on(self.cluster.client.jobs().checkpoint(&self.job));
         written.unwrap().bytes

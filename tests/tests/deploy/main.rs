@@ -1,5 +1,5 @@
-//! What stands in `deploy/` against the real thing: Prometheus, Chromium, a cluster under load. `make test-deploy` runs
-//! it, and tests/setup/deploy.sh brings the two programs.
+//! Tests the files of `deploy/` with a real Prometheus, a real Chromium and a cluster under load. `make test-deploy`
+//! runs it; tests/setup/deploy.sh installs the two programs.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod alerts;

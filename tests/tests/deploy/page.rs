@@ -9,7 +9,7 @@ use tests::get;
 use super::load::Load;
 use super::run;
 
-/// As wide as a phone, in CSS pixels.
+/// The width of a phone, in CSS pixels.
 const PHONE: u32 = 390;
 
 fn chromium(dir: &Path, args: &[&str]) -> String {

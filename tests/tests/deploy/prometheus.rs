@@ -78,7 +78,7 @@ impl Prometheus {
         answer["data"].clone()
     }
 
-    /// What the expression gives now. Panics where it can't be run.
+    /// Returns the present value of the expression. Panics if it is invalid.
     pub fn query(&self, expression: &str) -> Vec<Sample> {
         let data = self.api(&format!("query?query={}", encoded(expression)));
         let sample = |sample: &Value| Sample {
@@ -88,7 +88,7 @@ impl Prometheus {
         data["result"].as_array().unwrap().iter().map(sample).collect()
     }
 
-    /// Whether the expression gives a number.
+    /// Returns whether the expression has a value.
     pub fn has_data(&self, expression: &str) -> bool {
         self.query(expression).iter().any(|sample| sample.value.is_finite())
     }

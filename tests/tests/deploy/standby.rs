@@ -74,7 +74,7 @@ impl Coordinators {
         self.running.push(Process::start(&self.options, &name, words, None).unwrap());
     }
 
-    /// Whether Kubernetes would send calls to it.
+    /// Returns whether Kubernetes would send calls to it.
     fn is_ready(&self, index: usize) -> bool {
         self.answer(index, "/readyz").0 == 200
     }

@@ -6,7 +6,7 @@ use tests::program;
 use super::{read, run};
 
 const UNITS: [&str; 2] = ["coordinator", "worker"];
-/// Of 10, where 10 is wide open; systemd calls up to 2 "safe or better".
+/// Highest exposure by systemd's scale to 10, which calls up to 2 "safe or better".
 const MOST_EXPOSURE: f64 = 2.0;
 
 /// The unit as it stands, with the program under test in the place of the installed one.

@@ -9,7 +9,7 @@ use super::exposition::{check_exposition, defined};
 use super::load::Load;
 use super::prometheus::Prometheus;
 
-/// Until the last query has its data; generous, as the machine may do other things.
+/// Longest wait until the last query has data; generous for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Works until all of `waiting` give data.
@@ -73,8 +73,8 @@ fn every_query_of_panels_and_alerts_gives_data() {
     }
     // A scrape later than its second makes the alert pending, and the next one ends it: that is what `for` is for.
     work_until(&mut load, "no worker is down", || prometheus.alert_state("RustleWorkerDown") == "inactive");
-    // It is asked for in every round; two scrapes must see the count grow, and an evaluation see those.
-    work_until(&mut load, "the conflict is told", || {
+    // The conflict is repeated in every round; two scrapes must see the count grow before an evaluation.
+    work_until(&mut load, "the conflict is shown", || {
         prometheus.alert_state("RustleBindingsConflict") == "firing"
     });
 

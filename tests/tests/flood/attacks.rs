@@ -25,7 +25,7 @@ use crate::{Process, address, flooder, path, url};
 pub static ATTACKS: AtomicU64 = AtomicU64::new(0);
 pub static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// What the attackers do, until they are stopped.
+/// Starts attackers, which run until they are stopped.
 pub type Attack = fn(&AttackTarget<'_>, &Runtime, usize) -> JoinSet<()>;
 
 /// The target of an attack.
@@ -34,7 +34,7 @@ pub struct AttackTarget<'a> {
     pub of: Process,
 }
 
-pub fn nobody(_: &AttackTarget<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
+pub fn no_attack(_: &AttackTarget<'_>, _: &Runtime, _: usize) -> JoinSet<()> {
     JoinSet::new()
 }
 
@@ -147,7 +147,7 @@ where
     attackers
 }
 
-/// No attack, on a machine as busy: what it costs that attackers and service share one here.
+/// Keeps the machine as busy as an attack does, without one: the cost of attackers and service sharing one machine.
 pub fn spinning(_: &AttackTarget<'_>, runtime: &Runtime, _: usize) -> JoinSet<()> {
     let mut spinners = JoinSet::new();
     for _ in 0..runtime.metrics().num_workers() {

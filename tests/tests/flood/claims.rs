@@ -1,4 +1,4 @@
-//! Messages that claim to be larger than they may be: what counts is the claim, and nobody makes room for it.
+//! Messages that claim to be larger than the limit: the claim alone gets them refused, and no memory is allocated for it.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,13 +20,13 @@ const MAY_GROW: u64 = 48 << 20;
 
 #[derive(Clone, Copy, Debug)]
 enum Sender {
-    /// Whatever the server takes.
+    /// All that the server accepts.
     All,
     /// The claim and a few bytes, and then nothing more, with the call left open.
     Little,
 }
 
-/// How one call ended.
+/// The end of one call.
 #[derive(Debug)]
 struct Answer {
     after: Duration,

@@ -16,12 +16,12 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// How every connection begins.
+/// Returns the first bytes of every connection.
 pub fn preface() -> Vec<u8> {
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// Of a call, with nothing that the decoder would keep.
+/// Returns the headers of a call, none of which the decoder stores.
 pub fn headers_of_a_call(path: &str) -> Vec<u8> {
     // :method POST, :scheme https; the others literal, by the names' places in the static table.
     let mut block = vec![0x83, 0x87];
@@ -44,7 +44,7 @@ pub fn kept_again(times: usize) -> Vec<u8> {
     vec![0x80 | 62; times]
 }
 
-/// As a string literal without Huffman's code.
+/// Returns a string literal without Huffman coding.
 pub fn text(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     if text.len() < 127 {

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use crate::{
     DIMENSION, Process,
     attacks::{
-        ATTACKS, Attack, AttackTarget, BEGUN, giant_messages, nobody, resets, silent, slow_handshakes,
+        ATTACKS, Attack, AttackTarget, BEGUN, giant_messages, no_attack, resets, silent, slow_handshakes,
         spinning, streams,
     },
     http2,
@@ -24,13 +24,13 @@ use crate::{
     secured,
 };
 
-/// How much longer an honest fetch may take at the 99th percentile than alone.
+/// Largest factor by which an attack may slow an honest fetch at the 99th percentile.
 const LIMIT: f64 = 2.0;
 const TURNS: usize = 5;
 const AFTERMATH: Duration = Duration::from_millis(1_500);
 /// Longest turn without an attack.
 const NO_ATTACK: Duration = Duration::from_secs(30);
-/// From one fetch's begin to the next one's, at size.
+/// Time from the begin of one fetch to the next, at full size.
 const STEP: Duration = Duration::from_millis(10);
 
 type Attacker = (&'static str, Attack, Process);
@@ -38,7 +38,7 @@ type Attacker = (&'static str, Attack, Process);
 /// The first two are no attacks: nothing, and processors that are busy with something else. In every turn each has its
 /// place, so that what drifts, drifts for all. The last two are mild: little is left of them when it begins anew.
 const ATTACKERS: [Attacker; 14] = [
-    ("none", nobody, Process::Coordinator),
+    ("none", no_attack, Process::Coordinator),
     ("none, other processors spin", spinning, Process::Coordinator),
     ("giant messages", giant_messages, Process::Coordinator),
     ("streams", streams, Process::Coordinator),
@@ -81,7 +81,7 @@ fn attackers() -> Vec<Attacker> {
     [none, if chosen.is_empty() { attacks } else { &chosen }].concat()
 }
 
-/// How long a turn lasts.
+/// The length of a turn.
 #[derive(Clone, Copy)]
 enum Length {
     Fetches(usize),
@@ -169,7 +169,7 @@ impl<'a> Honest<'a> {
         started.elapsed()
     }
 
-    /// How long steps took, in order.
+    /// Returns the times of the steps, in order.
     fn steps(&self, length: Length) -> Vec<Duration> {
         let begun = Instant::now();
         let mut times = Vec::new();
@@ -192,7 +192,7 @@ fn p99(times: &[Duration]) -> f64 {
     times[(times.len() - 1) * 99 / 100].as_secs_f64() * 1e3
 }
 
-/// Of one turn of an attack.
+/// The figures of one turn of an attack.
 struct Turn {
     /// Milliseconds.
     p99: f64,
@@ -256,7 +256,7 @@ fn an_honest_job_goes_on_under_each_attack() {
         }
     }
     for ((name, ..), found) in kinds.iter().zip(&found).skip(2) {
-        assert!(found.iter().all(|turn| turn.begun > 0), "{name}: nobody attacked");
+        assert!(found.iter().all(|turn| turn.begun > 0), "{name}: no attack was made");
     }
     let misses = report(&kinds, &found);
     println!(

@@ -30,12 +30,12 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes that are sent at once.
 const BATCH: usize = 64 << 10;
 
-/// What is sent first, and then over and over: the frames of a number that rises.
+/// A flood: the bytes sent first, and the frames that are sent repeatedly with a rising number.
 pub struct Flood {
     name: &'static str,
     first: fn(&str) -> Vec<u8>,
     again: fn(&str, u32) -> Vec<u8>,
-    /// Whether a server has to close the connection for it.
+    /// Whether a server has to close the connection because of it.
     is_fatal: bool,
 }
 
@@ -103,19 +103,19 @@ static OTHERS: [Flood; 4] = [
     },
 ];
 
-/// What became of one connection.
+/// The outcome of one connection.
 #[derive(Debug, Default)]
 pub struct ConnectionOutcome {
     sent: usize,
     is_closed: bool,
-    /// How many of each kind the server sent.
+    /// The number of frames of each kind that the server sent.
     pub answers: BTreeMap<u8, usize>,
     /// Why it went, by its own words.
     goaway: Option<u32>,
 }
 
 impl Flood {
-    /// Until the server closes the connection, or for `lasts`.
+    /// Sends the flood until the server closes the connection, or for `lasts`.
     pub async fn send(&self, address: &str, shown: &Path, path: &str, lasts: Duration) -> ConnectionOutcome {
         let mut ended = ConnectionOutcome::default();
         let Ok(stream) = raw_tls::connect(address, Some(shown)).await else { return ended };
@@ -220,7 +220,7 @@ fn http2_floods_cost_no_memory_and_no_process() {
                 let attack = async move { flood.send(&address, &shown, path(of), lasts).await };
                 attackers.spawn_on(attack, runtime.handle());
             }
-            fetch().expect("an honest job goes on");
+            fetch().expect("the honest job is still served");
             let ended = runtime.block_on(attackers.join_all());
             let closed = ended.iter().filter(|ended| ended.is_closed).count();
             let sent: usize = ended.iter().map(|ended| ended.sent).sum();
@@ -230,9 +230,9 @@ fn http2_floods_cost_no_memory_and_no_process() {
                 sent >> 10,
                 ended[0]
             );
-            assert!(sent > 0, "{}: nobody attacked", flood.name);
+            assert!(sent > 0, "{}: no attack was made", flood.name);
             if flood.is_fatal {
-                assert_eq!(closed, CONNECTIONS, "{} goes on: {ended:?}", flood.name);
+                assert_eq!(closed, CONNECTIONS, "{}: connections are still open: {ended:?}", flood.name);
             }
             before.check(&cluster, flood.name);
         }

@@ -1,5 +1,5 @@
-//! The effect of malicious callers on an honest one. `make flood COUNT=1000` runs it at size and prints one line
-//! of figures an attack; a plain test run is a slice of it.
+//! Tests the effect of malicious callers on an honest one. `make flood COUNT=1000` runs it at full size and prints one
+//! line of figures per attack; a plain test run is a slice of it.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]
@@ -62,7 +62,7 @@ fn address(cluster: &TestCluster, of: Process) -> String {
     url(cluster, of).trim_start_matches("https://").to_owned()
 }
 
-/// What a job that is none may call, at either process.
+/// Returns a path of the process that the caller may call, although there is no such job.
 fn path(of: Process) -> &'static str {
     match of {
         Process::Coordinator => "/rustle.v1.Jobs/GetJob",

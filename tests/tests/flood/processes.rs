@@ -5,7 +5,7 @@ use std::fs;
 use rustle::cluster::Process;
 use tests::TestCluster;
 
-/// What either process may grow by, at its largest.
+/// Most memory by which a process may grow, in bytes.
 const MAY_GROW: u64 = 256 << 20;
 
 /// Both as they were before the attacks.

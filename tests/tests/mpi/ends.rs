@@ -12,7 +12,7 @@ fn an_exception_ends_the_launch_and_the_next_start_knows_what_was_bound() {
     let job = Job::new(plan, DIMENSION);
     let failed = mpirun(&[python(2, "fails 5"), job.noise(2, "--serve")]);
     failed.failed_with(&["RuntimeError: no such batch", "ends the launch"]);
-    // The first five rows are bound, each to its own step; the job goes on after them.
+    // The first five rows are bound, each to its own step; the job resumes after them.
     for row in [0, 4] {
         let other =
             mpirun(&[training(1, &format!("--steps {row}..5 --commitment x")), job.noise(2, "--serve")]);

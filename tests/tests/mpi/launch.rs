@@ -17,7 +17,7 @@ use tests::KEY;
 /// A launch that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(100);
 
-/// Where tests/setup/mpi.sh put what it built.
+/// Returns the folder of the programs that tests/setup/mpi.sh built.
 pub fn folder() -> PathBuf {
     let own = || {
         let test = std::env::current_exe().unwrap();
@@ -182,7 +182,7 @@ impl Running {
         Self { child, dir }
     }
 
-    /// Until the ranks have said so on standard error.
+    /// Waits until the ranks have printed the text on standard error.
     #[track_caller]
     pub fn wait_for(&self, words: &str) {
         let deadline = Instant::now() + LONGEST;
@@ -196,7 +196,7 @@ impl Running {
         String::from_utf8_lossy(&fs::read(self.dir.path().join(name)).unwrap()).into_owned()
     }
 
-    /// To `mpirun`, which gives it to all ranks.
+    /// Sends a signal to `mpirun`, which passes it to all ranks.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Noise under a real `mpirun`: one launch by itself, and beside training ranks in Rust and in Python. `make test-mpi`
-//! runs it, and tests/setup/mpi.sh brings what it needs.
+//! Tests noise under a real `mpirun`: one launch by itself, and beside training ranks in Rust and in Python. `make
+//! test-mpi` runs it; tests/setup/mpi.sh installs what it needs.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod beside;

@@ -1,4 +1,4 @@
-//! A job stops under MPI and goes on under gRPC, and back, with other numbers of ranks: one ledger, the same
+//! Tests a job that stops under MPI and resumes under gRPC, and back, with other numbers of ranks: one ledger, the same
 //! checkpoints, the same bytes.
 
 use std::time::Duration;

@@ -121,7 +121,7 @@ def ranks(folder):
 
 
 def again(folder):
-    """A launch on a ledger that knows rows: it must be told where to go on."""
+    """A launch on a ledger with rows must be given the row at which it resumes."""
     kept = pathlib.Path(folder, "cursor")
     session = rustle.connect("mpi://?time_limit=60")
     out = np.empty(DIMENSION, np.float32)

@@ -1,4 +1,5 @@
-//! The memory of processes that hold secrets, which nobody but root can have: not by a crash, not by asking for it.
+//! The memory of processes that hold secrets: only root can read it, neither through a crash nor through the system's
+//! calls.
 
 use std::{
     fs,
@@ -32,7 +33,7 @@ fn core_limits(pid: u32) -> Option<[String; 2]> {
     Some([word(4)?, word(5)?])
 }
 
-/// Each waits at its key, a pipe that nobody writes to: what it does about itself it has done before.
+/// Each waits for its key on a pipe without a writer; it has hardened itself before that.
 #[test]
 fn commands_are_hardened_before_they_read_a_key() {
     if getrlimit(Resource::Core).maximum == Some(0) {
@@ -93,7 +94,7 @@ fn coordinator(dir: &Path, more: &[&str]) -> Child {
 
 #[test]
 fn a_crash_leaves_no_core() {
-    // Inherited: what the processes are told of cores is this, unless they see to it themselves.
+    // The processes inherit this limit on core files unless they set their own.
     let most = getrlimit(Resource::Core).maximum;
     setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
     let dumped = |more: &[&str]| {

@@ -102,7 +102,7 @@ impl WatchedCluster {
         logs[at..].chars().take(2_000).collect()
     }
 
-    /// Of the newest checkpoint.
+    /// Returns the files of the newest checkpoint.
     pub fn pieces(&self) -> Vec<PathBuf> {
         let of_job = self.dir.path().join("coordinator/checkpoints/watched");
         let checkpoints = fs::read_dir(of_job).unwrap().map(|entry| entry.unwrap().path());

@@ -1,4 +1,5 @@
-//! No secret leaks: a cluster with known secrets runs at trace level, and everything it writes is searched for them.
+//! Tests that no secret leaks: a cluster with known secrets runs at trace level, and everything it writes is searched for
+//! them.
 
 // Clippy's exemption for tests does not reach helpers of integration tests.
 #![allow(clippy::unwrap_used)]

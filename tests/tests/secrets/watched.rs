@@ -135,10 +135,12 @@ impl WatchedCluster {
         let unknown = self.dir.path().join("unknown.token");
         fs::write(&unknown, "rustle_this-is-a-token-that-is-not-valid-anywhere").unwrap();
         fs::set_permissions(&unknown, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
-        let stranger = self.client(&Role::Operator, Some(Bearer::from_file(&unknown).unwrap()));
+        let unknown_client = self.client(&Role::Operator, Some(Bearer::from_file(&unknown).unwrap()));
         let other = self.client(&Role::Job("other".into()), None);
         let mut out = vec![0f32; 6 * DIMENSION as usize];
-        for (client, what) in [(&stranger, "one"), (&other, "one"), (trainer, "another"), (operator, "one")] {
+        for (client, what) in
+            [(&unknown_client, "one"), (&other, "one"), (trainer, "another"), (operator, "one")]
+        {
             let asked = fetch("watched", 0, 6, what);
             let error = self.runtime.block_on(client.fetch(asked).into_slice(&mut out)).unwrap_err();
             self.errors.push(format!("{error} {error:?}"));
@@ -146,7 +148,7 @@ impl WatchedCluster {
         fs::remove_file(unknown).unwrap();
     }
 
-    /// As a worker is told it, by one that can hold nothing.
+    /// Returns the release key as the coordinator sends it to a worker, here one without capacity.
     fn learn_release_key(&mut self) {
         let connections = self.connections(&Role::Worker("listener".into()), None);
         let worker = "listener".to_owned();
@@ -168,9 +170,9 @@ impl WatchedCluster {
                 incarnation: incarnation.clone(),
                 ..pb::HeartbeatRequest::default()
             };
-            let told = workers.heartbeat(beat).await.unwrap().into_inner();
+            let answer = workers.heartbeat(beat).await.unwrap().into_inner();
             workers.deregister(pb::DeregisterRequest { worker, incarnation }).await.unwrap();
-            told.release_key
+            answer.release_key
         });
         assert_eq!(key.len(), 32);
         self.scan.add("the release key", &key);

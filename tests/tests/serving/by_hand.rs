@@ -135,7 +135,7 @@ fn a_region_smaller_than_the_range_is_refused_by_the_worker() {
 fn senseless_lenders_are_told_why_and_the_worker_goes_on() {
     let hand = ByHand::new(0..DIMENSION, 1);
     let path = hand.cluster.dir.path().join("sockets/worker-0.shm.sock");
-    let told = |words: &[u8]| {
+    let log_of = |words: &[u8]| {
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         stream.write_all(words).unwrap();
@@ -144,8 +144,8 @@ fn senseless_lenders_are_told_why_and_the_worker_goes_on() {
         assert_eq!(answer[..4], 1u32.to_le_bytes(), "{answer:?}");
         String::from_utf8(answer[8..].to_vec()).unwrap()
     };
-    assert!(told(&[0; 72]).contains("descriptors"));
-    assert!(told(b"hello").contains("5 bytes"));
+    assert!(log_of(&[0; 72]).contains("descriptors"));
+    assert!(log_of(b"hello").contains("5 bytes"));
     drop(UnixStream::connect(&path).unwrap());
     let again = hand.lent.lend(path.to_str().unwrap()).unwrap_err();
     assert!(again.to_string().contains("lent already"), "{again}");

@@ -1,4 +1,4 @@
-//! Every way a row can travel brings the same bytes, and none of them around the rules.
+//! Tests every transport of rows: all deliver the same bytes, and none bypasses a check.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod by_hand;
@@ -121,7 +121,7 @@ fn rows_that_have_left_the_window_reach_a_region_too() {
 fn a_client_on_the_workers_host_prefers_its_socket() {
     let cluster = start_with(1, |options| {
         let socket = options.dir.join("own/worker.sock").display().to_string();
-        // Nobody listens where it says that it is: only the socket leads there.
+        // No process listens at the advertised address: only the socket reaches the worker.
         options.worker_flags = flags(&["--unix-socket", &socket, "--advertise", "http://127.0.0.1:1"]);
     });
     let job = job("near");

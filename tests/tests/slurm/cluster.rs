@@ -1,5 +1,5 @@
-//! A Slurm on this machine: munge, a controller, and two nodes that each have a name, processes and shared memory of their
-//! own. It ends with the test, however that ends.
+//! A Slurm on this machine: munge, a controller, and two nodes that each have a name, processes and shared memory of
+//! their own. It ends with the test, however that ends.
 
 use std::{
     fmt::Write,
@@ -29,7 +29,7 @@ impl Slurm {
         Self::start_with("")
     }
 
-    /// With more lines of slurm.conf.
+    /// Starts a cluster with more lines in slurm.conf.
     pub fn start_with(settings: &str) -> Option<Self> {
         if let Some(why) = impossible() {
             eprintln!("SKIPPED: nothing is tried under Slurm here: {why}");
@@ -122,7 +122,7 @@ impl Slurm {
         said(self.command(name, words).output().unwrap(), name)
     }
 
-    /// Hands a script of deploy/slurm to Slurm: `options` of sbatch, what it is told by the environment, its words.
+    /// Submits a script of deploy/slurm with `options` of sbatch, environment variables, and arguments.
     #[track_caller]
     pub fn submit(
         &self,
@@ -251,7 +251,7 @@ impl SlurmJob<'_> {
         assert_eq!(self.shown("JobState"), state, "{}", self.slurm.logs());
     }
 
-    /// What Slurm does ahead of the time limit, by `--signal=B:USR1@…`.
+    /// Sends the signal that Slurm sends before the time limit, by `--signal=B:USR1@…`.
     pub fn warn(&self) {
         self.slurm.run("scancel", &["--batch", "--signal=USR1", &self.id]);
     }
@@ -271,8 +271,8 @@ impl SlurmJob<'_> {
         self.slurm.run("scancel", &["--signal=KILL", &format!("{}.{step}", self.id)]);
     }
 
-    /// Waits until the job is queued again, changes it, and has it start without the usual delay. `changed`: components of
-    /// a heterogeneous job, counted from 0, and what is new of them.
+    /// Waits until the job is queued again, changes it, and has it start without the usual delay. `changed`: components
+    /// of a heterogeneous job, counted from 0, and what is new of them.
     #[track_caller]
     pub fn starts_again(&self, restarts: u32, changed: &[(u32, &str)]) {
         let components = 0..=changed.iter().map(|(component, _)| *component).max().unwrap_or(0);

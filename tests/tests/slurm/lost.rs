@@ -1,4 +1,5 @@
-//! launch.sbatch where Slurm does not do as it is asked: a node is gone in the middle of it, or it may not be queued again.
+//! launch.sbatch where Slurm does not do as it is asked: a node is gone in the middle of it, or it may not be queued
+//! again.
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
@@ -45,8 +46,8 @@ fn a_node_lost_in_the_middle_ends_the_launch_and_the_job_goes_on_without_it() {
     launched.wait_for("the script finds the node lost", || launched.output().contains(&said));
     // Of the run that ended: a new one has yet to write its own.
     fs::remove_file(run.path(&format!("rows/{}.npy.partial", run.next_row()))).unwrap();
-    // Told of the node, Slurm starts the job at once. What is signed within the second in which the other node ended the
-    // run before, that node refuses, and the job would fail.
+    // Slurm starts the job as soon as it learns of the node. A request signed within the second in which the other node
+    // ended the previous run is refused by that node, and the job would fail.
     launched.wait_for("the run is ended", || launched.shown("JobState") != "RUNNING");
     std::thread::sleep(Duration::from_secs(2));
     slurm.is_down(lost);

@@ -1,5 +1,5 @@
-//! The batch scripts of deploy/slurm under a real Slurm of two nodes, which each test starts for itself on this machine.
-//! `make test-slurm` runs it, and tests/setup/slurm.sh brings what it needs. It takes root; else it is skipped, loudly.
+//! Tests the batch scripts of deploy/slurm under a real Slurm of two nodes, which each test starts on this machine.
+//! `make test-slurm` runs it; tests/setup/slurm.sh installs what it needs. Without root it prints that it is skipped.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 mod cluster;

@@ -28,7 +28,7 @@ impl Run {
         self.dir.path().join(name)
     }
 
-    /// What a user sets, and where the programs are.
+    /// Returns the variables that a user sets, and the paths of the programs.
     pub fn variables(&self, more: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
         let own = [
             ("RUSTLE_RUN", self.dir.path().display().to_string()),
@@ -39,7 +39,7 @@ impl Run {
         own.into_iter().chain(more.iter().map(|(name, value)| (*name, value.to_string()))).collect()
     }
 
-    /// What launches said of the files that they finished.
+    /// Returns the reports of the launches about finished files.
     pub fn answers(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.path("rows/answers.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -49,7 +49,7 @@ impl Run {
         self.answers().last().map_or(0, |answer| answer["next_row"].as_u64().unwrap())
     }
 
-    /// Whether rows have gone to the file that begins where the last one ended.
+    /// Returns whether rows are in the file that begins where the last one ended.
     pub fn writes_rows(&self) -> bool {
         let file = self.path(&format!("rows/{}.npy.partial", self.next_row()));
         fs::metadata(file).is_ok_and(|file| file.len() > HEADER as u64)
@@ -69,7 +69,7 @@ impl Run {
     }
 }
 
-/// Where `make test-slurm` put the worker with MPI and its Python.
+/// Returns the folder of the worker with MPI and its Python, from `make test-slurm`.
 pub fn mpi_folder() -> PathBuf {
     let own = || std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("mpi");
     let folder = std::env::var_os("RUSTLE_MPI").map_or_else(own, PathBuf::from);

@@ -9,7 +9,7 @@ use crate::{cluster::Slurm, run::Run};
 
 const DIMENSION: u64 = 3_700;
 
-/// Rows in files of their own, from the first that is missing; until it is told to stop, or that it is enough.
+/// Writes rows to a file each, from the first that is missing, until a signal or a limit stops it.
 const FETCH: &str = r#"
 trap 'stop=1' USR1 TERM
 mkdir -p "$RUSTLE_RUN/fetched"

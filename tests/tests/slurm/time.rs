@@ -21,16 +21,16 @@ fn a_job_whose_time_is_up_goes_on_after_it_whether_it_was_told_or_not() {
     let plan = small_plan(Mechanism::BandSqrt { bands: 9 }, 1 << 20);
     let run = Run::new(&plan, DIMENSION);
     let all = run.variables(&[("RUSTLE_FILE_ROWS", "1000000")]);
-    let told = slurm.submit("--ntasks=2 --time=1 --signal=B:USR1@10", "launch.sbatch", &all, &[]);
-    told.wait_for("rows are written", || run.writes_rows());
+    let signalled = slurm.submit("--ntasks=2 --time=1 --signal=B:USR1@10", "launch.sbatch", &all, &[]);
+    signalled.wait_for("rows are written", || run.writes_rows());
     thread::sleep(LIMIT / 2);
-    told.starts_again(1, &[]);
-    assert!(told.output().contains("the time is nearly up; queued again"), "{}", told.output());
+    signalled.starts_again(1, &[]);
+    assert!(signalled.output().contains("the time is nearly up; queued again"), "{}", signalled.output());
     let stood = run.next_row();
     assert!(stood > 0);
-    told.wait_for("rows are written again", || run.writes_rows());
-    told.cancel();
-    told.ends("CANCELLED");
+    signalled.wait_for("rows are written again", || run.writes_rows());
+    signalled.cancel();
+    signalled.ends("CANCELLED");
 
     // Ahead of its end it hears a signal that means nothing.
     let untold = slurm.submit("--ntasks=3 --time=1 --signal=B:URG@10", "launch.sbatch", &all, &[]);

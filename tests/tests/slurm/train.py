@@ -1,5 +1,5 @@
 """A training program that comes back, for the tests: train.py FOLDER STEPS. Its gradients are zero, so that its model is
-the sum of the rows. It saves when it is told to stop, and at the end.
+the sum of the rows. It saves when a signal stops it, and at the end.
 
 The module under test is loaded from its file, so that no package has to be installed.
 """
@@ -15,9 +15,9 @@ import time
 import numpy as np
 from mpi4py import MPI
 
-told = []
+signals = []
 for number in (signal.SIGUSR1, signal.SIGTERM):
-    signal.signal(number, lambda number, frame: told.append(number))
+    signal.signal(number, lambda number, frame: signals.append(number))
 
 
 def load():
@@ -42,8 +42,8 @@ def main(folder, steps):
     if (folder / "saved.json").exists():
         step = json.loads((folder / "saved.json").read_text())["step"]
         model = np.fromfile(folder / "model.f32", np.float32)
-    # All ranks stop at the same step, whenever each of them was told.
-    while step < steps and not noise.training.allreduce(len(told)):
+    # All ranks stop at the same step, whenever each of them got the signal.
+    while step < steps and not noise.training.allreduce(len(signals)):
         time.sleep(0.05)
         model += noise.fetch(step, 0, noise.dimension, mpi.declared(f"step {step}".encode()))
         step += 1

@@ -79,7 +79,7 @@ pub fn explore(model: &Model<'_>, most: usize) -> Exploration {
 /// The states in the order in which they were found.
 struct StateTable {
     states: Vec<Packed>,
-    /// For each the place of the one that it was first reached from.
+    /// For each state, the index of the state from which it was first reached.
     parents: Vec<u32>,
 }
 

@@ -195,7 +195,7 @@ fn lease_steps(state: &State, at: usize, rules: Rules, steps: &mut Vec<Step>) {
         steps.push((Action::Answered { worker: at }, applied));
     }
     if worker.is_fresh || worker.answer.is_some() {
-        // An answer that comes later than this was asked for too long ago to begin a lease with.
+        // An answer later than this comes from a request too old to begin a lease with.
         let ended = changed(state, |next| {
             next.workers[at].answer = None;
             next.workers[at].is_fresh &= rules.lease_never_ends;

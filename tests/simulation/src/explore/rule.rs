@@ -12,7 +12,7 @@ use crate::cases::{self, Case};
 /// Rows 0, 1, 2: unbound, or bound to one of two commitments.
 type Bound = [u8; ROWS];
 
-/// For each state of the rows, and each row and commitment asked for: whether it is granted.
+/// For each state of the rows and each requested row and commitment, whether the binding is granted.
 #[derive(Debug)]
 pub struct BindRule(Vec<[[bool; COMMITMENTS]; ROWS]>);
 
@@ -20,7 +20,7 @@ fn index(bound: &Bound) -> usize {
     bound.iter().fold(0, |index, row| index * (COMMITMENTS + 1) + *row as usize)
 }
 
-/// In the order of their indices.
+/// Returns the states of the rows in the order of their indices.
 fn each_bound() -> impl Iterator<Item = Bound> {
     let each = || 0..=COMMITMENTS as u8;
     each().flat_map(move |a| each().flat_map(move |b| each().map(move |c| [a, b, c])))

@@ -19,7 +19,7 @@ pub struct Row {
     pub tokens: [u8; COMMITMENTS],
 }
 
-/// Whether the process that was given the lease is the one that runs.
+/// Whether the process that holds the lease is the running one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Holder {
     /// The coordinator has started anew since.
@@ -34,10 +34,10 @@ pub struct Job {
     pub branch: u8,
     pub rows: [[Row; ROWS]; BRANCHES],
     pub epoch: u8,
-    /// Of each epoch: 0 is nobody, else one more than the worker.
+    /// Owner of each epoch: 0 for none, else one more than the worker.
     pub owners: [u8; EPOCHS],
     pub holder: Holder,
-    /// Epochs (a bit each) that ended because the owner's lease had: nobody may serve under them any more.
+    /// Epochs (a bit each) that ended with the owner's lease: no worker may serve under them any more.
     pub fenced: u8,
 }
 
@@ -57,12 +57,12 @@ pub struct Grants {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Worker {
     pub is_up: bool,
-    /// By its own clock, its lease has not ended.
+    /// Its lease has not ended by its own clock.
     pub is_fresh: bool,
     pub held: Grants,
     /// An answer under way to it.
     pub answer: Option<Grants>,
-    /// By the coordinator's clock, its lease has not ended.
+    /// Its lease has not ended by the coordinator's clock.
     pub is_live: bool,
 }
 

@@ -17,7 +17,7 @@ pub fn forget(state: &mut State) {
 /// A worker serves by what it holds while it is up and its lease is fresh, and what makes a lease fresh replaces what
 /// it holds. Until then only heartbeats read it: whether the present epoch is in it, epochs never coming back; and
 /// that only while the coordinator does not know who runs, as it does not after a start. (Nor does it after
-/// resharding, but nobody holds that epoch.)
+/// resharding, but no worker holds that epoch.)
 fn forget_grants(state: &mut State) {
     let may_start = !state.is_up || state.crashes_left > 0;
     for worker in &mut state.workers {
