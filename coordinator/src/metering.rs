@@ -65,7 +65,7 @@ impl Coordinator {
             Some(_) => ReleasedRows::straight(0),
             None => {
                 let name = job.clone();
-                released_rows(self.with_ledger(move |ledger| ledger.released(&name)).await?)
+                released_rows(&self.with_ledger(move |ledger| ledger.released(&name)).await?)
             }
         };
         let metered =
@@ -76,12 +76,13 @@ impl Coordinator {
     }
 }
 
-fn released_rows(branches: Vec<BranchReleases>) -> ReleasedRows {
-    let branch = |releases: BranchReleases| ReleasedBranch {
+/// Returns what the ledger has released, as the accountant takes it.
+pub(crate) fn released_rows(branches: &[BranchReleases]) -> ReleasedRows {
+    let branch = |releases: &BranchReleases| ReleasedBranch {
         branch: releases.branch,
         parent: releases.parent,
         from_row: releases.from_row,
         released: releases.released.iter().map(|rows| (rows.start, rows.end)).collect(),
     };
-    ReleasedRows { branches: branches.into_iter().map(branch).collect() }
+    ReleasedRows { branches: branches.iter().map(branch).collect() }
 }

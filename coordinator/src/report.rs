@@ -1,5 +1,6 @@
 //! The report on a job: what it has released and the privacy that its plan costs, as one JSON object.
 
+use accounting::rewind::{ReleasedRows, charge_with};
 use node::admission::Reservation;
 use plan::Plan;
 use proto::{JobId, Result, ServiceError};
@@ -7,10 +8,12 @@ use serde_json::{Value, json};
 
 use crate::cluster::no_job;
 use crate::coordinator::Coordinator;
+use crate::metering::released_rows;
 
 impl Coordinator {
-    /// Returns the report. The cost is that of the plan's whole run, whatever part of it has been released. `permit` is
-    /// the caller's share of its reports at once, held until the work is done.
+    /// Returns the report. Its cost is that of the plan's whole run on the current branch, together with all rows that
+    /// earlier branches released and the job then left. `permit` is the caller's share of its reports at once, held
+    /// until the work is done.
     pub async fn report(&self, job: JobId, delta: f64, permit: Option<Reservation>) -> Result<Value> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(ServiceError::invalid("delta", delta, "strictly between 0 and 1"));
@@ -27,13 +30,14 @@ impl Coordinator {
             .await?
             .ok_or_else(|| no_job(&job))?;
         let plan_toml = record.plan_toml.clone();
+        let on_branches = released_rows(&released);
         // Sensitivities of long plans take seconds: not on an async thread, and few at once, because binding rows needs
         // the same threads. The turn is held until the work is done, even if the caller disconnects.
         let turn =
             self.answer_limits().accounts.clone().acquire_owned().await.map_err(ServiceError::internal)?;
         let cost = node::process::blocking::run(move || {
             let _held = (permit, turn);
-            privacy(&plan_toml, delta)
+            privacy(&plan_toml, delta, &on_branches)
         });
         let cost = cost.await.map_err(ServiceError::internal)??;
         let mut report = json!({
@@ -74,20 +78,26 @@ fn branch(releases: &ledger::BranchReleases) -> Value {
     json!({ "branch": releases.branch, "parent": releases.parent, "from_row": releases.from_row, "released": released })
 }
 
-/// Returns the cost of a plan. Without noise there is no guarantee, and epsilon and rho are null.
-fn privacy(plan_toml: &str, delta: f64) -> Result<Value> {
+/// Returns the cost of a plan's whole run and of the rows that abandoned branches released. Without noise there is no
+/// guarantee, and epsilon and rho are null.
+fn privacy(plan_toml: &str, delta: f64, released: &ReleasedRows) -> Result<Value> {
     let plan = Plan::from_toml_str(plan_toml).map_err(ServiceError::internal)?;
     let participation = plan.participation();
+    let sensitivity_of = |rows| plan.accounted_sensitivity_of(rows).map_err(anyhow::Error::from);
+    let charge = charge_with(plan.iterations(), released, sensitivity_of).map_err(ServiceError::internal)?;
+    let sensitivity = charge.total();
     let mut report = json!({
         "delta": delta,
         "noise_multiplier": plan.noise_multiplier(),
         "clip_norm": plan.clip_norm(),
         "participation": { "min_sep": participation.min_sep, "max_participations": participation.max_participations },
-        "epsilon": null, "rho": null, "sensitivity": null, "sensitivity_exact": null,
+        "sensitivity": sensitivity.value,
+        "sensitivity_exact": sensitivity.exact,
+        "sensitivity_planned": charge.planned.value,
+        "abandoned": charge.abandoned,
+        "epsilon": null,
+        "rho": null,
     });
-    let sensitivity = plan.accounted_sensitivity().map_err(ServiceError::internal)?;
-    report["sensitivity"] = json!(sensitivity.value);
-    report["sensitivity_exact"] = json!(sensitivity.exact);
     let noise = plan.accounted_noise_multiplier();
     if noise > 0.0 {
         let cost = accounting::Report::at_delta(sensitivity, noise, delta).map_err(ServiceError::internal)?;

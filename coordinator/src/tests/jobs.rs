@@ -1,5 +1,7 @@
 //! Creating, finishing, destroying, resharding.
 
+use proto::model::OpenBranch;
+
 use super::*;
 
 #[tokio::test]
@@ -111,6 +113,29 @@ async fn a_report_states_what_was_bound_and_what_it_costs() {
     assert!(report["epsilon"].as_f64().unwrap() > 1.0);
     assert!(coordinator.report(job(), 0.0, None).await.is_err());
     assert!(coordinator.report(JobId::new("other").unwrap(), 1e-6, None).await.is_err());
+}
+
+/// Every rewind adds the rows that it abandons, in the report as in the privacy meter.
+#[tokio::test]
+async fn a_report_charges_rewinds() {
+    let folder = TempDir::new().unwrap();
+    let coordinator = open(&folder);
+    coordinator.create_job(create(4096, 1)).await.unwrap();
+    for branch in 0..3 {
+        coordinator.bind(Bind { branch, ..bind(0..8, &format!("branch {branch}")) }).await.unwrap();
+        let rewind = OpenBranch { job: job(), from_row: 0, expected_branch: branch, parent: None };
+        coordinator.open_branch(rewind).await.unwrap();
+        let report = coordinator.report(job(), 1e-6, None).await.unwrap();
+        // Each run of independent noise costs rho = 1: those abandoned, and the one that may follow.
+        let runs = branch as f64 + 2.0;
+        assert!((report["rho"].as_f64().unwrap() - runs).abs() < 1e-9, "{report}");
+        assert!((report["sensitivity"].as_f64().unwrap() - (2.0 * runs).sqrt()).abs() < 1e-9);
+        assert!((report["sensitivity_planned"].as_f64().unwrap() - 2f64.sqrt()).abs() < 1e-9);
+        assert_eq!(report["abandoned"].as_array().unwrap().len() as u64, branch + 1);
+        coordinator.meter_jobs().await;
+        let (_, planned) = coordinator.privacy_meter().histories()[&job()].spent_and_planned().unwrap();
+        assert!((planned.rho - report["rho"].as_f64().unwrap()).abs() < 1e-9);
+    }
 }
 
 #[tokio::test]

@@ -170,9 +170,15 @@ impl ReleaseLog {
                 if epoch > state.epoch {
                     lines.push(Line::Epoch(epoch));
                 }
+                // Leases of one job name the same branch, and it is recorded once.
+                let mut highest = BTreeMap::new();
                 for (job, branch) in &branches {
+                    let known = highest.entry(job).or_insert(0);
+                    *known = (*known).max(*branch);
+                }
+                for (job, branch) in highest {
                     // A lower branch is noticed by the coordinator, from the marks it received; its tokens are refused.
-                    lines.extend(state.branch_line(job, *branch));
+                    lines.extend(state.branch_line(job, branch));
                 }
                 Ok(lines)
             })

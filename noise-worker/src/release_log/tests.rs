@@ -71,6 +71,19 @@ async fn a_record_of_any_size_is_told_in_parts() {
     assert_eq!((first.len(), second.len(), marks.unreported().len()), (MAX_MARKS, 10, 0));
 }
 
+/// A worker may hold hundreds of shards of one job, each with a lease that names the job's branch.
+#[tokio::test]
+async fn a_branch_of_many_leases_is_recorded_once() {
+    let folder = folder();
+    let log = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
+    let grants = [vec![(job(), 1); 200], vec![(job(), 2); 200]].concat();
+    log.observe(1, grants.clone()).await.unwrap();
+    log.observe(2, grants).await.unwrap();
+    let text = fs::read_to_string(folder.path().join("released.log")).unwrap();
+    assert_eq!(text.lines().count(), 3, "two epochs and one branch:\n{text}");
+    assert_eq!(text.matches("\"branch\":{").count(), 1, "{text}");
+}
+
 /// What `noted` leaves known after each of its lines: an epoch, rows 3 and 4 of branch 0, branch 2, its row 4.
 fn known_after(lines: usize) -> Vec<JobMark> {
     let known: [&[(u64, u64)]; 6] = [&[], &[], &[(0, 4)], &[(0, 5)], &[(2, 0), (0, 5)], &[(2, 5), (0, 5)]];
