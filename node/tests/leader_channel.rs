@@ -14,7 +14,7 @@ use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower::util::MapResponseLayer;
 
-/// Whom a coordinator names as the leader; nobody where it leads itself.
+/// The leader that a coordinator names; `None` where it leads itself.
 type Named = Arc<Mutex<Option<HeaderValue>>>;
 
 /// A coordinator that answers, and names who leads where it does not itself; counts its answers.

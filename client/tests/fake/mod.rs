@@ -40,7 +40,7 @@ pub enum Fault {
     Alter(usize),
     /// The chunk of this number comes twice.
     Repeat(usize),
-    /// The chunk of this number says it is of a row that nobody asked for.
+    /// The chunk of this number names a row that was not requested.
     OtherRow(usize),
     /// Nothing is ever sent.
     Hang,

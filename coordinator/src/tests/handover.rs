@@ -70,7 +70,7 @@ async fn a_drained_worker_serves_until_its_successor_does() {
     coordinator.drain_worker(&worker("a"), true).unwrap();
     assert_eq!(coordinator.reconcile().await.unwrap(), 0);
     assert_eq!(coordinator.send_heartbeat("a", 1, &[], &[]).standbys.len(), 1, "and its part again after");
-    assert!(coordinator.drain_worker(&worker("nobody"), false).is_err());
+    assert!(coordinator.drain_worker(&worker("unknown"), false).is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ pub enum Event {
         /// The rows that no earlier event had bound.
         rows: Vec<BoundRow>,
     },
-    /// The job went back to a row, and draws fresh Z from there on.
+    /// The job rewound to a row, and draws fresh Z from that row on.
     BranchOpened {
         /// The new branch's number.
         branch: u64,

@@ -1,4 +1,4 @@
-//! Branches: a job that goes back to a row draws fresh Z from there on, under a new number.
+//! Branches: a job that rewinds to a row draws fresh Z from that row on, under a new branch number.
 
 use std::ops::Range;
 
@@ -173,7 +173,7 @@ fn check_row(
     Ok(())
 }
 
-/// Counts the rows bound in a part of one branch's Z, and tells whether all of them are bound to exact commitments.
+/// Counts the rows bound in a part of one branch's Z, and returns whether all of them are bound to exact commitments.
 pub fn bound_in(
     bindings: &impl ReadableTable<(&'static str, u64, u64), [u8; 33]>,
     job: &JobId,

@@ -26,7 +26,7 @@ fn a_leader_that_was_replaced_without_knowing_it_binds_nothing() {
     // As if its lease had ended and its clock had stood still.
     etcdctl(&["del", &place.key("leader")]);
     let new = place.open();
-    // The log's next place is empty still: it is the leader's key alone that tells them apart.
+    // The log's next place is still empty: only the leader's key distinguishes the two leaders.
     for (row, text) in [(1, "old"), (2, "old"), (0, "zero")] {
         let error = bind(&old, row, text).unwrap_err();
         assert!(matches!(error, LedgerError::NotLeader { .. }), "{error}");

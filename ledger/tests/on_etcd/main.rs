@@ -118,7 +118,7 @@ pub(crate) fn elected(election: &Election) -> Term {
     loop {
         match election.campaign("http://here") {
             Ok(Candidacy::Elected(term)) => return term,
-            Ok(Candidacy::LedBy(_)) => assert!(Instant::now() < deadline, "nobody gives up the lead"),
+            Ok(Candidacy::LedBy(_)) => assert!(Instant::now() < deadline, "no coordinator gives up the lead"),
             Err(error) => panic!("{error}"),
         }
         thread::sleep(Duration::from_millis(5));

@@ -98,8 +98,8 @@ fn next_epoch(ledger: PathBuf) -> u64 {
     Ledger::open(&ledger).unwrap().next_coordinator_epoch().unwrap()
 }
 
-/// The rank's record goes on on a branch that the old copy knows as well as it does; of the branch before, which both have
-/// left, it has rows that the copy never bound.
+/// The old copy of the ledger and the rank's record agree on the current branch. The record also has rows of the branch
+/// before, which the copy never bound.
 #[tokio::test]
 async fn an_old_ledger_is_found_by_a_branch_that_was_left() {
     let launch = Launch::new();

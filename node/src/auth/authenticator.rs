@@ -159,6 +159,6 @@ mod tests {
         let caller = authenticator.caller(&Extensions::new(), &HeaderMap::new());
         assert_eq!(caller.unwrap_err(), Refusal::Unauthenticated);
         assert_eq!(ask(own, Peer::Local, path), Ok(()), "this user's own processes");
-        assert_eq!(ask(None, Peer::Plain(HERE), path), Ok(()), "nobody asks");
+        assert_eq!(ask(None, Peer::Plain(HERE), path), Ok(()), "authentication is off");
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The addresses of a process that listens, as JSON in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyFile {
-    /// Tells a fresh file from one that a dead process left.
+    /// The id of the process that wrote the file: a file of a dead process is stale.
     pub pid: u32,
     /// The URL of its gRPC server, as clients name it.
     pub grpc: String,

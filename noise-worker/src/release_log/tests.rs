@@ -91,7 +91,7 @@ async fn of_a_record_cut_at_any_length_the_whole_lines_are_kept_and_nothing_else
         assert_eq!(marks.all(), known_after(lines.len()), "cut to {length}");
         assert_eq!(fs::read(&path).unwrap(), lines.concat(), "cut to {length}");
         assert_eq!(marks.observe_epoch(4).await.is_err(), !lines.is_empty(), "cut to {length}");
-        // It goes on where it was cut.
+        // The log continues where it was cut.
         marks.clone().record(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
         drop(marks);
         let marks = ReleaseLog::open(Some(folder.path())).unwrap();
@@ -163,7 +163,7 @@ fn a_folder_has_one_worker() {
     assert!(error.contains("another worker"), "{error}");
 }
 
-/// A disk that takes as long as it is told to, and fails where it is told so.
+/// A disk whose delays and failures the test chooses.
 struct Slow {
     begun: tokio::sync::mpsc::UnboundedSender<()>,
     outcome: std::sync::mpsc::Receiver<io::Result<()>>,
