@@ -1,12 +1,10 @@
 //! Events: what they cost, what they refuse, and how they are written.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions unwrap too
 
-use accounting::calibration::{self, Target};
 use accounting::{
-    Account, AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Sampling, amplification,
-    clipping, gaussian, renyi, user_level, zcdp,
+    Account, AccountingError, Event, MatrixMechanism, Neighbouring, Partition, Sampling, clipping, gaussian,
+    renyi, user_level, zcdp,
 };
-use strategy::Strategy;
 
 use Neighbouring::{AddRemove, Replace, ZeroOut};
 

@@ -97,13 +97,13 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// The URL of the checkpoint store; `None` turns checkpoints off.
     pub checkpoint_url: Option<String>,
-    /// When checkpoints are written without a request.
+    /// The schedule of checkpoints that are written without a request.
     pub checkpoint_schedule: Schedule,
     /// The operator's expectations of failures, for [`Schedule::Auto`].
     pub expectations: Expectations,
     /// Whether an S3 store may be reached without TLS.
     pub s3_plain_http: PlainHttp,
-    /// How many checkpoints are kept of each job; at least 1.
+    /// The number of checkpoints kept of each job; at least 1.
     pub keep_checkpoints: usize,
     /// The time between heartbeats of a worker.
     pub heartbeat: Duration,
@@ -113,7 +113,7 @@ pub struct Settings {
     pub straggler_timeout: Duration,
     /// The lifetime of a release token.
     pub token_ttl: Duration,
-    /// How long a proxied fetch waits for a range that no worker serves.
+    /// The time that a proxied fetch waits for a range that no worker serves.
     pub fetch_deadline: Duration,
     /// The δ at which ε is stated, strictly between 0 and 1.
     pub report_delta: f64,

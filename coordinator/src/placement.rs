@@ -28,7 +28,7 @@ const WEIGHT_PARTS: u128 = GAIN_PARTS + 1;
 /// A worker, which placement knows by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// In thousandths of the median; 0 counts as 1.
+    /// The speed, in thousandths of the median; 0 counts as 1.
     pub speed: u32,
     /// Bytes for all of its shards together; `None` for no limit.
     pub memory: Option<u64>,

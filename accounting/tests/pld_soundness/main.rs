@@ -4,7 +4,6 @@
 mod rounds;
 
 use accounting::calibration::{self, Target};
-use accounting::normal::ln_cdf;
 use accounting::pld::{ACCURACY, Profile};
 use accounting::{Account, AccountingError, Event, Neighbouring, amplification, summary, user_level};
 use proptest::prelude::*;

@@ -3,13 +3,13 @@
 use accounting::normal::ln_cdf;
 
 /// Σ w_k N(s_k, 1).
-type Mixture = Vec<(f64, f64)>;
+pub type Mixture = Vec<(f64, f64)>;
 
 /// P against Q of one round, how often it is composed, and the direction of δ.
 pub struct Rounds {
-    p: Mixture,
-    q: Mixture,
-    count: f64,
+    pub p: Mixture,
+    pub q: Mixture,
+    pub count: f64,
 }
 
 fn above(x: f64) -> f64 {

@@ -44,7 +44,7 @@ pub enum Event {
         branch: u64,
         /// The branch that it keeps the rows before of.
         parent: u64,
-        /// Its first row.
+        /// The branch's first row.
         from_row: u64,
         /// Every shard, under the new epoch that fences the old branch.
         shards: Vec<ShardRecord>,

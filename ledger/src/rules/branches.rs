@@ -23,7 +23,7 @@ pub struct BranchReleases {
     pub branch: u64,
     /// The branch it was opened from; `None` for branch 0.
     pub parent: Option<u64>,
-    /// Its first row.
+    /// The branch's first row.
     pub from_row: u64,
     /// The bound rows of its own Z.
     pub released: Vec<RowRange>,

@@ -12,7 +12,7 @@ use crate::net::peer::{Peer, PeerInfo, network};
 /// A caller as its connection and headers show it.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Its name among callers.
+    /// The caller's name, for limits on each caller.
     pub key: ClientKey,
     /// `None` where callers are not authenticated.
     grants: Option<Vec<Grant>>,

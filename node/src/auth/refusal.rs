@@ -29,7 +29,7 @@ pub enum Refusal {
     Busy {
         /// The resource that is in use.
         what: &'static str,
-        /// How much of it there is.
+        /// The resource's limit, with its unit.
         limit: String,
     },
     /// The request message is too large.

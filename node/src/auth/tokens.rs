@@ -37,7 +37,7 @@ pub enum TokenError {
     Mode {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The file's permission bits.
         mode: u32,
     },
     /// A line is not a token entry.

@@ -1,4 +1,4 @@
-//! Where a 32-byte key may come from: a private file, a systemd credential, an inherited descriptor, or a command's
+//! The sources of a 32-byte key: a private file, a systemd credential, an inherited descriptor, or a command's
 //! output.
 //!
 //! A key never comes from a flag or a variable, where other processes could read it. It is raw bytes: no
@@ -39,7 +39,7 @@ pub enum KeyError {
     /// The source cannot be read.
     #[error("key {origin} cannot be read: {source}")]
     Read {
-        /// Where the secret was to come from.
+        /// The source of the secret.
         origin: String,
         /// The operating system's error.
         source: io::Error,
@@ -47,9 +47,9 @@ pub enum KeyError {
     /// The source does not hold exactly one key.
     #[error("key {origin} holds {length} bytes; allowed: exactly 32, raw, without a newline")]
     Length {
-        /// Where the secret was to come from.
+        /// The source of the secret.
         origin: String,
-        /// Its length, in bytes.
+        /// The length of the source's contents, in bytes.
         length: usize,
     },
     /// Others can read the file.
@@ -60,7 +60,7 @@ pub enum KeyError {
     Mode {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The file's permission bits.
         mode: u32,
     },
     /// The file holds no password.
@@ -87,13 +87,13 @@ pub enum KeyError {
          folder)"
     )]
     Credential {
-        /// Its name.
+        /// The credential's name.
         name: String,
     },
     /// The command failed.
     #[error("the key command ended with {status}; what it printed was discarded")]
     CommandFailed {
-        /// Its exit status.
+        /// The command's exit status.
         status: ExitStatus,
     },
     /// The command took too long.
@@ -160,7 +160,7 @@ fn file_origin(path: &Path) -> String {
     format!("file {}", path.display())
 }
 
-/// One line of text, as other services ask for: not empty, not longer than 1024 bytes.
+/// Reads a password from a private file: one line of text of 1 to 1024 bytes.
 pub fn read_password_file(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     const LONGEST: u64 = 1024;
     let mut text = Zeroizing::new(String::with_capacity(LONGEST as usize + 2));

@@ -20,11 +20,11 @@ const PREFIX: &str = "RUSTLE_";
 /// One resolved setting, as `config show` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its name, such as `lease_ttl`.
+    /// The setting's name, such as `lease_ttl`.
     pub name: &'static str,
     /// The value as it was written; `None` where an optional setting was given nowhere.
     pub value: Option<String>,
-    /// Where the value came from.
+    /// The source of the value.
     pub source: Source,
 }
 

@@ -15,7 +15,7 @@ use crate::tls::{Connector, Credentials, ExpectedServer};
 /// The credentials that servers are shown and must show. The default has none, and connects on this host alone.
 #[derive(Clone, Debug, Default)]
 pub struct DialOptions {
-    /// With credentials every TCP connection is TLS.
+    /// The TLS credentials; with them every TCP connection is TLS.
     pub credentials: Option<Credentials>,
     /// A token for coordinators alone: workers require release tokens instead.
     pub bearer: Option<Bearer>,

@@ -1,4 +1,4 @@
-//! Which trace the running task belongs to, and its W3C `traceparent` form.
+//! The trace that the running task belongs to, and its W3C `traceparent` form.
 //!
 //! The context is task-local, so whatever a handler awaits sees it. A task that it spawns does not, unless
 //! the future is wrapped in [`carry`].
