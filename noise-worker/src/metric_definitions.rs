@@ -98,7 +98,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
 /// Kinds of errors that are there from the start: a first one is then an increase.
 const REFUSALS: [&str; 4] = ["fenced", "invalid_argument", "not_owner", "range_unavailable"];
 
-/// Call after the recorder is installed.
+/// Describes the metrics to the recorder, which must be installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
     let counters = [

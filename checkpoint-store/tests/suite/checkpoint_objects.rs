@@ -1,6 +1,6 @@
 //! Stored shards: whole and unaltered, or refused.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use checkpoint_store::{
     CheckpointError, CheckpointKey, CheckpointStore, ShardCheckpoint, ShardHeader, WrittenShard,
@@ -59,7 +59,7 @@ pub(crate) fn values(count: usize) -> Vec<f32> {
     (0..count).map(|i| (i as f32).sin()).collect()
 }
 
-/// One block of 20 state values and a window of 2 rows, in segments of 64 bytes.
+/// Writes a shard of one block of 20 state values and a window of 2 rows, in segments of 64 bytes.
 pub(crate) async fn small(store: &CheckpointStore) -> (String, WrittenShard) {
     let range = range(0, 5);
     let rows = vec![values(5); 2];

@@ -104,7 +104,7 @@ where
     }
 }
 
-/// The methods that metrics name; any other is "other".
+/// Returns the methods that metrics name; any other is "other".
 pub fn methods() -> Vec<&'static str> {
     [jobs_server::SERVICE_NAME, noise_server::SERVICE_NAME, workers_server::SERVICE_NAME]
         .into_iter()

@@ -61,7 +61,7 @@ impl Etcd {
         }
     }
 
-    /// Every token that was given is old from now on.
+    /// Makes every token issued so far old.
     fn add_user(&self, name: &str) {
         assert!(self.runs(&["--user", "root:root's own"], &["user", "add", &format!("{name}:password")]));
     }

@@ -53,7 +53,7 @@ impl Launch {
         self.folder.path().join(ledger)
     }
 
-    /// As a launch of `ranks` begins on a ledger, with what the rank's log has.
+    /// Begins a launch of `ranks` on a ledger, with the contents of the rank's log.
     fn open(&self, ledger: &str, ranks: u64, flags: &[&str]) -> anyhow::Result<RootLedger> {
         let path = self.path(ledger).display().to_string();
         let words =
@@ -86,7 +86,7 @@ fn is_behind(opened: anyhow::Result<RootLedger>, words: &[&str]) {
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
 }
 
-/// Everything that the ledger has of the job.
+/// Returns everything that the ledger has of the job.
 fn contents(ledger: PathBuf) -> String {
     let ledger = Ledger::open(&ledger).unwrap();
     let record = ledger.job(&job()).unwrap();

@@ -14,7 +14,7 @@ async fn release(log: &Arc<ReleaseLog>, job: &JobId, branch: u64, row: u64) {
     log.clone().record(job.clone(), branch, vec![released]).await.unwrap();
 }
 
-/// The marks that the ranks of a launch exchange, and the number of parts.
+/// Returns the marks that the ranks of a launch exchange, and the number of parts.
 fn exchange(ranks: &[(Rank, &ReleaseLog)], job: &JobId) -> (Watermarks, usize) {
     let mut senders: Vec<_> =
         ranks.iter().map(|(rank, log)| (*rank, WatermarkSender::new(log, job))).collect();

@@ -120,7 +120,7 @@ impl Tokens {
         (!is_over).then(|| (digest, grant.clone()))
     }
 
-    /// At most once a second. A file that can't be used leaves the old entries in force, and is tried again at the next
+    /// Reads the file again if it has changed, at most once per second. A file that can't be used leaves the old entries in force, and is tried again at the next
     /// look.
     fn look(&self) {
         let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -55,7 +55,7 @@ pub enum UnitError {
     },
 }
 
-/// "250ms", "5s", "2m". A bare number is refused, because its unit would be a guess.
+/// Parses a duration such as "250ms", "5s" or "2m". Fails for a bare number, because its unit would be a guess.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let bad = || UnitError::NotADuration { text: text.to_owned() };
     let too_large = || UnitError::TooLarge { text: text.to_owned(), largest: "18446744073s (584 years)" };
@@ -68,7 +68,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     number.checked_mul(scale).map(Duration::from_nanos).ok_or_else(too_large)
 }
 
-/// "64MiB", "10MB", "65536", "1e6".
+/// Parses a size in bytes, such as "64MiB", "10MB", "65536" or "1e6".
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let bad = || UnitError::NotAByteSize { text: text.to_owned() };
     let too_large = || UnitError::TooLarge { text: text.to_owned(), largest: "18446744073709551615" };
@@ -87,7 +87,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     number.checked_mul(power).and_then(|number| number.checked_mul(scale)).ok_or_else(too_large)
 }
 
-/// The leading digits, and the rest.
+/// Returns the leading digits, and the rest.
 fn split_number(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }

@@ -32,7 +32,7 @@ pub struct Member {
     pub worker: WorkerId,
     pub incarnation: Incarnation,
     pub endpoint: String,
-    /// The local access for processes on this host, if there is one beside `endpoint`.
+    /// The access of processes on this host, where it is not `endpoint`.
     pub local: Option<LocalAccess>,
     pub place: WorkerPlace,
 }

@@ -46,7 +46,7 @@ async fn what_an_answer_holds_is_held_until_its_last_byte() {
     budget.take(&client, 100).unwrap();
 }
 
-/// The answer to a message of so many bytes whose last never comes.
+/// Returns the response to a message of `bytes` bytes whose last byte never arrives.
 async fn half_sent<S>(mut guarded: GuardService<S>, path: &str, bytes: usize) -> Response<Body>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
@@ -77,7 +77,7 @@ async fn refused_requests_are_logged_and_answered_ones_are_not() {
     }
 }
 
-/// The answer to a binding of 4 MiB.
+/// Returns the response to a binding of 4 MiB.
 async fn whole<S>(mut guarded: GuardService<S>) -> Response<Body>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
