@@ -137,7 +137,7 @@ fn other_files_are_no_ledgers() {
 }
 
 #[test]
-fn a_second_opening_is_told_that_the_file_is_held() {
+fn a_second_opening_reports_that_the_file_is_held() {
     let place = Place::new();
     let ledger = place.with_job();
     let error = open_error(&place.path()).unwrap();

@@ -35,7 +35,7 @@ fn a_binding_is_of_its_branch_alone() {
 }
 
 #[test]
-fn a_rank_that_is_told_of_a_branch_takes_nothing_until_it_has_turned() {
+fn a_rank_that_learns_of_a_branch_takes_nothing_until_it_has_turned() {
     let a = Commitment::of_text("a");
     let mut bindings = Bindings::for_branch(0);
     bindings.request(request(FETCHES, ANY_BRANCH, "a"));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_says_nothing_of_itself_is_nobody() {
+    fn a_connection_without_an_identity_is_unauthenticated() {
         let own = Some("spiffe://here/rustle/coordinator");
         let path = "/rustle.v1.Jobs/ListJobs";
         assert_eq!(ask(own, Peer::Plain(HERE), path), Err(Refusal::Unauthenticated));

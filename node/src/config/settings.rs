@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nobody_asked_for_are_errors() {
+    fn unknown_keys_are_errors() {
         let mut layers = layers(&[], "port = 1\nprot = 2");
         layers.required("port", None, u16::from_str).unwrap();
         let error = layers.finish().unwrap_err().to_string();

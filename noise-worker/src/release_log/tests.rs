@@ -57,7 +57,7 @@ async fn what_was_released_is_known_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_record_of_any_size_is_told_in_parts() {
+async fn a_record_of_any_size_is_reported_in_parts() {
     let folder = folder();
     let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
@@ -190,7 +190,7 @@ fn asked(marks: &Arc<ReleaseLog>, asks: ReleasedRow) -> Option<(Vec<JobMark>, bo
 
 /// A heartbeat that waits for a disk of a few seconds loses the lease.
 #[tokio::test]
-async fn nobody_who_asks_waits_for_the_disk() {
+async fn no_reader_waits_for_the_disk() {
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let (disk, outcome) = std::sync::mpsc::channel();
     let marks = Arc::new(ReleaseLog::with_store(Box::new(Slow { begun, outcome })));

@@ -48,7 +48,7 @@ fn the_same_process_may_register_again() {
 }
 
 #[test]
-fn nobody_lives_by_registering() {
+fn registering_renews_no_lease() {
     let start = Instant::now();
     let mut membership = with_old(start);
     let again = |membership: &mut Membership, at| {
@@ -84,7 +84,7 @@ fn owners_from_before_are_awaited_for_one_lease() {
 }
 
 #[test]
-fn a_frozen_coordinator_blames_nobody() {
+fn a_frozen_coordinator_blames_no_worker() {
     let start = Instant::now();
     let mut membership = with_old(start);
     membership.extend_leases(TTL * 5);

@@ -51,7 +51,7 @@ fn a_group_may_read_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_wrong_length_is_told_and_the_bytes_are_not() {
+fn a_wrong_length_is_reported_and_the_bytes_are_not() {
     for length in [0, 31, 33, 64] {
         let folder = tempfile::tempdir().unwrap();
         let error = read_key_file(&key_file(&folder, &vec![b'Q'; length], 0o600)).unwrap_err();
