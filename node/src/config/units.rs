@@ -92,6 +92,19 @@ fn split_number(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
+/// Returns a number of bytes in powers of 1024, with two decimals below 10 and one from there on: "1.50 KiB".
+pub fn show_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let step = bytes.max(1).ilog2() / 10;
+    let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
+    let decimals = match step {
+        0 => 0,
+        _ if value < 10.0 => 2,
+        _ => 1,
+    };
+    format!("{value:.decimals$} {}", UNITS[step as usize])
+}
+
 fn scale_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
     units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)
 }
@@ -112,6 +125,12 @@ mod tests {
         for text in ["18446744073710s", "99999999999999999999ns"] {
             assert!(matches!(parse_duration(text), Err(UnitError::TooLarge { .. })), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_of_bytes_are_short() {
+        let shown = [0, 1023, 1536, 10 << 30, 1 << 45, u64::MAX].map(show_bytes);
+        assert_eq!(shown, ["0 B", "1023 B", "1.50 KiB", "10.0 GiB", "32.0 TiB", "16.0 EiB"]);
     }
 
     #[test]
