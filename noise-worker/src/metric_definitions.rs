@@ -91,7 +91,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         CHECKPOINTS_REFUSED,
         Kind::Counter,
         Unit::Count,
-        "Stored shards that could not be restored from: damaged, missing, of another job, or too many rows behind",
+        "Stored shards that could not be restored from: damaged, missing, of another job, or in a store that stayed out of reach",
     ),
 ];
 
