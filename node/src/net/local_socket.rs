@@ -16,7 +16,7 @@ pub enum SocketError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// The socket's permission bits.
+        /// The folder's permission bits.
         mode: u32,
     },
     /// A process listens there.

@@ -52,8 +52,8 @@ impl CpuPool {
         CpuPool::started(name, threads, |_| {})
     }
 
-    /// Returns a pool whose threads each stay on one of the cores that this process may use, in turn: on machines with several memory nodes
-    /// rows are then made next to their state.
+    /// Returns a pool whose threads each stay on one of the cores that this process may use, in turn: on
+    /// machines with several memory nodes, rows are then made next to their state.
     pub fn pinned(threads: usize) -> Result<CpuPool, CpuPoolError> {
         let cores = crate::process::affinity::allowed_cores();
         CpuPool::started("cpu", threads, move |index| {
