@@ -251,7 +251,7 @@ proptest! {
         prop_assert!(cost(sigma, q, rounds, delta / 3.0) >= here);
         let all = gaussian::epsilon(delta, (rounds as f64).sqrt() / sigma).unwrap();
         prop_assert!(here <= all * (1.0 + 1e-3), "sampling amplifies: {here} {all}");
-        // The promise itself: δ at the reported ε is what was asked for.
+        // The promise itself: δ at the reported ε is the requested one.
         let kept = poisson(sigma, q, rounds).delta(here.max(1e-9)).unwrap();
         prop_assert!(here == 0.0 || kept <= delta * 1.02, "{kept} {delta}");
     }

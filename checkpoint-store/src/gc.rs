@@ -38,7 +38,7 @@ impl CheckpointStore {
     }
 }
 
-/// The checkpoint that an object belongs to, and the object's name; `None` where the name has another form.
+/// Returns the checkpoint that an object belongs to, and the object's name; `None` where the name has another form.
 fn checkpoint_of(job: &JobId, location: &Location) -> Option<(u64, String)> {
     let name = location.to_string();
     if let Ok(piece) = PieceName::parse(&name) {

@@ -85,7 +85,7 @@ impl Segments {
         }
     }
 
-    /// The next nonce: 3 zero bytes | the segment's number, big-endian | 1 for the last segment, else 0.
+    /// Returns the next nonce: 3 zero bytes | the segment's number, big-endian | 1 for the last segment, else 0.
     fn nonce(&mut self) -> Result<Nonce, String> {
         if self.is_done() {
             return Err(format!("there are more than its {} segments", self.count));

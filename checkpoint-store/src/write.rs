@@ -131,7 +131,7 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// The writer was dropped half-way: parts in a bucket would stay and cost money.
+    /// Aborts the upload of a writer that was dropped before its end: parts in a bucket would stay and cost money.
     fn drop(&mut self) {
         if let (Some(upload), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(upload.abort().boxed());

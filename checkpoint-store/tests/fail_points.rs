@@ -43,7 +43,7 @@ fn header(range: CoordinateRange) -> ShardHeader {
     }
 }
 
-/// Pieces, then the manifest, as a coordinator has it done.
+/// Writes the pieces, then the manifest, in the coordinator's order.
 async fn write(store: &CheckpointStore, id: u64) -> Result<CheckpointRecord> {
     let mut pieces = Vec::new();
     for range in RANGES {
@@ -104,7 +104,7 @@ fn is_draft(file: &fs::DirEntry) -> bool {
     file.file_name().to_string_lossy().contains('#')
 }
 
-/// As a kill would: nothing after the point runs.
+/// A stop has the effect of a kill: nothing after the point runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_at_any_step_leaves_the_checkpoint_before() {
     let scenario = FailScenario::setup();

@@ -1,4 +1,4 @@
-//! One fetch of rows, as a builder: which rows, bound by whom, and where their values go.
+//! One fetch of rows, as a builder: the rows, their bindings, and the place of their values.
 
 use std::sync::Arc;
 

@@ -83,7 +83,7 @@ impl Jobs {
         call!(self, checkpoint_job, pb::CheckpointJobRequest { job: job.to_string() })
     }
 
-    /// Goes back to `from_row`: rows from there on have fresh Z. It is refused unless `expected_branch` is the current one.
+    /// Rewinds to `from_row`: rows from `from_row` on have fresh Z. Fails unless `expected_branch` is the current branch.
     pub async fn rewind(&self, job: &JobId, from_row: u64, expected_branch: u64) -> Result<pb::Job> {
         let request = pb::OpenBranchRequest { job: job.to_string(), from_row, expected_branch, parent: None };
         call!(self, open_branch, request)

@@ -141,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_somebodys() {
-        let nobody = pb::Route { endpoint: String::new(), worker: String::new(), ..route(0, 0, 20) };
-        assert_eq!(Routing::try_from(routing(vec![nobody])).unwrap().routes[0].worker, None);
+    fn an_endpoint_belongs_to_a_worker() {
+        let unowned = pb::Route { endpoint: String::new(), worker: String::new(), ..route(0, 0, 20) };
+        assert_eq!(Routing::try_from(routing(vec![unowned])).unwrap().routes[0].worker, None);
         for bad in [
             pb::Route { worker: String::new(), ..route(0, 0, 20) },
             pb::Route { endpoint: String::new(), ..route(0, 0, 20) },

@@ -104,7 +104,7 @@ async fn read_slice(
     })
 }
 
-/// Has the worker write to the region, where there is one and the worker is on this host.
+/// Requests that the worker write to the region, where there is one and the worker is on this host.
 async fn target_region(
     shared: &SharedFetch,
     route: &Route,

@@ -75,7 +75,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every coordinate of a tile is asked for once or named as unserved, and never both.
+        /// Every coordinate of a tile is either requested once or named as unserved, never both.
         #[test]
         fn nothing_is_lost_or_asked_twice(
             steps in prop::collection::vec(1u64..50, 1..8),

@@ -106,7 +106,7 @@ async fn a_fault_that_will_not_pass_ends_the_fetch_at_once() {
 async fn time_up_names_exactly_what_is_missing() {
     let worker = FakeWorker::default();
     let mut routing = three(&worker).await;
-    // Nobody listens there, and nobody holds the third shard.
+    // No process listens at that address, and no worker holds the third shard.
     routing.routes[1].endpoint = Some("http://127.0.0.1:1".into());
     routing.routes[2].endpoint = None;
     let source = FakeSource::new([routing], PART.rows);

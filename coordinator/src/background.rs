@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::blocking::FatalStop;
 use crate::coordinator::Coordinator;
 
-/// How long tasks may take to end at shutdown.
+/// The time that tasks may take to end at shutdown.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Starts reconciliation and checkpointing, which run until shutdown.

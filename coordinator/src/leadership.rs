@@ -31,7 +31,7 @@ use crate::data_dir::check_data_dir;
 use crate::grpc::{Leader, ListenerHandoff, serve_over, serve_standby};
 use crate::metric_definitions::{EPOCH, describe_metrics};
 
-/// How long the standby server may take to end its connections before this coordinator leads.
+/// The time that the standby server may take to end its connections before this coordinator leads.
 const STANDBY_DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 
 /// The loop of standing by and leading, and the resources that outlast every change of leader.
@@ -77,7 +77,7 @@ impl Current {
     }
 }
 
-/// How a term as leader ended.
+/// The end of a term as leader.
 enum TermEnd {
     /// The lease was lost: another coordinator may lead by now.
     Lost,

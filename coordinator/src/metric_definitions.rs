@@ -16,7 +16,7 @@ pub const CHECKPOINT_BYTES: &str = "rustle_coordinator_checkpoint_bytes";
 pub const CHECKPOINT_AGE: &str = "rustle_coordinator_checkpoint_age_seconds";
 pub const CHECKPOINT_INTERVAL: &str = "rustle_coordinator_checkpoint_interval_seconds";
 pub const CHECKPOINTS_FAILED: &str = "rustle_coordinator_checkpoints_failed_total";
-/// From a binding's arrival until it is durable; successful ones only.
+/// The time from a binding's arrival until it is durable, of successful bindings only.
 pub const BIND_SECONDS: &str = "rustle_coordinator_bind_duration_seconds";
 pub const EPOCH: &str = "rustle_coordinator_epoch";
 /// Workers whose lease ended without their leaving.

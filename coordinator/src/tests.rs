@@ -25,7 +25,9 @@ mod ending;
 mod handover;
 mod jobs;
 mod leases;
+mod placing;
 mod privacy_meter;
+mod processes;
 mod release;
 mod watermarks;
 

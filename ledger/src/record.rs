@@ -70,7 +70,7 @@ impl JobRecord {
         }
     }
 
-    /// The error for a call on `branch`, which is not the current one any more.
+    /// Returns the error for a call on `branch`, which is not the current one any more.
     pub(crate) fn superseded(&self, branch: u64) -> LedgerError {
         LedgerError::BranchSuperseded {
             job: self.job.to_string(),

@@ -10,7 +10,7 @@ use std::{
 use fail::FailScenario;
 use ledger::{Ledger, LedgerError};
 
-/// What there was of a ledger's folder and of the ledger in it, each time that a folder was about to be synced.
+/// Returns whether the ledger's folder and the ledger in it existed, before each sync of a folder.
 fn seen_at_syncs(path: &Path, open: impl FnOnce()) -> Vec<(bool, bool)> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sees = seen.clone();

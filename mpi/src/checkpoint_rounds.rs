@@ -16,7 +16,7 @@ use crate::{
     wire::{Message, Piece},
 };
 
-/// When checkpoints begin, and the one in progress.
+/// The schedule of checkpoints, and the checkpoint in progress.
 pub struct CheckpointRounds {
     /// Rows between checkpoints; 0 for one at the end only.
     every: u64,

@@ -18,7 +18,7 @@ use crate::Rank;
 /// The thread that MPI was started on, and this process's rank.
 static MPI_THREAD: OnceLock<(ThreadId, Rank)> = OnceLock::new();
 
-/// How long MPI may take to end the launch before this process aborts.
+/// The time that MPI may take to end the launch before this process aborts.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes every panic, on any thread, end the launch: the other ranks would wait for a rank that is gone.
@@ -54,7 +54,7 @@ pub fn end_launch(why: impl std::fmt::Display) -> ! {
     }
 }
 
-/// How long to wait for other ranks.
+/// The time to wait for other ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeLimit(pub Duration);
 
@@ -109,7 +109,7 @@ pub struct IdleBackoff {
     since: Instant,
 }
 
-/// How long a loop with nothing to do polls without a pause.
+/// The time for which an idle loop polls without a pause.
 const SPIN: Duration = Duration::from_micros(200);
 /// The same while data is in flight: MPI may move a row only while it is polled.
 const SPIN_WHILE_SENDING: Duration = Duration::from_millis(20);

@@ -12,9 +12,9 @@ const MAGIC: &[u8; 8] = b"RUSTLEMP";
 /// The role of a process in a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It owns a shard. The first of them has the ledger as well.
+    /// A noise rank, which owns a shard. The first noise rank has the ledger as well.
     Noise,
-    /// It requests rows.
+    /// A training rank, which requests rows.
     Training,
 }
 

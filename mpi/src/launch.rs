@@ -119,7 +119,7 @@ pub struct Launch {
     pub root: Rank,
     /// The memory that training ranks of this node lend, where any does.
     pub window: Option<NodeWindow>,
-    /// How long to wait for other ranks.
+    /// The time to wait for other ranks.
     pub limit: TimeLimit,
     /// A communicator of the processes of this one's role.
     pub role: SimpleCommunicator,

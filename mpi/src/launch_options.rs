@@ -9,7 +9,7 @@ const WORDS: usize = 3;
 /// The options as they are broadcast.
 pub type Bytes = [u8; 8 * WORDS + Commitment::BYTES];
 
-/// Which rows a launch generates, and how.
+/// The rows that a launch generates, and how it generates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchOptions {
     /// The rows to generate.

@@ -67,7 +67,7 @@ fn noise(args: &MpiArgs, started: MpiProcess) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ignores the signals that tell a whole launch to stop: training ranks act on them, are served until they are done, and
+/// Ignores the signals that stop a whole launch: training ranks act on them, are served until they are done, and
 /// the last checkpoint is written after that.
 fn ignore_signals(runtime: &Runtime) -> anyhow::Result<()> {
     let _within = runtime.enter();

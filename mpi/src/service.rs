@@ -41,7 +41,7 @@ pub struct Service<'a> {
     ending: Ending,
 }
 
-/// How far the end of the launch has come.
+/// The progress of the launch's end.
 #[derive(Default)]
 struct Ending {
     /// Training ranks that will request nothing more.

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_do_not_find_each_other_are_told_from_a_launch_of_one() {
+    fn tasks_that_do_not_find_each_other_are_distinguished_from_a_launch_of_one() {
         let step = |tasks: &'static str| move |name: &str| (name == SLURM_STEP).then(|| tasks.to_owned());
         assert!(apart(1, step("4")).is_some_and(|why| why.contains("4 tasks") && why.contains("--mpi=pmix")));
         for (world, tasks) in [(4, "4"), (1, "1"), (2, "4"), (1, "many")] {

@@ -76,8 +76,8 @@ impl Window {
         let at = self.check(rank, at, bytes.len() as u64)?;
         debug_assert!(at + bytes.len() <= size);
         // SAFETY: the target lies within the part, as just checked, which is mapped as long as `self`; `bytes` is
-        // memory of this process and can't overlap another's part, and this process's own is only written before it
-        // is borrowed.
+        // memory of this process and can't overlap the part of another rank, and this process's own part is only written
+        // before it is borrowed.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.add(at), bytes.len()) };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What every process of the service shares: telemetry, tracing across calls, metrics and their endpoint, settings,
+//! The parts that every process of the service shares: telemetry, tracing across calls, metrics and their endpoint, settings,
 //! shutdown, keys, TLS, authentication, limits, and a pool for work that must not run on the async threads.
 //!
 //! Architecture invariant: nothing here knows what the processes compute, and no RPC is named here. Servers hand the

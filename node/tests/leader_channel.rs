@@ -14,7 +14,7 @@ use tonic::transport::{Endpoint, Server, server::TcpIncoming};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower::util::MapResponseLayer;
 
-/// Whom a coordinator names as the leader; nobody where it leads itself.
+/// The leader that a coordinator names; `None` where it leads itself.
 type Named = Arc<Mutex<Option<HeaderValue>>>;
 
 /// A coordinator that answers, and names who leads where it does not itself; counts its answers.
@@ -67,7 +67,7 @@ async fn a_call_goes_on_to_the_leader_that_is_named() {
 }
 
 #[tokio::test]
-async fn where_nobody_leads_the_next_one_is_asked_next() {
+async fn without_a_leader_the_next_coordinator_is_tried() {
     let (one, asked_one) = start(Some("")).await;
     let (other, asked_other) = start(Some("")).await;
     let mut client = following(&[&one, &other]);

@@ -36,7 +36,7 @@ impl JobKey {
         &self.0
     }
 
-    /// Returns a public name of the key, which tells keys apart and reveals nothing.
+    /// Returns the public commitment to the key, which identifies the key and reveals nothing about it.
     pub fn commitment(&self) -> [u8; 32] {
         Sha256::new().chain_update(COMMITMENT_PREFIX).chain_update(self.0).finalize().into()
     }

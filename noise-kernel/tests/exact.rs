@@ -5,9 +5,7 @@
 mod common;
 
 use common::{Case, Choices, all_rows, bits, branch_key, cases, stream};
-use noise_kernel::{
-    BLOCK, Backend, Generator, History, JobKey, Oracle, Rounds, Row, RowKeys, Stream, stream_count,
-};
+use noise_kernel::{BLOCK, Backend, Generator, History, Oracle, Rounds, Row, Stream, stream_count};
 use plan::Coefficients;
 use rayon::ThreadPoolBuilder;
 use std::ops::Range;
@@ -241,68 +239,5 @@ fn nearest_bf16(value: f32) -> u16 {
         std::cmp::Ordering::Less => below,
         std::cmp::Ordering::Greater => below + 1,
         std::cmp::Ordering::Equal => below + (below & 1),
-    }
-}
-
-/// A job rewound to row 11, then to 7 and to 30 of what came of it.
-const LINEAGE: [(u64, u64); 3] = [(0, 0), (7, 2), (30, 3)];
-
-fn row_keys(lineage: &[(u64, u64)]) -> RowKeys {
-    let key = JobKey::from_bytes(&[9; 32]).unwrap();
-    key.row_keys("rewound", lineage, &[1; 32]).unwrap()
-}
-
-fn made(case: &Case, lineage: &[(u64, u64)]) -> Vec<Vec<u32>> {
-    let stream = Stream::of_rows(&row_keys(lineage), &case.coefficients, Rounds::Twenty);
-    bits(&all_rows(&mut case.generator(stream, SCALE, PART), || 5))
-}
-
-#[test]
-fn rows_of_a_lineage_are_the_oracles() {
-    for case in cases() {
-        let coefficients = case.coefficients.clone();
-        let oracle =
-            Oracle::new(row_keys(&LINEAGE), Rounds::Twenty, coefficients, case.iterations, SCALE).unwrap();
-        assert!(
-            made(&case, &LINEAGE) == bits(&oracle.rows(0..case.iterations, PART).unwrap()),
-            "{}",
-            case.name
-        );
-    }
-}
-
-#[test]
-fn a_rewind_keeps_the_rows_before_it_and_no_row_after() {
-    for case in cases() {
-        let before = made(&case, &LINEAGE[..2]);
-        let after = made(&case, &LINEAGE);
-        let kept = before.iter().zip(&after).take_while(|(old, new)| old == new).count() as u64;
-        assert_eq!(kept, case.iterations.min(30), "{}", case.name);
-        let equal = before.iter().zip(&after).skip(30).filter(|(old, new)| old == new).count();
-        assert_eq!(equal, 0, "{}", case.name);
-    }
-}
-
-/// A checkpoint from before the rewind, restored under the new lineage.
-#[test]
-fn the_state_at_the_rewind_is_that_of_the_old_lineage() {
-    for case in cases().into_iter().filter(|case| case.iterations > 30) {
-        let old = Stream::of_rows(&row_keys(&LINEAGE[..2]), &case.coefficients, Rounds::Twenty);
-        let mut before = case.generator(old, SCALE, PART);
-        before.skip(30).unwrap();
-        let new = Stream::of_rows(&row_keys(&LINEAGE), &case.coefficients, Rounds::Twenty);
-        let coefficients = case.coefficients.clone();
-        let n = case.iterations;
-        let restored = Generator::restore(new, coefficients, n, SCALE, PART, 30, &[before.state()]);
-        let rows = all_rows(&mut restored.unwrap().with_history(History::Keep).unwrap(), || 3);
-        assert!(bits(&rows) == made(&case, &LINEAGE)[30..], "{}", case.name);
-    }
-}
-
-#[test]
-fn a_lineage_begins_at_row_0_and_rises() {
-    let key = JobKey::from_bytes(&[9; 32]).unwrap();
-    for bad in [&[][..], &[(1, 0)], &[(0, 0), (0, 1)], &[(0, 0), (5, 1), (5, 2)]] {
-        assert!(key.row_keys("j", bad, &[1; 32]).is_err(), "{bad:?}");
     }
 }

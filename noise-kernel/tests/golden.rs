@@ -128,7 +128,7 @@ fn rows_of_each_mechanism() {
     }
 }
 
-/// Section 12: the mechanisms of section 8, gone back to row 2.
+/// Section 12: the mechanisms of section 8, rewound to row 2.
 #[test]
 fn rows_of_a_lineage() {
     let key = JobKey::from_bytes(&std::array::from_fn::<u8, 32, _>(|i| i as u8)).unwrap();

@@ -258,7 +258,7 @@ def main():
     print("inverse", digest(key, inverse(2, lambda t, i: [1.0, -0.5, -0.125][i], 40)))
     print("dense", digest(key, inverse(4, lambda t, i: 0.5**i, 5)))
     print("tree", digest(key, tree([(5, 3), (6, 0)])))
-    # Gone back to row 2, before which a tree completes 3 nodes.
+    # Rewound to row 2, before which a tree completes 3 nodes.
     next_key = branch_key(job_key, "golden", 4, b"\x5a" * 32)
     print("lineage identity", digest(key, inverse(0, one, 3), (2, next_key)))
     wide = blt([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::keyring::Keyring;
 
-/// How long the key command may take: a key management service answers within seconds.
+/// The time that the key command may take: a key management service answers within seconds.
 const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 /// Serve shards of noise to training jobs

@@ -77,7 +77,7 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         "Rows that the shard furthest behind must still go through to where its job stands; falls to 0 during a replay",
     ),
     metric(LEASES_TAKEN, Kind::Counter, Unit::Count, "Shards that this worker was given"),
-    metric(LEASES_LOST, Kind::Counter, Unit::Count, "Shards that this worker was told to let go"),
+    metric(LEASES_LOST, Kind::Counter, Unit::Count, "Shards that the coordinator took from this worker"),
     metric(LEASE_EPOCH, Kind::Gauge, Unit::Count, "Highest epoch of the leases held; 0 without any"),
     metric(ERRORS, Kind::Counter, Unit::Count, "Requests refused or failed, by `kind` of error"),
     metric(SNAPSHOT_SECONDS, Kind::Histogram, Unit::Seconds, "Time to write one shard's state to the store"),
@@ -91,14 +91,14 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         CHECKPOINTS_REFUSED,
         Kind::Counter,
         Unit::Count,
-        "Stored shards that were of no use to restore from: damaged, missing, another's, or long out of reach",
+        "Stored shards that could not be restored from: damaged, missing, of another job, or in a store that stayed out of reach",
     ),
 ];
 
 /// Kinds of errors that are there from the start: a first one is then an increase.
 const REFUSALS: [&str; 4] = ["fenced", "invalid_argument", "not_owner", "range_unavailable"];
 
-/// Call after the recorder is installed.
+/// Describes the metrics to the recorder, which must be installed.
 pub fn describe_metrics() {
     describe(DEFINITIONS);
     let counters = [

@@ -41,7 +41,7 @@ use crate::{
     transport::{listeners::Listeners, server},
 };
 
-/// How long open streams may continue after shutdown began.
+/// The time that open streams may continue after shutdown began.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Fails if the certificate does not carry this worker's name: clients would reject it.

@@ -21,7 +21,7 @@ use crate::{
     token_verifier::TokenVerifier,
 };
 
-/// How long a request waits where it sets no deadline.
+/// The time that a request without a deadline waits.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The longest deadline of a request.

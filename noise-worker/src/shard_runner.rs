@@ -43,7 +43,7 @@ pub struct ShardSource {
     pub release_log: Arc<ReleaseLog>,
     /// The epoch of the ledger under which the shard is granted.
     pub epoch: u64,
-    /// How long a row may take.
+    /// The time that a row may take.
     pub row_timeout: Duration,
 }
 

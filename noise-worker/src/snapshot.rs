@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub next_row: u64,
     /// The length and the hash of the stored object.
     pub written: WrittenShard,
-    /// From the request to the last byte on disk.
+    /// The time from the request to the last byte on disk.
     pub duration: Duration,
     /// The part of it in which no rows could be generated.
     pub locked: Duration,

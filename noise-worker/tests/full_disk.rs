@@ -75,7 +75,7 @@ async fn can_continue(folder: &Path, before: &[u8], added: &[u8], length: usize)
     assert_eq!(next_row(&marks), 2 + kept, "at {length}");
     let other = marks.check(&job(), 3, &rows(0..2, "b")).unwrap_err();
     assert!(matches!(other, ServiceError::AlreadyBound { row: 0, .. }), "{other}");
-    // The ledger has bound the rows to what it bound them to before: they are asked for again, as they were.
+    // The ledger holds the same bindings as before, so the same rows are requested again.
     marks.clone().record(job(), 3, rows(2..4, "b")).await.unwrap();
     drop(marks);
     assert_eq!(fs::read(&path).unwrap(), [before, added].concat(), "at {length}");
@@ -99,7 +99,7 @@ async fn an_append_that_fails_after_any_of_its_bytes_loses_nothing_and_ends_all_
         assert!(reason.contains("record of released rows can't be written"), "{reason}");
         let left = fs::read(folder.path().join("released.log")).unwrap();
         assert_eq!(left, [&before, &added[..length]].concat(), "at {length}");
-        // There is room again: what was written is not known to this process, and it goes on refusing.
+        // There is room again, but this process does not know what was written: it still refuses.
         refuses_everything(&marks).await;
         assert_eq!(fs::read(folder.path().join("released.log")).unwrap(), left, "at {length}");
         drop(marks);

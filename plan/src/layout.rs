@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_layouts_apart() {
+    fn the_digest_distinguishes_layouts() {
         let one = Layout::from_parameters(vec![parameter("w", &[3, 4])]).unwrap();
         let two = Layout::from_parameters(vec![parameter("w", &[4, 3])]).unwrap();
         let flat = Layout::dimension_only(12).unwrap();

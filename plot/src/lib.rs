@@ -18,6 +18,7 @@
 //! * `draw`: the drawing, by the crate `plotters`.
 #![deny(missing_docs)]
 
+mod axis;
 mod check;
 mod draw;
 

@@ -91,7 +91,7 @@ id!(
     WorkerId, "worker"
 );
 
-/// A random id that tells apart two starts of a worker under one name.
+/// A random id of one start of a worker, which distinguishes it from other starts under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 

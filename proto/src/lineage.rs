@@ -1,5 +1,5 @@
-//! Lineages: the branch whose Z each row has. A job that was rewound draws fresh Z from the row it went back to on, and
-//! keeps the rows before.
+//! Lineages: the branch whose Z each row has. A job that was rewound draws fresh Z from the row of the rewind on,
+//! and keeps the rows before.
 
 use std::{fmt, str::FromStr};
 

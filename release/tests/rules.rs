@@ -249,7 +249,7 @@ fn a_checkpoint_of_another_plan_or_of_rows_that_were_left_is_not_usable() {
     assert_eq!(checkpoint.next_row, 4);
     assert!(is_usable(&checkpoint, &fixture.record));
     assert!(!is_usable(&CheckpointRecord { plan_digest: [0; 32], ..checkpoint.clone() }, &fixture.record));
-    // The job went back to row 2: rows 2 and 3 of the checkpoint are of a branch that was left.
+    // The job rewound to row 2: rows 2 and 3 of the checkpoint are of a branch that was left.
     let lineage = Lineage::default().rewound(2, 1);
     let rewound = JobRecord { branch: 1, lineage, ..fixture.record.clone() };
     assert!(!is_usable(&checkpoint, &rewound));

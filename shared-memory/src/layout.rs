@@ -10,7 +10,7 @@ pub const ALIGN: u64 = 64;
 /// Slots of a region made here begin at multiples of this many bytes: a page.
 const PAGE_BYTES: u64 = 4096;
 
-/// The name of a region to the workers it is lent to. It is random, so that no process guesses another's.
+/// The name of a region to the workers it is lent to. It is random, so that no process can guess the region of another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegionId(pub [u8; 16]);
 

@@ -1,6 +1,6 @@
 //! The cost of a job's rewinds: rows that a branch had released before the job left it.
 //!
-//! A job that goes back to row t₀ opens a branch: its rows ≥ t₀ come from fresh Z, rows < t₀ keep theirs. Let a
+//! A job that rewinds to row t₀ opens a branch: its rows ≥ t₀ come from fresh Z, rows < t₀ keep theirs. Let a
 //! node be a (branch, row) with its own z, and the lineage of a branch its nodes together with those of its
 //! ancestors below where it left them. With y_t = (C x_B)_t + σζ·z_t along the lineage of B, a released row of B
 //! is a combination of y_0…y_t, so everything released is a function of the y of all nodes up to each released

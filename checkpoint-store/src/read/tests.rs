@@ -19,7 +19,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// In parts and segments that end anywhere in the state and in rows.
+    /// Parts and segments end anywhere in the state and in rows.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = CheckpointStore::open(&format!("file://{}", folder.path().display())).unwrap();

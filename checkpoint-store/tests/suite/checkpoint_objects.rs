@@ -1,6 +1,6 @@
 //! Stored shards: whole and unaltered, or refused.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use checkpoint_store::{
     CheckpointError, CheckpointKey, CheckpointStore, ShardCheckpoint, ShardHeader, WrittenShard,
@@ -22,7 +22,7 @@ pub(crate) fn folder() -> Folder {
     Folder { folder, store }
 }
 
-fn key() -> CheckpointKey {
+pub(crate) fn key() -> CheckpointKey {
     CheckpointKey::new(&[3; 32])
 }
 
@@ -40,7 +40,7 @@ impl Folder {
     }
 }
 
-fn header(range: CoordinateRange, block_state_len: u64, window_start: u64) -> ShardHeader {
+pub(crate) fn header(range: CoordinateRange, block_state_len: u64, window_start: u64) -> ShardHeader {
     ShardHeader {
         job: "j".to_owned(),
         branch: 3,
@@ -55,11 +55,11 @@ fn header(range: CoordinateRange, block_state_len: u64, window_start: u64) -> Sh
     }
 }
 
-fn values(count: usize) -> Vec<f32> {
+pub(crate) fn values(count: usize) -> Vec<f32> {
     (0..count).map(|i| (i as f32).sin()).collect()
 }
 
-/// One block of 20 state values and a window of 2 rows, in segments of 64 bytes.
+/// Writes a shard of one block of 20 state values and a window of 2 rows, in segments of 64 bytes.
 pub(crate) async fn small(store: &CheckpointStore) -> (String, WrittenShard) {
     let range = range(0, 5);
     let rows = vec![values(5); 2];
@@ -217,46 +217,6 @@ pub(crate) fn record(pieces: &[(String, CoordinateRange, [u8; 32])]) -> Checkpoi
 }
 
 #[tokio::test]
-async fn a_manifest_comes_last_and_goes_first() {
-    let place = folder();
-    let (object, written) = small(&place.store).await;
-    let whole = record(&[(object.clone(), range(0, 5), written.sha256)]);
-    let missing = piece_object(&id("j"), 1, range(5, 9));
-    let half = record(&[(object.clone(), range(0, 5), written.sha256), (missing, range(5, 9), [0; 32])]);
-    let manifest = place.file("j/1/manifest.json");
-    place.store.write_manifest(&half).await.unwrap_err();
-    assert!(!manifest.exists());
-
-    place.store.write_manifest(&whole).await.unwrap();
-    let read: CheckpointRecord = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-    assert_eq!(read, whole);
-    let mode = |name: &str| fs::metadata(place.file(name)).unwrap().permissions().mode() & 0o777;
-    for (name, expected) in
-        [("", 0o700), ("j", 0o700), ("j/1", 0o700), ("j/1/manifest.json", 0o600), (object.as_str(), 0o600)]
-    {
-        assert_eq!(mode(name), expected, "{name:?}");
-    }
-
-    place.store.delete_checkpoint(&whole).await.unwrap();
-    assert!(!place.file("j").exists());
-    place.store.delete_checkpoint(&whole).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_manifest_is_written_once() {
-    let place = folder();
-    let (object, written) = small(&place.store).await;
-    let whole = record(&[(object, range(0, 5), written.sha256)]);
-    place.store.write_manifest(&whole).await.unwrap();
-    place.store.write_manifest(&whole).await.unwrap();
-    let other = CheckpointRecord { next_row: 8, ..whole.clone() };
-    let error = place.store.write_manifest(&other).await.unwrap_err();
-    assert!(matches!(error, CheckpointError::Store { .. }), "{error}");
-    let kept = fs::read(place.file("j/1/manifest.json")).unwrap();
-    assert_eq!(serde_json::from_slice::<CheckpointRecord>(&kept).unwrap(), whole);
-}
-
-#[tokio::test]
 async fn another_key_or_another_object_under_the_name_is_refused() {
     let place = folder();
     let (object, written) = small(&place.store).await;
@@ -294,42 +254,6 @@ async fn no_window_of_8_bytes_of_the_values_is_stored() {
 
 fn key_bytes() -> Vec<u8> {
     vec![3; 32]
-}
-
-#[tokio::test]
-async fn a_sweep_leaves_whole_checkpoints_alone() {
-    let place = folder();
-    let write = async |checkpoint: u64, has_manifest: bool| {
-        let object = piece_object(&id("j"), checkpoint, range(0, 5));
-        let values = (values(4), vec![]);
-        let written =
-            place.store.write_shard(&object, header(range(0, 5), 4, 9), &key(), values).await.unwrap();
-        let record = CheckpointRecord { id: checkpoint, ..record(&[(object, range(0, 5), written.sha256)]) };
-        if has_manifest {
-            place.store.write_manifest(&record).await.unwrap();
-        }
-    };
-    for (checkpoint, has_manifest) in [(1, true), (2, false), (3, true), (4, false)] {
-        write(checkpoint, has_manifest).await;
-    }
-    // Left by a process that was killed while it wrote; an object with another form of name; another job.
-    fs::write(place.file("j/1/512-1024.shard#7"), "half").unwrap();
-    fs::create_dir_all(place.file("j/9")).unwrap();
-    fs::write(place.file("j/9/0-5.shard#1"), "half").unwrap();
-    fs::write(place.file("j/notes.txt"), "").unwrap();
-    fs::create_dir_all(place.file("jj/2")).unwrap();
-    fs::write(place.file("jj/2/0-5.shard"), "").unwrap();
-
-    let swept = place.store.sweep(&id("j"), |checkpoint| [1, 3].contains(&checkpoint)).await.unwrap();
-    assert_eq!(swept, [2, 4]);
-    let is_there = |name: &str| place.file(name).exists();
-    for name in ["j/1/0-5.shard", "j/1/manifest.json", "j/3/manifest.json", "j/notes.txt", "jj/2/0-5.shard"] {
-        assert!(is_there(name), "{name}");
-    }
-    for name in ["j/1/512-1024.shard#7", "j/2", "j/4", "j/9"] {
-        assert!(!is_there(name), "{name}");
-    }
-    assert!(place.store.sweep(&id("none"), |_| true).await.unwrap().is_empty());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod checkpoint_objects;
+mod lifecycle;
 mod manifest;
 
 use proto::{CoordinateRange, JobId};

@@ -40,7 +40,7 @@ pub enum Fault {
     Alter(usize),
     /// The chunk of this number comes twice.
     Repeat(usize),
-    /// The chunk of this number says it is of a row that nobody asked for.
+    /// The chunk of this number names a row that was not requested.
     OtherRow(usize),
     /// Nothing is ever sent.
     Hang,
@@ -86,7 +86,7 @@ impl FakeWorker {
     }
 }
 
-/// Chunks of 100 coordinates, the last rows first.
+/// Returns chunks of 100 coordinates, the last rows first.
 fn good_chunks(request: &FetchSlice) -> Vec<pb::Chunk> {
     let rows = request.rows.as_range();
     let range = request.range;
@@ -163,7 +163,7 @@ pub fn tokens(key: &ReleaseKey, rows: RowRange) -> Vec<ReleaseToken> {
     rows.as_range().map(|row| key.sign(&job(), 0, row, Commitment::of_text("c"), validity)).collect()
 }
 
-/// Neighbouring routes of 1000 coordinates each.
+/// Returns neighbouring routes of 1000 coordinates each.
 pub fn routing(endpoints: &[Option<String>]) -> Routing {
     let routes = endpoints.iter().zip(0..).map(|(endpoint, shard)| Route {
         shard,

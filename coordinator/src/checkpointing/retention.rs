@@ -1,4 +1,4 @@
-//! Which checkpoints are kept, and the deletion of the others.
+//! Retention: the checkpoints that are kept, and the deletion of the others.
 
 use checkpoint_store::CheckpointStore;
 use proto::{CheckpointRecord, JobId};

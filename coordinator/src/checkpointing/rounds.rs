@@ -23,7 +23,7 @@ use crate::metric_definitions::{
 
 /// Pieces written at once.
 const PIECES_AT_ONCE: usize = 16;
-/// How long one piece may take: enough for hundreds of gigabytes at disk speed. A lost worker is noticed long before.
+/// The time that one piece may take: enough for hundreds of gigabytes at disk speed. A lost worker is noticed long before.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 impl Coordinator {

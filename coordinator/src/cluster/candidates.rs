@@ -16,7 +16,7 @@ pub struct Candidate {
     /// `None` for an owner that has not come back yet.
     pub process: Option<Incarnation>,
     pub takes_shards: bool,
-    /// Its speed and memory, as placement counts them.
+    /// The worker's speed and memory, as placement counts them.
     pub as_placed: Worker,
     place: WorkerPlace,
 }
@@ -62,7 +62,7 @@ impl Cluster {
     }
 }
 
-/// Which workers may take which shards, and which are far from a shard's users.
+/// The workers that may take each shard, and those that are far from its users.
 ///
 /// Placement looks at every pair of shard and worker. The answers are the same for all shards of a job, and for all
 /// shards with the same hint, so that each is computed once a pass, and only if it is needed.

@@ -23,7 +23,7 @@ pub enum CooldownReason {
 /// The cooldowns of all workers.
 #[derive(Debug, Default)]
 pub struct Cooldowns {
-    /// By job, then by worker.
+    /// The cooldowns, by job and then by worker.
     entries: HashMap<JobId, HashMap<WorkerId, Entry>>,
 }
 

@@ -182,7 +182,7 @@ impl Cluster {
         let has_reported = self.members.live(worker, now).is_some_and(|member| member.has_reported);
         let is_new_process = match shard.holder {
             Some(holder) => holder != process,
-            // It may still hold the lease from before this coordinator: its first heartbeat tells.
+            // It may still hold the lease from before this coordinator; its first heartbeat reports whether it does.
             None => has_reported,
         };
         if is_new_owner || is_new_process {

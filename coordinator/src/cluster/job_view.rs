@@ -23,7 +23,7 @@ pub struct JobView {
     pub pending: Option<PendingLayout>,
     /// Leases that the ledger has given to others and that are served until their successors are ready.
     pub superseded: SupersededLeases,
-    /// Which workers should be near which coordinates.
+    /// The workers that should be near each range of coordinates.
     pub hints: Vec<PlacementHint>,
     /// The summary of the job's plan; `None` for a job that was destroyed before this process started.
     pub summary: Option<PlanSummary>,
@@ -33,7 +33,7 @@ pub struct JobView {
     pub checkpoints: Vec<CheckpointRecord>,
     /// The newest checkpoint; `None` if this process has written none.
     pub last_checkpoint: Option<CheckpointMark>,
-    /// When a checkpoint was last begun, or the job was added.
+    /// The time at which a checkpoint was last begun, or the job was added.
     pub last_attempt: Instant,
     /// The cost that the last checkpoint showed.
     pub checkpoint_cost: Option<CheckpointCost>,

@@ -27,7 +27,7 @@ pub struct LeaseReport {
     pub message: String,
     /// The time that one row takes; zero before the first.
     pub row_time: Duration,
-    /// How long requests have waited with no row made.
+    /// The time that requests have waited with no row made.
     pub stalled: Duration,
 }
 

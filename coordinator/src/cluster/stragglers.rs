@@ -39,7 +39,7 @@ pub struct SpeedReport {
     pub process: Incarnation,
     /// Bytes per second; 0 if unknown.
     pub rate: f64,
-    /// How long requests have waited with no row made, less the time that a row usually takes.
+    /// The time that requests have waited with no row made, less the time that a row usually takes.
     pub stalled: Duration,
 }
 

@@ -16,7 +16,7 @@ use super::{Cluster, JobView, ShardView};
 /// The next row that each worker has reported of each branch of a job.
 type ReportedRows = BTreeMap<(WorkerId, u64), u64>;
 
-/// How long to wait for a worker that has more to report: it sends the next message at once.
+/// The time to wait for a worker that has more to report: it sends the next message at once.
 const NEXT_MESSAGE_WAIT: Duration = Duration::from_millis(20);
 
 /// Watermarks kept of one worker: each costs some 100 bytes here, whether or not its job exists.
@@ -26,18 +26,18 @@ const MAX_PER_WORKER: usize = 65_536;
 #[derive(Debug, Default)]
 pub struct Watermarks {
     jobs: BTreeMap<JobId, ReportedRows>,
-    /// How many are kept of each worker.
+    /// The number of watermarks kept of each worker.
     kept: BTreeMap<WorkerId, usize>,
 }
 
-/// What becomes of a watermark.
+/// The use of a received watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatermarkVerdict {
-    /// It is not new, or is known to be bound.
+    /// The watermark is not new, or is known to be bound.
     Known,
-    /// To be compared with the ledger before anything is bound.
+    /// The watermark must be compared with the ledger before anything is bound.
     ToCheck,
-    /// To be compared too, and above what this process knows to be bound.
+    /// The watermark must be compared too, and is above what this process knows to be bound.
     Above,
     /// Not kept: there is no room for another of this worker.
     TooMany,

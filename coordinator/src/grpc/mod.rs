@@ -43,26 +43,12 @@ async fn run_detached<T: Send + 'static>(
     answer(ended.unwrap_or_else(|panicked| Err(ServiceError::internal(panicked))))
 }
 
-/// Converts a refusal by the guard to the status that callers get.
+/// Counts a refusal and converts it to the status that callers get.
 fn refusal_to_status(refusal: Refusal) -> Status {
-    error_to_status(match refusal {
-        Refusal::Unauthenticated => ServiceError::Unauthenticated,
-        Refusal::Forbidden => ServiceError::PermissionDenied,
-        Refusal::OutsideRange { requested, allowed } => ServiceError::RangeNotAllowed {
-            asked: requested.into(),
-            allowed: allowed.into_iter().map(Into::into).collect(),
-        },
-        Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
-        Refusal::TooLarge { limit } => {
-            ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
-        }
-        Refusal::TooSlow { limit } => {
-            ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
-        }
-    })
+    error_to_status(refusal.into())
 }
 
-/// How this process words the refusals of [`node::admission`].
+/// The statuses with which the coordinator answers refusals of [`node::admission`].
 #[derive(Clone, Copy)]
 struct Errors;
 

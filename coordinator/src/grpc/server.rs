@@ -26,7 +26,7 @@ use super::noise::NoiseService;
 use super::workers::WorkersService;
 use crate::coordinator::Coordinator;
 
-/// How long calls under way may take to end at shutdown. Health watches, which never end, and remaining calls are then
+/// The time that calls under way may take to end at shutdown. Health watches, which never end, and remaining calls are then
 /// cut.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -104,7 +104,7 @@ where
     }
 }
 
-/// The methods that metrics name; any other is "other".
+/// Returns the methods that metrics name; any other is "other".
 pub fn methods() -> Vec<&'static str> {
     [jobs_server::SERVICE_NAME, noise_server::SERVICE_NAME, workers_server::SERVICE_NAME]
         .into_iter()

@@ -148,7 +148,7 @@ proptest! {
 
     /// Hints are met if every worker has as many shards as are hinted to it, wherever the shards were before.
     #[test]
-    fn shards_come_near_where_it_makes_nobody_late(
+    fn shards_come_near_where_it_makes_no_worker_late(
         each in 1usize..5,
         workers in 2usize..5,
         start in prop::collection::vec(prop::option::of(0usize..5), 20),
@@ -203,7 +203,7 @@ fn a_worker_four_times_slower_is_relieved() {
 
 /// Thousands of shards of a job that has no worker with its key are there at every pass.
 #[test]
-fn nobody_is_asked_about_shards_that_nobody_may_take() {
+fn shards_that_no_worker_may_take_cost_no_search() {
     let calls = std::cell::Cell::new(0);
     let rules = Rules {
         may_take: |_, _| {

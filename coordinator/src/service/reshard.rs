@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use crate::cluster::{PendingLayout, PendingShard};
 use crate::coordinator::Coordinator;
 
-/// How long the new shards may take to become ready: replaying a job's whole past may take long, and the old shards
+/// The time that the new shards may take to become ready: replaying a job's whole past may take long, and the old shards
 /// serve meanwhile.
 const RESHARD_TIMEOUT: Duration = Duration::from_secs(1800);
 

@@ -1,5 +1,6 @@
 //! Values in the form that people read, safe to stand in HTML.
 
+use node::config::units::show_bytes;
 use serde_json::Value;
 
 /// Escapes text for HTML, inside elements and quoted attributes.
@@ -43,16 +44,7 @@ pub fn count(number: u64) -> String {
 
 /// Returns a number of bytes of the status, readable; a dash for null.
 pub fn bytes_cell(value: &Value) -> String {
-    value.as_u64().map_or_else(|| "–".to_owned(), human_bytes)
-}
-
-/// Returns a number of bytes to about three digits, in powers of 1024.
-pub fn human_bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let step = ((bytes.max(1).ilog2() / 10) as usize).min(UNITS.len() - 1);
-    let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
-    let digits = if step == 0 || value >= 100.0 { 0 } else { 1 };
-    format!("{value:.digits$} {}", UNITS[step])
+    value.as_u64().map_or_else(|| "–".to_owned(), show_bytes)
 }
 
 /// Returns three significant digits, rounded up: a privacy figure must not look smaller than it is.
@@ -83,7 +75,7 @@ mod tests {
         assert_eq!([0, 7, 1000].map(count).join(" "), "0 7 1\u{2009}000");
         assert_eq!(
             [0_u64, 1023, 1536, 10 << 30].map(|n| bytes_cell(&json!(n))).join(", "),
-            "0 B, 1023 B, 1.5 KiB, 10.0 GiB"
+            "0 B, 1023 B, 1.50 KiB, 10.0 GiB"
         );
     }
 

@@ -98,7 +98,7 @@ async fn rows_that_the_ledger_has_are_counted_also_where_their_caller_has_left()
 
 /// Accounts of long plans take seconds each, on threads that bindings need too.
 #[tokio::test]
-async fn reports_wait_for_each_other_and_nobody_for_them() {
+async fn reports_wait_for_each_other_and_no_call_waits_for_them() {
     let folder = TempDir::new().unwrap();
     let coordinator = Arc::new(open(&folder));
     coordinator.create_job(create(2048, 1)).await.unwrap();

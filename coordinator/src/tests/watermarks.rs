@@ -13,7 +13,7 @@ fn rewind(from_row: u64) -> OpenBranch {
     OpenBranch { job: job(), from_row, expected_branch: 0, parent: None }
 }
 
-/// A ledger that knows two rows, opened by a coordinator that has just started.
+/// Returns a coordinator that has just started on a ledger that knows two rows.
 async fn restarted(folder: &TempDir) -> Coordinator {
     let first = open(folder);
     first.create_job(create(4096, 1)).await.unwrap();
@@ -124,7 +124,7 @@ async fn who_has_more_to_tell_is_waited_for() {
     is_behind(coordinator.bind(bind(2..3, "y")).await, "worker b");
 }
 
-/// However many branches a job has, and whatever else the worker reported before.
+/// The number of a job's branches and the worker's earlier reports make no difference.
 #[tokio::test(start_paused = true)]
 async fn marks_of_a_job_that_there_is_are_all_kept() {
     let folder = TempDir::new().unwrap();

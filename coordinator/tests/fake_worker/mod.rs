@@ -22,7 +22,7 @@ pub fn value(row: u64, coordinate: u64) -> f32 {
     (row * 100_000 + coordinate) as f32
 }
 
-/// All rows there are, made at once.
+/// Returns all rows of the plan, made at once.
 fn status(grant: LeaseGrant) -> pb::LeaseStatus {
     pb::LeaseStatus {
         job: grant.job.to_string(),

@@ -38,13 +38,13 @@ pub enum Event {
         /// The rows that no earlier event had bound.
         rows: Vec<BoundRow>,
     },
-    /// The job went back to a row, and draws fresh Z from there on.
+    /// The job rewound to a row, and draws fresh Z from that row on.
     BranchOpened {
         /// The new branch's number.
         branch: u64,
         /// The branch that it keeps the rows before of.
         parent: u64,
-        /// Its first row.
+        /// The branch's first row.
         from_row: u64,
         /// Every shard, under the new epoch that fences the old branch.
         shards: Vec<ShardRecord>,

@@ -17,7 +17,7 @@ use super::config::{EtcdConfig, EtcdTls, EtcdUser};
 use crate::{LedgerError, Result};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// With this interval a member that is gone silently is noticed within two seconds.
+/// The time between pings: a member that vanished silently is noticed within two seconds.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// The reason why a call has no answer.
@@ -25,13 +25,13 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 pub enum CallError {
     /// etcd refused the call: nothing was done.
     Refused(String),
-    /// It is not known whether the call was done.
+    /// The outcome of the call is unknown.
     Unknown(String),
 }
 
 /// Connections to all members of one etcd cluster, on a runtime of their own.
 pub struct EtcdClient {
-    /// Its own runtime, so that leases are renewed however busy the process is. Empty once it is dropped.
+    /// The client's own runtime, so that leases are renewed however busy the process is. Empty once it is dropped.
     runtime: Option<Runtime>,
     members: Vec<Member>,
     user: Option<EtcdUser>,

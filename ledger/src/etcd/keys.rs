@@ -12,38 +12,38 @@ impl Keys {
         Self { prefix: prefix.to_owned() }
     }
 
-    /// The key that says which ledger this is.
+    /// Returns the key of the ledger's identity.
     pub fn ledger(&self) -> String {
         format!("{}/ledger", self.prefix)
     }
 
-    /// The key that the leader owns.
+    /// Returns the key that the leader owns.
     pub fn leader(&self) -> String {
         format!("{}/leader", self.prefix)
     }
 
-    /// The key of one record. It has all 20 digits of a number, so that etcd's order is that of the numbers.
+    /// Returns the key of one record. It has all 20 digits of a number, so that etcd's order is that of the numbers.
     pub fn log(&self, number: u64) -> String {
         format!("{}/log/{number:020}", self.prefix)
     }
 
-    /// The first key after all of the log.
+    /// Returns the first key after all of the log.
     pub fn log_end(&self) -> String {
         format!("{}/log0", self.prefix)
     }
 
-    /// The number of the record under `key`; `None` for any other key.
+    /// Returns the number of the record under `key`; `None` for any other key.
     pub fn number_of(&self, key: &[u8]) -> Option<u64> {
         let rest = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?.strip_prefix("/log/")?;
         rest.parse().ok()
     }
 
-    /// The key of one piece of a record, written by the leader `by`.
+    /// Returns the key of one piece of a record, written by the leader `by`.
     pub fn part(&self, number: u64, by: i64, index: usize) -> String {
         format!("{}/part/{number:020}/{by}/{index:06}", self.prefix)
     }
 
-    /// The range of keys, start and end, with all pieces of records from `number` on.
+    /// Returns the range of keys, start and end, with all pieces of records from `number` on.
     pub fn parts_from(&self, number: u64) -> (String, String) {
         (format!("{}/part/{number:020}", self.prefix), format!("{}/part0", self.prefix))
     }

@@ -1,4 +1,4 @@
-//! Branches: a job that goes back to a row draws fresh Z from there on, under a new number.
+//! Branches: a job that rewinds to a row draws fresh Z from that row on, under a new branch number.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub struct BranchReleases {
     pub branch: u64,
     /// The branch it was opened from; `None` for branch 0.
     pub parent: Option<u64>,
-    /// Its first row.
+    /// The branch's first row.
     pub from_row: u64,
     /// The bound rows of its own Z.
     pub released: Vec<RowRange>,
@@ -173,7 +173,7 @@ fn check_row(
     Ok(())
 }
 
-/// Counts the rows bound in a part of one branch's Z, and tells whether all of them are bound to exact commitments.
+/// Counts the rows bound in a part of one branch's Z, and returns whether all of them are bound to exact commitments.
 pub fn bound_in(
     bindings: &impl ReadableTable<(&'static str, u64, u64), [u8; 33]>,
     job: &JobId,

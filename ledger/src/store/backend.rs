@@ -23,9 +23,9 @@ pub trait Backend: Send + Sync {
 pub enum CommitError {
     /// Nothing was changed, and nothing will be.
     Refused(LedgerError),
-    /// They may be durable or not: the next opening of the ledger finds out.
+    /// The changes may be durable or not: the next opening of the ledger finds out.
     Unknown(String),
-    /// They may be durable or not, and another process may lead by now: the same call there finds out.
+    /// The changes may be durable or not, and another process may lead by now: the same call there finds out.
     Lost(String),
 }
 

@@ -29,7 +29,7 @@ fn bound(ledger: &Ledger) -> Vec<(u64, Commitment)> {
     ledger.bindings(&id("large"), 0, 0..2 * MANY).unwrap()
 }
 
-/// What is bound where `all` of [`many`] is, or none.
+/// Returns the expected bindings where `all` of [`many`] are bound, or none.
 fn expected(all: bool) -> Vec<(u64, Commitment)> {
     let many = many().into_iter().take(if all { MANY as usize } else { 0 });
     (0..).zip([commitment("zero")].into_iter().chain(many)).collect()
@@ -57,7 +57,7 @@ fn leads_and_binds_many() {
     bind_many(&Ledger::lead(elected(&election)).unwrap());
 }
 
-/// A leader that opens the ledger and binds [`many`] ends there, after it has gone through so many times.
+/// Runs a leader that opens the ledger, binds [`many`] and ends at a point that it has passed so many times.
 fn end_at(place: &Place, point: &str, before: u64) {
     let folder = tempfile::tempdir().unwrap();
     let asked = folder.path().join("end");

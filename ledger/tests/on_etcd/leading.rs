@@ -26,7 +26,7 @@ fn a_leader_that_was_replaced_without_knowing_it_binds_nothing() {
     // As if its lease had ended and its clock had stood still.
     etcdctl(&["del", &place.key("leader")]);
     let new = place.open();
-    // The log's next place is empty still: it is the leader's key alone that tells them apart.
+    // The log's next place is still empty: only the leader's key distinguishes the two leaders.
     for (row, text) in [(1, "old"), (2, "old"), (0, "zero")] {
         let error = bind(&old, row, text).unwrap_err();
         assert!(matches!(error, LedgerError::NotLeader { .. }), "{error}");
@@ -42,7 +42,7 @@ fn a_leader_that_was_replaced_without_knowing_it_binds_nothing() {
 }
 
 #[test]
-fn one_leads_and_the_others_are_told_who() {
+fn one_leads_and_the_others_learn_its_address() {
     let place = Place::new();
     let one = Election::connect(&place.config()).unwrap();
     let other = Election::connect(&place.config()).unwrap();
@@ -98,7 +98,7 @@ fn a_binding_whose_answer_is_lost_is_bound_once() {
 
 /// Answers are lost until the lease has run out: nothing is reported as bound, and the next leader reports what is.
 #[test]
-fn a_binding_without_an_answer_is_nobodys_until_the_next_leader() {
+fn a_binding_without_an_answer_is_open_until_the_next_leader() {
     let place = Place::new();
     let cable = Cable::to(place.config().members[0].clone());
     drop(place.with_job());

@@ -48,7 +48,7 @@ pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards}
 
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
 
-/// One etcd for the tests of this process.
+/// Returns the etcd that all tests of this process share.
 fn shared() -> &'static Etcd {
     static SHARED: OnceLock<Etcd> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -62,7 +62,7 @@ fn shared() -> &'static Etcd {
     })
 }
 
-/// A million steps over etcd would take days: always the slice.
+/// Returns false: a million steps over etcd would take days.
 pub(crate) fn is_long() -> bool {
     false
 }
@@ -71,7 +71,7 @@ pub(crate) fn processors() -> usize {
     1
 }
 
-/// A prefix of its own.
+/// A place for one ledger: a prefix of its own in the shared etcd.
 pub(crate) struct Place {
     prefix: String,
 }
@@ -82,7 +82,7 @@ impl Place {
         Self { prefix: format!("place-{}", COUNT.fetch_add(1, Ordering::Relaxed)) }
     }
 
-    /// For what [`is_long`] asks.
+    /// Returns a new place. Long tests of the file backend use memory here.
     pub(crate) fn in_memory() -> Self {
         Self::new()
     }
@@ -91,7 +91,7 @@ impl Place {
         self.config_over(&shared().address(0))
     }
 
-    /// Reaching etcd at another address.
+    /// Returns this place, reached at another address of etcd.
     pub(crate) fn config_over(&self, address: &str) -> EtcdConfig {
         EtcdConfig::parse(&format!("etcd://{address}/{}", self.prefix), None, LEASE).unwrap()
     }
@@ -106,7 +106,7 @@ impl Place {
         ledger
     }
 
-    /// A key of this place, in etcd itself.
+    /// Returns the full name in etcd of a key of this place.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}/{name}", self.prefix)
     }
@@ -118,14 +118,14 @@ pub(crate) fn elected(election: &Election) -> Term {
     loop {
         match election.campaign("http://here") {
             Ok(Candidacy::Elected(term)) => return term,
-            Ok(Candidacy::LedBy(_)) => assert!(Instant::now() < deadline, "nobody gives up the lead"),
+            Ok(Candidacy::LedBy(_)) => assert!(Instant::now() < deadline, "no coordinator gives up the lead"),
             Err(error) => panic!("{error}"),
         }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// What lies in etcd, read and changed past the ledger.
+/// Runs `etcdctl`, which reads and changes etcd without the ledger.
 pub(crate) fn etcdctl(arguments: &[&str]) -> String {
     let output = std::process::Command::new("etcdctl")
         .args(["--endpoints", &shared().address(0)])

@@ -61,7 +61,7 @@ impl Etcd {
         }
     }
 
-    /// Every token that was given is old from now on.
+    /// Makes every token issued so far old.
     fn add_user(&self, name: &str) {
         assert!(self.runs(&["--user", "root:root's own"], &["user", "add", &format!("{name}:password")]));
     }
@@ -108,7 +108,7 @@ fn who_leads_goes_on_when_etcds_users_change() {
         |row| ledger.bind(&id("j"), 0, rows(row, row + 1), &[commitment("c")]).map(|bound| bound.newly);
     for row in 0..3 {
         assert_eq!(bind(2 * row).unwrap(), 1);
-        etcd.add_user(&format!("somebody-{row}"));
+        etcd.add_user(&format!("user-{row}"));
         // The change itself, and the lead.
         assert_eq!(bind(2 * row + 1).unwrap(), 1);
         assert!(matches!(stands_by.campaign("http://there").unwrap(), Candidacy::LedBy(_)));
@@ -116,7 +116,7 @@ fn who_leads_goes_on_when_etcds_users_change() {
     thread::sleep(LEASE + LEASE / 2);
     assert_eq!(bind(6).unwrap(), 1);
     drop(ledger);
-    etcd.add_user("somebody-else");
+    etcd.add_user("another-user");
     let ledger = Ledger::lead(elected(&stands_by)).unwrap();
     assert_eq!(ledger.bindings(&id("j"), 0, 0..100).unwrap().len(), 7);
 }

@@ -55,7 +55,7 @@ impl Secured {
         let other = Authority::generate();
         let server = own.issue(folder.path(), "server");
         let ours = own.issue(folder.path(), "coordinator");
-        let theirs = other.issue(folder.path(), "stranger");
+        let theirs = other.issue(folder.path(), "outsider");
         let etcd = Etcd::start_secured(1, Security { dir: server, asks_clients });
         Self { etcd, ours, theirs, _folder: folder }
     }
@@ -95,7 +95,7 @@ fn a_user_leads_with_its_password_and_within_its_rights() {
     for (what, prefix, user, says) in [
         ("no user", "ours", None, "user name is empty"),
         ("a wrong password", "ours", user("wrong horse"), "authentication failed"),
-        ("another's prefix", "theirs", user(PASSWORD), "permission denied"),
+        ("the prefix of another user", "theirs", user(PASSWORD), "permission denied"),
     ] {
         let error = refused(&config(&secured.etcd, prefix, ca_alone.clone(), user));
         assert!(matches!(error, LedgerError::Io { .. }), "{what}: {error}");

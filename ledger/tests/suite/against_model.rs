@@ -189,7 +189,8 @@ fn follow(steps: Vec<Step>) -> TestCaseResult {
     Ok(())
 }
 
-/// Batches of 48 cases until so many steps were taken. Gives how many were, and how many opened the ledger anew.
+/// Runs batches of 48 cases until so many steps were taken. Returns the number of steps, and of those
+/// that reopened the ledger.
 fn take(least: usize) -> (usize, usize) {
     let taken = Cell::new(0);
     let reopened = Cell::new(0);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Place, commitment, id, range, rows};
 
-/// Every kind of event.
+/// Returns an event of every kind.
 fn eventful(ledger: &Ledger) {
     let job = id("j");
     ledger.bind(&job, 0, rows(0, 3), &[commitment("a"), commitment("b"), commitment("c")]).unwrap();

@@ -12,7 +12,7 @@ const BOUND: u64 = 40;
 /// A ledger's bytes, and what it must hold.
 type Held = (Vec<u8>, Vec<(u64, Commitment)>);
 
-/// After several commits.
+/// Returns the file of a ledger after several commits.
 fn bytes_of_a_ledger(place: &Place) -> Held {
     let ledger = place.with_job();
     for row in 0..BOUND {
@@ -55,7 +55,7 @@ fn be_quiet_about_the_store() {
     }));
 }
 
-/// Each bit alone: the file is refused, and left as it is, or all bindings are there. Gives how many were noticed.
+/// Flips each bit alone: the file is refused and left as it is, or all bindings are there. Returns the number refused.
 fn flip_each(place: &Place, (bytes, bound): &Held, bits: &[(usize, u8)]) -> usize {
     let mut refused = 0;
     let mut flipped = bytes.clone();
@@ -137,7 +137,7 @@ fn other_files_are_no_ledgers() {
 }
 
 #[test]
-fn a_second_opening_is_told_that_the_file_is_held() {
+fn a_second_opening_reports_that_the_file_is_held() {
     let place = Place::new();
     let ledger = place.with_job();
     let error = open_error(&place.path()).unwrap();

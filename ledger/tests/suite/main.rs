@@ -38,7 +38,7 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// In memory, where the system has a folder there: a disk would take hours for what RUSTLE_LONG asks.
+    /// Returns a place in memory, where the system has a folder there: long runs (RUSTLE_LONG) would take hours on a disk.
     pub(crate) fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self { folder: folder.unwrap() }

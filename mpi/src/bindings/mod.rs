@@ -28,9 +28,9 @@ pub enum Decision {
     AlreadyBound(RowRequest),
     /// Refuse it: it is of another branch, or of one that the rank is leaving.
     Superseded(RowRequest),
-    /// It waits; request that the row be bound.
+    /// The request waits, and the caller must request that the row be bound.
     Bind { branch: u64, row: u64, commitment: Commitment },
-    /// It waits for a binding that is requested already.
+    /// The request waits for a binding that is already requested.
     Wait,
 }
 

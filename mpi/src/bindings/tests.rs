@@ -35,7 +35,7 @@ fn a_binding_is_of_its_branch_alone() {
 }
 
 #[test]
-fn a_rank_that_is_told_of_a_branch_takes_nothing_until_it_has_turned() {
+fn a_rank_that_learns_of_a_branch_takes_nothing_until_it_has_turned() {
     let a = Commitment::of_text("a");
     let mut bindings = Bindings::for_branch(0);
     bindings.request(request(FETCHES, ANY_BRANCH, "a"));
@@ -172,7 +172,7 @@ impl Launch {
         self.send(request.from, to, Message::Get(request.get));
     }
 
-    /// What may happen next. MPI keeps the order between two ranks, and no other.
+    /// Returns the events that may happen next. MPI keeps the order between two ranks, and no other.
     fn events(&self) -> Option<Vec<Event>> {
         let is_first = |at: usize| {
             let (from, to, _) = &self.mail[at];
@@ -259,7 +259,7 @@ impl Launch {
         }
     }
 
-    /// As the ledger does: false where it is refused.
+    /// Applies the ledger's rule: returns false where the request is refused.
     fn bind(&mut self, branch: u64, row: u64, commitment: Commitment) -> bool {
         if branch != self.branch || *self.bound.entry((branch, row)).or_insert(commitment) != commitment {
             return false;

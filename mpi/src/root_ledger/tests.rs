@@ -53,7 +53,7 @@ impl Launch {
         self.folder.path().join(ledger)
     }
 
-    /// As a launch of `ranks` begins on a ledger, with what the rank's log has.
+    /// Begins a launch of `ranks` on a ledger, with the contents of the rank's log.
     fn open(&self, ledger: &str, ranks: u64, flags: &[&str]) -> anyhow::Result<RootLedger> {
         let path = self.path(ledger).display().to_string();
         let words =
@@ -86,7 +86,7 @@ fn is_behind(opened: anyhow::Result<RootLedger>, words: &[&str]) {
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
 }
 
-/// Everything that the ledger has of the job.
+/// Returns everything that the ledger has of the job.
 fn contents(ledger: PathBuf) -> String {
     let ledger = Ledger::open(&ledger).unwrap();
     let record = ledger.job(&job()).unwrap();
@@ -98,8 +98,8 @@ fn next_epoch(ledger: PathBuf) -> u64 {
     Ledger::open(&ledger).unwrap().next_coordinator_epoch().unwrap()
 }
 
-/// The rank's record goes on on a branch that the old copy knows as well as it does; of the branch before, which both have
-/// left, it has rows that the copy never bound.
+/// The old copy of the ledger and the rank's record agree on the current branch. The record also has rows of the branch
+/// before, which the copy never bound.
 #[tokio::test]
 async fn an_old_ledger_is_found_by_a_branch_that_was_left() {
     let launch = Launch::new();

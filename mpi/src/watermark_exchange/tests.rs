@@ -14,7 +14,7 @@ async fn release(log: &Arc<ReleaseLog>, job: &JobId, branch: u64, row: u64) {
     log.clone().record(job.clone(), branch, vec![released]).await.unwrap();
 }
 
-/// The marks that the ranks of a launch exchange, and the number of parts.
+/// Returns the marks that the ranks of a launch exchange, and the number of parts.
 fn exchange(ranks: &[(Rank, &ReleaseLog)], job: &JobId) -> (Watermarks, usize) {
     let mut senders: Vec<_> =
         ranks.iter().map(|(rank, log)| (*rank, WatermarkSender::new(log, job))).collect();
@@ -27,7 +27,7 @@ fn exchange(ranks: &[(Rank, &ReleaseLog)], job: &JobId) -> (Watermarks, usize) {
 }
 
 #[tokio::test]
-async fn every_branch_is_told_and_the_highest_row_of_each_is_kept() {
+async fn every_branch_is_reported_and_the_highest_row_of_each_is_kept() {
     let [one, other] = [(); 2].map(|()| Arc::new(ReleaseLog::open(None).unwrap()));
     for (log, branch, row) in [(&one, 0, 7), (&one, 1, 2), (&other, 0, 5), (&other, 1, 4)] {
         release(log, &job("j"), branch, row).await;
@@ -38,7 +38,7 @@ async fn every_branch_is_told_and_the_highest_row_of_each_is_kept() {
 }
 
 #[tokio::test]
-async fn a_record_of_any_size_is_told_to_its_end() {
+async fn a_record_of_any_size_is_reported_to_its_end() {
     let [long, short] = [(); 2].map(|()| Arc::new(ReleaseLog::open(None).unwrap()));
     for (count, parts) in
         [(MARKS_PER_PART as u64, 1), (MARKS_PER_PART as u64 + 1, 2), (2 * MARKS_PER_PART as u64 + 1, 3)]

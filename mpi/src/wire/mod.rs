@@ -15,7 +15,7 @@ use frame::Frame;
 pub use body::{Binding, Get, JobAction, JobRequest, Piece, Reply, error_text};
 pub use frame::Kind;
 
-/// The number that tells messages between two ranks apart, as MPI has them.
+/// An MPI tag: the number that distinguishes messages between two ranks.
 pub type Tag = i32;
 
 /// The length of a message in bytes.

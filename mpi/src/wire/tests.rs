@@ -7,7 +7,7 @@ fn decode(bytes: &[u8]) -> Result<Message, ServiceError> {
     Message::decode(bytes.try_into().unwrap())
 }
 
-/// A commitment: 1, then 0 to 31.
+/// Returns a commitment: 1, then 0 to 31.
 fn digest() -> [u8; Commitment::BYTES] {
     std::array::from_fn(|at| if at == 0 { 1 } else { at as u8 - 1 })
 }
@@ -37,7 +37,7 @@ fn refused(reply: Reply) -> Message {
     Message::Refused(reply)
 }
 
-/// A message of every kind with the first 16 hex digits of the SHA-256 of its bytes, which were computed by the
+/// Returns a message of every kind with the first 16 hex digits of the SHA-256 of its bytes, which were computed by the
 /// `struct` format of `python/rustle/mpi.py`.
 fn frozen() -> Vec<(Message, &'static str)> {
     let binding = Binding { branch: 9, row: 7, digest: digest() };

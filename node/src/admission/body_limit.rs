@@ -180,7 +180,7 @@ mod tests {
 
     /// The second message of a call is not announced by the first one's prefix.
     #[tokio::test]
-    async fn room_is_taken_for_what_may_come_and_given_back_once_nobody_has_it() {
+    async fn room_is_reserved_for_a_message_and_released_with_it() {
         let inflight_bytes = InflightBytes::default();
         let client = ClientKey("a".into());
         let limit = 64 << 20;

@@ -16,12 +16,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Addresses remembered before those with a full burst left are forgotten.
 const REMEMBERED_ADDRESSES: usize = 4096;
 
-/// When each address may run its next TLS handshake.
+/// A limit on the TLS handshakes of each address.
 #[derive(Debug)]
 pub struct HandshakeRate {
     gap: Duration,
     burst: Duration,
-    /// When each address's handshakes so far would be done, one after the other at the rate.
+    /// The time at which each address's handshakes so far would be done, one after the other at the rate.
     done_at: Mutex<HashMap<IpAddr, Instant>>,
 }
 

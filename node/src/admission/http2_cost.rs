@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(frames.bytes_to_next_head(), length as usize);
             cost
         };
-        // Of a kind that nobody knows, of headers that go on, of messages.
+        // Frames of an unknown kind, continued headers, and messages.
         for kind in [0xfa, 9, DATA] {
             assert_eq!(cost(kind, FRAME_BYTES), 8.0);
             assert_eq!(cost(kind, (1 << 24) - 1), 8.0);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::token_bucket::TokenBucket;
 
-/// What a message that is too large costs, in calls: it was read and decrypted up to its limit.
+/// The cost of a message that is too large, in calls: it was read and decrypted up to its limit.
 pub const TOO_LARGE_CALLS: f64 = 256.0;
 /// Calls that may come at once, in seconds of the rate.
 const BURST_SECONDS: f64 = 0.25;

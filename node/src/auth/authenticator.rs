@@ -12,7 +12,7 @@ use crate::net::peer::{Peer, PeerInfo, network};
 /// A caller as its connection and headers show it.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Its name among callers.
+    /// The caller's name, for limits on each caller.
     pub key: ClientKey,
     /// `None` where callers are not authenticated.
     grants: Option<Vec<Grant>>,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_says_nothing_of_itself_is_nobody() {
+    fn a_connection_without_an_identity_is_unauthenticated() {
         let own = Some("spiffe://here/rustle/coordinator");
         let path = "/rustle.v1.Jobs/ListJobs";
         assert_eq!(ask(own, Peer::Plain(HERE), path), Err(Refusal::Unauthenticated));
@@ -159,6 +159,6 @@ mod tests {
         let caller = authenticator.caller(&Extensions::new(), &HeaderMap::new());
         assert_eq!(caller.unwrap_err(), Refusal::Unauthenticated);
         assert_eq!(ask(own, Peer::Local, path), Ok(()), "this user's own processes");
-        assert_eq!(ask(None, Peer::Plain(HERE), path), Ok(()), "nobody asks");
+        assert_eq!(ask(None, Peer::Plain(HERE), path), Ok(()), "authentication is off");
     }
 }

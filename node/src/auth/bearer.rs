@@ -24,9 +24,9 @@ pub enum BearerError {
         "token {origin} holds {length} bytes; allowed: one line of 20 to {MAX_TOKEN_BYTES} visible characters"
     )]
     Form {
-        /// Where the token was to come from.
+        /// The place that the token was to come from.
         origin: String,
-        /// Its length, in bytes.
+        /// The token's length, in bytes.
         length: usize,
     },
     /// The token file cannot be read.

@@ -56,7 +56,7 @@ impl Role {
     }
 }
 
-/// Nothing in it may end a path, a line or a quotation.
+/// Returns whether a name is safe to write: nothing in it may end a path, a line or a quotation.
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     !text.is_empty() && text.len() <= 128 && text.chars().all(allowed)

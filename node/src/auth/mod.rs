@@ -1,4 +1,4 @@
-//! Who calls, and what they may call.
+//! Authentication and authorisation: who calls, and what they may call.
 //!
 //! A caller is known by its certificate, by a bearer token, or by both. The table of RPCs that a server is given
 //! ([`proto::rpc`]) lists the roles that may call each. [`Authenticator`] checks the role before any handler runs, and

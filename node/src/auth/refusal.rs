@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use metrics::counter;
+use proto::ServiceError;
 use tracing::warn;
 
 use crate::telemetry::metric_definitions::CALLS_REFUSED;
@@ -28,7 +29,7 @@ pub enum Refusal {
     Busy {
         /// The resource that is in use.
         what: &'static str,
-        /// How much of it there is.
+        /// The resource's limit, with its unit.
         limit: String,
     },
     /// The request message is too large.
@@ -43,7 +44,27 @@ pub enum Refusal {
     },
 }
 
-/// A name that tells callers apart, for limits on each caller.
+impl From<Refusal> for ServiceError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unauthenticated => ServiceError::Unauthenticated,
+            Refusal::Forbidden => ServiceError::PermissionDenied,
+            Refusal::OutsideRange { requested, allowed } => ServiceError::RangeNotAllowed {
+                asked: requested.into(),
+                allowed: allowed.into_iter().map(Into::into).collect(),
+            },
+            Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
+            Refusal::TooLarge { limit } => {
+                ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
+            }
+            Refusal::TooSlow { limit } => {
+                ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
+            }
+        }
+    }
+}
+
+/// A name that identifies a caller, for limits on each caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientKey(pub Arc<str>);
 

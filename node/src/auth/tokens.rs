@@ -37,7 +37,7 @@ pub enum TokenError {
     Mode {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The file's permission bits.
         mode: u32,
     },
     /// A line is not a token entry.
@@ -120,8 +120,8 @@ impl Tokens {
         (!is_over).then(|| (digest, grant.clone()))
     }
 
-    /// At most once a second. A file that can't be used leaves the old entries in force, and is tried again at the next
-    /// look.
+    /// Reads the file again if it has changed, at most once per second. A file that can't be used leaves the old
+    /// entries in force, and is tried again at the next look.
     fn look(&self) {
         let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.at.elapsed() < LOOK_EVERY {

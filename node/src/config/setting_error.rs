@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// Where a setting's value came from.
+/// The source of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -29,7 +29,7 @@ pub enum SettingError {
         name: &'static str,
         /// The value as it was written.
         value: String,
-        /// Where the value came from.
+        /// The source of the value.
         origin: Source,
         /// The reason, as text.
         reason: String,

@@ -46,7 +46,7 @@ impl SettingFile {
     }
 }
 
-/// An array becomes its items joined by commas, as one would write it in a flag, so no item may hold a comma.
+/// Converts an array to its items joined by commas, as a flag is written, so no item may hold a comma.
 fn as_text(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),

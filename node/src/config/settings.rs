@@ -20,11 +20,11 @@ const PREFIX: &str = "RUSTLE_";
 /// One resolved setting, as `config show` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its name, such as `lease_ttl`.
+    /// The setting's name, such as `lease_ttl`.
     pub name: &'static str,
     /// The value as it was written; `None` where an optional setting was given nowhere.
     pub value: Option<String>,
-    /// Where the value came from.
+    /// The source of the value.
     pub source: Source,
 }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nobody_asked_for_are_errors() {
+    fn unknown_keys_are_errors() {
         let mut layers = layers(&[], "port = 1\nprot = 2");
         layers.required("port", None, u16::from_str).unwrap();
         let error = layers.finish().unwrap_err().to_string();

@@ -55,7 +55,7 @@ pub enum UnitError {
     },
 }
 
-/// "250ms", "5s", "2m". A bare number is refused, because its unit would be a guess.
+/// Parses a duration such as "250ms", "5s" or "2m". Fails for a bare number, because its unit would be a guess.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let bad = || UnitError::NotADuration { text: text.to_owned() };
     let too_large = || UnitError::TooLarge { text: text.to_owned(), largest: "18446744073s (584 years)" };
@@ -68,7 +68,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     number.checked_mul(scale).map(Duration::from_nanos).ok_or_else(too_large)
 }
 
-/// "64MiB", "10MB", "65536", "1e6".
+/// Parses a size in bytes, such as "64MiB", "10MB", "65536" or "1e6".
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let bad = || UnitError::NotAByteSize { text: text.to_owned() };
     let too_large = || UnitError::TooLarge { text: text.to_owned(), largest: "18446744073709551615" };
@@ -87,9 +87,22 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     number.checked_mul(power).and_then(|number| number.checked_mul(scale)).ok_or_else(too_large)
 }
 
-/// The leading digits, and the rest.
+/// Returns the leading digits, and the rest.
 fn split_number(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+/// Returns a number of bytes in powers of 1024, with two decimals below 10 and one from there on: "1.50 KiB".
+pub fn show_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let step = bytes.max(1).ilog2() / 10;
+    let value = bytes as f64 / (1_u64 << (10 * step)) as f64;
+    let decimals = match step {
+        0 => 0,
+        _ if value < 10.0 => 2,
+        _ => 1,
+    };
+    format!("{value:.decimals$} {}", UNITS[step as usize])
 }
 
 fn scale_of(unit: &str, units: &[(&str, u64)]) -> Option<u64> {
@@ -112,6 +125,12 @@ mod tests {
         for text in ["18446744073710s", "99999999999999999999ns"] {
             assert!(matches!(parse_duration(text), Err(UnitError::TooLarge { .. })), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_of_bytes_are_short() {
+        let shown = [0, 1023, 1536, 10 << 30, 1 << 45, u64::MAX].map(show_bytes);
+        assert_eq!(shown, ["0 B", "1023 B", "1.50 KiB", "10.0 GiB", "32.0 TiB", "16.0 EiB"]);
     }
 
     #[test]

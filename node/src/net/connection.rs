@@ -120,7 +120,7 @@ mod tests {
     use crate::admission::{ConnectionLimit, HEAD_BYTES, ReadThrottle};
     use crate::net::peer::Peer;
 
-    /// A connection of so many calls a second, and its other end.
+    /// Returns a connection of `per_second` calls per second, and its other end.
     fn pair(per_second: u32) -> (Connection, UnixStream) {
         let (here, there) = UnixStream::pair().unwrap();
         let info = PeerInfo { peer: Peer::Local, throttle: ReadThrottle::new(per_second) };

@@ -15,7 +15,7 @@ use crate::tls::{Connector, Credentials, ExpectedServer};
 /// The credentials that servers are shown and must show. The default has none, and connects on this host alone.
 #[derive(Clone, Debug, Default)]
 pub struct DialOptions {
-    /// With credentials every TCP connection is TLS.
+    /// The TLS credentials; with them every TCP connection is TLS.
     pub credentials: Option<Credentials>,
     /// A token for coordinators alone: workers require release tokens instead.
     pub bearer: Option<Bearer>,
@@ -126,7 +126,7 @@ mod tests {
 
     /// Whether or not tonic was built with TLS of its own: one that sees https without it refuses every connection.
     #[test]
-    fn tonic_is_told_of_no_tls() {
+    fn tonic_sees_no_tls() {
         let tls = endpoint("https://node-1:7").unwrap();
         assert_eq!(tls.uri(), "http://node-1:7/");
         assert_eq!(endpoint("http://node-1:7").unwrap().uri(), "http://node-1:7/");

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_apart() {
+    fn addresses_are_distinguished() {
         let parse = |text: &str| text.parse::<ListenAddress>();
         assert_eq!(parse("unix:/run/x.sock"), Ok(ListenAddress::Unix("/run/x.sock".into())));
         assert_eq!(parse("unix:///run/x.sock"), parse("unix:/run/x.sock"));

@@ -16,7 +16,7 @@ pub enum SocketError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Its permission bits.
+        /// The folder's permission bits.
         mode: u32,
     },
     /// A process listens there.

@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use crate::admission::ReadThrottle;
 use crate::auth::Identity;
 
-/// What a connection knows of its requests' sender, among each request's extensions.
+/// A connection's knowledge of its peer, among the extensions of each request.
 #[derive(Clone, Debug)]
 pub struct PeerInfo {
-    /// How the caller reached this process.
+    /// The way in which the caller reached this process.
     pub peer: Peer,
     /// The throttle of the connection: handlers spend from it for what a call cost.
     pub throttle: ReadThrottle,
 }
 
-/// How a caller reached this process.
+/// The way in which a caller reached this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Over a Unix socket, as the user that this process runs as.

@@ -42,18 +42,18 @@ pub struct CpuPool {
 }
 
 impl CpuPool {
-    /// Returns a pool of so many threads.
+    /// Returns a pool of `threads` threads.
     pub fn new(threads: usize) -> Result<CpuPool, CpuPoolError> {
         CpuPool::named("cpu", threads)
     }
 
-    /// Its threads are called `name-0`, `name-1`, …
+    /// Creates a pool whose threads are called `name-0`, `name-1`, …
     pub fn named(name: &'static str, threads: usize) -> Result<CpuPool, CpuPoolError> {
         CpuPool::started(name, threads, |_| {})
     }
 
-    /// Each thread stays on one of the cores that this process may use, in turn: on machines with several memory nodes
-    /// rows are then made next to their state.
+    /// Returns a pool whose threads each stay on one of the cores that this process may use, in turn: on
+    /// machines with several memory nodes, rows are then made next to their state.
     pub fn pinned(threads: usize) -> Result<CpuPool, CpuPoolError> {
         let cores = crate::process::affinity::allowed_cores();
         CpuPool::started("cpu", threads, move |index| {

@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// One test: it is the process that is hardened, and nothing takes it back.
+    /// All checks are one test, because hardening the process cannot be undone.
     #[test]
     fn a_hardened_process_cannot_be_dumped_and_one_without_cores_can_still_be_traced() {
         let none = Rlimit { current: Some(0), maximum: Some(0) };

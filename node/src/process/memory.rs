@@ -6,12 +6,12 @@ pub fn resident_bytes() -> Option<u64> {
     parse_resident_pages(&statm)?.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// statm is "size resident shared text lib data dt", all in pages.
+/// Returns the resident pages of a `statm` text, which is "size resident shared text lib data dt", all in pages.
 fn parse_resident_pages(statm: &str) -> Option<u64> {
     statm.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the bytes that this process may use at most: the system's memory, or the limit of its control group (version 2) where
+/// Returns the most bytes that this process may use: the system's memory, or the limit of its control group (version 2) where
 /// that is lower. `None` where the system doesn't report them.
 pub fn usable_bytes() -> Option<u64> {
     let system = parse_total(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
@@ -29,7 +29,7 @@ fn group_limits() -> impl Iterator<Item = u64> {
     })
 }
 
-/// In KiB there: "MemTotal:       16318480 kB".
+/// Returns the total bytes of a `meminfo` text, which states KiB: "MemTotal:       16318480 kB".
 fn parse_total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)

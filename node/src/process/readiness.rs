@@ -35,7 +35,7 @@ impl Readiness {
         self.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// A panic elsewhere cannot leave an `Option<String>` half written, so a poisoned lock is still good.
+    /// Locks the obstacle. A panic elsewhere cannot leave an `Option<String>` half written, so a poisoned lock is still good.
     fn lock(&self) -> MutexGuard<'_, Option<String>> {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The addresses of a process that listens, as JSON in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyFile {
-    /// Tells a fresh file from one that a dead process left.
+    /// The id of the process that wrote the file: a file of a dead process is stale.
     pub pid: u32,
     /// The URL of its gRPC server, as clients name it.
     pub grpc: String,
@@ -28,12 +28,12 @@ pub struct ReadyFileError {
 }
 
 impl ReadyFile {
-    /// `grpc` is an endpoint as clients name it.
+    /// Returns the contents for this process. `grpc` is an endpoint as clients name it.
     pub fn new(grpc: String, metrics: SocketAddr) -> ReadyFile {
         ReadyFile { pid: std::process::id(), grpc, metrics: format!("http://{metrics}") }
     }
 
-    /// Write once listening. The file appears whole or not at all: a reader may poll for it.
+    /// Writes the file; call this once listening. The file appears whole or not at all: a reader may poll for it.
     pub fn write(&self, path: &Path) -> Result<(), ReadyFileError> {
         let failed = |source| ReadyFileError { path: path.to_owned(), action: "written", source };
         let mut temporary = path.as_os_str().to_owned();

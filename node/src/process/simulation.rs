@@ -12,7 +12,7 @@ thread_local! {
 /// The longest that blocking work waits before it begins, and again before its caller hears of it.
 const LONGEST_WAIT: u64 = 8;
 
-/// From now on, this thread is a simulation's.
+/// Begins a simulation on this thread.
 pub fn begin(seed: u64) {
     NEXT.set(Some(seed));
 }

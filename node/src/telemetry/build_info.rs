@@ -1,4 +1,4 @@
-//! Which build is running, as a gauge that is always 1 (the usual way to join a version onto other series).
+//! The running build, as a gauge that is always 1 (the usual way to join a version onto other series).
 
 use metrics::gauge;
 

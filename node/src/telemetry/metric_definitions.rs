@@ -8,7 +8,7 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogra
 /// Calls that ended. Labels: `method` (a known "/package.Service/Method", or "other"), `code` (a gRPC code in
 /// snake case; "cancelled" also where the caller left before the end).
 pub const RPC_REQUESTS: &str = "rustle_rpc_requests_total";
-/// From the arrival of a call to the end of its last message. Labels: `method`, `code`, as above.
+/// The time from the arrival of a call to the end of its last message. Labels: `method`, `code`, as above.
 pub const RPC_DURATION: &str = "rustle_rpc_duration_seconds";
 /// Calls that have begun and not ended. Labels: `method`, as above.
 pub const RPC_IN_FLIGHT: &str = "rustle_rpc_in_flight_requests";
@@ -35,9 +35,9 @@ pub enum Kind {
 /// The definition of one metric.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricDefinition {
-    /// Its name, by the grammar above.
+    /// The metric's name, by the grammar above.
     pub name: &'static str,
-    /// Its kind.
+    /// The metric's kind.
     pub kind: Kind,
     /// `Unit::Count` where the metric counts things.
     pub unit: Unit,

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_peer_is_told_of_once() {
+    fn each_peer_is_logged_once() {
         let log = RateLimitedLog::default();
         assert!(log.is_due("a") && log.is_due("b"));
         assert!(!log.is_due("a") && !log.is_due("b"));

@@ -6,7 +6,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::telemetry::metric_definitions::describe_metrics;
 
-/// From a call inside one host to a long stream: about two buckets a decade.
+/// The buckets of durations, from a call inside one host to a long stream: about two buckets per decade.
 const SECONDS_BUCKETS: &[f64] =
     &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 

@@ -59,7 +59,7 @@ pub enum Format {
     Json,
 }
 
-/// To be kept for as long as the process runs: spans not sent yet are sent when it goes.
+/// A guard to keep for as long as the process runs: dropping it sends the remaining spans.
 #[must_use]
 pub struct Telemetry {
     _exporting: Option<SpanExport>,

@@ -1,4 +1,4 @@
-//! Which trace the running task belongs to, and its W3C `traceparent` form.
+//! The trace that the running task belongs to, and its W3C `traceparent` form.
 //!
 //! The context is task-local, so whatever a handler awaits sees it. A task that it spawns does not, unless
 //! the future is wrapped in [`carry`].
@@ -69,8 +69,8 @@ impl TraceContext {
         CURRENT.sync_scope(self, function)
     }
 
-    /// Parses a `traceparent`; `None` for what the W3C recommendation tells receivers to ignore: a bad form, or an id of zeros. A
-    /// later version than 00 may add fields behind the four that are known.
+    /// Parses a `traceparent`. Returns `None` for what the W3C recommendation requires receivers to ignore: a bad form, or an
+    /// id of zeros. A later version than 00 may add fields behind the four that are known.
     pub fn parse(traceparent: &str) -> Option<TraceContext> {
         let mut fields = traceparent.split('-');
         let version: [u8; 1] = parse_hex(fields.next()?)?;

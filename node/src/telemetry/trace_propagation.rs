@@ -157,10 +157,10 @@ mod tests {
         assert_ne!(nested.span_id(), caller.span_id());
     }
 
-    /// A response stream whose only frame tells the trace that it was polled in.
-    struct TellsItsTrace;
+    /// A response stream whose only frame names the trace that it was polled in.
+    struct NamesItsTrace;
 
-    impl http_body::Body for TellsItsTrace {
+    impl http_body::Body for NamesItsTrace {
         type Data = Bytes;
         type Error = Status;
 
@@ -176,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn a_response_stream_is_polled_in_the_trace_of_its_call() {
         let caller = TraceContext::root();
-        let stream = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Body::new(TellsItsTrace))) };
+        let stream = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Body::new(NamesItsTrace))) };
         let request = Request::builder().header(TRACEPARENT, caller.traceparent()).body(()).unwrap();
         let mut response = TraceLayer.layer(tower::service_fn(stream)).call(request).await.unwrap();
         let frame = std::future::poll_fn(|task| Pin::new(response.body_mut()).poll_frame(task)).await;

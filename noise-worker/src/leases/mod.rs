@@ -35,7 +35,7 @@ fn key(grant: &LeaseGrant) -> Key {
     (grant.job.clone(), grant.shard, grant.epoch)
 }
 
-/// In order, so that what is done to all of them is done in the same order in every run.
+/// The shards, in order, so that what is done to all of them is done in the same order in every run.
 type Shards = BTreeMap<Key, Arc<Shard>>;
 
 struct LeaseTable {

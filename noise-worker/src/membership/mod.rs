@@ -32,17 +32,17 @@ pub struct Member {
     pub worker: WorkerId,
     pub incarnation: Incarnation,
     pub endpoint: String,
-    /// How processes on this host reach it, where they can by other ways than `endpoint`.
+    /// The access of processes on this host, where it is not `endpoint`.
     pub local: Option<LocalAccess>,
     pub place: WorkerPlace,
 }
 
-/// How a worker shuts down.
+/// The settings of a worker's shutdown.
 #[derive(Debug)]
 pub struct DrainControl {
     /// Cancelled when the worker is to shut down.
     pub shutdown: CancellationToken,
-    /// How long others may take to take its shards over.
+    /// The time that other workers may take to take over its shards.
     pub deadline: Duration,
     /// Cancelled when nothing more may be served.
     pub refusing: CancellationToken,

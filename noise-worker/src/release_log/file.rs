@@ -152,7 +152,7 @@ impl LineStore for LogFile {
     }
 }
 
-/// LineStore that the process before could not sync may be in memory alone, and count as clean: they are written again.
+/// Lines that an earlier process could not sync may be in memory alone, and count as clean: they are written again.
 fn make_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let begin = bytes.len().saturating_sub(MAX_APPEND_BYTES);
     // Through another descriptor: the locked one always writes at the end.

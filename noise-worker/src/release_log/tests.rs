@@ -57,7 +57,7 @@ async fn what_was_released_is_known_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_record_of_any_size_is_told_in_parts() {
+async fn a_record_of_any_size_is_reported_in_parts() {
     let folder = folder();
     let marks = Arc::new(ReleaseLog::open(Some(folder.path())).unwrap());
     let name = |number: usize| JobId::new(format!("job-{number}")).unwrap();
@@ -104,7 +104,7 @@ async fn of_a_record_cut_at_any_length_the_whole_lines_are_kept_and_nothing_else
         assert_eq!(marks.all(), known_after(lines.len()), "cut to {length}");
         assert_eq!(fs::read(&path).unwrap(), lines.concat(), "cut to {length}");
         assert_eq!(marks.observe_epoch(4).await.is_err(), !lines.is_empty(), "cut to {length}");
-        // It goes on where it was cut.
+        // The log continues where it was cut.
         marks.clone().record(job(), 2, vec![row(2, 7, "d")]).await.unwrap();
         drop(marks);
         let marks = ReleaseLog::open(Some(folder.path())).unwrap();
@@ -176,7 +176,7 @@ fn a_folder_has_one_worker() {
     assert!(error.contains("another worker"), "{error}");
 }
 
-/// A disk that takes as long as it is told to, and fails where it is told so.
+/// A disk whose delays and failures the test chooses.
 struct Slow {
     begun: tokio::sync::mpsc::UnboundedSender<()>,
     outcome: std::sync::mpsc::Receiver<io::Result<()>>,
@@ -203,7 +203,7 @@ fn asked(marks: &Arc<ReleaseLog>, asks: ReleasedRow) -> Option<(Vec<JobMark>, bo
 
 /// A heartbeat that waits for a disk of a few seconds loses the lease.
 #[tokio::test]
-async fn nobody_who_asks_waits_for_the_disk() {
+async fn no_reader_waits_for_the_disk() {
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let (disk, outcome) = std::sync::mpsc::channel();
     let marks = Arc::new(ReleaseLog::with_store(Box::new(Slow { begun, outcome })));

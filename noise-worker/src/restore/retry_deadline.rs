@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// used, which is always there: a wrong store URL must not block a job forever.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
 
-/// How long a restore waits for its store.
+/// The time that a restore waits for its store.
 pub struct RetryDeadline {
     /// The first time that the store was out of reach.
     since: Option<Instant>,

@@ -270,7 +270,7 @@ async fn a_store_that_stays_away_is_given_up_once_for_all_checkpoints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_longer_than_a_replay_takes() {
+async fn no_restore_waits_for_longer_than_a_replay_takes() {
     let mut job = Job::new();
     job.store(2, &plan(1.0), 9, |_| ()).await;
     let spec = job.spec(&plan(1.0));

@@ -29,11 +29,11 @@ pub use lookahead::{NextBatch, batch_rows};
 /// The phase of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
-    /// It is being brought to its job's position.
+    /// The shard is being brought to its job's position.
     Restoring,
-    /// Its rows may be requested.
+    /// The shard's rows may be requested.
     Ready,
-    /// It can't be served under this epoch.
+    /// The shard can't be served under this epoch.
     Failed(ServiceError),
 }
 

@@ -12,11 +12,11 @@ use crate::{metric_definitions::ROW_WAIT_SECONDS, spans::is_sent};
 /// The availability of a row.
 #[derive(Debug)]
 enum Lookup {
-    /// It is not generated yet.
+    /// The row is not generated yet.
     NotYet,
-    /// It has left the window, and must be replayed.
+    /// The row has left the window, and must be replayed.
     Gone,
-    /// It is in the window.
+    /// The row is in the window.
     Here(Row),
 }
 

@@ -103,7 +103,8 @@ fn delivery(
     (SliceStream { slice, leases: worker.leases.clone(), regions, chunk_bytes, out }, chunks)
 }
 
-/// Rows whose memory came back while a reader has taken nothing, and the job has gone on.
+/// Fetches rows with a reader that takes nothing while the job continues; returns the number of row buffers that
+/// came back to the pool, and the chunks.
 async fn given_back(range: CoordinateRange) -> (usize, Vec<pb::Chunk>) {
     let worker = Worker::with(grant(), Duration::ZERO);
     let (shard, pool) = ready();

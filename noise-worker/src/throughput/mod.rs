@@ -46,7 +46,7 @@ impl Throughput {
         Self(Mutex::new(Measurement { rate, ..Measurement::default() }))
     }
 
-    /// Measurement by other means than start_work.
+    /// Records a rate that was measured by other means than `start_work`.
     pub fn set(&self, rate: f64) {
         self.measurement().rate = rate;
     }

@@ -20,21 +20,7 @@ impl ErrorMapping for Errors {
 
 /// Returns the status of a refusal, and counts it.
 pub fn refusal_to_status(refusal: Refusal) -> Status {
-    let error = match refusal {
-        Refusal::Unauthenticated => ServiceError::Unauthenticated,
-        Refusal::Forbidden => ServiceError::PermissionDenied,
-        Refusal::OutsideRange { requested, allowed } => ServiceError::RangeNotAllowed {
-            asked: requested.into(),
-            allowed: allowed.into_iter().map(Into::into).collect(),
-        },
-        Refusal::Busy { what, limit } => ServiceError::ResourceExhausted { what: what.into(), limit },
-        Refusal::TooLarge { limit } => {
-            ServiceError::invalid("request", "larger than that", format!("up to {limit} bytes"))
-        }
-        Refusal::TooSlow { limit } => {
-            ServiceError::Unavailable { what: format!("an answer within {limit:?}") }
-        }
-    };
+    let error = ServiceError::from(refusal);
     metrics::counter!(crate::metric_definitions::ERRORS, "kind" => error.kind()).increment(1);
     error.into()
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::regions::Regions;
 
-/// How long a lender may take to send its offer, which it has ready when it connects.
+/// The time that a lender may take to send its offer, which it has ready when it connects.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepts lenders until `ended`. Each connection lends one region, and takes it back by closing.

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nobody_could_use_are_outside() {
+    fn rows_that_no_data_could_use_are_outside() {
         let last = RowLoss::Weighted { weights: vec![0.0, 1.0], stage: 4 };
         assert_eq!(last.ln_error(&[2e4, 1.0], &mut [0.0; 2]), f64::INFINITY);
         assert_eq!(last.ln_error(&[f64::NAN, 1.0], &mut [0.0; 2]), f64::INFINITY);

@@ -87,7 +87,7 @@ impl Disk {
         self.state().armed = None;
     }
 
-    /// What the process that has the disk open has met.
+    /// Returns the faults that the process with the disk open has met.
     pub(super) fn struck(&self) -> Option<Fault> {
         self.state().struck
     }
@@ -146,7 +146,7 @@ impl Disk {
     }
 }
 
-/// One of the versions, or what was there before them.
+/// Returns one of the versions, or the content before them.
 fn drawn<'a, T>(versions: &'a [T], all_is_lost: bool, dice: &mut Dice) -> Option<&'a T> {
     if all_is_lost {
         return None;
@@ -155,7 +155,7 @@ fn drawn<'a, T>(versions: &'a [T], all_is_lost: bool, dice: &mut Dice) -> Option
     drawn.checked_sub(1).map(|drawn| &versions[drawn])
 }
 
-/// What lies beyond the end of the file is lost.
+/// Copies `bytes` to `offset`; what lies beyond the end of `to` is lost.
 fn put(to: &mut [u8], offset: usize, bytes: &[u8]) {
     let end = to.len().min(offset + bytes.len());
     if offset < end {

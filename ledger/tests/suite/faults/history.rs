@@ -39,7 +39,7 @@ pub(super) const HISTORY: &[Step] = &[
     Reopen,
 ];
 
-/// More than a new file has room for, so that the file grows.
+/// Returns a job whose plan is longer than a new file has room for, so that the file grows.
 fn with_a_long_plan() -> JobRecord {
     JobRecord { plan_toml: "mechanism = \"blt\"\n".repeat(20_000), ..job("long") }
 }
@@ -104,7 +104,7 @@ impl Picture {
         Self(ledger.jobs().unwrap().into_iter().map(of_job).collect())
     }
 
-    /// The rows of the current branch's lineage: branch to bind on, row, and what it is bound to.
+    /// Returns the rows of the current branch's lineage: branch to bind on, row, and what it is bound to.
     pub(super) fn bound_rows(&self) -> Vec<(&JobRecord, u64, Commitment)> {
         let mut all = Vec::new();
         for OfJob { record, bindings, .. } in &self.0 {

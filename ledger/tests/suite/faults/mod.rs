@@ -15,7 +15,7 @@ use fault::Fault;
 use history::Picture;
 use life::{Life, undisturbed};
 
-/// How many of the faults struck.
+/// Returns the number of faults that struck.
 fn live(pictures: &[Picture], seed: u64, faults: &[(usize, Fault)]) -> usize {
     let disk = Disk::new(Dice::named(seed, "disk"));
     let life = Life::new(disk.clone(), pictures, Dice::named(seed, "life"));

@@ -1,0 +1,80 @@
+//! Rows of a lease, and the requests that are refused.
+
+use super::*;
+
+#[tokio::test]
+async fn rows_of_a_good_lease_are_the_oracles() {
+    let worker = Worker::with(grant(), Duration::ZERO);
+    for row in [0, 7, 3] {
+        assert_eq!(worker.fetch(request(row)).await.unwrap(), expected(row, RANGE), "row {row}");
+    }
+    let within = CoordinateRange { start: 700, end: 1_300 };
+    let part = worker.fetch(FetchSlice { range: within, ..request(2) }).await.unwrap();
+    assert_eq!(part, expected(2, within));
+}
+
+/// Relieved because it was slow, or thought slow when it started, it would else never be known to be well again.
+#[tokio::test]
+async fn a_worker_measures_itself_anew_only_while_it_holds_nothing() {
+    let worker = Worker::with(grant(), Duration::ZERO);
+    let throughput = &worker.leases.limits.throughput;
+    worker.fetch(request(0)).await.unwrap();
+    // Rows that it makes ahead say something of its speed, too.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    throughput.set(1.0);
+    idle_benchmark::measure(&worker.leases).await;
+    assert!(throughput.rate() < 1e5, "{} while it holds a shard", throughput.rate());
+    worker.leases.clear();
+    idle_benchmark::measure(&worker.leases).await;
+    assert!(throughput.rate() > 1e5, "{}", throughput.rate());
+}
+
+#[tokio::test]
+async fn another_epoch_is_fenced() {
+    let worker = Worker::with(grant(), Duration::ZERO);
+    for epoch in [EPOCH - 1, EPOCH + 1] {
+        assert_eq!(worker.refused(FetchSlice { lease_epoch: epoch, ..request(0) }), "fenced");
+    }
+    worker.lease(LeaseGrant { epoch: EPOCH + 1, ..grant() }, Duration::ZERO);
+    assert_eq!(worker.refused(request(0)), "fenced");
+}
+
+#[tokio::test]
+async fn nothing_is_served_after_the_lease() {
+    let worker = Worker::with(grant(), TTL);
+    assert_eq!(worker.refused(request(0)), "unavailable");
+    assert!(!worker.leases.valid());
+    worker.lease(grant(), Duration::ZERO);
+    assert_eq!(worker.fetch(request(0)).await.unwrap(), expected(0, RANGE));
+    worker.leases.clear();
+    assert_eq!(worker.refused(request(0)), "not_owner");
+}
+
+#[tokio::test]
+async fn every_row_needs_its_own_token() {
+    let worker = Worker::with(grant(), Duration::ZERO);
+    let other = ReleaseKey::new([4; 32]).sign(&job(), 0, 1, Commitment::of_text("step"), VALIDITY);
+    assert_eq!(worker.refused(FetchSlice { tokens: vec![other], ..request(1) }), "not_bound");
+    assert_eq!(worker.refused(FetchSlice { tokens: vec![token(0)], ..request(1) }), "not_bound");
+    let rows = RowRange { start: 1, end: 3 };
+    let last = FetchSlice { rows, tokens: vec![token(1), token(1)], ..request(1) };
+    assert_eq!(worker.refused(last), "not_bound");
+}
+
+#[tokio::test]
+async fn what_lies_outside_of_the_shard_is_refused() {
+    let worker = Worker::with(grant(), Duration::ZERO);
+    for (start, end) in [(511, 600), (512, RANGE.end + 1)] {
+        let range = CoordinateRange { start, end };
+        assert_eq!(worker.refused(FetchSlice { range, ..request(0) }), "invalid_argument", "{range}");
+    }
+    assert_eq!(worker.refused(FetchSlice { branch: 1, ..request(0) }), "invalid_argument");
+    assert_eq!(worker.refused(FetchSlice { shard: 2, ..request(0) }), "not_owner");
+}
+
+#[test]
+fn another_key_or_plan_than_the_jobs_makes_no_noise() {
+    let spec = |grant: LeaseGrant| GenerationSpec::for_grant(&plan(), &key(), &grant).unwrap_err().kind();
+    assert_eq!(spec(LeaseGrant { key_commitment: [9; 32], ..grant() }), "key_mismatch");
+    assert_eq!(spec(LeaseGrant { plan_digest: [9; 32], ..grant() }), "plan_digest_mismatch");
+}
