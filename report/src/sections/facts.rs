@@ -106,7 +106,7 @@ pub(super) fn identity(statement: &Statement) -> Vec<Block> {
         }
     };
     let check = format!(
-        "`rustle account zcdp --plan plan.toml --delta D` {account}; `rustle verify` recomputes any delivered row \
+        "`rustle account plan --plan plan.toml --delta D` {account}; `rustle verify` recomputes any delivered row \
          from key and plan with the reference implementation and compares it bit for bit. The digests identify plan and \
          layout, the commitment identifies the key."
     );
