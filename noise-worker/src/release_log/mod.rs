@@ -13,7 +13,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use anyhow::Context;
 use proto::{Commitment, JobId, Result, ServiceError, model::JobMark};
