@@ -5,7 +5,7 @@
 //!
 //! * `item`, `page`, `work`: what an item is, the page it becomes, and what items share while they are made.
 //! * `curves`, `sweep`, `panel`: lines over one axis; losses over rules of participation; ρ in production.
-//! * `blt`, `banded`, `near_exact`, `user_level`, `costs`, `timing`: the items, by paper and by what they show.
+//! * `blt`, `banded`, `near_exact`, `user_level`, `costs`, `tree_costs`, `timing`: the items, by paper and by what they show.
 //! * [`measure`]: the machine and the spread of timings, which `bench` records too.
 #![deny(missing_docs)]
 
@@ -14,6 +14,7 @@ mod banded;
 mod bands_and_epochs;
 mod baselines;
 mod blt;
+mod blt_stack_overflow;
 mod costs;
 mod curves;
 mod item;
@@ -26,6 +27,8 @@ mod range;
 mod rho;
 mod sweep;
 mod timing;
+mod timing_balls_in_bins;
+mod tree_costs;
 mod tree_full;
 mod user_level;
 mod work;
@@ -43,7 +46,7 @@ use work::Work;
 
 const ITEMS: [Item; 27] = [
     Item { name: "blt-table-2", make: timing::coefficients },
-    Item { name: "blt-table-3", make: blt::stack_overflow },
+    Item { name: "blt-table-3", make: blt_stack_overflow::stack_overflow },
     Item { name: "blt-figure-1", make: timing::optimisers },
     Item { name: "blt-figure-2", make: blt::many_mechanisms },
     Item { name: "blt-figure-3", make: blt::three_participations },
@@ -62,10 +65,10 @@ const ITEMS: [Item; 27] = [
     Item { name: "banded-figure-11", make: banded::one_parameter },
     Item { name: "near-exact-figure-2", make: near_exact::strategy_given },
     Item { name: "near-exact-figure-3", make: near_exact::strategy_made },
-    Item { name: "near-exact-figure-4", make: timing::balls_in_bins },
+    Item { name: "near-exact-figure-4", make: timing_balls_in_bins::balls_in_bins },
     Item { name: "near-exact-figure-5", make: near_exact::fewer_samples },
-    Item { name: "gboard-table-1", make: costs::next_words },
-    Item { name: "gboard-table-2", make: costs::on_the_fly },
+    Item { name: "gboard-table-1", make: tree_costs::next_words },
+    Item { name: "gboard-table-2", make: tree_costs::on_the_fly },
     Item { name: "gboard-figure-4", make: rho::trees },
     Item { name: "user-level-figure-1", make: user_level::mixtures },
     Item { name: "user-level-figure-2", make: user_level::variances },
