@@ -15,7 +15,7 @@ import torch
 #: Of the copy bandwidth.
 LIMIT = 0.7
 DIMENSION = 10_000_000
-#: Seconds in which the row after is made, and announced, before each fetch; so many fetches a round.
+#: Seconds in which the row after is made, and reserved, before each fetch; so many fetches a round.
 PAUSE, FETCHES = 0.4, 3
 
 
@@ -32,7 +32,7 @@ def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
                 session = open_ones.enter_context(sessions.session(way, folder / name.replace(", ", "-"), made))
                 fetches[name] = lambda session=session: session.fetch_into(session.next_step, out)
                 if name != way:
-                    announce[name] = session.announce
+                    announce[name] = session.reserve
         # The first fetch begins a job's rows; it and the first copies warm up.
         for call in (*fetches.values(), *copies.values()):
             call()

@@ -115,7 +115,7 @@ class Run:
             waited = self.session.waited if self.session else 0.0
             self._called, started = 0.0, time.perf_counter()
             if self.announced:
-                self.attachment.announce(self.announced)
+                self.attachment.reserve(self.announced)
             self.training.step()
             took = time.perf_counter() - started
             if measured:

@@ -18,10 +18,10 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use release::binding::bind;
 use release::branches;
 
-use crate::engine::{Engine, Job, Position, ReserveOutcome, Reservation, Resumed, RowRequest};
+use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
-use crate::row_buffer::RowBuffer;
 use crate::producer::{PrefetchThread, RowProducer};
+use crate::row_buffer::RowBuffer;
 use crate::sink::Sink;
 use crate::wait::Stop;
 

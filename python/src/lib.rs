@@ -6,7 +6,7 @@
 //! # Layout
 //!
 //! * `engine`: the trait of a source of bound rows; `in_process`, `remote`, `py_engine`: its three implementations.
-//! * `session`: the class that training code uses; `steps`: which steps it may request; `reservation`,
+//! * `session`: the class that training code uses; `turn`: one call at a time; `steps`: which steps it may request; `reservation`,
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go.
 //! * `producer`: rows produced ahead in this process.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
@@ -30,6 +30,7 @@ mod search;
 mod session;
 mod sink;
 mod steps;
+mod turn;
 mod users;
 mod wait;
 
@@ -44,9 +45,9 @@ mod _native {
     #[pymodule_export]
     use crate::digest::digest;
     #[pymodule_export]
-    use crate::py_engine::{refusal, session_over};
-    #[pymodule_export]
     use crate::plans::{Plan, layout_digest};
+    #[pymodule_export]
+    use crate::py_engine::{refusal, session_over};
     #[pymodule_export]
     use crate::sampling::{Batches, Rounds};
     #[pymodule_export]

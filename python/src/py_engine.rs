@@ -6,7 +6,7 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Engine, Job, Position, ReserveOutcome, Reservation, Resumed, RowRequest};
+use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
 use crate::row_buffer::RowBuffer;
 use crate::session::Session;

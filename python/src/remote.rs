@@ -9,7 +9,7 @@ use node::process::runtime::Runtime;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Job, Position, ReserveOutcome, Reservation, Resumed, RowRequest};
+use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
 use crate::row_buffer::RowBuffer;
 use crate::sink::{Out, Sink};
