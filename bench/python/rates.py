@@ -15,7 +15,7 @@ import torch
 #: Of the copy bandwidth.
 LIMIT = 0.7
 DIMENSION = 10_000_000
-#: Seconds in which the row after is made, and announced, before each fetch; so many fetches a round.
+#: Seconds in which the row after is made, and reserved, before each fetch; so many fetches a round.
 PAUSE, FETCHES = 0.4, 3
 
 
@@ -26,21 +26,21 @@ def measure(folder: Path, rounds: int, quick: bool) -> list[dict[str, Any]]:
     here, there = torch.from_numpy(source), torch.from_numpy(out)
     copies = {"numpy": lambda: np.copyto(out, source), "torch": lambda: there.copy_(here)}
     with contextlib.ExitStack() as open_ones:
-        fetches, announce = {}, {}
+        fetches, reserve = {}, {}
         for way in sessions.WAYS:
-            for name in (way, f"{way}, announced"):
+            for name in (way, f"{way}, reserved"):
                 session = open_ones.enter_context(sessions.session(way, folder / name.replace(", ", "-"), made))
                 fetches[name] = lambda session=session: session.fetch_into(session.next_step, out)
                 if name != way:
-                    announce[name] = session.announce
+                    reserve[name] = session.reserve
         # The first fetch begins a job's rows; it and the first copies warm up.
         for call in (*fetches.values(), *copies.values()):
             call()
         rates: dict[str, list[float]] = {name: [] for name in (*fetches, *copies)}
         for _ in range(rounds * FETCHES):
             for way, fetch in fetches.items():
-                if way in announce:
-                    announce[way]()
+                if way in reserve:
+                    reserve[way]()
                 time.sleep(PAUSE)
                 for name, call in ((way, fetch), *copies.items()):
                     rates[name].append(_rate(call, dimension))

@@ -28,8 +28,8 @@ class Model:
     batch: int
     #: Steps of one turn.
     steps: int
-    #: How many steps are announced, beside none and one: some tens of milliseconds' worth.
-    announced: int
+    #: How many steps are reserved, beside none and one: some tens of milliseconds' worth.
+    reserved: int
 
     @property
     def dimension(self) -> int:
@@ -90,17 +90,17 @@ class Run:
     training: Training
     session: rustle.Session | None = None
     attachment: rustle.torch.Attachment | None = None
-    #: Steps announced before a step's gradients are computed.
-    announced: int = 0
+    #: Steps reserved before a step's gradients are computed.
+    reserved: int = 0
     steps: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     calls: list[float] = field(default_factory=list)
     _called: float = 0.0
 
-    def attach(self, session: rustle.Session, announced: int) -> None:
+    def attach(self, session: rustle.Session, reserved: int) -> None:
         trained = (self.training.optimizer, session, self.training.net)
         self.attachment = rustle.torch.attach(*trained, divide_by=float(self.training.batch))
-        self.session, self.announced = session, announced
+        self.session, self.reserved = session, reserved
         add_to = session.add_to
 
         def timed(*arguments: Any) -> None:
@@ -114,8 +114,8 @@ class Run:
         for _ in range(count):
             waited = self.session.waited if self.session else 0.0
             self._called, started = 0.0, time.perf_counter()
-            if self.announced:
-                self.attachment.announce(self.announced)
+            if self.reserved:
+                self.attachment.reserve(self.reserved)
             self.training.step()
             took = time.perf_counter() - started
             if measured:
@@ -133,11 +133,11 @@ def _of(model: Model, folder: Path, rounds: int) -> list[dict[str, Any]]:
     made = sessions.plan(model.dimension, max(200, model.steps * (rounds + 1)))
     with contextlib.ExitStack() as open_ones:
         runs = {"no noise": Run(Training(model))}
-        for way, announced in itertools.product(sessions.WAYS, (0, 1, model.announced)):
-            name = f"{way}, {announced} announced" if announced else way
-            session = open_ones.enter_context(sessions.session(way, folder / f"{way}-{announced}", made))
+        for way, reserved in itertools.product(sessions.WAYS, (0, 1, model.reserved)):
+            name = f"{way}, {reserved} reserved" if reserved else way
+            session = open_ones.enter_context(sessions.session(way, folder / f"{way}-{reserved}", made))
             runs[name] = Run(Training(model))
-            runs[name].attach(session, announced)
+            runs[name].attach(session, reserved)
         for round in range(rounds + 1):
             for run in runs.values():
                 # The first turn warms up.

@@ -26,13 +26,13 @@ DIMENSION = int(np.prod(SHAPE))
 
 def amplified(plan, batches, samples):
     """ε of a plan in balls-in-bins batches, by fresh samples."""
-    assumed = ("balls-in-bins", batches, samples, secrets.randbits(63))
+    assumed = rustle.sampling.BallsInBins(batches, samples, secrets.randbits(63))
     text = rustle.report(plan, delta=DELTA, batches=assumed, format="json")
     return json.loads(text)["guarantees"][0]["epsilon"]
 
 
 def plan(mechanism, arguments):
-    """The least noise whose ε is within two per cent below what is asked for."""
+    """Returns the least noise multiplier whose ε is at most two per cent below the target."""
     found = rustle.plan(
         iterations=arguments.epochs * arguments.batches,
         epsilon=arguments.epsilon,
@@ -68,7 +68,7 @@ def train(plan, seed, learning_rate, arguments):
             session.privatize_(total, step)
             velocity = 0.9 * velocity + total.reshape(SHAPE) * arguments.batches / len(images)
             model = model - learning_rate * velocity
-        assumed = ("balls-in-bins", arguments.batches, arguments.samples, secrets.randbits(63))
+        assumed = rustle.sampling.BallsInBins(arguments.batches, arguments.samples, secrets.randbits(63))
         text = session.report(delta=DELTA, batches=assumed, format="json")
         session.report(folder / "report.md", delta=DELTA, batches=assumed)
     return accuracy(model, test), json.loads(text)["guarantees"][0]["epsilon"]

@@ -11,7 +11,7 @@ SHAPE = (65, 10)
 
 
 def load(writers, seed=0):
-    """Each writer's (images, kinds), and a test set of images that nobody has changed. 297 images are kept for it."""
+    """Returns each writer's (images, kinds), and a test set of 297 unchanged images."""
     images, kinds = load_digits(return_X_y=True)
     drawn = np.random.default_rng(seed)
     order = drawn.permutation(len(images))

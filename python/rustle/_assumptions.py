@@ -1,21 +1,23 @@
-"""Whether batches keep what a plan's privacy rests on."""
+"""Checks that batches obey the participation that a plan's privacy assumes."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
-
 from . import errors
 from ._batches import Batches
 from ._native import Plan, plan_event
+from .sampling import CyclicPoisson
 
 
-def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
-    """What a statement may assume of these batches: the ``batches`` of :func:`rustle.report`. None where it knows of no
-    amplification: then the plan's participation alone is accounted for, which batches keep.
+def sampling_of(plan: Plan, batches: Batches) -> CyclicPoisson | None:
+    """Returns the sampling that a statement may assume of these batches: the ``batches`` of :func:`rustle.report`.
 
-    Raises where they break the plan's participation.
+    None where no amplification is known: then the statement accounts for the plan's participation alone, which the
+    batches obey.
+
+    Raises:
+        rustle.errors.RustleError: The batches break the plan's participation.
     """
     if len(batches) < plan.iterations:
         _refuse(f"batches have {len(batches)} rounds; allowed: at least the plan's {plan.iterations}")
@@ -27,14 +29,10 @@ def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
         # higher rate in fewer rounds, which costs more.
         if event.get("batch_cap") or event["bands"] != _bands(plan):
             return None
-        return (kind, event["sampling_probability"], event["partition"])
+        return CyclicPoisson(event["sampling_probability"], event["partition"])
     if kind == "poisson-sampled-gaussian":
         _keeps(plan, 1, n)
-        return (
-            ("cyclic-poisson", event["sampling_probability"], "independent")
-            if plan.mechanism == "identity"
-            else None
-        )
+        return CyclicPoisson(event["sampling_probability"]) if plan.mechanism == "identity" else None
     apart, often = {
         "any-order": lambda: (event["min_sep"], math.ceil(n / event["min_sep"])),
         "balls-in-bins": lambda: (event["batches_per_epoch"], math.ceil(n / event["batches_per_epoch"])),
@@ -46,19 +44,19 @@ def of(plan: Plan, batches: Batches) -> tuple[Any, ...] | None:
 
 
 def _bands(plan: Plan) -> int | None:
-    """Those of C; None where it has none."""
+    """Returns the bands of C, or None where it has none."""
     return json.loads(plan_event(plan, None)).get("bands")
 
 
 def _keeps(plan: Plan, apart: int, often: int) -> None:
     if apart < plan.min_sep and often > 1:
-        _refuse(f"a record may come back after {apart} steps; allowed by the plan: {plan.min_sep} (min_sep)")
+        _refuse(f"a record may return after {apart} steps; allowed by the plan: {plan.min_sep} (min_sep)")
     if often > plan.max_participations:
         _refuse(f"a record may take part {often} times; allowed by the plan: {plan.max_participations}")
 
 
 def expected_size(batches: Batches, records: int) -> float:
-    """Records of a batch on average, before any cap."""
+    """Returns the mean number of records in a batch, before any cap."""
     scheme = batches.scheme
     inner = scheme["users"] if scheme["kind"] == "uls" else scheme
     q = inner.get("sampling_probability", 0.0)

@@ -1,4 +1,4 @@
-"""Batches as accounts suppose them, from a secret seed."""
+"""Batches as accounts assume them, from a secret seed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from . import _native
 
 
 class Batches:
-    """Who takes part in each of ``iterations`` rounds. As secret as the seed.
+    """The records of each of ``iterations`` rounds. As secret as the seed.
 
-    ``scheme``: a kind with its numbers, as ``{"kind": "poisson", "sampling_probability": 0.01}``; the functions of
-    :mod:`rustle.schemes` make them. ``population``: how many records there are, or how many each user owns.
-    ``seed``: 32 secret bytes, of this run alone; never the job's key. ``digest``: equal where batches are.
+    Args:
+        scheme: A scheme from :mod:`rustle.schemes`, such as ``schemes.poisson(0.01)``.
+        population: The number of records, or the number that each user owns.
+        iterations: The number of rounds.
+        seed: 32 secret bytes of this run alone; never the job's key.
+
+    ``digest`` is equal where scheme, population, iterations and seed are.
+
+    Example::
+
+        batches = rustle.Batches(rustle.schemes.balls_in_bins(50), population=1797, iterations=500, seed=os.urandom(32))
+        first = batches[0]    # int64 numbers of the records in round 0, ascending
     """
 
     def __init__(self, scheme: dict[str, Any], population: int | Sequence[int], iterations: int, seed: bytes):
@@ -31,7 +40,7 @@ class Batches:
         return self._native.iterations
 
     def __getitem__(self, round: int) -> np.ndarray:
-        """The records of a round, ascending, int64. The last rounds by negative numbers."""
+        """Returns the records of a round, ascending, int64. Negative numbers count from the end."""
         rounds = len(self)
         if not -rounds <= round < rounds:
             raise IndexError(f"round is {round}; allowed: 0 to {rounds - 1}")
@@ -41,21 +50,21 @@ class Batches:
         return self.rounds(0)
 
     def rounds(self, start: int = 0, end: int | None = None) -> Iterator[np.ndarray]:
-        """The records of rounds from ``start`` on: the same wherever it begins."""
+        """Yields the records of the rounds from ``start`` to ``end``; a round is the same wherever this begins."""
         for _, ids, _, _ in self._native.rounds(start, len(self) if end is None else end):
             yield ids
 
     def owners(self, round: int) -> np.ndarray | None:
-        """Whose record each of the round's is; None where records have no owners."""
+        """Returns the owner of each record of the round, or None where records have no owners."""
         return self._native.batch(round)[2]
 
     def padding(self, round: int) -> int | None:
-        """Empty records that are missing to the cap; None without a cap."""
+        """Returns the number of empty records that fill the round up to the cap, or None without a cap."""
         return self._native.batch(round)[3]
 
     @property
     def event(self) -> dict[str, Any]:
-        """What an accountant has to be told: the law of one unit's participations."""
+        """The event for an accountant: the distribution of one unit's participations."""
         return json.loads(self._native.event())
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A session's engine over MPI: the noise ranks of the launch that this process is a training rank of."""
+"""The engine of a session over MPI: the noise ranks of the launch in which this process is a training rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _joined = False
 
 
 def session_of(url: str) -> _native.Session:
-    """Joins the launch; collective over all of its ranks, once a process."""
+    """Joins the launch and opens a session. Collective over all ranks, once per process."""
     global _joined
     window, time_limit = _settings(url)
     if _joined:
@@ -31,7 +31,7 @@ def session_of(url: str) -> _native.Session:
 
 
 def _settings(url: str) -> tuple[int, float]:
-    """Bytes to lend and seconds to wait."""
+    """Returns the bytes to lend and the seconds to wait."""
     rest, _, query = url.removeprefix("mpi://").partition("?")
     try:
         pairs = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
@@ -45,7 +45,7 @@ def _settings(url: str) -> tuple[int, float]:
 
 
 class Engine:
-    """What :func:`rustle._native.session_over` asks for."""
+    """The engine that :func:`rustle._native.session_over` takes."""
 
     def __init__(self, mpi: Any, noise: Any):
         self._mpi, self._noise = mpi, noise
@@ -53,12 +53,13 @@ class Engine:
         self.dimension, self.iterations = noise.dimension, noise.iterations
         self._scratch = np.empty(0, np.float32)
 
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
+        """Returns the branch and one more than the highest row bound on it."""
         _, branch, next_row = self._call(self._noise.place)
         return branch, next_row
 
     def row(self, branch: int, row: int, start: int, end: int, commitment: bytes) -> np.ndarray:
-        """Valid until the next call: in lent memory where the range fits there."""
+        """Returns a row's values, valid until the next call: in lent memory where the range fits there."""
         if row >= self.iterations:
             beyond = {"kind": "row_beyond_iterations", "row": row, "iterations": self.iterations}
             raise _native.refusal(json.dumps(beyond))
@@ -80,7 +81,7 @@ class Engine:
 
     def resume(self, cursor: bytes, replay: bool) -> tuple[int, int, bool]:
         if len(cursor) > 255:
-            text = f"cursor has {len(cursor)} bytes; allowed: below 256, as given out"
+            text = f"cursor has {len(cursor)} bytes; allowed: below 256, as cursor() returned it"
             raise errors.make("invalid_argument", text)
         return self._call(lambda: self._noise.resume(cursor, replay))
 
@@ -94,7 +95,7 @@ class Engine:
         self._noise.close()
 
     def _call(self, ask: Callable[[], T]) -> T:
-        """The errors of every other scheme."""
+        """Runs `ask` and raises the exceptions that every other scheme raises."""
         try:
             return ask()
         except self._mpi.Refused as refused:

@@ -1,4 +1,4 @@
-"""What `rustle` calls of the Rust crate. For people: :mod:`rustle`."""
+"""The native functions behind :mod:`rustle`, which is the public interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _I64 = npt.NDArray[np.int64]
 _Batch = tuple[int, _I64, _I64 | None, int | None]
 
 class Plan:
-    """What noise a job gets; checked wholly when it is made. Its digest goes into the noise's keys."""
+    """The mechanism and parameters of a job's noise, checked when it is created. Its digest enters the keys of the noise."""
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan: ...
@@ -21,7 +21,7 @@ class Plan:
     def from_toml(text: str) -> Plan: ...
     def to_toml(self) -> str: ...
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes plan.toml, whole or not at all; makes its folder where it is missing."""
+        """Writes the plan to a file, whole or not at all, and creates its folder where it is missing."""
     def replace(
         self,
         noise_multiplier: float | None = None,
@@ -29,13 +29,13 @@ class Plan:
         dimension: int | None = None,
         parameters: list[tuple[str, list[int]]] | None = None,
     ) -> Plan:
-        """The plan with another σ, ζ or layout."""
+        """Returns the plan with another σ, ζ or layout."""
     def with_restarts(self, restarts: list[int], completion: bool = False) -> Plan:
-        """A tree plan with fresh trees from these rounds on; σ stays, so calibrate it again."""
+        """Returns a tree plan with fresh trees from these rounds on. σ stays, so calibrate it again."""
     def privacy(self, delta: float) -> dict[str, Any]:
-        """ε, δ, ρ, sens(C) and whether they are exact, of the whole run; batches in any order within min_sep."""
+        """Returns ε, δ, ρ, sens(C) and whether they are exact, for the whole run and batches in any order within min_sep."""
     def errors(self) -> dict[str, float]:
-        """rms, max and last error of released prefix sums, in units of the clip norm."""
+        """Returns rms, max and last error of released prefix sums, in units of the clip norm."""
     @property
     def iterations(self) -> int:
         """Steps n."""
@@ -80,7 +80,7 @@ class Session:
         commitment: bytes | None,
         divide_by: float,
     ) -> None: ...
-    def announce(
+    def reserve(
         self, start: int, end: int, steps: int, commitment: bytes | Callable[[int], bytes] | None
     ) -> None: ...
     def prefetch(self, rows: int) -> None: ...
@@ -123,10 +123,10 @@ class Rounds:
 
 def connect(url: str) -> Session: ...
 def session_over(engine: Any) -> Session:
-    """A session over an engine in Python; :mod:`rustle._mpi` has one."""
+    """Opens a session over an engine written in Python, such as the one of :mod:`rustle._mpi`."""
 
 def refusal(json: str) -> Exception | None:
-    """The exception of an error as services spell it."""
+    """Returns the exception for a service's error in JSON."""
 
 def layout_digest(parameters: list[tuple[str, list[int]]]) -> str: ...
 def suggest(

@@ -1,13 +1,16 @@
-"""Plans, and what they promise."""
+"""Plans, and the privacy that they promise."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields
 from typing import Any, Sequence
 
 from . import _native, errors
+from ._deprecated import warn_renamed
 from ._native import Plan
+from .sampling import BallsInBins, BMinSep, CyclicPoisson, Sampling
 
 Parameters = Sequence[tuple[str, Sequence[int]]]
 
@@ -104,12 +107,10 @@ def report(
     batches: Any = None,
     format: str | None = None,
 ) -> str:
-    """The statement of what a plan promises; written to ``path`` where one is given.
+    """Returns the statement of what a plan promises, and writes it to ``path`` if there is one.
 
-    ``batches``: None for any order within the plan's participation, ``("cyclic-poisson", q, partition)``,
-    ``("balls-in-bins", batches_per_epoch, samples, seed)`` or ``("b-min-sep", min_sep, q, warm_start, samples, seed)``;
-    the last two are accounted for by so many samples. ``format``: markdown, html or json; by the path's ending where
-    left away.
+    ``batches``: None for any order within the plan's participation, or the sampling that the batches follow: one of
+    :mod:`rustle.sampling`. ``format``: markdown, html or json; by default the one that the path's ending names.
     """
     return statement(plan, None, path, delta, neighbouring, batches, format)
 
@@ -126,23 +127,26 @@ def statement(
     ending = os.path.splitext(os.fspath(path))[1].lower() if path is not None else ""
     format = format or {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "markdown")
     deltas = [delta] if isinstance(delta, (int, float)) else list(delta)
-    text = _native.statement(plan, job, deltas, neighbouring, _assumed(batches), format)
+    text = _native.statement(plan, job, deltas, neighbouring, sampling_arguments(batches), format)
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     return text
 
 
-def _assumed(batches: Any) -> tuple[Any, ...] | None:
-    kinds = {"cyclic-poisson": 2, "balls-in-bins": 3, "b-min-sep": 5}
+def sampling_arguments(batches: Any) -> tuple[Any, ...] | None:
+    """Returns the values of a sampling as the native module takes them."""
     if batches is None:
         return None
-    kind, *numbers = batches
-    if len(numbers) != kinds.get(kind):
-        raise errors.make(
-            "invalid_argument", f"batches is {batches!r}; allowed: None, {', '.join(kinds)} with its numbers"
-        )
-    return tuple(numbers)
+    if isinstance(batches, Sampling):
+        return batches.arguments()
+    names = {"cyclic-poisson": CyclicPoisson, "balls-in-bins": BallsInBins, "b-min-sep": BMinSep}
+    kind, *values = batches if isinstance(batches, (tuple, list)) and batches else [None]
+    if kind not in names or len(values) != len(fields(names[kind])):
+        text = f"batches is {batches!r}; allowed: None, or CyclicPoisson, BallsInBins or BMinSep of rustle.sampling"
+        raise errors.make("invalid_argument", text)
+    warn_renamed(f"batches=({kind!r}, …)", f"rustle.sampling.{names[kind].__name__}")
+    return tuple(values)
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""A training job's session: noise for its steps, one after the other."""
+"""The session of a training job: noise for its steps, one after another."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from typing import Any, Callable, Literal
 from . import _native, errors
 from ._buffers import flat
 from ._commitment import Commitment
+from ._deprecated import warn_renamed
 
 Range = tuple[int, int] | slice | None
 
 
 class Session:
-    """Made by :func:`rustle.connect`. One trainer uses it, one call at a time.
+    """A training job's access to its noise, opened by :func:`rustle.connect`.
 
-    Rows are counted from 0 to ``iterations`` − 1, coordinates from 0 to ``dimension`` − 1. Values are those of
-    σζ·C⁻¹Z: noise for the **sum** of clipped contributions, in the gradient's own units.
+    One trainer uses a session, one call at a time. Steps are counted from 0 to ``iterations`` − 1, coordinates from 0
+    to ``dimension`` − 1. Values are those of σζ·C⁻¹Z: noise for the **sum** of clipped contributions, in the gradient's
+    own units.
+
+    Example::
+
+        with rustle.connect("inproc://run") as session:
+            for step in range(session.next_step, session.iterations):
+                total = clipped_sum(step)           # yours: float32, contributions of norm ≤ plan.clip_norm
+                session.privatize_(total, step)     # adds the noise of this step in place
     """
 
     def __init__(self, native: _native.Session):
@@ -30,9 +39,16 @@ class Session:
     ) -> Any:
         """Overwrites ``buffer`` with the noise of ``step`` and returns it.
 
-        ``buffer``: float32, as many values as the range has coordinates. ``range``: (start, end) of the flattened
-        vector; all of it where left away. Without a commitment each coordinate of a step is given out once, and a
-        step after the next is refused; with one, a step may be asked for again.
+        Args:
+            step: The step, counted from 0; at most :attr:`next_step`.
+            buffer: float32 in C order, one value for each coordinate of the range.
+            range: (start, end) of the flattened vector; by default all of it.
+            commitment: The commitment to bind the row to. Without one, each coordinate of a step is delivered once.
+                With one, a step may be requested again.
+
+        Raises:
+            rustle.errors.StepError: The step was skipped, or delivered already.
+            rustle.errors.CommitmentRefused: The row is bound to another commitment.
         """
         values = flat(buffer)
         start = self._start(range, values.size)
@@ -50,9 +66,20 @@ class Session:
     ) -> Any:
         """Adds the noise of ``step``, divided by ``divide_by``, to the clipped sum in ``buffer``, and returns it.
 
-        ``divide_by``: what the sum was divided by already, such as the expected batch size. ``"exact"`` binds the row
-        to a digest of the sum as it is now, for jobs that come again to the same bits. After an error the buffer is as
-        it was; after an interrupt (Ctrl-C) it may hold the noise, and :attr:`next_step` says whether it does.
+        Args:
+            buffer: The sum: float32 in C order, one value for each coordinate of the range.
+            step: The step, counted from 0; at most :attr:`next_step`.
+            range: (start, end) of the flattened vector; by default all of it.
+            commitment: ``"declared"`` binds the row to a commitment that this session alone can repeat. ``"exact"``
+                binds it to a digest of the sum as it is now, for deterministic jobs that reproduce the same bits.
+            divide_by: The number that the sum was divided by already, such as the expected batch size.
+
+        After an error the buffer is unchanged. After an interrupt (Ctrl-C) it may hold the noise; it does if
+        :attr:`next_step` is past ``step``.
+
+        Raises:
+            rustle.errors.StepError: The step was skipped, or delivered already.
+            rustle.errors.CommitmentRefused: The row is bound to another commitment.
         """
         values = flat(buffer)
         start = self._start(range, values.size)
@@ -69,11 +96,43 @@ class Session:
         return buffer
 
     def prefetch(self, rows: int) -> None:
-        """Keeps ``rows`` rows made ahead in this process. A cluster's workers do so by themselves, as many as they are
-        started with; no row leaves them before its step, since it would have to be bound, and so be paid for, first."""
+        """Keeps ``rows`` rows produced ahead in this process.
+
+        Of a cluster it changes nothing: workers produce rows ahead by themselves, as many as their settings say. No row
+        leaves them before its step unless it is reserved, since it must be bound first, and then counts as released.
+        """
         if rows < 0:
             raise errors.make("invalid_argument", f"rows is {rows}; allowed: 0 or more")
         self._native.prefetch(rows)
+
+    def reserve(
+        self,
+        range: Range = None,
+        *,
+        steps: int = 1,
+        commitment: Commitment | Callable[[int], Commitment] | None = None,
+    ) -> None:
+        """Binds the rows of the next steps in the background, and fetches them from a cluster, while gradients are
+        computed. Then a step waits for no disk and no network.
+
+        Call it before each step, and only where the steps are certain to follow: reserved rows count as released, so a
+        job that ends or rewinds before them has paid for up to ``steps`` rows. What cannot be reserved is reported by
+        the calls that request the rows.
+
+        Args:
+            range: As in the calls that request the rows.
+            steps: The most rows to have reserved, 1 to 1024. They are bound in groups of half as many, one disk sync
+                for each group. Rows of a cluster take ``steps`` rows of memory here. Reserve one step where several
+                sessions or ranges share a worker's shard: workers keep few rows for a session that comes later.
+            commitment: As in the calls that request the rows; for more than one step, a function of the step.
+        """
+        start, end = self._bounds(range)
+        bound: Any = commitment
+        if isinstance(commitment, Commitment):
+            bound = commitment.data
+        elif commitment is not None:
+            bound = lambda step: commitment(step).data
+        self._native.reserve(start, end, steps, bound)
 
     def announce(
         self,
@@ -82,56 +141,48 @@ class Session:
         steps: int = 1,
         commitment: Commitment | Callable[[int], Commitment] | None = None,
     ) -> None:
-        """Binds rows of the next steps in the background, up to ``steps`` of them, and fetches them where they are made
-        elsewhere, while gradients are still being computed: then a step does not wait for a disk or a network. To be
-        called before each step. Rows are bound in groups, of half as many, so that a disk is synced once for each.
+        """Deprecated name of :meth:`reserve`."""
+        warn_renamed("Session.announce", "Session.reserve")
+        self.reserve(range, steps=steps, commitment=commitment)
 
-        To be called where the steps are sure to come: rows count as released from here on, so that a job that ends
-        before its steps, or goes back to a checkpoint before them, has paid for up to ``steps`` rows. ``range`` and
-        ``commitment`` as in the calls that ask for the rows, ``commitment`` as a function of the step for more than one.
-        What can't be announced is found out by those calls. Rows of a cluster take ``steps`` rows of memory here. Where
-        several sessions or ranges share a worker's shard, announce one step: workers keep few rows for who comes later.
-        """
-        start, end = self._bounds(range)
-        given: Any = commitment
-        if isinstance(commitment, Commitment):
-            given = commitment.data
-        elif commitment is not None:
-            given = lambda step: commitment(step).data
-        self._native.announce(start, end, steps, given)
-
-    # Place.
+    # Position.
 
     def cursor(self, step: int | None = None) -> bytes:
-        """Where the job stands before ``step`` (the next one where left away): below 256 bytes, for a checkpoint.
+        """Returns the job's position before ``step``, by default the next one: below 256 bytes, for a checkpoint.
 
-        Reads only: nothing is written, here or elsewhere.
+        Changes nothing, here or elsewhere.
         """
         return self._native.cursor(step)
 
     def resume(self, cursor: bytes, *, replay: bool = False) -> bool:
-        """Goes on at a cursor; says whether that took fresh noise from there on (a new branch, which costs privacy).
+        """Continues at a cursor. Returns whether that opened a new branch with fresh noise, which costs privacy.
 
-        It does where rows after the cursor were released; unless ``replay``: then they come again, which is right
-        where all of them were bound to exact commitments, and training is deterministic.
+        A new branch is opened where rows after the cursor were released. With ``replay`` the same rows are delivered
+        again instead, if all of them were bound to exact commitments; training must then be deterministic.
+
+        Raises:
+            rustle.errors.CursorMismatch: The cursor is of another job, plan or layout.
+            rustle.errors.LedgerBehind: The ledger knows less than the cursor: it is an old copy.
         """
         return self._native.resume(bytes(cursor), replay)
 
     def restart(self, step: int = 0) -> None:
-        """Goes back to ``step`` without a cursor: rows from there on have fresh noise. Costs privacy."""
+        """Rewinds to ``step`` without a cursor: rows from there on have fresh noise, which costs privacy."""
         self._native.rewind(_step(step))
 
     @property
     def next_step(self) -> int:
-        """The step that comes next."""
+        """The next step."""
         return self._native.next_step
 
     # Facts.
 
     @property
     def waited(self) -> float:
-        """Seconds from when rows were asked for until they were here, of all calls so far. What comes after, copying
-        rows or adding them, is not in it; but where a row comes over a socket right into a buffer, that is."""
+        """Seconds between requests for rows and their arrival, over all calls so far.
+
+        Copying or adding a row that has arrived is not counted, except where a socket is read right into the buffer.
+        """
         return self._native.waited
 
     @property
@@ -165,7 +216,7 @@ class Session:
         batches: Any = None,
         format: str | None = None,
     ) -> str:
-        """The statement of what was released and what that costs; see :func:`rustle.report`."""
+        """Returns the statement of what was released and what it costs; arguments as in :func:`rustle.report`."""
         from ._planning import statement
 
         return statement(None, self._native.report(), path, delta, neighbouring, batches, format)
@@ -197,7 +248,7 @@ class Session:
     # For adapters.
 
     def claim(self, owner: object) -> None:
-        """Refuses a second trainer."""
+        """Reserves the session for one trainer and refuses a second."""
         if self._owner is not None and self._owner is not owner:
             raise errors.make(
                 "busy", "another trainer has this session; detach it, or connect a session of its own"
@@ -216,17 +267,20 @@ class Session:
         commitment: Commitment,
         divide_by: float,
     ) -> None:
-        """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays, each with its first coordinate, of one
-        row of ``range``: to all of them, or after an error to none. After an interrupt :attr:`next_step` says which."""
+        """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays within ``range``.
+
+        ``pieces``: arrays, each with its first coordinate. The noise is added to all of them, or after an error to
+        none; after an interrupt :attr:`next_step` states which.
+        """
         self._native.add_into(step, pieces, range, commitment.data, divide_by)
 
     def share(self) -> tuple[int, int, bytes]:
-        """What other ranks of the same job need to bind the same rows. As secret as the batches."""
+        """Returns what other ranks of the same job need to bind the same rows. As secret as the batches."""
         return self._native.share()
 
-    def join(self, place: tuple[int, int, bytes]) -> None:
-        """Goes on where rank 0 is; ``place`` is its :meth:`share`."""
-        self._native.join(*place)
+    def join(self, position: tuple[int, int, bytes]) -> None:
+        """Continues at the position that rank 0 returned from :meth:`share`."""
+        self._native.join(*position)
 
     def _start(self, range: Any, length: int) -> int:
         start, end = self._bounds(range)
@@ -259,31 +313,3 @@ def _step(step: Any) -> int:
     if step < 0:
         raise errors.make("step", f"step is {step}; allowed: 0 or more")
     return step
-
-
-def connect(url: str) -> Session:
-    """Opens the session of a job.
-
-    ``inproc://FOLDER?plan=PLAN.toml&job=NAME&dimension=M&key_file=FILE&threads=N``
-        An engine in this process. The folder keeps the ledger that says what was released, and the key unless one is
-        named; the plan is ``FOLDER/plan.toml`` unless one is named.
-    ``grpc://HOST:PORT``, ``unix:///SOCKET``
-        A coordinator on this host; beyond it only with ``?insecure=true``.
-    ``grpcs://HOST:PORT?tls_dir=FOLDER``
-        A coordinator by TLS, with ca.pem, cert.pem and key.pem.
-    ``shm://HOST:PORT``, ``shm:///SOCKET``
-        The same, rows coming by memory that is lent to workers of this host; other workers send theirs.
-
-    ``mpi://?window=BYTES&time_limit=SECONDS``
-        The noise ranks of this process's own ``mpirun`` (docs/mpi.md); all training ranks connect together. ``window``:
-        memory lent to noise ranks of this node, four bytes a coordinate, that rows are placed in; without it they are
-        sent.
-
-    Clusters take ``job``, ``timeout`` (seconds a fetch waits, 60), ``tls_dir``, ``token_file`` and ``insecure``. The job
-    must exist there: ``rustle job create``. The same plan, key and job name give the same bits by all of them.
-    """
-    if url.startswith("mpi://"):
-        from ._mpi import session_of
-
-        return Session(session_of(url))
-    return Session(_native.connect(url))

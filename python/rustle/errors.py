@@ -51,7 +51,7 @@ class CommitmentRefused(RustleError):
 
 
 class BranchSuperseded(RustleError):
-    """The job has gone on under a newer branch; ``resume`` with a cursor."""
+    """The job continued on a newer branch; ``resume`` with a cursor."""
 
 
 class CursorMismatch(RustleError):

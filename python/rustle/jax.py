@@ -137,7 +137,7 @@ class _Trainer:
     def skip(self, noise_state: Any) -> jax.Array:
         step = int(noise_state)
         self._check(step)
-        # One ahead, some of the row was given out already: it goes with this step.
+        # One step ahead means that part of the row was delivered already: it is discarded with this step.
         if self.session.next_step == step:
             commitment = (
                 skipped(step) if self.commitment == "exact" else declared(self.session.share()[2], step)

@@ -46,6 +46,7 @@ _ANY_BRANCH = (1 << 64) - 1
 _CONTROL = 1
 _SLOTS = 8192
 _DATA_BYTES = 1 << 30
+#: Shards begin at multiples of it; part of the protocol. This file runs without the rest of the package.
 _BLOCK = 512
 _PAGE = 4096
 
@@ -85,7 +86,7 @@ def join(
 
     `plan_digest` (32 bytes) and `dimension`: what the job's must be, where given. `window_bytes`: memory that noise
     ranks of this node may place rows in. `time_limit`: seconds to wait for other ranks, at every step. An exception
-    that nobody catches ends the whole launch from now on.
+    that is not caught ends the whole launch from now on.
     """
     return Noise(comm, bytes(plan_digest), dimension, window_bytes, time_limit)
 
@@ -197,7 +198,7 @@ class Noise:
         return self._ask(_CURSOR, row=row)[0].text
 
     def resume(self, cursor: bytes, replay: bool = False) -> tuple[int, int, bool]:
-        """Goes on at a cursor: the branch, the next row, and whether that took a new branch. `replay`: rows behind the
+        """Continues at a cursor. Returns the branch, the next row, and whether a new branch was opened. `replay`: rows behind the
         cursor come again, where all of them are bound to exact commitments. Every noise rank has turned when it
         returns."""
         if len(cursor) > 255:

@@ -85,7 +85,7 @@ class Training:
             raise errors.make("invalid_argument", text)
         self.session, self.batches, self.plan = session, batches, session.plan
         self.combine, self.commitment, self._sizes = combine, commitment, sizes
-        self._assumed = _assumptions.of(self.plan, batches)
+        self._sampling = _assumptions.sampling_of(self.plan, batches)
         if kind == "els" and self.plan.mechanism != "identity":
             text = f"the plan's noise is {self.plan.mechanism}; allowed for els: identity, as its account knows no other"
             raise errors.make("plan", text)
@@ -153,7 +153,7 @@ class Training:
 
     @property
     def event(self) -> dict[str, Any]:
-        """What an accountant has to be told of the whole run, where it is amplified by Poisson sampling."""
+        """The event of the whole run for an accountant, where Poisson sampling amplifies it."""
         law = self.batches.event
         if law["kind"] not in ("user-level", "poisson-sampled-gaussian") or self.plan.mechanism != "identity":
             text = f"no event of its own for {law['kind']} and {self.plan.mechanism}; see report()"
@@ -173,7 +173,7 @@ class Training:
             self._one_branch()
             return _planning.epsilon(self.event, delta=delta, neighbouring=neighbouring)
         text = self.session.report(
-            delta=delta, neighbouring=neighbouring, batches=self._assumed, format="json"
+            delta=delta, neighbouring=neighbouring, batches=self._sampling, format="json"
         )
         return json.loads(text)["guarantees"][0]["epsilon"]
 
@@ -186,7 +186,7 @@ class Training:
     ) -> str:
         """The statement, written to ``path`` and returned: of ULS that of :meth:`rustle.Session.report`."""
         if not self.example_level:
-            return self.session.report(path, delta=delta, neighbouring=neighbouring, batches=self._assumed)
+            return self.session.report(path, delta=delta, neighbouring=neighbouring, batches=self._sampling)
         epsilon = self.epsilon(delta, neighbouring=neighbouring)
         text = self._example_level_statement(epsilon, delta, neighbouring)
         with open(path, "w", encoding="utf-8") as file:

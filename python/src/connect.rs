@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::engine::Engine;
 use crate::error::{Refused, Result};
-use crate::local::{self, Local};
+use crate::in_process::{self, InProcess};
 use crate::remote::{self, Remote};
 use crate::session::Session;
 use crate::wait::signals;
@@ -68,7 +68,7 @@ impl Target {
     fn open(self) -> Result<Arc<dyn Engine>> {
         let job = self.settings.parsed("job", "a job's name")?.unwrap_or(JobId::new("default")?);
         if self.scheme == "inproc" {
-            return Ok(Arc::new(Local::open(local::Options {
+            return Ok(Arc::new(InProcess::open(in_process::Options {
                 folder: PathBuf::from(&self.rest),
                 plan: self.settings.path("plan"),
                 job,
@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// What stands behind the question mark.
+/// The settings in the query of the URL.
 struct Settings(BTreeMap<String, String>);
 
 impl Settings {

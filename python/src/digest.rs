@@ -6,7 +6,7 @@ use pyo3::types::PyBytes;
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::session::not_contiguous;
+use crate::error::not_contiguous;
 
 /// Of the bytes of a sum, and where it lies.
 #[pyfunction]

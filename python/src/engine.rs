@@ -1,16 +1,17 @@
-//! What makes or fetches rows, bound to commitments: in this process or a cluster.
+//! The engine of a session: it binds rows to commitments and produces or fetches their values.
 
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 
 use crate::error::Result;
-use crate::held::Held;
+use crate::row_buffer::RowBuffer;
 use crate::sink::Sink;
 use crate::wait::Stop;
 
-/// Who a job is.
+/// A job's name and shape.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// The job's name.
     pub name: JobId,
     /// Coordinates of the flattened parameter vector.
     pub dimension: u64,
@@ -18,81 +19,94 @@ pub struct Job {
     pub iterations: u64,
 }
 
-/// Where a job stands.
+/// A job's position.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Position {
+    /// The branch that rows are bound on.
     pub branch: u64,
     /// One more than the highest row bound on the branch.
     pub next_row: u64,
 }
 
-/// How a job goes on at a cursor.
+/// The outcome of resuming at a cursor.
 #[derive(Clone, Copy, Debug)]
 pub struct Resumed {
-    pub place: Place,
+    /// The position that the job continues at.
+    pub position: Position,
+    /// Whether that is on another branch than the cursor's.
     pub opened_branch: bool,
 }
 
-/// A row, to the word.
+/// A request for one row's values of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RowRequest {
+    /// The branch that the row must be of.
     pub branch: u64,
+    /// The row, counted from 0.
     pub row: u64,
+    /// The coordinates.
     pub range: CoordinateRange,
+    /// The commitment to bind the row to.
     pub commitment: Commitment,
 }
 
-/// What came of rows that were asked for early.
-pub enum Announced {
-    /// Nothing: they are asked for in the ordinary way.
-    Nothing,
-    /// They are bound, durably; the engine has their values at once.
-    Bound,
-    /// They are bound, and here.
-    Here(Held),
-}
-
-/// Rows that are asked for before their steps come.
+/// Rows to bind, and to fetch where they come from elsewhere, before their steps.
 #[derive(Clone, Debug)]
-pub struct Ahead {
+pub struct Reservation {
+    /// The branch that the rows must be of.
     pub branch: u64,
+    /// The rows.
     pub rows: RowRange,
+    /// The coordinates of each row.
     pub range: CoordinateRange,
-    /// One a row.
+    /// The commitments to bind the rows to, one per row.
     pub commitments: Vec<Commitment>,
 }
 
+/// The outcome of a reservation.
+pub enum ReserveOutcome {
+    /// Nothing was bound: the rows must be requested as if there were no reservation.
+    Nothing,
+    /// The rows are bound, durably, and the engine has their values at once when they are requested.
+    Bound,
+    /// The rows are bound, and their values are here.
+    Fetched(RowBuffer),
+}
+
+/// A source of bound rows: this process, a cluster, or an object written in Python.
 pub trait Engine: Send + Sync {
+    /// Returns the job.
     fn job(&self) -> &Job;
 
-    /// As the job was created with it: by default as its report has it.
+    /// Returns the plan that the job was created with: by default the one in its report.
     fn plan(&self, stop: Stop) -> Result<Plan> {
         Ok(report::Job::read(&self.report(stop)?)?.1)
     }
 
-    fn place(&self, stop: Stop) -> Result<Place>;
+    /// Returns the job's position.
+    fn position(&self, stop: Stop) -> Result<Position>;
 
-    /// Binds the row to the commitment, durably, unless this engine said that it `is_bound`; then gives its values of
-    /// the range. Nothing is written before all of the row is here.
-    fn give(&self, asked: Asked, is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()>;
+    /// Binds the row to the commitment, durably, unless a reservation `is_bound` already; then writes its values to
+    /// `sink`. Nothing is written before the whole row is here.
+    fn fetch(&self, request: RowRequest, is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()>;
 
-    /// Does what takes time in [`give`](Self::give) before the values are wanted: binds the rows together, durably, and
-    /// fetches them, in `spare` where it fits, unless `give` has them at once. On a thread of which Python knows nothing.
-    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Announced>;
+    /// Binds the rows together, durably, and fetches them into `spare` where it fits, unless [`fetch`](Self::fetch) has
+    /// their values at once. Runs on a thread of its own and calls no Python.
+    fn reserve(&self, rows: &Reservation, spare: Option<RowBuffer>) -> Result<ReserveOutcome>;
 
-    /// How many rows to keep made ahead of the next one.
+    /// Sets how many rows to keep produced ahead of the next one.
     fn prefetch(&self, rows: usize);
 
-    /// The job's place before `next_row`, below 256 bytes. Changes nothing.
+    /// Returns a cursor of the job's position before `next_row`, below 256 bytes. Changes nothing.
     fn cursor(&self, next_row: u64, stop: Stop) -> Result<Vec<u8>>;
 
-    /// Goes on at a cursor: on its branch where nothing was bound behind it, or where all that was is `exact` and
-    /// `replay` says that it will come again; else on a new branch.
+    /// Continues at a cursor: on its branch where nothing was bound beyond it, or where all rows beyond it are bound to
+    /// `exact` commitments and `replay` promises the same ones again; else on a new branch.
     fn resume(&self, cursor: &[u8], replay: bool, stop: Stop) -> Result<Resumed>;
 
-    /// Rows from `row` on get fresh noise, on a new branch.
-    fn rewind(&self, row: u64, stop: Stop) -> Result<Place>;
+    /// Opens a branch on which rows from `row` on have fresh noise.
+    fn rewind(&self, row: u64, stop: Stop) -> Result<Position>;
 
-    /// The job's report as one JSON object: its plan and what was released, branch by branch.
+    /// Returns the job's report as one JSON object: its plan, and the rows released on each branch.
     fn report(&self, stop: Stop) -> Result<String>;
 }

@@ -138,3 +138,8 @@ impl From<serde_json::Error> for Refused {
         Self::Here("invalid_argument", error.to_string())
     }
 }
+
+/// Returns the error for a buffer with gaps.
+pub fn not_contiguous(_: impl std::error::Error) -> Refused {
+    Refused::Here("buffer", "the buffer is not contiguous; allowed: float32 in C order".into())
+}

@@ -1,26 +1,36 @@
 //! `rustle._native`: the engine, the client, the planner and the accountant, as Python calls them.
 //!
-//! Everything for people lies in the Python files beside this crate; here numbers and bytes are checked once more,
-//! the interpreter is let go while anything takes time, and every failure becomes one of `rustle.errors`.
+//! The public interface is in the Python files beside this crate. This module checks numbers and bytes once more,
+//! releases the interpreter during anything that takes time, and turns every failure into one of `rustle.errors`.
+//!
+//! # Layout
+//!
+//! * `engine`: the trait of a source of bound rows; `in_process`, `remote`, `py_engine`: its three implementations.
+//! * `session`: the class that training code uses; `turn`: one call at a time; `steps`: which steps it may request; `reservation`,
+//!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go.
+//! * `producer`: rows produced ahead in this process.
+//! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
+//! * `plans`, `search`, `account`, `sampling`, `users`: plans, the planner, the accountant, batches, user-level privacy.
 
 mod account;
-mod announced;
-mod announcing;
 mod connect;
 mod digest;
 mod engine;
 mod error;
-mod foreign;
-mod held;
-mod local;
-mod making;
+mod in_process;
 mod plans;
+mod producer;
+mod py_engine;
 mod remote;
+mod reservation;
+mod reserved_rows;
+mod row_buffer;
 mod sampling;
 mod search;
 mod session;
 mod sink;
 mod steps;
+mod turn;
 mod users;
 mod wait;
 
@@ -35,9 +45,9 @@ mod _native {
     #[pymodule_export]
     use crate::digest::digest;
     #[pymodule_export]
-    use crate::foreign::{refusal, session_over};
-    #[pymodule_export]
     use crate::plans::{Plan, layout_digest};
+    #[pymodule_export]
+    use crate::py_engine::{refusal, session_over};
     #[pymodule_export]
     use crate::sampling::{Batches, Rounds};
     #[pymodule_export]

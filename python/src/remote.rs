@@ -1,4 +1,4 @@
-//! Rows from a cluster: bound by its coordinator, fetched from its workers.
+//! The engine over a cluster: its coordinator binds rows, its workers serve them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,20 +9,22 @@ use node::process::runtime::Runtime;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, RowRange, pb};
 use tokio::time::Instant;
 
-use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
+use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
-use crate::held::Held;
+use crate::row_buffer::RowBuffer;
 use crate::sink::{Out, Sink};
 use crate::wait::{Stop, wait};
 
-/// Threads of the client: it moves bytes, and hands none of them to Python.
+/// Threads of the client, which moves bytes and calls no Python.
 const THREADS: usize = 2;
 
-/// What `grpc://`, `grpcs://`, `unix://` and `shm://` say.
+/// The settings of a `grpc://`, `grpcs://`, `unix://` or `shm://` URL.
 pub struct Options {
-    /// As `client` spells it.
+    /// The coordinator's URL, in the form that `client` takes.
     pub coordinator: String,
+    /// Credentials.
     pub dialing: DialOptions,
+    /// The job's name.
     pub job: JobId,
     /// How long a fetch waits for workers that are away.
     pub timeout: Duration,
@@ -30,18 +32,23 @@ pub struct Options {
     pub lend: bool,
 }
 
+/// An engine whose rows a cluster produces.
 pub struct Remote {
     job: Job,
     client: Client,
     timeout: Duration,
     lend: bool,
-    /// One row each, by range.
+    /// Lent memory of one row each, by range.
     regions: Mutex<Vec<Region>>,
     scratch: Mutex<Vec<f32>>,
     runtime: Option<Runtime>,
 }
 
 impl Remote {
+    /// Connects to the coordinator and finds the job.
+    ///
+    /// # Errors
+    /// No coordinator answers, or it has no such job.
     pub fn open(options: Options, stop: Stop) -> Result<Self> {
         let Options { coordinator, dialing, job, timeout, lend } = options;
         let runtime = Runtime::with_threads(THREADS)
@@ -79,8 +86,8 @@ impl Remote {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By way of memory that is lent to workers of this host.
-    fn give_lent(&self, request: FetchRequest, sink: Sink<'_>, stop: Stop) -> Result<()> {
+    /// Fetches a row through memory that is lent to workers of this host.
+    fn fetch_shared(&self, request: FetchRequest, sink: Sink<'_>, stop: Stop) -> Result<()> {
         let mut regions = self.regions();
         let range = request.range;
         let at = match regions.iter().position(|region| region.layout().range == range) {
@@ -102,19 +109,19 @@ impl Engine for Remote {
         &self.job
     }
 
-    fn place(&self, stop: Stop) -> Result<Place> {
+    fn position(&self, stop: Stop) -> Result<Position> {
         let jobs = self.client.jobs();
         let job = self.wait(stop, jobs.get(&self.job.name))?;
-        Ok(Place { branch: job.branch, next_row: job.next_row })
+        Ok(Position { branch: job.branch, next_row: job.next_row })
     }
 
-    /// The coordinator is asked for its token in any case, so that it sees for itself what is bound.
-    fn give(&self, asked: Asked, _is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
-        let Asked { branch, row, range, commitment } = asked;
+    /// Requests a token in any case, so that the coordinator itself checks what is bound.
+    fn fetch(&self, request: RowRequest, _is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
+        let RowRequest { branch, row, range, commitment } = request;
         let rows = RowRange::new(row, row.saturating_add(1))?;
         let request = self.request((branch, rows), range, vec![commitment]);
         if self.lend {
-            return self.give_lent(request, sink, stop);
+            return self.fetch_shared(request, sink, stop);
         }
         if let Out::Copy(out) = sink.out {
             return self.wait(stop, self.client.fetch(request).into_slice(out));
@@ -126,40 +133,40 @@ impl Engine for Remote {
         Ok(())
     }
 
-    fn announce(&self, ahead: &Ahead, spare: Option<Held>) -> Result<Announced> {
-        let Ahead { branch, rows, range, ref commitments } = *ahead;
+    fn reserve(&self, rows: &Reservation, spare: Option<RowBuffer>) -> Result<ReserveOutcome> {
+        let Reservation { branch, rows, range, ref commitments } = *rows;
         let request = self.request((branch, rows), range, commitments.clone());
-        let go_on = || Ok(());
+        let never_stop = || Ok(());
         if self.lend {
             let fits = |region: &Region| {
                 region.layout().range == range && region.layout().slots as u64 == rows.len()
             };
             let mut region = match spare {
-                Some(Held::Lent(region)) if fits(&region) => region,
+                Some(RowBuffer::Shared(region)) if fits(&region) => region,
                 other => {
-                    // Before there is more.
+                    // Freed first, so that both are never in memory.
                     drop(other);
                     self.client.lend(range, rows.len() as u32, ElementType::F32)?
                 }
             };
-            self.wait(go_on, self.client.fetch(request).into_region(&mut region, 0))?;
-            return Ok(Announced::Here(Held::Lent(region)));
+            self.wait(never_stop, self.client.fetch(request).into_region(&mut region, 0))?;
+            return Ok(ReserveOutcome::Fetched(RowBuffer::Shared(region)));
         }
         let mut values = match spare {
-            Some(Held::Copied(values, _)) => values,
+            Some(RowBuffer::Owned(values, _)) => values,
             _ => Vec::new(),
         };
         let width = range.len() as usize;
         let count = rows.len() as usize * width;
         let more = count.saturating_sub(values.len());
-        let no_memory = |error| Refused::Here("internal", format!("{count} announced values: {error}"));
+        let no_memory = |error| Refused::Here("internal", format!("{count} reserved values: {error}"));
         values.try_reserve_exact(more).map_err(no_memory)?;
         values.resize(count, 0.0);
-        self.wait(go_on, self.client.fetch(request).into_slice(&mut values))?;
-        Ok(Announced::Here(Held::Copied(values, width)))
+        self.wait(never_stop, self.client.fetch(request).into_slice(&mut values))?;
+        Ok(ReserveOutcome::Fetched(RowBuffer::Owned(values, width)))
     }
 
-    /// Workers make rows ahead by themselves.
+    /// Does nothing: workers decide how many rows to produce ahead.
     fn prefetch(&self, _rows: usize) {}
 
     fn cursor(&self, next_row: u64, stop: Stop) -> Result<Vec<u8>> {
@@ -171,27 +178,27 @@ impl Engine for Remote {
         let jobs = self.client.jobs();
         let resumed = self.wait(stop, jobs.resume(&self.job.name, cursor.to_vec(), replay))?;
         let branch = named(resumed.job)?.branch;
-        let place = Place { branch, next_row: resumed.next_row };
-        Ok(Resumed { place, opened_branch: resumed.opened_branch })
+        let position = Position { branch, next_row: resumed.next_row };
+        Ok(Resumed { position, opened_branch: resumed.opened_branch })
     }
 
-    fn rewind(&self, row: u64, stop: Stop) -> Result<Place> {
-        let branch = self.place(stop)?.branch;
+    fn rewind(&self, row: u64, stop: Stop) -> Result<Position> {
+        let branch = self.position(stop)?.branch;
         let jobs = self.client.jobs();
         let job = self.wait(stop, jobs.rewind(&self.job.name, row, branch))?;
-        Ok(Place { branch: job.branch, next_row: row })
+        Ok(Position { branch: job.branch, next_row: row })
     }
 
     fn report(&self, stop: Stop) -> Result<String> {
         let jobs = self.client.jobs();
-        // The δ of the coordinator's own ε, which nobody here looks at.
+        // The δ of the coordinator's own ε, which is not used here.
         self.wait(stop, jobs.report(&self.job.name, 1e-6))
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Without waiting: a thread may be at work for a fetch that Ctrl-C ended.
+        // Without waiting: a thread may still run a fetch that Ctrl-C ended.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

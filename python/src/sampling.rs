@@ -46,7 +46,7 @@ impl Batches {
         self.0.iterations()
     }
 
-    /// What an accountant has to be told, JSON.
+    /// Returns the event for an accountant, JSON.
     fn event(&self) -> Result<String> {
         Ok(serde_json::to_string(&self.0.event())?)
     }

@@ -1,4 +1,4 @@
-//! A training job's own end: rows for its steps, one after the other.
+//! The session of a training job: rows for its steps, one after another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,50 +9,47 @@ use proto::{Commitment, CoordinateRange};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::announced::{Announced, Got};
-use crate::announcing::Commitments;
-use crate::engine::{Ahead, Asked, Engine};
-use crate::error::{Refused, Result};
+use crate::engine::{Engine, Reservation, RowRequest};
+use crate::error::{Refused, Result, not_contiguous};
 use crate::plans::Plan;
-use crate::sink::{Out, Sink};
+use crate::reservation::Commitments;
+use crate::reserved_rows::{Lookup, ReservedRows};
+use crate::sink::{Out, Sink, targets};
 use crate::steps::{Steps, nonce};
+use crate::turn::Turn;
 use crate::wait::signals;
 
+/// The native half of `rustle.Session`.
 #[pyclass(frozen, module = "rustle._native")]
 pub struct Session {
     engine: Mutex<Option<Arc<dyn Engine>>>,
     branch: AtomicU64,
     steps: Mutex<Steps>,
-    announced: Announced,
-    /// Nanoseconds from when rows were asked for until they were here.
+    reserved: ReservedRows,
+    /// Nanoseconds between requests for rows and their arrival.
     waited: AtomicU64,
     /// One call at a time.
     busy: AtomicBool,
-    /// The process that opened it: a fork has none of its threads, and would draw on the same rows.
+    /// The process that opened the session. A fork has none of its threads, and would use the same rows.
     process: u32,
     job: String,
     dimension: u64,
     iterations: u64,
 }
 
-/// The right to use a session, while it lasts.
-struct Turn<'a>(&'a AtomicBool);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 impl Session {
+    /// Opens a session at the engine's position.
+    ///
+    /// # Errors
+    /// The engine's, and a system without randomness.
     pub fn open(engine: Arc<dyn Engine>) -> Result<Self> {
-        let place = engine.place(signals)?;
+        let position = engine.position(signals)?;
         let job = engine.job().clone();
         Ok(Self {
             engine: Mutex::new(Some(engine)),
-            branch: AtomicU64::new(place.branch),
-            steps: Mutex::new(Steps::new(place.next_row, nonce()?)),
-            announced: Announced::default(),
+            branch: AtomicU64::new(position.branch),
+            steps: Mutex::new(Steps::new(position.next_row, nonce()?)),
+            reserved: ReservedRows::default(),
             waited: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             process: std::process::id(),
@@ -62,39 +59,37 @@ impl Session {
         })
     }
 
+    fn engine(&self) -> MutexGuard<'_, Option<Arc<dyn Engine>>> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn steps(&self) -> MutexGuard<'_, Steps> {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn let_go(&self) {
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Ends the session; a second time does nothing.
+    fn end(&self) {
+        let engine = self.engine().take();
         if self.process != std::process::id() {
-            // The threads stayed with the parent, and so did the right to write to its ledger.
+            // Threads and the right to write to the ledger stayed with the parent.
             std::mem::forget(engine);
         } else {
             drop(engine);
-            self.announced.let_go();
+            self.reserved.close();
         }
     }
 
+    /// Takes the right to use the session, and its engine.
     fn turn(&self) -> Result<(Turn<'_>, Arc<dyn Engine>)> {
-        if self.process != std::process::id() {
-            let text = "the session was opened before a fork; connect anew in each process, after forking";
-            return Err(Refused::Here("forked", text.into()));
-        }
-        if self.busy.swap(true, Ordering::Acquire) {
-            let text = "another thread is using the session; one trainer has it, one call at a time";
-            return Err(Refused::Here("busy", text.into()));
-        }
-        let turn = Turn(&self.busy);
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let turn = Turn::take(&self.busy, self.process)?;
+        let engine = self.engine().clone();
         let engine =
             engine.ok_or_else(|| Refused::Here("closed", "the session is closed; connect anew".into()))?;
         Ok((turn, engine))
     }
 
-    /// Values of a range of a step go to `out`.
-    fn give(
+    /// Writes values of a range of a step to `out`.
+    fn fetch(
         &self,
         py: Python<'_>,
         (step, start, length): (u64, u64, usize),
@@ -106,32 +101,32 @@ impl Session {
         let range = CoordinateRange::new(start, start.saturating_add(length as u64))?;
         let commitment = self.steps().admit(step, range, commitment)?;
         let branch = self.branch.load(Ordering::Relaxed);
-        let asked = Asked { branch, row: step, range, commitment };
+        let request = RowRequest { branch, row: step, range, commitment };
         let begun = Instant::now();
         let waited = AtomicU64::new(0);
-        py.detach(|| match self.announced.put(asked, Sink::new(out, &waited), signals)? {
-            Got::Not(sink, is_bound) => engine.give(asked, is_bound, sink, signals),
-            Got::Given => Ok(()),
+        py.detach(|| match self.reserved.take(request, Sink::new(out, &waited), signals)? {
+            Lookup::Missing(sink, is_bound) => engine.fetch(request, is_bound, sink, signals),
+            Lookup::Written => Ok(()),
         })?;
         let waited = match waited.into_inner() {
             0 => begun.elapsed().as_nanos() as u64,
             waited => waited,
         };
         self.waited.fetch_add(waited, Ordering::Relaxed);
-        self.steps().given(step, range, commitment);
+        self.steps().record(step, range, commitment);
         Ok(())
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.let_go();
+        self.end();
     }
 }
 
 #[pymethods]
 impl Session {
-    /// Overwrites `out` with noise of `step`, coordinates `start` to `start + len(out)`.
+    /// Overwrites `out` with the noise of `step`, coordinates `start` to `start + len(out)`.
     fn fetch_into(
         &self,
         py: Python<'_>,
@@ -141,10 +136,10 @@ impl Session {
         commitment: Option<&[u8]>,
     ) -> Result<()> {
         let out = out.as_slice_mut().map_err(not_contiguous)?;
-        self.give(py, (step, start, out.len()), commitment, Out::Copy(out))
+        self.fetch(py, (step, start, out.len()), commitment, Out::Copy(out))
     }
 
-    /// Adds noise of `step`, coordinates `start` to `end`, divided by `divide_by`, to pieces: each with its first
+    /// Adds the noise of `step`, coordinates `start` to `end`, divided by `divide_by`, to pieces: each with its first
     /// coordinate.
     fn add_into(
         &self,
@@ -159,22 +154,14 @@ impl Session {
             return Err(Refused::invalid("divide_by", divide_by, "finite and above zero"));
         }
         let (start, end) = range;
-        let mut places = Vec::with_capacity(pieces.len());
-        for (first, piece) in &mut pieces {
-            let out = piece.as_slice_mut().map_err(not_contiguous)?;
-            if *first < start || end.checked_sub(*first).is_none_or(|room| room < out.len() as u64) {
-                let found = format!("{} values from coordinate {first} on", out.len());
-                return Err(Refused::invalid("pieces", found, format!("within {start}..{end}")));
-            }
-            places.push(((*first - start) as usize, out));
-        }
+        let targets = targets(&mut pieces, start..end)?;
         let length = end.saturating_sub(start) as usize;
-        self.give(py, (step, start, length), commitment, Out::Add(places, divide_by))
+        self.fetch(py, (step, start, length), commitment, Out::Add(targets, divide_by))
     }
 
-    /// Begins to bind the next rows, at most `steps` from the next one on, and to fetch them where they are made
-    /// elsewhere. `commitment`: bytes for one row, or what gives those of each.
-    fn announce(
+    /// Starts to bind the next rows, at most `steps` from the next one on, and to fetch them where they come from
+    /// elsewhere. `commitment`: bytes for one row, or a function from a row to its bytes.
+    fn reserve(
         &self,
         py: Python<'_>,
         start: u64,
@@ -188,26 +175,27 @@ impl Session {
         let row = self.steps().next();
         let branch = self.branch.load(Ordering::Relaxed);
         let own = self.steps().admit(row, range, None)?;
-        let (there, coming) = self.announced.there((branch, row), range, commitments.given(own));
-        let Some(rows) = commitments.next_rows((row, there, coming), steps, self.iterations)? else {
+        let (available, pending) = self.reserved.available((branch, row), range, commitments.known(own));
+        let Some(rows) = commitments.next_rows((row, available, pending), steps, self.iterations)? else {
             return Ok(());
         };
-        if there == 0 {
-            py.detach(|| self.announced.forget(signals))?;
+        if available == 0 {
+            py.detach(|| self.reserved.discard(signals))?;
         }
         let own = |row| self.steps().declared(row);
         let bound = (rows.start..rows.end).map(|row| commitments.of(row, own)).collect::<Result<_>>()?;
-        let ahead = Ahead { branch, rows, range, commitments: bound };
-        py.detach(|| self.announced.begin(engine, ahead))
+        let reservation = Reservation { branch, rows, range, commitments: bound };
+        py.detach(|| self.reserved.start(engine, reservation))
     }
 
+    /// Sets how many rows to keep produced ahead.
     fn prefetch(&self, py: Python<'_>, rows: usize) -> Result<()> {
         let (_turn, engine) = self.turn()?;
         py.detach(|| engine.prefetch(rows));
         Ok(())
     }
 
-    /// The place before `step`; the next step where not given.
+    /// Returns a cursor of the position before `step`, by default the next one.
     #[pyo3(signature = (step=None))]
     fn cursor<'py>(&self, py: Python<'py>, step: Option<u64>) -> Result<Bound<'py, PyBytes>> {
         let (_turn, engine) = self.turn()?;
@@ -216,66 +204,69 @@ impl Session {
         Ok(PyBytes::new(py, &cursor))
     }
 
-    /// Whether a new branch was opened.
+    /// Continues at a cursor. Returns whether a new branch was opened.
     fn resume(&self, py: Python<'_>, cursor: &[u8], replay: bool) -> Result<bool> {
         let (_turn, engine) = self.turn()?;
         let resumed = py.detach(|| {
-            self.announced.forget(signals)?;
+            self.reserved.discard(signals)?;
             engine.resume(cursor, replay, signals)
         })?;
-        self.branch.store(resumed.place.branch, Ordering::Relaxed);
-        self.steps().go_on(resumed.place.next_row, nonce()?);
+        self.branch.store(resumed.position.branch, Ordering::Relaxed);
+        self.steps().continue_at(resumed.position.next_row, nonce()?);
         Ok(resumed.opened_branch)
     }
 
+    /// Opens a branch on which rows from `step` on have fresh noise.
     fn rewind(&self, py: Python<'_>, step: u64) -> Result<()> {
         let (_turn, engine) = self.turn()?;
-        let place = py.detach(|| {
-            self.announced.forget(signals)?;
+        let position = py.detach(|| {
+            self.reserved.discard(signals)?;
             engine.rewind(step, signals)
         })?;
-        self.branch.store(place.branch, Ordering::Relaxed);
-        self.steps().go_on(place.next_row, nonce()?);
+        self.branch.store(position.branch, Ordering::Relaxed);
+        self.steps().continue_at(position.next_row, nonce()?);
         Ok(())
     }
 
-    /// What other ranks of one training job need to bind the same rows: (branch, next step, nonce).
+    /// Returns what other ranks of one training job need to bind the same rows: (branch, next step, nonce).
     fn share<'py>(&self, py: Python<'py>) -> (u64, u64, Bound<'py, PyBytes>) {
         let steps = self.steps();
         (self.branch.load(Ordering::Relaxed), steps.next(), PyBytes::new(py, &steps.nonce()))
     }
 
-    /// Goes on where rank 0 is. `place`: its [`Session::share`].
+    /// Continues at the position that rank 0 returned from [`Session::share`].
     fn join(&self, py: Python<'_>, branch: u64, step: u64, nonce: &[u8]) -> Result<()> {
         let (_turn, _engine) = self.turn()?;
         let found = format!("{} bytes", nonce.len());
         let nonce = nonce.try_into().map_err(|_| Refused::invalid("nonce", found, "32 bytes"))?;
-        py.detach(|| self.announced.forget(signals))?;
+        py.detach(|| self.reserved.discard(signals))?;
         self.branch.store(branch, Ordering::Relaxed);
-        self.steps().go_on(step, nonce);
+        self.steps().continue_at(step, nonce);
         Ok(())
     }
 
+    /// Returns the job's report as one JSON object.
     fn report(&self, py: Python<'_>) -> Result<String> {
         let (_turn, engine) = self.turn()?;
         py.detach(|| engine.report(signals))
     }
 
+    /// Returns the plan that the job was created with.
     fn plan(&self, py: Python<'_>) -> Result<Plan> {
         let (_turn, engine) = self.turn()?;
         Ok(Plan(py.detach(|| engine.plan(signals))?))
     }
 
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.let_go());
+        py.detach(|| self.end());
     }
 
     #[getter]
     fn closed(&self) -> bool {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.engine().is_none()
     }
 
-    /// Seconds from when rows were asked for until they were here, all told.
+    /// Returns the seconds between all requests for rows so far and their arrival.
     #[getter]
     fn waited(&self) -> f64 {
         Duration::from_nanos(self.waited.load(Ordering::Relaxed)).as_secs_f64()
@@ -305,8 +296,4 @@ impl Session {
     fn next_step(&self) -> u64 {
         self.steps().next()
     }
-}
-
-pub fn not_contiguous(_: impl std::error::Error) -> Refused {
-    Refused::Here("buffer", "the buffer is not contiguous; allowed: float32 in C order".into())
 }

@@ -1,48 +1,75 @@
-//! Where a row goes.
+//! The destination of a row's values: memory of the caller.
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, available_parallelism, scope};
 use std::time::Instant;
 
-/// Values that a thread moves at least: starting one takes as long as a tenth of that.
-const SHARE: usize = 1 << 20;
-/// More do not move memory faster.
-const MOST_THREADS: usize = 8;
+use numpy::PyReadwriteArray1;
 
-/// What is done with a row's f32 values, all of them of the range that was asked for.
+use crate::error::{Refused, Result, not_contiguous};
+
+/// The fewest values for a thread of their own: starting one takes as long as moving a tenth of them.
+const SHARE: usize = 1 << 20;
+/// The most threads: more do not move memory faster.
+const MAX_THREADS: usize = 8;
+
+/// The use of a row's values in the requested range.
 pub enum Out<'a> {
-    /// Overwritten with the row.
+    /// They overwrite this memory.
     Copy(&'a mut [f32]),
-    /// The row divided by a number is added to pieces, each with its place in the row.
+    /// Divided by the number, they are added to pieces, each with its offset in the range.
     Add(Vec<(usize, &'a mut [f32])>, f32),
 }
 
+/// Converts pieces with their first coordinates into pieces with their offsets in `range`.
+///
+/// # Errors
+/// A piece with gaps, or one beyond the range.
+pub fn targets<'a>(
+    pieces: &'a mut [(u64, PyReadwriteArray1<'_, f32>)],
+    range: Range<u64>,
+) -> Result<Vec<(usize, &'a mut [f32])>> {
+    let Range { start, end } = range;
+    let target = |(first, piece): &'a mut (u64, PyReadwriteArray1<'_, f32>)| {
+        let out = piece.as_slice_mut().map_err(not_contiguous)?;
+        if *first < start || end.checked_sub(*first).is_none_or(|room| room < out.len() as u64) {
+            let found = format!("{} values from coordinate {first} on", out.len());
+            return Err(Refused::invalid("pieces", found, format!("within {start}..{end}")));
+        }
+        Ok(((*first - start) as usize, out))
+    };
+    pieces.iter_mut().map(target).collect()
+}
+
+/// The destination of one row, with the time that it was requested at.
 pub struct Sink<'a> {
+    /// The use of the values.
     pub out: Out<'a>,
-    asked: Instant,
-    /// Nanoseconds until the row was here; left alone where it comes right into a buffer.
+    requested: Instant,
+    /// Nanoseconds until the row arrived; unchanged where it arrives right in the caller's buffer.
     waited: &'a AtomicU64,
 }
 
 impl<'a> Sink<'a> {
-    /// For a row that is asked for now.
+    /// Creates the destination of a row that is requested now.
     pub fn new(out: Out<'a>, waited: &'a AtomicU64) -> Self {
-        Self { out, asked: Instant::now(), waited }
+        Self { out, requested: Instant::now(), waited }
     }
 
-    /// `row` has all pieces.
+    /// Delivers the row: the values of the whole range.
     pub fn put(self, row: &[f32]) {
-        self.waited.store(self.asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.waited.store(self.requested.elapsed().as_nanos() as u64, Ordering::Relaxed);
         match self.out {
-            Out::Copy(out) => moved(vec![(out, row)], &|out, row| out.copy_from_slice(row)),
+            Out::Copy(out) => move_values(vec![(out, row)], &|out, row| out.copy_from_slice(row)),
             Out::Add(pieces, by) => {
                 let rows = pieces.into_iter().map(|(start, out)| {
                     let row = &row[start..start + out.len()];
                     (out, row)
                 });
-                moved(rows.collect(), &|out, row| add(out, row, by));
+                move_values(rows.collect(), &|out, row| add(out, row, by));
             }
         }
     }
@@ -57,10 +84,10 @@ fn add(out: &mut [f32], row: &[f32], by: f32) {
 
 type Pair<'a> = (&'a mut [f32], &'a [f32]);
 
-/// All of them by `put`, in shares: on threads that end with it, since those of a pool are not there after a fork.
-fn moved(pairs: Vec<Pair<'_>>, put: &(impl Fn(&mut [f32], &[f32]) + Sync)) {
+/// Applies `put` to all pairs, in shares. Its threads end with it, since a fork would lack those of a pool.
+fn move_values(pairs: Vec<Pair<'_>>, put: &(impl Fn(&mut [f32], &[f32]) + Sync)) {
     let values: usize = pairs.iter().map(|(out, _)| out.len()).sum();
-    let threads = if values < 2 * SHARE { 1 } else { (values / SHARE).min(most_threads()) };
+    let threads = if values < 2 * SHARE { 1 } else { (values / SHARE).min(max_threads()) };
     if threads < 2 {
         return pairs.into_iter().for_each(|(out, row)| put(out, row));
     }
@@ -68,7 +95,7 @@ fn moved(pairs: Vec<Pair<'_>>, put: &(impl Fn(&mut [f32], &[f32]) + Sync)) {
     let mine = shares.pop().unwrap_or_default();
     scope(|scope| {
         for share in shares {
-            // Handed over to a thread once there is one; where there is none, it is done here.
+            // Sent to the thread once it has started; if it cannot start, this thread does the work.
             let (give, take) = std::sync::mpsc::sync_channel::<Vec<Pair<'_>>>(1);
             let all = move || take.into_iter().flatten().for_each(|(out, row)| put(out, row));
             match Builder::new().spawn_scoped(scope, all) {
@@ -80,12 +107,12 @@ fn moved(pairs: Vec<Pair<'_>>, put: &(impl Fn(&mut [f32], &[f32]) + Sync)) {
     });
 }
 
-fn most_threads() -> usize {
+fn max_threads() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
-    *FOUND.get_or_init(|| available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS))
+    *FOUND.get_or_init(|| available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS))
 }
 
-/// In order, each of `size` values but the last.
+/// Cuts the pairs into shares of `size` values, in order; the last may be smaller.
 fn shares(pairs: Vec<Pair<'_>>, size: usize) -> Vec<Vec<Pair<'_>>> {
     let mut shares = vec![Vec::new()];
     let mut room = size;

@@ -1,22 +1,22 @@
-//! Which steps a session gives out: one after the other, each coordinate of each once.
+//! The steps that a session may request: one after another, each coordinate once.
 //!
-//! The ledger guards what may be released; this guards against what it can't see: that the same noise is asked for
-//! twice under a commitment that the session itself made up.
+//! The ledger guards what may be released. It cannot see that one row's noise is requested twice under a commitment
+//! that the session itself declared; this module refuses that.
 
 use proto::{Commitment, CoordinateRange};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Refused, Result};
 
-/// Where a session stands.
+/// The position of a session.
 #[derive(Debug)]
 pub struct Steps {
     next: u64,
-    /// The job had rows before this session: it must be told where to go on.
+    /// Whether the job had rows before this session, so that the session must resume first.
     must_resume: bool,
-    /// The newest step given out in part or whole.
+    /// The newest step that was requested in part or whole.
     current: Option<Current>,
-    /// Makes declared commitments that no other process can give again.
+    /// Enters declared commitments, so that no other process can repeat them.
     nonce: [u8; 32],
 }
 
@@ -39,13 +39,16 @@ impl Steps {
         self.nonce
     }
 
-    /// From now on at `next`, with the declared commitments of the holder of this nonce.
-    pub fn go_on(&mut self, next: u64, nonce: [u8; 32]) {
+    /// Continues at `next`, with the declared commitments that `nonce` yields.
+    pub fn continue_at(&mut self, next: u64, nonce: [u8; 32]) {
         *self = Self { next, must_resume: false, current: None, nonce };
     }
 
-    /// The commitment for a part of a step. `given`: the caller's own, which makes every repetition safe, since the
-    /// ledger refuses another.
+    /// Returns the commitment for a part of a step. `given` is the caller's own; under it every repetition is safe, since
+    /// the ledger refuses another.
+    ///
+    /// # Errors
+    /// A step that is skipped or repeated, and any step before the session has resumed.
     pub fn admit(&self, step: u64, range: CoordinateRange, given: Option<Commitment>) -> Result<Commitment> {
         let refused = |text: String| Err(Refused::Here("step", text));
         if self.must_resume {
@@ -73,22 +76,22 @@ impl Steps {
                 match current.given.iter().find(|done| done.intersection(&range).is_some()) {
                     None => Ok(declared),
                     Some(done) => refused(format!(
-                        "coordinates {done} of step {step} were given out already: a step's noise is for one gradient; \
+                        "coordinates {done} of step {step} were requested already: a step's noise is for one gradient; \
                          the next step is {}",
                         self.next
                     )),
                 }
             }
             (None, _) => refused(format!(
-                "step {step} was given out already; the next one is {}. To ask for it again give the commitment that it \
+                "step {step} was requested already; the next one is {}. To request it again, pass the commitment that it \
                  was bound to",
                 self.next
             )),
         }
     }
 
-    /// The part has been given out.
-    pub fn given(&mut self, step: u64, range: CoordinateRange, commitment: Commitment) {
+    /// Records that a part of a step was delivered.
+    pub fn record(&mut self, step: u64, range: CoordinateRange, commitment: Commitment) {
         if step == self.next {
             self.next += 1;
             self.current = Some(Current { commitment, given: vec![range] });
@@ -99,7 +102,7 @@ impl Steps {
         }
     }
 
-    /// What a step is bound to whose caller gives no commitment: of use for a step after the next, too.
+    /// Returns the commitment of a step whose caller passes none. The step may lie after the next one.
     pub fn declared(&self, step: u64) -> Commitment {
         let digest = Sha256::new()
             .chain_update(b"rustle python session v1")
@@ -110,7 +113,7 @@ impl Steps {
     }
 }
 
-/// Random, of one session.
+/// Draws the nonce of a session.
 pub fn nonce() -> Result<[u8; 32]> {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce)

@@ -12,7 +12,7 @@ use crate::error::Result;
 /// How often a wait looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Asked between pieces of long work. Error: Python wants to raise, such as KeyboardInterrupt.
+/// A check between pieces of long work. Its error is an exception that Python raises, such as KeyboardInterrupt.
 pub type Stop = fn() -> Result<()>;
 
 /// Runs Python's own signal handlers. Outside of the main thread it does nothing.
@@ -41,15 +41,15 @@ where
     })
 }
 
-/// Runs long work on a thread of its own, on which nothing of Python is called. `end` is called where Python wants to
-/// raise; the work is then waited for.
+/// Runs long work on a thread of its own, which calls no Python. If Python raises meanwhile, `end` is called, and the
+/// work is waited for.
 pub fn work<T: Send>(stop: Stop, end: impl Fn(), work: impl FnOnce() -> T + Send) -> Result<T> {
     std::thread::scope(|scope| {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        scope.spawn(move || tell.send(work()));
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        scope.spawn(move || sender.send(work()));
         let mut raised = None;
         loop {
-            match told.recv_timeout(LOOK) {
+            match receiver.recv_timeout(LOOK) {
                 Ok(done) => return raised.map_or(Ok(done), Err),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                     if raised.is_none()

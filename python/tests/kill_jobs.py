@@ -25,7 +25,7 @@ Train = Callable[[Path, str], Iterable[np.ndarray]]
 
 
 class Checkpoint:
-    """One file, replaced whole, and a log of what was found when training went on."""
+    """One file, replaced whole, and a log of what was found when training continued."""
 
     def __init__(self, folder: Path, session: rustle.Session):
         self.path, self.log, self.session = folder / "checkpoint", folder / "resumed.jsonl", session

@@ -140,7 +140,7 @@ def test_replies_that_cant_be_used_are_left_out(tmp_path, plan):
         strategy = Strategy(server(session), min_train_nodes=PER_ROUND, fraction_train=0.1)
         run(strategy, client_app(change), 2)
         assert session.next_step == 2 and np.isfinite(strategy.server.parameters["w"]).all()
-        # Nobody: the round is not taken, and the clients that were asked have taken part.
+        # No answer at all: the round is not used, and the clients that it chose have taken part.
         run(strategy, client_app(lambda node, round: None), 2)
         assert session.next_step == 2
         with pytest.raises(errors.InvalidArgument, match="may take part"):
@@ -154,7 +154,7 @@ def test_a_reply_counts_once_and_only_from_who_was_asked(tmp_path, plan):
         replies = grid.send_and_receive(
             strategy.configure_train(1, arrays(strategy.server), ConfigRecord(), grid)
         )
-        stranger = grid.send_and_receive(
+        outsider = grid.send_and_receive(
             [
                 Message(
                     RecordDict(
@@ -168,7 +168,7 @@ def test_a_reply_counts_once_and_only_from_who_was_asked(tmp_path, plan):
         seen = []
         step = strategy.server.step
         strategy.server.step = lambda updates: (seen.extend(updates), step(updates))
-        aggregated, metrics = strategy.aggregate_train(1, [*replies, *replies, *stranger])
+        aggregated, metrics = strategy.aggregate_train(1, [*replies, *replies, *outsider])
         assert len(seen) == PER_ROUND and metrics is None and list(aggregated) == ["w", "b"]
 
 

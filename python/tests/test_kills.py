@@ -1,4 +1,4 @@
-"""Every adapter's training, killed anywhere and gone on with from its checkpoint. COUNT=50: so many runs of each."""
+"""Training with every adapter, killed at any moment and continued from its checkpoint. COUNT=50 sets the runs of each."""
 
 import importlib.util
 import os

@@ -133,14 +133,19 @@ def test_the_statement_of_a_plan(tmp_path):
     assert "ε" in text and (tmp_path / "r.md").read_text() == text
     assert rustle.report(plan, tmp_path / "r.html").startswith("<!")
     sampled = json.loads(
-        rustle.report(plan, delta=1e-6, batches=("cyclic-poisson", 0.1, "independent"), format="json")
+        rustle.report(plan, delta=1e-6, batches=rustle.sampling.CyclicPoisson(0.1), format="json")
     )
     assert sampled["guarantees"][0]["epsilon"] < 2.0
     # Its one band lets a record take every step: ten times as often as the plan is for.
     assert sampled["without_sampling"]["mu"] / plan_mu(plan) == pytest.approx(math.sqrt(10))
     assert sampled["plan_participation"] == {"min_sep": 10, "max_participations": 6}
-    with pytest.raises(errors.InvalidArgument):
-        rustle.report(plan, batches=("poisson", 0.1))
+    # The form of before still works, with a warning.
+    with pytest.warns(DeprecationWarning, match="rustle.sampling.CyclicPoisson"):
+        old = rustle.report(plan, delta=1e-6, batches=("cyclic-poisson", 0.1, "independent"), format="json")
+    assert json.loads(old) == sampled
+    for bad in (("poisson", 0.1), ("cyclic-poisson", 0.1), (), "cyclic-poisson", 7):
+        with pytest.raises(errors.InvalidArgument, match="rustle.sampling"):
+            rustle.report(plan, batches=bad)
 
 
 SEED = bytes(range(1, 33))

@@ -117,7 +117,7 @@ def test_no_sum_wraps_around_and_few_updates_are_scaled_down():
 def test_an_update_that_reaches_too_far_is_scaled_down():
     encoding = Encoding(256, 1.0, 50.0, clients=2)
     signs = encoding.signs(SEED)
-    # Rotated it is one coordinate alone: what the signs make improbable, unless somebody knows them.
+    # Rotated it is one coordinate alone: what the signs make improbable, for a sender who does not know them.
     spike = encoding._rotated(np.zeros(256), signs)
     spike[3] = 1.0
     from rustle.federated._encoding import _hadamard

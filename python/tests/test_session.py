@@ -53,9 +53,9 @@ def test_steps_come_one_after_the_other(session):
         session.fetch_into(1, out)
     session.fetch_into(0, out[:100], (0, 100))
     session.fetch_into(0, out[100:], (100, DIMENSION))
-    with pytest.raises(errors.StepError, match="given out already"):
+    with pytest.raises(errors.StepError, match="requested already"):
         session.fetch_into(0, out[:50], (50, 100))
-    with pytest.raises(errors.StepError, match="given out already"):
+    with pytest.raises(errors.StepError, match="requested already"):
         session.privatize_(out, 0)
     session.fetch_into(1, out)
     with pytest.raises(errors.StepError):

@@ -199,7 +199,7 @@ class Scaled(torch.nn.Module):
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_parameter_without_axes(tmp_path, plan, monkeypatch, in_place):
     if not in_place:
-        monkeypatch.setattr(rustle.torch, "_in_place", lambda sums: None)
+        monkeypatch.setattr(rustle.torch._tensors, "in_place", lambda sums: None)
     net = Scaled()
     plan = plan.replace(parameters=[(name, list(shape)) for name, shape in rustle.torch.layout(net)])
     row = noise(tmp_path, plan, 1)[0]
@@ -331,14 +331,14 @@ def test_ranks_share_a_batch():
 
 def test_noise_is_added_alike_in_place_and_by_way_of_a_row(tmp_path, plan, monkeypatch):
     found = []
-    for at, in_place in enumerate((rustle.torch._in_place, lambda sums: None)):
-        monkeypatch.setattr(rustle.torch, "_in_place", in_place)
+    for at, in_place in enumerate((rustle.torch._tensors.in_place, lambda sums: None)):
+        monkeypatch.setattr(rustle.torch._tensors, "in_place", in_place)
         with rustle.connect(f"inproc://{prepared(tmp_path / str(at), plan)}") as session:
             net = model()
             optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
             attachment = rustle.torch.attach(optimizer, session, net, divide_by=3.0)
             for step in range(STEPS):
-                attachment.announce(steps=4 * at + 1)
+                attachment.reserve(steps=4 * at + 1)
                 gradients(net, step)
                 optimizer.step()
             found.append(flat(net.parameters()))
@@ -352,7 +352,7 @@ def test_a_step_that_is_refused_leaves_every_gradient(tmp_path, plan):
         rustle.torch.attach(optimizer, session, net)
         gradients(net, 0)
         # Bound to something else, and then given out by something else.
-        session.announce(commitment=rustle.Commitment.declared("x"))
+        session.reserve(commitment=rustle.Commitment.declared("x"))
         with pytest.raises(errors.CommitmentRefused):
             optimizer.step()
         session.fetch_into(0, np.empty(session.dimension, np.float32), commitment=rustle.Commitment.declared("x"))
@@ -361,21 +361,21 @@ def test_a_step_that_is_refused_leaves_every_gradient(tmp_path, plan):
         assert all(torch.all(p.grad == 0.1) for p in net.parameters())
 
 
-def test_announced_steps_have_the_same_noise(tmp_path, plan):
+def test_reserved_steps_have_the_same_noise(tmp_path, plan):
     rows = noise(tmp_path, plan, STEPS)
     net = model()
     with rustle.connect(f"inproc://{prepared(tmp_path / 'run', plan)}") as session:
         optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
         attachment = rustle.torch.attach(optimizer, session, net)
         for step in range(6):
-            attachment.announce()
+            attachment.reserve()
             assert session.next_step == step
             optimizer.zero_grad()
             optimizer.step()
             assert torch.equal(flat(p.grad for p in net.parameters()), rows[step])
         # On another branch, which the announcement must follow.
         session.restart(5)
-        attachment.announce()
+        attachment.reserve()
         optimizer.zero_grad()
         optimizer.step()
         assert not torch.equal(flat(p.grad for p in net.parameters()), rows[5])

@@ -8,6 +8,7 @@ from conftest import prepared, rows
 
 import rustle
 from rustle import _assumptions, errors, group_sizes, schemes, user_level
+from rustle.sampling import BMinSep, CyclicPoisson
 
 SIZES = [5, 1, 9, 3, 12, 7, 2, 6] * 4
 RECORDS, DIMENSION, ROUNDS, SEED = sum(SIZES), 40, 20, bytes(range(32))
@@ -200,15 +201,15 @@ def test_b_min_sep_has_a_statement():
     plan = rustle.plan(
         iterations=16, epsilon=4, delta=1e-4, min_sep=4, max_participations=4, mechanism="band-mf", size=4
     ).replace(dimension=10)
-    sampling = ("b-min-sep", 4, 0.1, True, 20_000, 7)
+    sampling = BMinSep(4, 0.1, True, 20_000, 7)
     found = json.loads(rustle.report(plan, delta=1e-4, batches=sampling, format="json"))
     assert found["guarantees"][0]["epsilon"] < 0.8 * 4
     assert found["without_sampling"]["guarantees"][0]["epsilon"] == pytest.approx(4)
     assert "b-min-sep" in rustle.report(plan, delta=1e-4, batches=sampling)
     for bad in (
         ("b-min-sep", 4, 0.1),
-        ("b-min-sep", 2, 0.1, True, 1000, 7),
-        ("b-min-sep", 4, 1.5, True, 1000, 7),
+        BMinSep(2, 0.1, True, 1000, 7),
+        BMinSep(4, 1.5, True, 1000, 7),
     ):
         with pytest.raises(errors.InvalidArgument):
             rustle.report(plan, delta=1e-4, batches=bad)
@@ -221,5 +222,5 @@ def test_sampling_is_amplified_where_groups_are_as_many_as_bands():
     for mechanism, size, amplified in [("band-mf", 4, [4]), ("identity", None, []), ("blt", 2, [])]:
         plan = rustle.plan(**setting, mechanism=mechanism, size=size)
         for bands in (4, 8):
-            expected = ("cyclic-poisson", 0.02, "independent") if bands in amplified else None
-            assert _assumptions.of(plan, drawn(bands)) == expected
+            expected = CyclicPoisson(0.02) if bands in amplified else None
+            assert _assumptions.sampling_of(plan, drawn(bands)) == expected

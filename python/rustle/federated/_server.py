@@ -145,7 +145,7 @@ class Server:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Goes on there; says whether that took fresh noise, which costs privacy. What fails changes nothing.
+        """Continues at the saved position. Returns whether that took fresh noise, which costs privacy. A failure changes nothing.
 
         With ``commitment="exact"`` rounds after the state come again with the same noise, so that clients and their
         updates must come again too.

@@ -138,7 +138,7 @@ class Strategy(FedAvg):
         return {"server": self.server.state_dict(), "participation": self.participation.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Goes on there; says whether that took fresh noise. ``start`` then takes ``arrays(server)`` and fewer rounds."""
+        """Continues at the saved position. Returns whether that took fresh noise. ``start`` then takes ``arrays(server)`` and fewer rounds."""
         fresh = self.server.load_state_dict(state["server"])
         self.participation.load_state_dict(state["participation"])
         return fresh

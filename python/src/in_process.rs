@@ -1,4 +1,4 @@
-//! The engine in this process: the kernel makes rows, the ledger of a folder says what may be released.
+//! The engine in this process: the kernel produces rows, and a ledger in a folder guards their release.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -18,52 +18,60 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use release::binding::bind;
 use release::branches;
 
-use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
+use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
-use crate::held::Held;
-use crate::making::{Filling, Maker};
+use crate::producer::{PrefetchThread, RowProducer};
+use crate::row_buffer::RowBuffer;
 use crate::sink::Sink;
 use crate::wait::Stop;
 
-/// Rows made ahead where none are asked for: as many as fit in this, at most [`MOST_AHEAD`].
+/// Memory for rows produced ahead unless `prefetch` sets their number.
 const AHEAD_BYTES: u64 = 256 << 20;
-const MOST_AHEAD: u64 = 8;
+/// The most rows produced ahead unless `prefetch` sets their number.
+const MAX_AHEAD: u64 = 8;
 
-/// Past normals that inverse mechanisms may keep, in bytes.
+/// Memory for the past normals that inverse mechanisms keep.
 const HISTORY_BYTES: u64 = 1 << 30;
 
-/// What `inproc://` says.
+/// The settings of an `inproc://` URL.
 pub struct Options {
+    /// The folder of the ledger.
     pub folder: PathBuf,
-    /// `None`: plan.toml in the folder.
+    /// The file of the plan; `None` for plan.toml in the folder.
     pub plan: Option<PathBuf>,
+    /// The job's name.
     pub job: JobId,
-    /// `None`: the plan's layout says it.
+    /// Coordinates of the vector; `None` for those of the plan's layout.
     pub dimension: Option<u64>,
-    /// `None`: job.key in the folder, drawn from the operating system where it is not there.
+    /// The file of the key; `None` for job.key in the folder, which is created where it is missing.
     pub key_file: Option<PathBuf>,
-    /// `None`: one for each processor.
+    /// Threads that produce rows; `None` for one per processor.
     pub threads: Option<usize>,
 }
 
-pub struct Local {
+/// An engine whose rows this process produces itself.
+pub struct InProcess {
     job: Job,
     plan: Plan,
     coefficients: Arc<Coefficients>,
     key: JobKey,
     ledger: Ledger,
     pool: Arc<ThreadPool>,
-    filling: Filling,
-    makers: Mutex<Vec<Arc<Maker>>>,
+    prefetcher: PrefetchThread,
+    producers: Mutex<Vec<Arc<RowProducer>>>,
 }
 
-impl Local {
+impl InProcess {
+    /// Opens the ledger of the folder and creates the job there unless it exists.
+    ///
+    /// # Errors
+    /// A plan, key or ledger that cannot be used, or a job of another definition.
     pub fn open(options: Options) -> Result<Self> {
         let Options { folder, plan, job, dimension, key_file, threads } = options;
         let plan = Plan::from_path(plan.unwrap_or_else(|| folder.join("plan.toml")))?;
         let dimension = release::job::dimension(dimension, &plan)?;
-        let made = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
-        std::fs::create_dir_all(&folder).map_err(made)?;
+        let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
+        std::fs::create_dir_all(&folder).map_err(not_created)?;
         let key = key(&folder, key_file)?;
         let ledger = Ledger::open(&folder.join("ledger.redb"))?;
         let plan_toml = plan.to_toml_string()?;
@@ -72,16 +80,16 @@ impl Local {
         let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
         let pool = Arc::new(pool);
-        let ahead = (AHEAD_BYTES / dimension.saturating_mul(4)).clamp(1, MOST_AHEAD) as usize;
+        let ahead = (AHEAD_BYTES / dimension.saturating_mul(4)).clamp(1, MAX_AHEAD) as usize;
         Ok(Self {
             job: Job { name: job, dimension, iterations: plan.iterations() },
             coefficients: Arc::new(plan.coefficients()),
             plan,
             key,
             ledger,
-            filling: Filling::start(ahead, pool.clone())?,
+            prefetcher: PrefetchThread::start(ahead, pool.clone())?,
             pool,
-            makers: Mutex::default(),
+            producers: Mutex::default(),
         })
     }
 
@@ -91,13 +99,13 @@ impl Local {
         Ok(self.ledger.job(name)?.ok_or_else(missing)?)
     }
 
-    fn makers(&self) -> MutexGuard<'_, Vec<Arc<Maker>>> {
-        self.makers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn producers(&self) -> MutexGuard<'_, Vec<Arc<RowProducer>>> {
+        self.producers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rows of another branch are other rows.
-    fn forget_rows(&self) {
-        self.makers().clear();
+    /// Discards the rows produced ahead: another branch has other rows.
+    fn discard_rows(&self) {
+        self.producers().clear();
     }
 
     fn generator(&self, range: Range<u64>) -> Result<Generator> {
@@ -111,21 +119,21 @@ impl Local {
         Ok(generator.with_history(History::Auto { limit_bytes: HISTORY_BYTES })?)
     }
 
-    /// The maker of a range: one that holds it, or a new one, in whose place those that it holds go.
-    fn maker(&self, range: Range<u64>) -> Result<Arc<Maker>> {
-        let holds =
+    /// Returns a producer whose range contains `range`: an existing one, or a new one that replaces those it contains.
+    fn producer(&self, range: Range<u64>) -> Result<Arc<RowProducer>> {
+        let contains =
             |outer: &Range<u64>, inner: &Range<u64>| outer.start <= inner.start && inner.end <= outer.end;
-        let mut makers = self.makers();
-        if let Some(maker) = makers.iter().find(|maker| holds(&maker.range, &range)) {
-            return Ok(maker.clone());
+        let mut producers = self.producers();
+        if let Some(producer) = producers.iter().find(|producer| contains(&producer.range, &range)) {
+            return Ok(producer.clone());
         }
-        let maker = Arc::new(Maker::new(self.generator(range)?));
-        makers.retain(|other| !holds(&maker.range, &other.range));
-        makers.push(maker.clone());
-        Ok(maker)
+        let producer = Arc::new(RowProducer::new(self.generator(range)?));
+        producers.retain(|other| !contains(&producer.range, &other.range));
+        producers.push(producer.clone());
+        Ok(producer)
     }
 
-    /// That there is such a row and range.
+    /// Checks that the job has this row and range.
     fn check(&self, row: u64, range: CoordinateRange) -> Result<()> {
         let Job { dimension, iterations, .. } = self.job;
         if range.end > dimension {
@@ -143,7 +151,7 @@ impl Local {
     }
 }
 
-impl Engine for Local {
+impl Engine for InProcess {
     fn job(&self) -> &Job {
         &self.job
     }
@@ -152,18 +160,18 @@ impl Engine for Local {
         Ok(self.plan.clone())
     }
 
-    fn place(&self, _stop: Stop) -> Result<Place> {
+    fn position(&self, _stop: Stop) -> Result<Position> {
         let branch = self.record()?.branch;
         let next_row = self.ledger.binding_summary(&self.job.name, branch)?.next_row;
-        Ok(Place { branch, next_row })
+        Ok(Position { branch, next_row })
     }
 
-    fn give(&self, asked: Asked, is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
-        let Asked { branch, row, range, commitment } = asked;
+    fn fetch(&self, request: RowRequest, is_bound: bool, sink: Sink<'_>, stop: Stop) -> Result<()> {
+        let RowRequest { branch, row, range, commitment } = request;
         let rows = RowRange::new(row, row.saturating_add(1))?;
         self.check(row, range)?;
         let mut sink = Some(sink);
-        // Made first: what can't be made binds nothing.
+        // Produced first: a row that cannot be produced must not be bound.
         let mut release = |values: &[f32]| {
             if !is_bound {
                 bind(&self.ledger, &self.job.name, branch, rows, &[commitment])?;
@@ -173,27 +181,27 @@ impl Engine for Local {
             }
             Ok(())
         };
-        let maker = self.maker(range.as_range())?;
-        if !maker.row(row, range.as_range(), &self.pool, stop, &mut release)? {
-            let again = Maker::new(self.generator(range.as_range())?);
-            again.row(row, range.as_range(), &self.pool, stop, release)?;
+        let producer = self.producer(range.as_range())?;
+        if !producer.row(row, range.as_range(), &self.pool, stop, &mut release)? {
+            let from_row_0 = RowProducer::new(self.generator(range.as_range())?);
+            from_row_0.row(row, range.as_range(), &self.pool, stop, release)?;
         }
-        self.filling.fill(&maker);
+        self.prefetcher.fill(&producer);
         Ok(())
     }
 
-    /// The rows themselves are made ahead whether they are bound or not.
-    fn announce(&self, ahead: &Ahead, _spare: Option<Held>) -> Result<Announced> {
-        self.check(ahead.rows.end - 1, ahead.range)?;
-        // What can't be made binds nothing.
-        self.maker(ahead.range.as_range())?;
-        bind(&self.ledger, &self.job.name, ahead.branch, ahead.rows, &ahead.commitments)?;
-        Ok(Announced::Bound)
+    /// Binds the rows and fetches none: they are produced ahead whether they are bound or not.
+    fn reserve(&self, rows: &Reservation, _spare: Option<RowBuffer>) -> Result<ReserveOutcome> {
+        self.check(rows.rows.end - 1, rows.range)?;
+        // Rows that cannot be produced must not be bound.
+        self.producer(rows.range.as_range())?;
+        bind(&self.ledger, &self.job.name, rows.branch, rows.rows, &rows.commitments)?;
+        Ok(ReserveOutcome::Bound)
     }
 
     fn prefetch(&self, rows: usize) {
-        self.filling.rows.store(rows, Ordering::Relaxed);
-        self.makers().iter().for_each(|maker| self.filling.fill(maker));
+        self.prefetcher.ahead.store(rows, Ordering::Relaxed);
+        self.producers().iter().for_each(|producer| self.prefetcher.fill(producer));
     }
 
     fn cursor(&self, next_row: u64, _stop: Stop) -> Result<Vec<u8>> {
@@ -205,16 +213,16 @@ impl Engine for Local {
         let cursor = JobCursor::from_bytes(cursor)?;
         let layout = self.layout_digest()?;
         let resumed = branches::resume(&self.ledger, &self.job.name, layout, &cursor, replay)?;
-        self.forget_rows();
-        let place = Place { branch: resumed.branch, next_row: resumed.next_row };
-        Ok(Resumed { place, opened_branch: resumed.opened_branch })
+        self.discard_rows();
+        let position = Position { branch: resumed.branch, next_row: resumed.next_row };
+        Ok(Resumed { position, opened_branch: resumed.opened_branch })
     }
 
-    fn rewind(&self, row: u64, stop: Stop) -> Result<Place> {
-        let branch = self.place(stop)?.branch;
+    fn rewind(&self, row: u64, stop: Stop) -> Result<Position> {
+        let branch = self.position(stop)?.branch;
         let branch = branches::rewind(&self.ledger, &self.job.name, row, branch)?.job.branch;
-        self.forget_rows();
-        Ok(Place { branch, next_row: row })
+        self.discard_rows();
+        Ok(Position { branch, next_row: row })
     }
 
     fn report(&self, _stop: Stop) -> Result<String> {
@@ -222,9 +230,9 @@ impl Engine for Local {
     }
 }
 
-/// The key that is named; else the folder's own, which is drawn when it is first needed.
-fn key(folder: &Path, named: Option<PathBuf>) -> Result<JobKey> {
-    let path = match named {
+/// Reads the key from `file`, or from job.key in the folder, which is created where it is missing.
+fn key(folder: &Path, file: Option<PathBuf>) -> Result<JobKey> {
+    let path = match file {
         Some(path) => path,
         None => {
             let path = folder.join("job.key");
@@ -237,18 +245,19 @@ fn key(folder: &Path, named: Option<PathBuf>) -> Result<JobKey> {
     Ok(JobKey::from_bytes(secret.expose_secret())?)
 }
 
-/// A key appears under its name only when it is whole and durable: one that was cut short would be refused from then on.
+/// Creates a key file. It appears under its name only when it is whole and durable: a file that was cut short would be
+/// refused from then on.
 fn draw_key(path: &Path) -> io::Result<()> {
     let key = SecretBytes::<32>::random().map_err(io::Error::other)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Under a name of its own: what a process that ended here has left is in nobody's way.
+    // Under another name first: a file that a killed process leaves behind blocks no later one.
     let mut draft = tempfile::Builder::new();
     let draft = draft.prefix("job.key.new-").permissions(Permissions::from_mode(0o400));
     let mut draft = draft.tempfile_in(folder)?;
     draft.write_all(key.expose_secret())?;
     draft.as_file().sync_all()?;
     match draft.persist_noclobber(path) {
-        // Another process was faster, and its key is the folder's.
+        // Another process was faster: its key is the folder's.
         Err(refused) if refused.error.kind() != io::ErrorKind::AlreadyExists => Err(refused.error),
         _ => File::open(folder)?.sync_all(),
     }

@@ -1,4 +1,4 @@
-//! An engine written in Python: what reaches noise by a way that this crate does not link, such as MPI.
+//! An engine written in Python, for transports that this crate does not link, such as MPI.
 
 use numpy::PyReadonlyArray1;
 use proto::{JobId, ServiceError};
@@ -6,15 +6,15 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Ahead, Announced, Asked, Engine, Job, Place, Resumed};
+use crate::engine::{Engine, Job, Position, Reservation, ReserveOutcome, Resumed, RowRequest};
 use crate::error::{Refused, Result};
-use crate::held::Held;
+use crate::row_buffer::RowBuffer;
 use crate::session::Session;
 use crate::sink::Sink;
 use crate::wait::Stop;
 
-/// A session over an engine: an object with `job`, `dimension` and `iterations` and the methods called below. What it
-/// raises reaches the user of the session.
+/// Opens a session over a Python object with the attributes `job`, `dimension` and `iterations` and the methods that
+/// [`PyEngine`] calls. Exceptions of the object reach the user of the session.
 #[pyfunction]
 pub fn session_over(py: Python<'_>, engine: Py<PyAny>) -> Result<Session> {
     let bound = engine.bind(py);
@@ -24,22 +24,23 @@ pub fn session_over(py: Python<'_>, engine: Py<PyAny>) -> Result<Session> {
         dimension: bound.getattr("dimension")?.extract()?,
         iterations: bound.getattr("iterations")?.extract()?,
     };
-    py.detach(|| Session::open(std::sync::Arc::new(Foreign { engine, job })))
+    py.detach(|| Session::open(std::sync::Arc::new(PyEngine { engine, job })))
 }
 
-/// The exception of an error as services spell it: one JSON object. `None` where it is none.
+/// Returns the exception for a service's error in JSON, or `None` for other text.
 #[pyfunction]
 pub fn refusal(py: Python<'_>, json: &str) -> Option<Py<PyAny>> {
     let error: ServiceError = serde_json::from_str(json).ok()?;
     Some(PyErr::from(Refused::Service(error)).into_value(py).into_any())
 }
 
-struct Foreign {
+/// An [`Engine`] whose methods are those of a Python object.
+struct PyEngine {
     engine: Py<PyAny>,
     job: Job,
 }
 
-impl Foreign {
+impl PyEngine {
     fn call<'py>(
         &self,
         py: Python<'py>,
@@ -50,19 +51,19 @@ impl Foreign {
     }
 }
 
-impl Engine for Foreign {
+impl Engine for PyEngine {
     fn job(&self) -> &Job {
         &self.job
     }
 
-    fn place(&self, _stop: Stop) -> Result<Place> {
+    fn position(&self, _stop: Stop) -> Result<Position> {
         let (branch, next_row) =
-            Python::attach(|py| Ok::<_, Refused>(self.call(py, "place", ())?.extract()?))?;
-        Ok(Place { branch, next_row })
+            Python::attach(|py| Ok::<_, Refused>(self.call(py, "position", ())?.extract()?))?;
+        Ok(Position { branch, next_row })
     }
 
-    fn give(&self, asked: Asked, _is_bound: bool, sink: Sink<'_>, _stop: Stop) -> Result<()> {
-        let Asked { branch, row, range, commitment } = asked;
+    fn fetch(&self, request: RowRequest, _is_bound: bool, sink: Sink<'_>, _stop: Stop) -> Result<()> {
+        let RowRequest { branch, row, range, commitment } = request;
         Python::attach(|py| {
             let commitment = PyBytes::new(py, &commitment.to_bytes());
             let arguments = (branch, row, range.start, range.end, commitment);
@@ -77,12 +78,12 @@ impl Engine for Foreign {
         })
     }
 
-    /// Nothing: its Python is called by the training job's own thread alone.
-    fn announce(&self, _ahead: &Ahead, _spare: Option<Held>) -> Result<Announced> {
-        Ok(Announced::Nothing)
+    /// Reserves nothing: the object's Python runs on the training job's own thread alone.
+    fn reserve(&self, _rows: &Reservation, _spare: Option<RowBuffer>) -> Result<ReserveOutcome> {
+        Ok(ReserveOutcome::Nothing)
     }
 
-    /// Rows are made ahead where they are made.
+    /// Does nothing: the processes that produce the rows decide how many to produce ahead.
     fn prefetch(&self, _rows: usize) {}
 
     fn cursor(&self, next_row: u64, _stop: Stop) -> Result<Vec<u8>> {
@@ -94,13 +95,13 @@ impl Engine for Foreign {
             let arguments = (PyBytes::new(py, cursor), replay);
             Ok::<_, Refused>(self.call(py, "resume", arguments)?.extract()?)
         })?;
-        Ok(Resumed { place: Place { branch, next_row }, opened_branch })
+        Ok(Resumed { position: Position { branch, next_row }, opened_branch })
     }
 
-    fn rewind(&self, row: u64, _stop: Stop) -> Result<Place> {
+    fn rewind(&self, row: u64, _stop: Stop) -> Result<Position> {
         let (branch, next_row) =
             Python::attach(|py| Ok::<_, Refused>(self.call(py, "rewind", (row,))?.extract()?))?;
-        Ok(Place { branch, next_row })
+        Ok(Position { branch, next_row })
     }
 
     fn report(&self, _stop: Stop) -> Result<String> {
@@ -108,9 +109,9 @@ impl Engine for Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for PyEngine {
     fn drop(&mut self) {
-        // Closing twice does nothing, and there is no caller to raise to.
+        // Closing twice does nothing. An exception has no caller to reach here.
         Python::attach(|py| {
             if let Err(error) = self.engine.bind(py).call_method0("close") {
                 error.write_unraisable(py, None);

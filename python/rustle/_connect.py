@@ -1,0 +1,39 @@
+"""Opening a session at a URL."""
+
+from __future__ import annotations
+
+from . import _native
+from ._session import Session
+
+
+def connect(url: str) -> Session:
+    """Opens the session of a job, at a URL of one of these forms.
+
+    ``inproc://FOLDER?plan=PLAN.toml&job=NAME&dimension=M&key_file=FILE&threads=N``
+        An engine in this process. The folder holds the ledger of what was released, and the key unless ``key_file``
+        names another; the plan is ``FOLDER/plan.toml`` unless ``plan`` names another.
+    ``grpc://HOST:PORT``, ``unix:///SOCKET``
+        A coordinator on this host; beyond it only with ``?insecure=true``.
+    ``grpcs://HOST:PORT?tls_dir=FOLDER``
+        A coordinator by TLS, with ca.pem, cert.pem and key.pem.
+    ``shm://HOST:PORT``, ``shm:///SOCKET``
+        The same, but workers of this host write rows to memory that this process lends them.
+    ``mpi://?window=BYTES&time_limit=SECONDS``
+        The noise ranks of this process's own ``mpirun`` (docs/mpi.md); all training ranks connect together. ``window``:
+        memory lent to noise ranks of this node, four bytes per coordinate, which they write rows to; without it they
+        send rows.
+
+    URLs of clusters take ``job``, ``timeout`` (seconds that a fetch waits, 60), ``tls_dir``, ``token_file`` and
+    ``insecure``. The job must exist there: ``rustle job create``. The same plan, key and job name yield the same bits
+    through all of them.
+
+    Raises:
+        rustle.errors.InvalidArgument: The URL has another form or an unknown setting.
+        rustle.errors.Locked: Another process uses the folder.
+        rustle.errors.Unavailable: No coordinator answers.
+    """
+    if url.startswith("mpi://"):
+        from ._mpi import session_of
+
+        return Session(session_of(url))
+    return Session(_native.connect(url))

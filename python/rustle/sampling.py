@@ -1,0 +1,70 @@
+"""The sampling that a statement of privacy may assume, for the argument ``batches`` of :func:`rustle.report`.
+
+Each is a promise about how the batches were formed. :class:`rustle.Batches` forms them so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CyclicPoisson:
+    """Groups of records take turns, each sampled by Poisson sampling.
+
+    Args:
+        sampling_probability: The rate at which a record is sampled, averaged over all rounds.
+        partition: How records are assigned to groups: ``"independent"`` or ``"equal-split"``.
+    """
+
+    sampling_probability: float
+    partition: str = "independent"
+
+    def arguments(self) -> tuple[float, str]:
+        """Returns the values in the order that the accountant takes them."""
+        return self.sampling_probability, self.partition
+
+
+@dataclass(frozen=True)
+class BallsInBins:
+    """Each record is in one batch of every epoch, the same in each; accounted for by Monte Carlo.
+
+    Args:
+        batches_per_epoch: The batches of an epoch.
+        samples: The pairs of samples that the account is estimated from.
+        seed: The seed of these samples.
+    """
+
+    batches_per_epoch: int
+    samples: int
+    seed: int
+
+    def arguments(self) -> tuple[int, int, int]:
+        """Returns the values in the order that the accountant takes them."""
+        return self.batches_per_epoch, self.samples, self.seed
+
+
+@dataclass(frozen=True)
+class BMinSep:
+    """Each record joins at random, unless it joined one of the ``min_sep`` − 1 rounds before; accounted for by Monte Carlo.
+
+    Args:
+        min_sep: The least distance between two rounds of one record.
+        sampling_probability: The probability that a record joins a round that it may join.
+        warm_start: Whether the first rounds are as full as later ones.
+        samples: The pairs of samples that the account is estimated from.
+        seed: The seed of these samples.
+    """
+
+    min_sep: int
+    sampling_probability: float
+    warm_start: bool
+    samples: int
+    seed: int
+
+    def arguments(self) -> tuple[int, float, bool, int, int]:
+        """Returns the values in the order that the accountant takes them."""
+        return self.min_sep, self.sampling_probability, self.warm_start, self.samples, self.seed
+
+
+Sampling = CyclicPoisson | BallsInBins | BMinSep

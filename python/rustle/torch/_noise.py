@@ -1,0 +1,236 @@
+"""The noise of one session for the gradients of named parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from .. import errors
+from .._commitment import Commitment
+from .._layout import Layout, Row, declared, share, skipped, spans
+from .._session import Session
+from . import _tensors
+
+Named = torch.nn.Module | Iterable[tuple[str, torch.nn.Parameter]]
+
+
+class Noise:
+    """The noise of one session for the gradients of named parameters.
+
+    :func:`attach` and the Opacus engine create one each. Coordinates follow the order of the parameters in the plan's
+    layout, or that of ``named``.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        named: Named,
+        *,
+        commitment: Literal["declared", "exact"],
+        group: Any,
+        reduce: bool,
+    ):
+        if commitment not in ("declared", "exact"):
+            raise errors.make("invalid_argument", f"commitment is {commitment!r}; allowed: declared, exact")
+        pairs = named.named_parameters() if isinstance(named, torch.nn.Module) else named
+        self._named = [(_tensors.plain_name(name), p) for name, p in pairs]
+        self.parameters = {name: p for name, p in self._named if p.requires_grad}
+        self.session, self.commitment = session, commitment
+        self.layout = Layout.of([(name, tuple(p.shape)) for name, p in self.parameters.items()], session)
+        self.parameters = {name: self.parameters[name] for name in self.layout.parameters}
+        self.pieces = {name: _tensors.piece_of(self.layout, name, p) for name, p in self.parameters.items()}
+        self.sharded = any(_tensors.is_sharded(p) for p in self.parameters.values())
+        if reduce and self.sharded:
+            text = (
+                "reduce=True with sharded parameters; allowed: reduce=False, as FSDP reduces gradients itself"
+            )
+            raise errors.make("invalid_argument", text)
+        self.group, self.reduce = group, reduce
+        self.ranks = dist.get_world_size(group) if _tensors.is_distributed() else 1
+        self.rank = dist.get_rank(group) if _tensors.is_distributed() else 0
+        wanted = [share(session.dimension, self.rank, self.ranks)] if reduce else self._ranges()
+        self.wanted = spans(wanted)
+        session.claim(self)
+        self._sync_ranks()
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        return [(piece.start, piece.end) for piece in self.pieces.values()]
+
+    def _sync_ranks(self) -> None:
+        """Makes all ranks bind rows at the position of rank 0 and under its commitments."""
+        if self.ranks > 1:
+            place = [self.session.share()]
+            source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
+            dist.broadcast_object_list(place, src=source, group=self.group)
+            if self.rank:
+                self.session.join(place[0])
+        self.branch, self.step, self._nonce = self.session.share()
+
+    def row(self, sums: dict[str, torch.Tensor], divide_by: float) -> Row:
+        """Binds the next step's row for these local sums, fetches it whole and returns it. Adds nothing."""
+        step, commitment = self._next(sums, divide_by)
+        row = Row(self.session, step, self.wanted, commitment)
+        self._advance()
+        return row
+
+    def check(self, optimizer: torch.optim.Optimizer, noised: Iterable[torch.Tensor]) -> None:
+        """Refuses a step that would change parameters without noise.
+
+        Parameters may have been unfrozen, added or given a gradient since noise was attached.
+        """
+        ours = {id(p) for p in noised}
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p.grad is not None and id(p) not in ours:
+                name = next((repr(name) for name, q in self._named if q is p), f"of shape {tuple(p.shape)}")
+                text = (
+                    f"parameter {name} has a gradient and no noise; allowed: gradients of those that were trainable "
+                    "when noise was attached. Set its .grad to None, or train it under a plan that holds it"
+                )
+                raise errors.make("layout", text)
+
+    def skip(self) -> None:
+        """Binds the next step's row and discards it."""
+        step = self._next_step()
+        # One step ahead means that part of the row was delivered already: it is discarded with this step.
+        if self.session.next_step == step:
+            exact = self.commitment == "exact"
+            Row(self.session, step, self.wanted, skipped(step) if exact else declared(self._nonce, step))
+        self._advance()
+
+    def _advance(self) -> None:
+        self.step += 1
+        if not self.wanted:
+            # This rank fetches nothing, so nothing else advances its session.
+            self.session.join((self.branch, self.step, self._nonce))
+
+    def _next(self, sums: dict[str, torch.Tensor], divide_by: float) -> tuple[int, Commitment]:
+        """Returns the next step and the commitment of its row."""
+        self._check_finite(sums)
+        step = self._next_step()
+        # A step whose fetch of several stretches failed half way is repeated under the same commitment: none of it was
+        # added.
+        if self.commitment == "exact":
+            return step, self._exact(sums, divide_by)
+        return step, declared(self._nonce, step)
+
+    def _check_finite(self, sums: dict[str, torch.Tensor]) -> None:
+        """Refuses sums that are not finite, on all ranks together: otherwise the others would wait for the one that raised."""
+        bad = next((f"of {name!r}" for name, value in sums.items() if not torch.isfinite(value).all()), None)
+        if self.ranks > 1 and (self.reduce or self.sharded):
+            device = next(iter(self.parameters.values())).device
+            found = torch.tensor(float(bad is not None), device=device)
+            dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self.group)
+            bad = bad or ("of another rank" if found else None)
+        if bad:
+            text = f"the gradient {bad} is not finite; attachment.skip() leaves this step out, with its row"
+            raise errors.make("invalid_argument", text)
+
+    def _next_step(self) -> int:
+        """Returns the next step, if the session is at it."""
+        if self.session.branch != self.branch and self.ranks == 1:
+            self._sync_ranks()
+        if self.session.closed:
+            raise errors.make("closed", "the session is closed; detach, connect anew and attach")
+        if self.session.next_step not in (self.step, self.step + 1):
+            text = f"the session is at step {self.session.next_step}, this trainer at {self.step}: another trainer uses the session"
+            raise errors.make("step", text)
+        return self.step
+
+    def add_all(self, sums: dict[str, torch.Tensor], divide_by: float) -> bool:
+        """Adds the next step's noise to all local sums in place.
+
+        Returns False, having done nothing, where their memory does not allow that.
+        """
+        arrays = None if self.reduce or self.sharded or len(self.wanted) != 1 else _tensors.in_place(sums)
+        if arrays is None:
+            return False
+        step, commitment = self._next(sums, divide_by)
+        if self.session.next_step != step:
+            text = (
+                f"the noise of step {step} was delivered, and the call that added it was interrupted: gradients may "
+                "hold it already; leave the batch out with attachment.skip(), return to a checkpoint, or call "
+                "session.restart"
+            )
+            raise errors.make("step", text)
+        pieces = [(self.pieces[name].start, array) for name, array in arrays.items()]
+        self.session.add_to(pieces, step, self.wanted[0], commitment, divide_by)
+        self._advance()
+        return True
+
+    def reserve(self, steps: int = 1) -> None:
+        """Binds and fetches the rows of the next steps in the background."""
+        if self.commitment == "exact":
+            text = "commitment is 'exact', which depends on the sums; allowed: 'declared' where steps are reserved"
+            raise errors.make("invalid_argument", text)
+        if self.session.branch != self.branch and self.ranks == 1:
+            self._sync_ranks()
+        # A session at another step is reported by the step itself.
+        has_next = self.session.next_step == self.step < self.session.iterations and not self.session.closed
+        # Of a row in several stretches only the first, whose fetch binds the row, is reserved. Further rows of that
+        # stretch alone, or of one rank alone, would make workers return to earlier rows for the rest.
+        if len(self.wanted) != 1 or self.ranks > 1:
+            steps = 1
+        if self.wanted and has_next:
+            of = lambda step: declared(self._nonce, step)
+            self.session.reserve(self.wanted[0], steps=steps, commitment=of)
+
+    def _exact(self, sums: dict[str, torch.Tensor], divide_by: float) -> Commitment:
+        arrays = [_tensors.raw_bytes(value) for value in sums.values()]
+        mine = Commitment.exact(*arrays, divide_by=divide_by) if arrays else Commitment.declared("nothing")
+        if self.ranks == 1 or not (self.reduce or self.sharded):
+            return mine
+        parts: list[bytes] = [b""] * self.ranks
+        dist.all_gather_object(parts, mine.data, group=self.group)
+        return Commitment.together(parts)
+
+    def add(self, row: Row, sums: dict[str, torch.Tensor], divide_by: float) -> None:
+        """Adds the row to its sums in place: in float32, then rounded to the type of each sum."""
+        # All of it is ready before the first sum changes, so that a failure leaves no sum with noise and another without.
+        noise = {name: self._noise_of(row, name) for name in sums}
+        for name, value in sums.items():
+            if not self.reduce:
+                _tensors.add_noise(value, noise[name][0][1], divide_by)
+                continue
+            flat = value.reshape(-1)
+            for first, values in noise[name]:
+                _tensors.add_noise(flat[first : first + len(values)], values, divide_by)
+            if flat.data_ptr() != value.data_ptr():
+                value.copy_(flat.view_as(value))
+
+    def _noise_of(self, row: Row, name: str) -> list[tuple[int, torch.Tensor]]:
+        """Returns the row's part of a parameter, as offsets with values: one in its shape, or flat ones where ranks share rows."""
+        piece = self.pieces[name]
+        if not self.reduce:
+            # ascontiguousarray turns shape () into (1,).
+            values = np.ascontiguousarray(row.piece(piece)).reshape(piece.shape)
+            return [(0, torch.from_numpy(values))]
+        found = row.within(piece.start, piece.end)
+        return [(first - piece.start, torch.from_numpy(values)) for first, values in found]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the job's position, some hundred bytes. Changes nothing."""
+        cursor = self.session.cursor(self.step)
+        return {"cursor": cursor.hex(), "layout": self.layout.digest, "step": self.step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues at a position. Collective: rank 0 resumes, the others follow."""
+        if state["layout"] != self.layout.digest:
+            text = "parameters have other names or shapes than when the state was saved; resume with the same model"
+            raise errors.make("layout", text)
+        failed: list[Any] = [None]
+        if self.rank == 0:
+            try:
+                self.session.resume(bytes.fromhex(state["cursor"]), replay=self.commitment == "exact")
+            except errors.RustleError as error:
+                failed = [(error.kind, str(error))]
+                if self.ranks == 1:
+                    raise
+        if self.ranks > 1:
+            source = dist.get_global_rank(self.group, 0) if self.group is not None else 0
+            dist.broadcast_object_list(failed, src=source, group=self.group)
+            if failed[0]:
+                raise errors.make(*failed[0])
+        self._sync_ranks()

@@ -1,0 +1,69 @@
+"""Tensors as the adapter needs them: names without wrappers, local parts, memory that noise is added to in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from .._layout import Layout, Piece
+
+_WRAPPERS = ("module.", "_module.", "_orig_mod.", "_fsdp_wrapped_module.")
+
+
+def plain_name(name: str) -> str:
+    """Returns the name without the prefixes of wrappers such as DistributedDataParallel."""
+    while True:
+        for wrapper in _WRAPPERS:
+            if name.startswith(wrapper):
+                name = name[len(wrapper) :]
+                break
+        else:
+            return name.replace("._orig_mod.", ".")
+
+
+def is_distributed() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def is_sharded(parameter: torch.Tensor) -> bool:
+    return hasattr(parameter, "to_local") and hasattr(parameter, "placements")
+
+
+def local_part(value: Any) -> torch.Tensor:
+    return value.to_local() if is_sharded(value) else value
+
+
+def piece_of(layout: Layout, name: str, parameter: Any) -> Piece:
+    if not is_sharded(parameter):
+        return Piece.of(layout.parameters[name])
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    shape, offset = compute_local_shape_and_global_offset(
+        parameter.shape, parameter.device_mesh, parameter.placements
+    )
+    return Piece.of(layout.parameters[name], tuple(slice(o, o + n) for o, n in zip(offset, shape)))
+
+
+def add_noise(value: torch.Tensor, noise: torch.Tensor, divide_by: float) -> None:
+    noise = noise.to(value.device) if divide_by == 1.0 else noise.to(value.device) / divide_by
+    if value.dtype == torch.float32:
+        value.add_(noise)
+    else:
+        value.copy_(value.float().add_(noise))
+
+
+def in_place(sums: dict[str, torch.Tensor]) -> dict[str, np.ndarray] | None:
+    """Returns flat views of the sums, if all are float32 in C order on the CPU and none share memory."""
+    fits = all(
+        value.dtype == torch.float32 and value.device.type == "cpu" and value.is_contiguous()
+        for value in sums.values()
+    )
+    apart = len({value.data_ptr() for value in sums.values()}) == len(sums)
+    return {name: value.detach().reshape(-1).numpy() for name, value in sums.items()} if fits and apart else None
+
+
+def raw_bytes(value: torch.Tensor) -> np.ndarray:
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
