@@ -37,7 +37,7 @@ class Compiling:
         jax.monitoring.register_event_duration_secs_listener(self.heard)
 
     def heard(self, event, duration, **_):
-        # An event is told when it ends.
+        # An event is reported when it ends.
         if event.startswith("/jax/core/compile/"):
             end = time.perf_counter()
             self.spans.append((end - duration, end))
@@ -202,7 +202,7 @@ def main():
                 if compiling is None:
                     import jax
 
-                    # The library's optimisers work in f64 and round what they return unless all of JAX is told.
+                    # The library's optimisers work in f64 and round what they return unless all of JAX is set to f64.
                     jax.config.update("jax_enable_x64", True)
                     compiling = Compiling()
                 case = request.get("optimise", case)

@@ -18,7 +18,7 @@ use crate::output::{self, Output};
 use reproduce::measure::Machine;
 use reproduce::measure::Spread;
 
-/// Those of a coordinator that is told nothing else.
+/// The defaults of a coordinator.
 const EXPECTED: Expectations =
     Expectations { mtbf: Duration::from_secs(3 * 3600), max_replay: Duration::from_secs(60) };
 

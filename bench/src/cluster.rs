@@ -16,7 +16,7 @@ use crate::cases::plan;
 use crate::program::program;
 
 pub const KEY: [u8; 32] = [9; 32];
-/// Longest wait for the cluster to do what it was asked for.
+/// The longest wait for the cluster to complete a request.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub struct JobCluster<'a> {

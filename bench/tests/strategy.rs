@@ -33,7 +33,7 @@ fn beside(answers: &[Value], arguments: &[&str]) -> Output {
     bench(&[&["--environment", environment, "--format", "json", "--check"], arguments].concat())
 }
 
-/// Longer than what is asked for twice.
+/// Longer than two requests.
 fn optimised() -> Value {
     json!({ "seconds": 20.0, "compiling": 5.0, "parameters": { "c": [1.0] } })
 }

@@ -144,7 +144,7 @@ def test_one_round_in_closed_form(sigma, q, delta):
     epsilon = poisson(sigma, q, 1, delta)
     assert epsilon > 0
     assert sampled_once(epsilon, sigma, q) <= delta * (1 + mpmath.mpf(10) ** -9)
-    # Of an ε that is all but nothing nobody needs the fourth digit.
+    # The fourth digit of an ε near zero is of no use.
     assert epsilon < 1e-3 or sampled_once(epsilon * (1 - 2e-4), sigma, q) > delta
 
 

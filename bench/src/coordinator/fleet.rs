@@ -84,7 +84,7 @@ impl Worker {
     async fn join(&mut self, index: usize) -> Result<(), Status> {
         let request = pb::RegisterRequest {
             worker: self.name.clone(),
-            // Nobody calls a simulated worker: the discard port.
+            // No process calls a simulated worker: the discard port.
             endpoint: format!("http://127.0.0.1:9/{index}"),
             protocol_version: proto::PROTOCOL_VERSION,
             stream_version: plan::STREAM_VERSION,

@@ -85,7 +85,7 @@ impl Serving {
         Ok(())
     }
 
-    /// A job of 2 · `rows` rows, all made before the first is asked for: nothing is made while it is measured.
+    /// A job of 2 · `rows` rows, all made before the first request: nothing is made during a measurement.
     pub fn measure(&mut self, runtime: &Runtime, transport: Transport, rows: u64) -> anyhow::Result<Served> {
         let job = self.create(runtime, 2 * rows)?;
         self.wait_made(runtime, &job, 2 * rows)?;

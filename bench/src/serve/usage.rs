@@ -47,7 +47,7 @@ impl Counted {
     }
 }
 
-/// Threads are told by name: `cpu-…` make rows, `copy-…` copy them.
+/// Threads are recognised by name: `cpu-…` make rows, `copy-…` copy them.
 pub fn of(pid: u32) -> anyhow::Result<Counted> {
     let mut counted = Counted { all: 0.0, making: 0.0, copying: 0.0 };
     for task in fs::read_dir(format!("/proc/{pid}/task")).context("the worker's threads")? {

@@ -54,7 +54,7 @@ impl Losses {
 }
 
 impl Ours {
-    /// As often as it is measured, with nobody else in turn.
+    /// The same number of repeats, without a peer in turn.
     pub fn alone(setting: &Setting) -> anyhow::Result<Self> {
         let mut ours = Self::first(setting)?;
         ours.again(setting)?;
