@@ -18,8 +18,8 @@ async fn rows_of_a_good_lease_are_the_oracles() {
 async fn a_worker_measures_itself_anew_only_while_it_holds_nothing() {
     let worker = Worker::with(grant(), Duration::ZERO);
     let throughput = &worker.leases.limits.throughput;
-    worker.fetch(request(0)).await.unwrap();
-    // Rows that it makes ahead say something of its speed, too.
+    // The last row of the job: after it no row is left to generate, which would change the rate too.
+    worker.fetch(request(7)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     throughput.set(1.0);
     idle_benchmark::measure(&worker.leases).await;
