@@ -191,7 +191,7 @@ def test_two_batches_never_have_one_row(tmp_path, plan, workers):
     whole = next(found)
     optimizer.signal_skip_step(True)
     step(net, optimizer, *whole)
-    with pytest.raises(errors.StepError, match="put off"):
+    with pytest.raises(errors.StepError, match="deferred the step"):
         next(found)
     engine.attachment.skip()
     assert engine.session.next_step == 2
@@ -334,6 +334,6 @@ def test_a_loader_that_may_break_the_participation_is_refused(tmp_path, plan, ki
         engine.make_private(**given)
         engine.session.close()
         return
-    with pytest.raises(errors.InvalidArgument, match=f"{refused}.*give batches="):
+    with pytest.raises(errors.InvalidArgument, match=f"{refused}.*pass batches="):
         engine.make_private(**given)
     assert engine.session is None

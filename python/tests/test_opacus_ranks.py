@@ -47,7 +47,7 @@ engine = rustle.opacus.PrivacyEngine()
 if how == "refused":
     for module, drawn, said in [
         (net, batches(0), "wrapped before make_private"),
-        (Wrapped(net), None, "give batches="),
+        (Wrapped(net), None, "pass batches="),
         (Wrapped(net), batches(rank), "differ among ranks"),
     ]:
         try:

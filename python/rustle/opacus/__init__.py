@@ -81,7 +81,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         if batches is not None:
             check_batches(batches, data_loader, ranks)
         elif ranks > 1:
-            text = f"the loaders of {ranks} ranks may give one record to several; give batches="
+            text = f"the loaders of {ranks} ranks may select one record for several ranks; pass batches="
             raise errors.make("batches", text)
         dimension = sum(p.numel() for p in module.parameters() if p.requires_grad)
         session = _session(noise, plan, dimension)
