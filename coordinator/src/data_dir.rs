@@ -2,15 +2,14 @@
 
 #[cfg(feature = "etcd")]
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-#[cfg(feature = "etcd")]
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use ledger::Ledger;
+use proto::Nonce;
 
 /// The file that names the ledger in etcd that this data folder belongs to.
-#[cfg(feature = "etcd")]
-const LEDGER_ID: &str = "etcd-ledger";
+const ETCD_LEDGER: &str = "etcd-ledger";
 
 /// Creates the data folder, which only this user may read: it says which row was bound to what.
 pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
@@ -18,18 +17,41 @@ pub fn create_data_dir(folder: &Path) -> anyhow::Result<()> {
     durable_io::create_private_folder(folder).with_context(folder_error)
 }
 
+/// Returns the ledger's file in a coordinator's data folder.
+pub fn ledger_file(folder: &Path) -> PathBuf {
+    folder.join("ledger.redb")
+}
+
+/// Begins a ledger in a coordinator's data folder, which is created, and returns the ledger's id.
+///
+/// # Errors
+/// There is a ledger, or the folder belongs to a ledger in etcd.
+pub fn init_ledger(folder: &Path) -> anyhow::Result<Nonce> {
+    create_data_dir(folder)?;
+    let other = folder.join(ETCD_LEDGER);
+    ensure!(
+        !other.exists(),
+        "{} says that this data folder belongs to a ledger in etcd; allowed: another folder, or the coordinator's --store",
+        other.display()
+    );
+    let id = node::process::rng::nonce()?;
+    Ledger::init(&ledger_file(folder), id)?;
+    Ok(id)
+}
+
 /// Binds the data folder to one ledger in etcd. Fails if it has served another: rows released there may not be known
 /// here.
 #[cfg(feature = "etcd")]
-pub fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
+pub fn check_data_dir(folder: &Path, ledger: Nonce) -> anyhow::Result<()> {
+    let ledger = ledger.to_string();
     create_data_dir(folder)?;
-    let file = folder.join("ledger.redb");
+    let file = ledger_file(folder);
     ensure!(
         !file.exists(),
         "{} is the ledger of jobs that the store does not know; move it away, or leave out --store",
         file.display()
     );
-    let path = folder.join(LEDGER_ID);
+    let path = folder.join(ETCD_LEDGER);
     match std::fs::read_to_string(&path) {
         Ok(known) => ensure!(
             known.trim() == ledger,
@@ -39,7 +61,7 @@ pub fn check_data_dir(folder: &Path, ledger: &str) -> anyhow::Result<()> {
             known.trim()
         ),
         Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
-            write_whole(&path, ledger).with_context(|| path.display().to_string())?;
+            write_whole(&path, &ledger).with_context(|| path.display().to_string())?;
         }
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     }
@@ -71,12 +93,13 @@ mod tests {
     #[test]
     fn a_folder_belongs_to_one_ledger() {
         let folder = tempfile::tempdir().unwrap();
-        check_data_dir(folder.path(), "aa").unwrap();
-        check_data_dir(folder.path(), "aa").unwrap();
-        let other = check_data_dir(folder.path(), "bb").unwrap_err().to_string();
-        assert!(other.contains("aa") && other.contains("bb"), "{other}");
+        let [own, foreign] = [Nonce::from_bytes([0xaa; 32]), Nonce::from_bytes([0xbb; 32])];
+        check_data_dir(folder.path(), own).unwrap();
+        check_data_dir(folder.path(), own).unwrap();
+        let other = check_data_dir(folder.path(), foreign).unwrap_err().to_string();
+        assert!(other.contains(&own.to_string()) && other.contains(&foreign.to_string()), "{other}");
         std::fs::write(folder.path().join("ledger.redb"), "").unwrap();
-        let file = check_data_dir(folder.path(), "aa").unwrap_err().to_string();
+        let file = check_data_dir(folder.path(), own).unwrap_err().to_string();
         assert!(file.contains("ledger.redb"), "{file}");
     }
 }

@@ -50,6 +50,7 @@ mod status_page;
 mod tests;
 
 pub use config::{CoordinatorArgs, CoordinatorConfig, Options, Settings};
+pub use data_dir::{init_ledger, ledger_file};
 pub use ledger_store::{LedgerStore, LedgerStoreArgs};
 pub use metric_definitions::{DEFINITIONS, JOB_DEFINITIONS, describe_metrics};
 pub use run::{TestProbe, run, run_over};

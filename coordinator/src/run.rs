@@ -28,7 +28,7 @@ use crate::blocking::FatalStop;
 use crate::cluster::JobView;
 use crate::config::CoordinatorConfig;
 use crate::coordinator::Coordinator;
-use crate::data_dir::create_data_dir;
+use crate::data_dir::{create_data_dir, ledger_file};
 #[cfg(feature = "etcd")]
 use crate::ledger_store::LedgerStore;
 use crate::metric_definitions::{EPOCH, describe_metrics};
@@ -161,5 +161,5 @@ fn text_of(coordinator: &Arc<Coordinator>, text: fn(&Coordinator) -> String) -> 
 
 fn open_ledger(folder: &Path) -> anyhow::Result<Ledger> {
     create_data_dir(folder)?;
-    Ok(Ledger::open(&folder.join("ledger.redb"))?)
+    Ok(Ledger::open(&ledger_file(folder))?)
 }

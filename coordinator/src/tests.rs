@@ -6,8 +6,8 @@ use client::Connections;
 use ledger::{Ledger, ShardRecord};
 use proto::model::{Bind, CreateJob, LeaseGrant, Register, WorkerPlace};
 use proto::{
-    Commitment, CoordinateRange, Incarnation, JobId, PROTOCOL_VERSION, ReleaseKey, RowRange, ServiceError,
-    WorkerId,
+    Commitment, CoordinateRange, Incarnation, JobId, Nonce, PROTOCOL_VERSION, ReleaseKey, RowRange,
+    ServiceError, WorkerId,
 };
 use tempfile::TempDir;
 use tokio::time::advance;
@@ -33,7 +33,7 @@ mod watermarks;
 
 const PLAN: &str = r#"
 format = 1
-stream_version = 2
+stream_version = 3
 iterations = 8
 noise_multiplier = 1.0
 clip_norm = 1.0
@@ -49,8 +49,17 @@ const TTL: Duration = Duration::from_secs(2);
 
 fn open(folder: &TempDir) -> Coordinator {
     let settings = Settings { checkpoint_url: None, ..Settings::in_folder(folder.path()).unwrap() };
-    let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
-    Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
+    let stop = FatalStop::new(CancellationToken::new());
+    Coordinator::open(ledger_in(folder), settings, Connections::new(), stop).unwrap()
+}
+
+/// The folder's ledger, begun where there is none.
+fn ledger_in(folder: &TempDir) -> Ledger {
+    let path = folder.path().join("ledger.redb");
+    if !path.exists() {
+        Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
+    }
+    Ledger::open(&path).unwrap()
 }
 
 fn job() -> JobId {

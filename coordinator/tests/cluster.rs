@@ -24,7 +24,7 @@ use fake_worker::{FakeWorker, KEY, value};
 
 const PLAN: &str = r#"
 format = 1
-stream_version = 2
+stream_version = 3
 iterations = 8
 noise_multiplier = 1.0
 clip_norm = 1.0

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ledger::{JobRecord, JobState, Ledger, ShardRecord};
-use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, Nonce, RowRange};
 use redb::{StorageBackend, backends::FileBackend};
 
 const CALLS: u64 = 1000;
@@ -144,8 +144,15 @@ impl Place {
 
     fn open(&self) -> Ledger {
         match self {
-            Self::File(path) => Ledger::open(path).unwrap(),
-            Self::Slow(path) => Ledger::open_on(SlowDisk::open(path), path).unwrap(),
+            Self::File(path) => {
+                if !path.exists() {
+                    Ledger::init(path, Nonce::from_bytes([2; 32])).unwrap();
+                }
+                Ledger::open(path).unwrap()
+            }
+            Self::Slow(path) => {
+                Ledger::open_on(SlowDisk::open(path), path, Nonce::from_bytes([2; 32])).unwrap()
+            }
             #[cfg(feature = "etcd")]
             Self::Etcd(config) => {
                 use ledger::etcd::{Candidacy, Election};
@@ -193,8 +200,10 @@ fn bind(ledger: &Ledger, job: &JobId, start: u64, rows: u64) -> f64 {
 }
 
 fn create(ledger: &Ledger, job: &JobId) {
+    let nonce = Nonce::from_bytes([1; 32]);
     let record = JobRecord {
         job: job.clone(),
+        nonce,
         plan_toml: String::new(),
         plan_digest: [1; 32],
         dimension: 512,
@@ -202,7 +211,7 @@ fn create(ledger: &Ledger, job: &JobId) {
         mechanism: "identity".to_owned(),
         key_commitment: [2; 32],
         branch: 0,
-        lineage: Lineage::default(),
+        lineage: Lineage::of_job(nonce),
         shards: 1,
         layout_epoch: 0,
         state: JobState::Running,

@@ -29,7 +29,8 @@ pub enum LedgerError {
         "of job {job} the ledger knows {known}, but {witness} has seen {seen}: the ledger may be an old copy"
     )]
     Behind { job: String, known: String, witness: String, seen: String },
-    /// The cursor belongs to another job, plan or layout.
+    /// The cursor belongs to another job, plan or layout, or to a job of the same name in another ledger, whose nonce is
+    /// another.
     #[error("the cursor is of another {what}: {actual}; this is {expected}")]
     CursorMismatch { what: &'static str, expected: String, actual: String },
     /// The plan has fewer rows.
@@ -42,6 +43,16 @@ pub enum LedgerError {
     #[error("{field} is {value}; allowed: {allowed}")]
     Invalid { field: &'static str, value: String, allowed: String },
 
+    /// There is no file. Nothing was begun: an empty ledger would know nothing of what an earlier one released.
+    #[error(
+        "there is no ledger at {}. Begin a new one with `rustle ledger init`; or, if there was one, restore it from a copy \
+         that is not older than the last released row",
+        path.display()
+    )]
+    Missing { path: PathBuf },
+    /// A new ledger was to be begun where one exists.
+    #[error("{} exists already; a ledger is begun once", path.display())]
+    Begun { path: PathBuf },
     /// Another process has the file open.
     #[error("ledger {} is held by another process; one coordinator at a time may open it", path.display())]
     Locked { path: PathBuf },
@@ -54,7 +65,7 @@ pub enum LedgerError {
     Damaged { path: PathBuf, reason: String },
     /// The file has a format that this build can't read.
     #[error(
-        "ledger {} has format {found}; this build reads formats 1 to {supported}: it is of a newer build, or none",
+        "ledger {} has format {found}; this build reads format {supported}: it is of an older or a newer build, or none",
         path.display()
     )]
     Format { path: PathBuf, found: u64, supported: u64 },
@@ -117,7 +128,9 @@ impl From<LedgerError> for ServiceError {
             // The ledger does not know who leads.
             LedgerError::NotLeader { .. } => Self::NotLeader { leader: String::new() },
             error @ LedgerError::Unreachable { .. } => Self::Unavailable { what: error.to_string() },
-            error @ (LedgerError::Locked { .. }
+            error @ (LedgerError::Missing { .. }
+            | LedgerError::Begun { .. }
+            | LedgerError::Locked { .. }
             | LedgerError::Damaged { .. }
             | LedgerError::Format { .. }
             | LedgerError::OtherStore { .. }

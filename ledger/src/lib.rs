@@ -11,7 +11,7 @@
 //!   each.
 //! * `tables`: the tables of the database, and how they are read and written.
 //! * `chain`: each job's chain of events, its replay, and the check of all tables against it.
-//! * `store`: transactions, group commit, opening and migrating a file; `store::backend` is the interface to storage.
+//! * `store`: transactions, group commit, beginning and opening a file; `store::backend` is the interface to storage.
 //! * `etcd` (feature `etcd`): the ledger in etcd, and the election of its leader.
 //! * `wire`: JSON of changes and records, as they are in etcd.
 //! * `record`, `error`, `report`: records of jobs and shards, errors, and the report of what was released.
@@ -20,15 +20,20 @@
 //!
 //! ```
 //! use ledger::{BindOutcome, JobRecord, JobState, Ledger, LedgerError, ShardRecord};
-//! use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+//! use proto::{Commitment, CoordinateRange, JobId, Lineage, Nonce, RowRange};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = tempfile::tempdir()?;
-//! let ledger = Ledger::open(&folder.path().join("ledger.redb"))?;
+//! let path = folder.path().join("ledger.redb");
+//! // A program draws ids and nonces from the operating system.
+//! Ledger::init(&path, Nonce::from_bytes([7; 32]))?;
+//! let ledger = Ledger::open(&path)?;
 //!
 //! let job = JobId::new("default")?;
+//! let nonce = Nonce::from_bytes([9; 32]);
 //! let record = JobRecord {
 //!     job: job.clone(),
+//!     nonce,
 //!     plan_toml: "mechanism = \"blt\"".to_owned(),
 //!     plan_digest: [1; 32],
 //!     dimension: 1000,
@@ -36,7 +41,7 @@
 //!     mechanism: "blt".to_owned(),
 //!     key_commitment: [2; 32],
 //!     branch: 0,
-//!     lineage: Lineage::default(),
+//!     lineage: Lineage::of_job(nonce),
 //!     shards: 1,
 //!     layout_epoch: 0,
 //!     state: JobState::Running,
@@ -73,6 +78,7 @@ pub mod wire;
 
 use std::{path::Path, sync::Arc};
 
+use proto::Nonce;
 use rules::bindings::{self, Refusals};
 use store::{Store, group_commit::GroupCommit, open};
 
@@ -101,11 +107,22 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger at `path`, or creates a new one where there is no file.
+    /// Begins a new ledger at `path`, with a random `id`. It is there, whole and durable, when this returns.
+    ///
+    /// # Errors
+    /// [`LedgerError::Begun`] where there is a file, which is left as it is; [`LedgerError::Io`].
+    pub fn init(path: &Path, id: Nonce) -> Result<()> {
+        open::init(path, id)
+    }
+
+    /// Opens the ledger at `path`.
     ///
     /// Before anything is written, a copy in memory is checked: the store's own checksums, then every job's chain of
-    /// events, then all records against what the chains say. A file that fails is refused and left as it is. A file
-    /// of format 1 is migrated to format 2, in one durable commit.
+    /// events, then all records against what the chains say. A file that fails is refused and left as it is.
+    ///
+    /// # Errors
+    /// [`LedgerError::Missing`] where there is no file: none is begun in silence. [`LedgerError::Locked`],
+    /// [`LedgerError::Damaged`], [`LedgerError::Format`], [`LedgerError::Io`].
     pub fn open(path: &Path) -> Result<Self> {
         Ok(Self {
             store: Arc::new(open::open(path)?),
@@ -115,10 +132,10 @@ impl Ledger {
     }
 
     /// Opens a ledger on any store of bytes, such as a simulated disk, with the checks of [`Ledger::open`]. Errors call
-    /// it `path`.
-    pub fn open_on(disk: impl redb::StorageBackend, path: &Path) -> Result<Self> {
+    /// it `path`. An empty store becomes a new ledger with the id `new`.
+    pub fn open_on(disk: impl redb::StorageBackend, path: &Path, new: Nonce) -> Result<Self> {
         Ok(Self {
-            store: Arc::new(open::open_on(disk, path)?),
+            store: Arc::new(open::open_on(disk, path, new)?),
             refusals: Default::default(),
             group_commit: Arc::default(),
         })

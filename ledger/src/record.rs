@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use proto::{CoordinateRange, JobId, Lineage, WorkerId, hex_digest};
+use proto::{CoordinateRange, JobId, Lineage, NoiseId, Nonce, WorkerId, hex_digest};
 use serde::{Deserialize, Serialize};
 
 use crate::LedgerError;
@@ -34,6 +34,8 @@ impl fmt::Display for JobState {
 pub struct JobRecord {
     /// The job's name.
     pub job: JobId,
+    /// The job's nonce, drawn when it was created. Its noise is made from it, so that no other ledger makes the same.
+    pub nonce: Nonce,
     /// The plan's text.
     pub plan_toml: String,
     /// Digest of the plan's canonical form.
@@ -51,7 +53,6 @@ pub struct JobRecord {
     /// The branch that rows are bound on.
     pub branch: u64,
     /// The branches whose Z the rows of that branch have.
-    #[serde(default)]
     pub lineage: Lineage,
     /// Number of shards.
     pub shards: u32,
@@ -62,6 +63,11 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
+    /// Returns what identifies the noise of the current branch, beside key and plan.
+    pub fn noise_id(&self) -> NoiseId {
+        NoiseId { job_nonce: self.nonce, lineage: self.lineage.clone() }
+    }
+
     pub(crate) fn wrong_state(&self, allowed: &str) -> LedgerError {
         LedgerError::JobState {
             job: self.job.to_string(),

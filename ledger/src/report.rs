@@ -21,6 +21,7 @@ impl Ledger {
             "job": record.job,
             "state": record.state,
             "dimension": record.dimension,
+            "noise_id": record.noise_id().to_string(),
             "key_commitment": hex::encode(record.key_commitment),
             "bindings_refused": bound.refused,
             "plan_digest": hex::encode(record.plan_digest),

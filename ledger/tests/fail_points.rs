@@ -9,6 +9,9 @@ use std::{
 
 use fail::FailScenario;
 use ledger::{Ledger, LedgerError};
+use proto::Nonce;
+
+const ID: Nonce = Nonce::from_bytes([7; 32]);
 
 /// Returns whether the ledger's folder and the ledger in it existed, before each sync of a folder.
 fn seen_at_syncs(path: &Path, open: impl FnOnce()) -> Vec<(bool, bool)> {
@@ -31,9 +34,9 @@ fn a_ledgers_folder_is_synced_once_its_name_is_there() {
     let scenario = FailScenario::setup();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state/ledger.redb");
-    let seen = seen_at_syncs(&path, || drop(Ledger::open(&path).unwrap()));
-    // The folder's own name, then the ledger's: once when it is created, and once when it is opened.
-    assert_eq!(seen, [(true, false), (true, true), (true, true)]);
+    let seen = seen_at_syncs(&path, || Ledger::init(&path, ID).unwrap());
+    // The folder's own name, then the ledger's.
+    assert_eq!(seen, [(true, false), (true, true)]);
     // The process that created it may have ended before.
     let seen = seen_at_syncs(&path, || drop(Ledger::open(&path).unwrap()));
     assert_eq!(seen, [(true, true)]);
@@ -41,18 +44,22 @@ fn a_ledgers_folder_is_synced_once_its_name_is_there() {
 }
 
 #[test]
-fn a_ledger_whose_folder_cant_be_synced_is_not_opened() {
+fn a_ledger_whose_folder_cant_be_synced_is_neither_begun_nor_opened() {
     let scenario = FailScenario::setup();
     for before in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/ledger.redb");
         fail::cfg("folder::sync", &format!("{before}*off->return")).unwrap();
-        let error = Ledger::open(&path).err().expect("a sync failed, and the ledger is open");
+        let opened = Ledger::init(&path, ID).and_then(|()| Ledger::open(&path));
+        let error = opened.err().expect("a sync failed, and the ledger is open");
         assert!(
             matches!(&error, LedgerError::Io { reason, .. } if reason.contains("a fail point")),
             "{error}"
         );
         fail::remove("folder::sync");
+        if !path.exists() {
+            Ledger::init(&path, ID).unwrap();
+        }
         Ledger::open(&path).unwrap();
     }
     scenario.teardown();

@@ -11,16 +11,16 @@ pub enum KernelError {
         /// Bytes of the key.
         got: usize,
     },
-    /// The job id is too long.
-    #[error("a job id has {got} bytes, but may have at most {}", u32::MAX)]
-    JobIdLength {
-        /// Bytes of the job id.
-        got: usize,
+    /// No vector has this many coordinates.
+    #[error("a vector of {got} coordinates can't be: it has 1 to {}", plan::Layout::MAX_DIMENSION)]
+    Dimension {
+        /// The number of coordinates.
+        got: u64,
     },
     /// The lineage's rows don't begin with 0 or don't rise.
-    #[error("the lineage {got} is none: {allowed}")]
+    #[error("a lineage has the first rows {got}: {allowed}")]
     Lineage {
-        /// The lineage.
+        /// The first row of each of its branches.
         got: String,
         /// The rule it breaks.
         allowed: &'static str,

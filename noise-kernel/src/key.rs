@@ -2,12 +2,13 @@
 
 use crate::KernelError;
 use hkdf::Hkdf;
+use plan::{Layout, Plan};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-const BRANCH_SALT: &[u8] = b"rustle noise-stream v2";
-const CHECKPOINT_SALT: &[u8] = b"rustle checkpoint v1";
+const BRANCH_SALT: &[u8] = b"rustle noise-stream v3";
+const CHECKPOINT_SALT: &[u8] = b"rustle checkpoint v2";
 const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
 
 /// The 32 secret bytes a job's noise comes from. The process that starts the job draws them from the
@@ -15,7 +16,38 @@ const COMMITMENT_PREFIX: &[u8] = b"rustle key-commitment v1";
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct JobKey([u8; 32]);
 
-/// The ChaCha key of one branch of a job: bound to job id, branch number and plan digest.
+/// What a job's noise depends on beside its key and the nonces of its branches. None of it is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoiseContext {
+    /// 32 random bytes that the ledger drew when the job was created. Another ledger draws others, so that the same key
+    /// makes other noise there.
+    pub job_nonce: [u8; 32],
+    /// SHA-256 of the plan's canonical form.
+    pub plan_digest: [u8; 32],
+    /// Coordinates of the vector.
+    pub dimension: u64,
+    /// Digest of the order of the parameters in the vector.
+    pub layout_digest: [u8; 32],
+}
+
+impl NoiseContext {
+    /// Returns the context of a job with this plan. The layout is the plan's, or the dimension alone where it has none.
+    ///
+    /// # Errors
+    /// [`KernelError::Dimension`] for a dimension that no vector can have.
+    pub fn new(plan: &Plan, dimension: u64, job_nonce: [u8; 32]) -> Result<Self, KernelError> {
+        let layout_digest = match plan.layout() {
+            Some(layout) => layout.digest(),
+            None => {
+                let layout = Layout::dimension_only(dimension);
+                layout.map_err(|_| KernelError::Dimension { got: dimension })?.digest()
+            }
+        };
+        Ok(Self { job_nonce, plan_digest: plan.digest(), dimension, layout_digest })
+    }
+}
+
+/// The ChaCha key of one branch of a job: bound to the job's [`NoiseContext`] and to the branch's nonce.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct BranchKey([u8; 32]);
 
@@ -41,21 +73,15 @@ impl JobKey {
         Sha256::new().chain_update(COMMITMENT_PREFIX).chain_update(self.0).finalize().into()
     }
 
-    /// Returns the key of one branch. `plan_digest` is the SHA-256 of the plan's canonical form.
-    ///
-    /// # Errors
-    /// [`KernelError::JobIdLength`] for a job id longer than 2³² − 1 bytes.
-    pub fn branch(&self, job: &str, branch: u64, plan_digest: &[u8; 32]) -> Result<BranchKey, KernelError> {
-        let too_long = KernelError::JobIdLength { got: job.len() };
-        let length = u32::try_from(job.len()).map_err(|_| too_long.clone())?;
-        let length = length.to_le_bytes();
-        let branch = branch.to_le_bytes();
-        let info: [&[u8]; 5] = [b"branch", &length, job.as_bytes(), &branch, plan_digest];
+    /// Returns the key of the branch with this nonce; that of branch 0 is the job's (docs/noise-stream.md, section 1).
+    pub fn branch(&self, context: &NoiseContext, branch_nonce: &[u8; 32]) -> BranchKey {
+        let NoiseContext { job_nonce, plan_digest, dimension, layout_digest } = context;
+        let dimension = dimension.to_le_bytes();
+        // Every part has a fixed length, so that no two lists of parts are the same bytes.
+        let info: [&[u8]; 6] = [b"branch", job_nonce, branch_nonce, plan_digest, &dimension, layout_digest];
         let mut key = BranchKey([0; 32]);
-        // 32 bytes is one block of SHA-256; HKDF refuses only more than 255 blocks.
-        let hkdf = Hkdf::<Sha256>::new(Some(BRANCH_SALT), &self.0);
-        hkdf.expand_multi_info(&info, &mut key.0).map_err(|_| too_long)?;
-        Ok(key)
+        expand(BRANCH_SALT, &self.0, &info, &mut key.0);
+        key
     }
 }
 
@@ -79,36 +105,54 @@ impl From<BranchKey> for RowKeys {
 }
 
 impl JobKey {
-    /// Returns the keys of a lineage: pairs of a first row and the branch whose Z the rows from there on have.
+    /// Returns the keys of a lineage: pairs of a first row and the nonce of the branch whose Z the rows from there on
+    /// have.
     ///
     /// # Errors
-    /// Fails as [`JobKey::branch`] does, and with [`KernelError::Lineage`] for no pairs, a first one not of row 0, or
-    /// rows that don't rise.
+    /// [`KernelError::Lineage`] for no pairs, a first one not of row 0, or rows that don't rise.
     pub fn row_keys(
         &self,
-        job: &str,
-        lineage: &[(u64, u64)],
-        plan_digest: &[u8; 32],
+        context: &NoiseContext,
+        lineage: &[(u64, [u8; 32])],
     ) -> Result<RowKeys, KernelError> {
-        let rise = lineage.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if lineage.first().is_none_or(|(row, _)| *row != 0) || !rise {
-            let allowed = "it must begin with row 0, and its rows must rise";
-            return Err(KernelError::Lineage { got: format!("{lineage:?}"), allowed });
-        }
-        let keys = lineage.iter().map(|&(row, branch)| Ok((row, self.branch(job, branch, plan_digest)?)));
-        Ok(RowKeys(keys.collect::<Result<_, KernelError>>()?))
+        check_rows(lineage.iter().map(|(row, _)| *row).collect())?;
+        Ok(RowKeys(lineage.iter().map(|(row, nonce)| (*row, self.branch(context, nonce))).collect()))
     }
 
     /// Returns 32 bytes that seal this job's stored state. They are as secret as the key, and of no use for making
     /// noise.
-    pub fn checkpoint_key(&self, job: &str) -> Zeroizing<[u8; 32]> {
+    pub fn checkpoint_key(&self, job_nonce: &[u8; 32]) -> Zeroizing<[u8; 32]> {
         let mut key = Zeroizing::new([0; 32]);
-        let hkdf = Hkdf::<Sha256>::new(Some(CHECKPOINT_SALT), &self.0);
-        // One block: HKDF refuses only more than 255.
-        let expanded = hkdf.expand_multi_info(&[b"seal", job.as_bytes()], &mut *key);
-        debug_assert!(expanded.is_ok());
+        expand(CHECKPOINT_SALT, &self.0, &[b"seal", job_nonce], &mut key);
         key
     }
+}
+
+fn expand(salt: &[u8], secret: &[u8; 32], info: &[&[u8]], key: &mut [u8; 32]) {
+    // 32 bytes are one block of SHA-256; HKDF refuses only more than 255 blocks.
+    let expanded = Hkdf::<Sha256>::new(Some(salt), secret).expand_multi_info(info, key);
+    assert!(expanded.is_ok(), "HKDF gave no 32 bytes");
+}
+
+impl RowKeys {
+    /// Returns keys that were derived elsewhere, each from its first row on, for test vectors and auditors.
+    ///
+    /// # Errors
+    /// [`KernelError::Lineage`], as of [`JobKey::row_keys`].
+    pub fn from_keys(keys: Vec<(u64, BranchKey)>) -> Result<Self, KernelError> {
+        check_rows(keys.iter().map(|(row, _)| *row).collect())?;
+        Ok(Self(keys))
+    }
+}
+
+/// Checks that the first rows of branches begin with 0 and rise.
+fn check_rows(rows: Vec<u64>) -> Result<(), KernelError> {
+    let rise = rows.windows(2).all(|pair| pair[0] < pair[1]);
+    if rows.first() == Some(&0) && rise {
+        return Ok(());
+    }
+    let allowed = "it must begin with row 0, and its rows must rise";
+    Err(KernelError::Lineage { got: format!("{rows:?}"), allowed })
 }
 
 impl BranchKey {

@@ -6,7 +6,7 @@
 //! are those of the notation table in the documentation of crate `strategy`.
 //!
 //! ```
-//! use noise_kernel::{Generator, JobKey, Oracle, Rounds, Stream};
+//! use noise_kernel::{Generator, JobKey, NoiseContext, Oracle, Rounds, Stream};
 //! use plan::{Mechanism, Participation, Plan, PlanSpec};
 //! use std::sync::Arc;
 //!
@@ -20,7 +20,9 @@
 //!     layout: None,
 //! })?;
 //! let coefficients = Arc::new(plan.coefficients());
-//! let key = JobKey::from_bytes(&[7; 32])?.branch("my-job", 0, &plan.digest())?;
+//! // A ledger draws the nonce when it creates the job.
+//! let context = NoiseContext::new(&plan, 1_500, [9; 32])?;
+//! let key = JobKey::from_bytes(&[7; 32])?.branch(&context, &context.job_nonce);
 //!
 //! // Coordinates 500..1_500 of rows 0 and 1.
 //! let stream = Stream::new(&key, Rounds::Twenty);
@@ -41,7 +43,7 @@
 //!
 //! # Layout
 //!
-//! * `key`: [`JobKey`], [`BranchKey`], [`RowKeys`]; `stream`: [`Stream`], the i.i.d. normals of a branch.
+//! * `key`: [`JobKey`], [`NoiseContext`], [`BranchKey`], [`RowKeys`]; `stream`: [`Stream`], the i.i.d. normals of a branch.
 //! * `block`, `chacha`, `gaussian`: 512 normals from keystream words; `prefetch`: memory fetched meanwhile.
 //! * `mechanism`: one call of the generator on one block; `blt`, `tree`: one mechanism each; `row_group`,
 //!   `partial_sums`, `triangular`, `tile`: sums over earlier rows as small matrix products; `elementwise`, `output`:
@@ -97,7 +99,7 @@ pub use chacha::Rounds;
 pub use error::KernelError;
 pub use generator::Generator;
 pub use history::History;
-pub use key::{BranchKey, JobKey, RowKeys};
+pub use key::{BranchKey, JobKey, NoiseContext, RowKeys};
 pub use memory::Buffer;
 pub use oracle::Oracle;
 pub use output::{Row, round_bf16};
@@ -106,4 +108,4 @@ pub use tail_bound::{LARGEST_NORMAL, tail_delta};
 pub use validate::stream_count;
 
 /// The version of the noise stream. A change of any output bit is a new version.
-pub const STREAM_VERSION: u32 = 2;
+pub const STREAM_VERSION: u32 = 3;

@@ -167,10 +167,18 @@ fn coordinates_rows_branches_and_jobs_are_uncorrelated() {
         correlations(&format!("rows 0 and {number}"), &zero, &row(&stream(), number, width));
     }
     let key = JobKey::from_bytes(&std::array::from_fn::<u8, 32, _>(|i| i as u8)).unwrap();
-    let others = [("golden", 4, 0x5a), ("golden", 3, 0x5b), ("golden2", 3, 0x5a), ("golde", 3, 0x5a)];
-    for (job, branch, digest) in others {
-        let other = Stream::new(&key.branch(job, branch, &[digest; 32]).unwrap(), Rounds::Twenty);
-        correlations(&format!("{job} {branch} {digest:x}"), &zero, &row(&other, 0, width));
+    let context = |job_nonce, digest| noise_kernel::NoiseContext {
+        job_nonce: [job_nonce; 32],
+        plan_digest: [digest; 32],
+        dimension: 1_300,
+        layout_digest: [0xa5; 32],
+    };
+    let own = Stream::new(&key.branch(&context(1, 0x5a), &[3; 32]), Rounds::Twenty);
+    let own = row(&own, 0, width);
+    for (job_nonce, branch_nonce, digest) in [(1, 4, 0x5a), (1, 3, 0x5b), (2, 3, 0x5a)] {
+        let other = key.branch(&context(job_nonce, digest), &[branch_nonce; 32]);
+        let other = row(&Stream::new(&other, Rounds::Twenty), 0, width);
+        correlations(&format!("{job_nonce} {branch_nonce} {digest:x}"), &own, &other);
     }
     let twelve = Stream::new(&common::branch_key(), Rounds::Twelve);
     correlations("twenty and twelve rounds", &zero, &row(&twelve, 0, width));

@@ -1,11 +1,11 @@
-//! Frozen test vectors of stream version 2, as in docs/noise-stream.md. A change here is a new version.
+//! Frozen test vectors of stream version 3, as in docs/noise-stream.md. A change here is a new version.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::{Case, all_rows, branch_key, stream};
-use noise_kernel::{JobKey, Rounds, STREAM_VERSION, Stream};
+use noise_kernel::{BranchKey, JobKey, NoiseContext, Rounds, RowKeys, STREAM_VERSION, Stream};
 use plan::{BandRows, Banded, Coefficients, Inverse};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -18,7 +18,7 @@ fn the_specification_has_these_vectors() {
     let own = include_str!("golden.rs");
     let vectors: Vec<&str> =
         own.split('"').filter(|s| s.len() >= 35 && s.chars().all(hex_or_space)).collect();
-    assert_eq!(vectors.len(), 2 + 9 + 8 + 3);
+    assert_eq!(vectors.len(), 3 + 9 + 8 + 4);
     for vector in vectors {
         assert!(SPECIFICATION.contains(vector), "{vector}");
     }
@@ -30,7 +30,7 @@ fn hex_or_space(c: char) -> bool {
 
 #[test]
 fn keys() {
-    assert_eq!(STREAM_VERSION, 2);
+    assert_eq!(STREAM_VERSION, 3);
     let key = JobKey::from_bytes(&std::array::from_fn::<u8, 32, _>(|i| i as u8)).unwrap();
     assert_eq!(
         hex::encode(key.commitment()),
@@ -40,6 +40,43 @@ fn keys() {
         hex::encode(branch_key().secret_bytes()),
         "31cc913d4a03407cc1b5b17f6260feb01adb4134e9b04c2be95e0fe53cf4f3f3"
     );
+    let context = NoiseContext {
+        job_nonce: [0x11; 32],
+        plan_digest: [0x5a; 32],
+        dimension: 1300,
+        layout_digest: [0xa5; 32],
+    };
+    assert_eq!(
+        hex::encode(key.branch(&context, &[0x22; 32]).secret_bytes()),
+        "9a5abb98571d4109de785899077b1b2a429b8f77a12d309340021c60254fc6cb"
+    );
+}
+
+/// Two jobs whose nonce, plan, dimension or layout differ, and two branches, have nothing in common.
+#[test]
+fn every_part_of_the_context_makes_another_key() {
+    let key = JobKey::from_bytes(&[7; 32]).unwrap();
+    let context =
+        NoiseContext { job_nonce: [1; 32], plan_digest: [2; 32], dimension: 3, layout_digest: [4; 32] };
+    let contexts = [
+        context.clone(),
+        NoiseContext { job_nonce: [9; 32], ..context.clone() },
+        NoiseContext { plan_digest: [9; 32], ..context.clone() },
+        NoiseContext { dimension: 9, ..context.clone() },
+        NoiseContext { layout_digest: [9; 32], ..context.clone() },
+    ];
+    let mut keys = std::collections::BTreeSet::new();
+    for context in &contexts {
+        for nonce in [[1; 32], [5; 32]] {
+            keys.insert(*key.branch(context, &nonce).secret_bytes());
+        }
+    }
+    // An exchange of parts is another key too.
+    let swapped = NoiseContext { job_nonce: [2; 32], plan_digest: [1; 32], ..context };
+    keys.insert(*key.branch(&swapped, &[1; 32]).secret_bytes());
+    keys.insert(*JobKey::from_bytes(&[8; 32]).unwrap().branch(&swapped, &[1; 32]).secret_bytes());
+    assert_eq!(keys.len(), 12);
+    assert_ne!(key.checkpoint_key(&[1; 32]), key.checkpoint_key(&[2; 32]));
 }
 
 #[test]
@@ -131,8 +168,10 @@ fn rows_of_each_mechanism() {
 /// Section 12: the mechanisms of section 8, rewound to row 2.
 #[test]
 fn rows_of_a_lineage() {
-    let key = JobKey::from_bytes(&std::array::from_fn::<u8, 32, _>(|i| i as u8)).unwrap();
-    let keys = key.row_keys("golden", &[(0, 3), (2, 4)], &[0x5a; 32]).unwrap();
+    let mut second = [0; 32];
+    let hex = "9e2af2d53da639278eb2500af3e5a4a54228d157d863256ad140e97c8644f231";
+    hex::decode_to_slice(hex, &mut second).unwrap();
+    let keys = RowKeys::from_keys(vec![(0, branch_key()), (2, BranchKey::from_array(second))]).unwrap();
     let expected = [
         ("identity", "2db2b35db519aa217d57545a054678b8fb9658768d8b8cd690935866cb6e843b"),
         ("blt", "833af2f6b7ecbbfb7e660c10dc15ebfe938097f38b55d8a716ca45d485a7b404"),

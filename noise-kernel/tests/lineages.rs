@@ -5,21 +5,24 @@
 mod common;
 
 use common::{Case, all_rows, bits, cases};
-use noise_kernel::{Generator, History, JobKey, Oracle, Rounds, RowKeys, Stream};
+use noise_kernel::{Generator, History, JobKey, NoiseContext, Oracle, Rounds, RowKeys, Stream};
 use std::ops::Range;
 
 const SCALE: f32 = 1.375;
 const PART: Range<u64> = 300..900;
 
-/// A job rewound to row 11, then to 7 and to 30 of what came of it.
-const LINEAGE: [(u64, u64); 3] = [(0, 0), (7, 2), (30, 3)];
+const CONTEXT: NoiseContext =
+    NoiseContext { job_nonce: [3; 32], plan_digest: [1; 32], dimension: 1_300, layout_digest: [2; 32] };
 
-fn row_keys(lineage: &[(u64, u64)]) -> RowKeys {
+/// A job rewound to row 11, then to 7 and to 30 of what came of it.
+const LINEAGE: [(u64, [u8; 32]); 3] = [(0, [3; 32]), (7, [5; 32]), (30, [6; 32])];
+
+fn row_keys(lineage: &[(u64, [u8; 32])]) -> RowKeys {
     let key = JobKey::from_bytes(&[9; 32]).unwrap();
-    key.row_keys("rewound", lineage, &[1; 32]).unwrap()
+    key.row_keys(&CONTEXT, lineage).unwrap()
 }
 
-fn made(case: &Case, lineage: &[(u64, u64)]) -> Vec<Vec<u32>> {
+fn made(case: &Case, lineage: &[(u64, [u8; 32])]) -> Vec<Vec<u32>> {
     let stream = Stream::of_rows(&row_keys(lineage), &case.coefficients, Rounds::Twenty);
     bits(&all_rows(&mut case.generator(stream, SCALE, PART), || 5))
 }
@@ -69,7 +72,10 @@ fn the_state_at_the_rewind_is_that_of_the_old_lineage() {
 #[test]
 fn a_lineage_begins_at_row_0_and_rises() {
     let key = JobKey::from_bytes(&[9; 32]).unwrap();
-    for bad in [&[][..], &[(1, 0)], &[(0, 0), (0, 1)], &[(0, 0), (5, 1), (5, 2)]] {
-        assert!(key.row_keys("j", bad, &[1; 32]).is_err(), "{bad:?}");
+    for rows in [&[][..], &[1], &[0, 0], &[0, 5, 5]] {
+        let bad: Vec<_> = rows.iter().map(|row| (*row, [*row as u8; 32])).collect();
+        assert!(key.row_keys(&CONTEXT, &bad).is_err(), "{rows:?}");
+        let keys = bad.iter().map(|(row, nonce)| (*row, key.branch(&CONTEXT, nonce))).collect();
+        assert!(RowKeys::from_keys(keys).is_err(), "{rows:?}");
     }
 }

@@ -1,4 +1,4 @@
-"""Noise stream version 2, re-implemented from docs/noise-stream.md with Python's standard library alone.
+"""Noise stream version 3, re-implemented from docs/noise-stream.md with Python's standard library alone.
 
 Prints the test vectors of sections 8 and 12; tests/golden.rs freezes them. Section numbers are those of the document.
 A binary32 operation is done in binary64 and rounded once more, which gives the same bits for + − × and √; a fused
@@ -44,10 +44,9 @@ def commitment(job_key):
     return hashlib.sha256(b"rustle key-commitment v1" + job_key).digest()
 
 
-def branch_key(job_key, job, branch, digest):
-    job = job.encode()
-    info = b"branch" + struct.pack("<I", len(job)) + job + struct.pack("<Q", branch) + digest
-    extracted = hmac.digest(b"rustle noise-stream v2", job_key, "sha256")
+def branch_key(job_key, job_nonce, branch_nonce, plan_digest, dimension, layout_digest):
+    info = b"branch" + job_nonce + branch_nonce + plan_digest + struct.pack("<Q", dimension) + layout_digest
+    extracted = hmac.digest(b"rustle noise-stream v3", job_key, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")
 
 
@@ -234,7 +233,10 @@ def digest(key, rows, later=None):
 
 def main():
     job_key = bytes(range(32))
-    key = branch_key(job_key, "golden", 3, b"\x5a" * 32)
+    context = (b"\x5a" * 32, 1300, b"\xa5" * 32)
+    print("derived", branch_key(job_key, b"\x11" * 32, b"\x22" * 32, *context).hex())
+    # The keys of the other vectors, which stand for themselves.
+    key = bytes.fromhex("31cc913d4a03407cc1b5b17f6260feb01adb4134e9b04c2be95e0fe53cf4f3f3")
     show = lambda *a, **k: " ".join(f"{bits(v):08x}" for v in iid(key, *a, **k))
     print("commitment", commitment(job_key).hex())
     print("branch", key.hex())
@@ -259,7 +261,7 @@ def main():
     print("dense", digest(key, inverse(4, lambda t, i: 0.5**i, 5)))
     print("tree", digest(key, tree([(5, 3), (6, 0)])))
     # Rewound to row 2, before which a tree completes 3 nodes.
-    next_key = branch_key(job_key, "golden", 4, b"\x5a" * 32)
+    next_key = bytes.fromhex("9e2af2d53da639278eb2500af3e5a4a54228d157d863256ad140e97c8644f231")
     print("lineage identity", digest(key, inverse(0, one, 3), (2, next_key)))
     wide = blt([0.875, 0.5, 0.25, 0.125], [0.25, 0.125, 0.0625, 0.03125], 8)
     print("lineage blt", digest(key, wide, (2, next_key)))

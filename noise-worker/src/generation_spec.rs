@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use checkpoint_store::CheckpointKey;
-use noise_kernel::{Backend, Generator, History, JobKey, KernelError, Oracle, Rounds, RowKeys, Stream};
+use noise_kernel::{
+    Backend, Generator, History, JobKey, KernelError, NoiseContext, Oracle, Rounds, RowKeys, Stream,
+};
 use plan::{Coefficients, Plan};
-use proto::{JobId, Lineage, ServiceError, model::LeaseGrant};
+use proto::{NoiseId, ServiceError, model::LeaseGrant};
 
 /// Everything that decides a job's noise, except the range and the row. Cheap to clone.
 #[derive(Clone)]
@@ -31,23 +33,17 @@ impl std::fmt::Debug for GenerationSpec {
 }
 
 impl GenerationSpec {
-    /// Builds the spec of a job whose rows are all of one branch. Fails where the kernel can't run the plan.
-    pub fn new(plan: &Plan, key: &JobKey, job: &JobId, branch: u64) -> Result<Self, ServiceError> {
-        Self::for_lineage(plan, key, job, &Lineage::of_branch(branch))
-    }
-
-    /// Builds the spec of a job whose rows are of the branches of `lineage`. Fails where the kernel can't run the plan.
-    pub fn for_lineage(
-        plan: &Plan,
-        key: &JobKey,
-        job: &JobId,
-        lineage: &Lineage,
-    ) -> Result<Self, ServiceError> {
+    /// Builds the spec of the noise with this id, in a vector of `dimension` coordinates.
+    ///
+    /// # Errors
+    /// [`ServiceError::Internal`] where the kernel can't run the plan.
+    pub fn new(plan: &Plan, key: &JobKey, dimension: u64, noise_id: &NoiseId) -> Result<Self, ServiceError> {
         let rounds = match plan.chacha_rounds() {
             12 => Rounds::Twelve,
             _ => Rounds::Twenty,
         };
-        let keys = key.row_keys(job.as_str(), &lineage.pairs(), &plan.digest());
+        let context = NoiseContext::new(plan, dimension, *noise_id.job_nonce.as_bytes());
+        let keys = context.and_then(|context| key.row_keys(&context, &noise_id.lineage.nonces()));
         let keys = keys.map_err(ServiceError::internal)?;
         let coefficients = Arc::new(plan.coefficients());
         let mut spec = Self {
@@ -59,7 +55,7 @@ impl GenerationSpec {
             scale: plan.scale(),
             history: History::Redraw,
             slots: 0,
-            checkpoint_key: CheckpointKey::new(&key.checkpoint_key(job.as_str())),
+            checkpoint_key: CheckpointKey::new(&key.checkpoint_key(noise_id.job_nonce.as_bytes())),
         };
         // The kernel decides how much state it keeps.
         spec.slots = spec.generator(0..1).map_err(ServiceError::internal)?.slots();
@@ -78,7 +74,7 @@ impl GenerationSpec {
             let actual = hex::encode(key.commitment());
             return Err(ServiceError::KeyMismatch { job: grant.job.to_string(), expected, actual });
         }
-        Self::for_lineage(plan, key, &grant.job, &grant.lineage)
+        Self::new(plan, key, grant.dimension, &grant.noise_id())
     }
 
     /// Chooses how the rows are generated; their bits are the same. Fails where this processor lacks the instruction set.

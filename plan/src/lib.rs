@@ -10,7 +10,7 @@
 //! let plan = Plan::from_toml_str(
 //!     r#"
 //!     format = 1
-//!     stream_version = 2
+//!     stream_version = 3
 //!     iterations = 2000
 //!     noise_multiplier = 7.379
 //!     clip_norm = 1.0

@@ -7,7 +7,7 @@ use crate::{Layout, Mechanism, Participation};
 pub const FORMAT: u32 = 1;
 
 /// The version of the noise stream that this build makes; `docs/noise-stream.md` specifies its bits.
-pub const STREAM_VERSION: u32 = 2;
+pub const STREAM_VERSION: u32 = 3;
 
 /// The fields of a plan, not yet checked.
 #[derive(Clone, Debug, PartialEq)]

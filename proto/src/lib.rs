@@ -5,7 +5,8 @@
 //!
 //! # Layout
 //!
-//! * `ids`, `range`, `lineage`, `commitment`, `element`: domain types, checked when they are created.
+//! * `ids`, `range`, `nonce`, `lineage`, `noise_id`, `commitment`, `element`: domain types, checked when they are
+//!   created.
 //! * [`tiling`]: how a vector is cut into shards.
 //! * `token`: release tokens, signed by a coordinator and verified by workers.
 //! * `error`: [`ServiceError`], what it means for the caller, and its way across gRPC; `invalid`: [`InvalidValue`].
@@ -41,6 +42,8 @@ mod ids;
 mod invalid;
 mod lineage;
 pub mod model;
+mod noise_id;
+mod nonce;
 mod range;
 pub mod rpc;
 pub mod tiling;
@@ -57,6 +60,8 @@ pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};
 pub use ids::{IdError, Incarnation, JobId, WorkerId};
 pub use invalid::InvalidValue;
 pub use lineage::{Lineage, Segment};
+pub use noise_id::NoiseId;
+pub use nonce::Nonce;
 pub use range::{CoordinateRange, RowRange};
 pub use token::{ReleaseKey, ReleaseToken, Validity};
 pub use version::{PROTOCOL_HEADER, PROTOCOL_VERSION, check_protocol};

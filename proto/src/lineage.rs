@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{RowRange, ServiceError, pb};
+use crate::{Nonce, RowRange, ServiceError, pb};
 
 /// Rows of one branch's key: from `from_row` up to the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,6 +14,8 @@ pub struct Segment {
     pub from_row: u64,
     /// The branch whose Z the rows have.
     pub branch: u64,
+    /// The branch's nonce, which its key is derived from; of branch 0 the job's own nonce.
+    pub nonce: Nonce,
 }
 
 /// The segments of one branch, oldest first: the first begins at row 0, rows and branches rise, and the last one's
@@ -22,7 +24,8 @@ pub struct Segment {
 #[serde(try_from = "Vec<Segment>", into = "Vec<Segment>")]
 pub struct Lineage(Vec<Segment>);
 
-const ALLOWED: &str = "segments from row 0 on whose rows and branches rise, such as 0..120=0,120..=1";
+const ALLOWED: &str = "segments from row 0 on whose rows and branches rise, each with its nonce of 64 hex digits: \
+                       0..120=0:NONCE,120..=1:NONCE";
 
 impl Lineage {
     /// Checks the order of the segments.
@@ -33,19 +36,20 @@ impl Lineage {
         if is_sound {
             Ok(Self(segments))
         } else {
-            Err(ServiceError::invalid("lineage", format!("{:?}", pairs(&segments)), ALLOWED))
+            Err(ServiceError::invalid("lineage", rows_and_branches(&segments), ALLOWED))
         }
     }
 
-    /// Returns the lineage whose rows all come from one branch's key.
-    pub fn of_branch(branch: u64) -> Self {
-        Self(vec![Segment { from_row: 0, branch }])
+    /// Returns the lineage of a job that never rewound: branch 0, whose nonce is the job's.
+    pub fn of_job(nonce: Nonce) -> Self {
+        Self(vec![Segment { from_row: 0, branch: 0, nonce }])
     }
 
-    /// Returns the lineage of `branch`, opened at `from_row` of this one. `branch` is above every branch of the job.
-    pub fn rewound(&self, from_row: u64, branch: u64) -> Self {
+    /// Returns the lineage of `branch`, opened at `from_row` of this one with a nonce of its own. `branch` is above
+    /// every branch of the job.
+    pub fn rewound(&self, from_row: u64, branch: u64, nonce: Nonce) -> Self {
         let kept = self.0.iter().filter(|segment| segment.from_row < from_row);
-        Self(kept.copied().chain([Segment { from_row, branch }]).collect())
+        Self(kept.copied().chain([Segment { from_row, branch, nonce }]).collect())
     }
 
     /// Returns the segments, oldest first.
@@ -90,21 +94,22 @@ impl Lineage {
         self.0.get(at + 1).is_none_or(|next| next_row <= next.from_row)
     }
 
-    /// Returns pairs (first row, branch), as the noise kernel takes them.
-    pub fn pairs(&self) -> Vec<(u64, u64)> {
-        pairs(&self.0)
+    /// Returns pairs (first row, nonce of the branch), as the noise kernel takes them.
+    pub fn nonces(&self) -> Vec<(u64, [u8; 32])> {
+        self.0.iter().map(|segment| (segment.from_row, *segment.nonce.as_bytes())).collect()
+    }
+
+    /// Writes rows and branches alone, for people: `0..120=0,120..=1`.
+    pub fn rows_and_branches(&self) -> String {
+        rows_and_branches(&self.0)
     }
 }
 
-fn pairs(segments: &[Segment]) -> Vec<(u64, u64)> {
-    segments.iter().map(|segment| (segment.from_row, segment.branch)).collect()
-}
-
-impl Default for Lineage {
-    /// The lineage of a job that was never rewound.
-    fn default() -> Self {
-        Self::of_branch(0)
-    }
+fn rows_and_branches(segments: &[Segment]) -> String {
+    let end = |at: usize| segments.get(at + 1).map(|next| next.from_row.to_string()).unwrap_or_default();
+    let written =
+        |(at, segment): (usize, &Segment)| format!("{}..{}={}", segment.from_row, end(at), segment.branch);
+    segments.iter().enumerate().map(written).collect::<Vec<_>>().join(",")
 }
 
 impl TryFrom<Vec<Segment>> for Lineage {
@@ -123,25 +128,32 @@ impl From<Lineage> for Vec<Segment> {
 impl TryFrom<Vec<pb::LineageSegment>> for Lineage {
     type Error = ServiceError;
     fn try_from(segments: Vec<pb::LineageSegment>) -> Result<Self, ServiceError> {
-        let segment = |s: pb::LineageSegment| Segment { from_row: s.from_row, branch: s.branch };
-        Self::new(segments.into_iter().map(segment).collect())
+        let segment = |s: pb::LineageSegment| {
+            let nonce = Nonce::from_slice("lineage.nonce", &s.nonce)?;
+            Ok(Segment { from_row: s.from_row, branch: s.branch, nonce })
+        };
+        Self::new(segments.into_iter().map(segment).collect::<Result<_, ServiceError>>()?)
     }
 }
 
 impl From<&Lineage> for Vec<pb::LineageSegment> {
     fn from(lineage: &Lineage) -> Self {
-        let segment = |s: &Segment| pb::LineageSegment { from_row: s.from_row, branch: s.branch };
+        let segment = |s: &Segment| pb::LineageSegment {
+            from_row: s.from_row,
+            branch: s.branch,
+            nonce: s.nonce.as_bytes().to_vec(),
+        };
         lineage.0.iter().map(segment).collect()
     }
 }
 
-/// `0..120=0,120..=1`: rows 0 to 119 from branch 0, the others from branch 1.
+/// `0..120=0:NONCE,120..=1:NONCE`: rows 0 to 119 from branch 0, the others from branch 1, each with its nonce in hex.
 impl fmt::Display for Lineage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, segment) in self.0.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             let end = self.0.get(at + 1).map(|next| next.from_row.to_string()).unwrap_or_default();
-            write!(f, "{comma}{}..{end}={}", segment.from_row, segment.branch)?;
+            write!(f, "{comma}{}..{end}={}:{}", segment.from_row, segment.branch, segment.nonce)?;
         }
         Ok(())
     }
@@ -152,9 +164,11 @@ impl FromStr for Lineage {
     fn from_str(text: &str) -> Result<Self, ServiceError> {
         let refused = || ServiceError::invalid("lineage", format!("{text:?}"), ALLOWED);
         let segment = |part: &str| {
-            let (rows, branch) = part.split_once('=')?;
+            let (rows, of_branch) = part.split_once('=')?;
             let (from_row, _end) = rows.split_once("..")?;
-            Some(Segment { from_row: from_row.parse().ok()?, branch: branch.parse().ok()? })
+            let (branch, nonce) = of_branch.split_once(':')?;
+            let nonce = nonce.parse().ok()?;
+            Some(Segment { from_row: from_row.parse().ok()?, branch: branch.parse().ok()?, nonce })
         };
         let segments = text.split(',').map(segment).collect::<Option<Vec<_>>>().ok_or_else(refused)?;
         let lineage = Self::new(segments)?;
@@ -167,33 +181,58 @@ impl FromStr for Lineage {
 mod tests {
     use super::*;
 
+    fn nonce(branch: u64) -> Nonce {
+        Nonce::from_bytes([branch as u8; 32])
+    }
+
+    /// Reads `0..120=0,120..=1`, with a nonce of its own for each branch.
     fn lineage(text: &str) -> Lineage {
-        text.parse().unwrap()
+        let with_nonce = |part: &str| match part.rsplit_once('=').and_then(|(_, branch)| branch.parse().ok())
+        {
+            Some(branch) => format!("{part}:{}", nonce(branch)),
+            None => part.to_owned(),
+        };
+        text.split(',').map(with_nonce).collect::<Vec<_>>().join(",").parse().unwrap()
     }
 
     #[test]
     fn words_and_values_say_the_same() {
         for text in ["0..=0", "0..=7", "0..120=0,120..=1", "0..1=0,1..5=3,5..=4"] {
-            assert_eq!(lineage(text).to_string(), text);
+            assert_eq!(lineage(text).rows_and_branches(), text);
+            assert_eq!(lineage(text).to_string().parse::<Lineage>().unwrap(), lineage(text));
             let json = serde_json::to_string(&lineage(text)).unwrap();
             assert_eq!(serde_json::from_str::<Lineage>(&json).unwrap(), lineage(text));
+            let sent = Vec::<pb::LineageSegment>::from(&lineage(text));
+            assert_eq!(Lineage::try_from(sent).unwrap(), lineage(text));
         }
-        let bad =
-            ["", "0..", "1..=0", "0..5=0,6..=1", "0..5=1,5..=1", "0..5=0,5..6=1", "0..=0,0..=1", "x..=0"];
-        for text in bad {
-            assert!(text.parse::<Lineage>().is_err(), "{text}");
+        let hex = nonce(3).to_string();
+        let good = format!("0..5=0:{hex},5..=1:{hex}");
+        assert!(good.parse::<Lineage>().is_ok());
+        let bad = ["", "0..", "0..=0", "0..=0:", "0..=0:00", "x..=0:NONCE", "1..=0:NONCE", "0..5=0:NONCE"];
+        let more = ["0..5=0:NONCE,6..=1:NONCE", "0..5=1:NONCE,5..=1:NONCE", "0..=0:NONCE,0..=1:NONCE"];
+        for text in bad.into_iter().chain(more) {
+            assert!(text.replace("NONCE", &hex).parse::<Lineage>().is_err(), "{text}");
         }
         assert!(serde_json::from_str::<Lineage>("[]").is_err());
     }
 
     #[test]
+    fn a_nonce_of_another_length_is_refused() {
+        let mut sent = Vec::<pb::LineageSegment>::from(&lineage("0..=0"));
+        sent[0].nonce.pop();
+        let error = Lineage::try_from(sent).unwrap_err().to_string();
+        assert!(error.contains("lineage.nonce") && error.contains("31 bytes"), "{error}");
+    }
+
+    #[test]
     fn a_rewind_drops_what_came_after() {
-        let first = Lineage::default().rewound(120, 1);
+        let first = Lineage::of_job(nonce(0)).rewound(120, 1, nonce(1));
         assert_eq!(first, lineage("0..120=0,120..=1"));
-        assert_eq!(first.rewound(200, 2), lineage("0..120=0,120..200=1,200..=2"));
-        assert_eq!(first.rewound(120, 2), lineage("0..120=0,120..=2"));
-        assert_eq!(first.rewound(50, 2), lineage("0..50=0,50..=2"));
-        assert_eq!(first.rewound(0, 2), lineage("0..=2"));
+        let rewound = |from_row| first.rewound(from_row, 2, nonce(2));
+        assert_eq!(rewound(200), lineage("0..120=0,120..200=1,200..=2"));
+        assert_eq!(rewound(120), lineage("0..120=0,120..=2"));
+        assert_eq!(rewound(50), lineage("0..50=0,50..=2"));
+        assert_eq!(rewound(0), lineage("0..=2"));
     }
 
     #[test]

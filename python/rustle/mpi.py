@@ -31,7 +31,7 @@ import numpy as np
 from mpi4py import MPI
 
 VERSION = 3
-STREAM_VERSION = 2
+STREAM_VERSION = 3
 
 _HELLO = struct.Struct("<8sIIIIQ32s32s32sQQQQ32x")
 _HELLO_MAGIC = b"RUSTLEMP"

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::{JobCursor, JobRecord, Ledger};
 use node::config::secrets::read_key_file;
-use node::process::secret::SecretBytes;
-use noise_kernel::{Generator, History, JobKey, Rounds, Stream};
+use node::process::{rng, secret::SecretBytes};
+use noise_kernel::{Generator, History, JobKey, NoiseContext, Rounds, Stream};
 use plan::{Coefficients, Plan};
-use proto::{CoordinateRange, JobId, RowRange, ServiceError};
+use proto::{CoordinateRange, JobId, Nonce, RowRange, ServiceError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use release::binding::bind;
 use release::branches;
@@ -72,10 +72,12 @@ impl InProcess {
         let dimension = release::job::dimension(dimension, &plan)?;
         let not_created = |error| Refused::Here("store", format!("folder {}: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(not_created)?;
+        // Before the key, which would be a trace of an earlier ledger.
+        let ledger = open_ledger(&folder)?;
         let key = key(&folder, key_file)?;
-        let ledger = Ledger::open(&folder.join("ledger.redb"))?;
         let plan_toml = plan.to_toml_string()?;
-        let definition = release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1)?;
+        let definition =
+            release::job::define(job.clone(), &plan, plan_toml, dimension, key.commitment(), 1, nonce()?)?;
         ledger.create_job(&definition.record, &definition.shards)?;
         let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Refused::Here("internal", format!("threads: {error}")))?;
@@ -109,8 +111,9 @@ impl InProcess {
     }
 
     fn generator(&self, range: Range<u64>) -> Result<Generator> {
-        let lineage = self.record()?.lineage;
-        let keys = self.key.row_keys(self.job.name.as_str(), &lineage.pairs(), &self.plan.digest())?;
+        let record = self.record()?;
+        let context = NoiseContext::new(&self.plan, record.dimension, *record.nonce.as_bytes())?;
+        let keys = self.key.row_keys(&context, &record.lineage.nonces())?;
         let rounds = if self.plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
         let stream = Stream::of_rows(&keys, &self.coefficients, rounds);
         let n = self.plan.iterations();
@@ -212,7 +215,7 @@ impl Engine for InProcess {
     fn resume(&self, cursor: &[u8], replay: bool, _stop: Stop) -> Result<Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let layout = self.layout_digest()?;
-        let resumed = branches::resume(&self.ledger, &self.job.name, layout, &cursor, replay)?;
+        let resumed = branches::resume(&self.ledger, &self.job.name, layout, &cursor, replay, nonce()?)?;
         self.discard_rows();
         let position = Position { branch: resumed.branch, next_row: resumed.next_row };
         Ok(Resumed { position, opened_branch: resumed.opened_branch })
@@ -220,7 +223,7 @@ impl Engine for InProcess {
 
     fn rewind(&self, row: u64, stop: Stop) -> Result<Position> {
         let branch = self.position(stop)?.branch;
-        let branch = branches::rewind(&self.ledger, &self.job.name, row, branch)?.job.branch;
+        let branch = branches::rewind(&self.ledger, &self.job.name, row, branch, nonce()?)?.job.branch;
         self.discard_rows();
         Ok(Position { branch, next_row: row })
     }
@@ -228,6 +231,32 @@ impl Engine for InProcess {
     fn report(&self, _stop: Stop) -> Result<String> {
         Ok(self.ledger.report(&self.job.name)?.to_string())
     }
+}
+
+fn nonce() -> Result<Nonce> {
+    rng::nonce().map_err(|error| Refused::Here("internal", format!("random bytes: {error}")).into())
+}
+
+/// Opens the folder's ledger; begins one where the folder holds nothing of an earlier run.
+fn open_ledger(folder: &Path) -> Result<Ledger> {
+    let path = folder.join("ledger.redb");
+    let key = folder.join("job.key");
+    if path.exists() {
+        return Ok(Ledger::open(&path)?);
+    }
+    if key.exists() {
+        let message = format!(
+            "{} is missing, and {} is of an earlier run, whose ledger knew what was released. Restore the ledger from a \
+             copy that is not older than the last row; or take an empty folder; only where no row of that run was ever \
+             used, begin a new one: rustle ledger init --file {}",
+            path.display(),
+            key.display(),
+            path.display()
+        );
+        return Err(Refused::Here("ledger_missing", message).into());
+    }
+    Ledger::init(&path, nonce()?)?;
+    Ok(Ledger::open(&path)?)
 }
 
 /// Reads the key from `file`, or from job.key in the folder, which is created where it is missing.

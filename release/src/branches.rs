@@ -2,7 +2,7 @@
 //! repeats exactly what it did before.
 
 use ledger::{JobCursor, Ledger, LedgerError, OpenedBranch};
-use proto::{JobId, model::OpenBranch};
+use proto::{JobId, Nonce, model::OpenBranch};
 
 use crate::watermarks::{self, UnknownJob, Watermark};
 
@@ -55,7 +55,7 @@ pub fn resumption(
     }))
 }
 
-/// Continues the job at `cursor`, on a new branch where [`resumption`] demands one.
+/// Continues the job at `cursor`, on a new branch, under `nonce`, where [`resumption`] demands one.
 ///
 /// For engines that have the ledger to themselves. A service opens the branch by [`open_branch_above`] under its own
 /// locks.
@@ -68,15 +68,16 @@ pub fn resume(
     layout_digest: [u8; 32],
     cursor: &JobCursor,
     replay: bool,
+    nonce: Nonce,
 ) -> Result<Resumed, LedgerError> {
     let branch = match resumption(ledger, job, layout_digest, cursor, replay)? {
         Resumption::Continue { branch } => branch,
-        Resumption::NewBranch(request) => ledger.open_branch(&request)?.job.branch,
+        Resumption::NewBranch(request) => ledger.open_branch(&request, nonce)?.job.branch,
     };
     Ok(Resumed { branch, next_row: cursor.next_row, opened_branch: branch != cursor.branch })
 }
 
-/// Rewinds the job: opens a branch of the current one, `expected_branch`, at `from_row`.
+/// Rewinds the job: opens a branch of the current one, `expected_branch`, at `from_row`, under `nonce`.
 ///
 /// # Errors
 /// [`LedgerError::BranchSuperseded`] where the job is on another branch already, and those of
@@ -86,11 +87,13 @@ pub fn rewind(
     job: &JobId,
     from_row: u64,
     expected_branch: u64,
+    nonce: Nonce,
 ) -> Result<OpenedBranch, LedgerError> {
-    ledger.open_branch(&OpenBranch { job: job.clone(), from_row, expected_branch, parent: None })
+    let request = OpenBranch { job: job.clone(), from_row, expected_branch, parent: None };
+    ledger.open_branch(&request, nonce)
 }
 
-/// Opens a branch unless a watermark of the job is above what the ledger knows: a branch opened on an old copy would
+/// Opens a branch under `nonce` unless a watermark of the job is above what the ledger knows: a branch opened on an old copy would
 /// hide for good what the copy does not know of the branch before.
 ///
 /// # Errors
@@ -99,8 +102,9 @@ pub fn rewind(
 pub fn open_branch_above<W: std::fmt::Display>(
     ledger: &Ledger,
     request: &OpenBranch,
+    nonce: Nonce,
     watermarks: &[Watermark<W>],
 ) -> Result<OpenedBranch, LedgerError> {
     watermarks::check_not_stale(ledger, &request.job, watermarks, UnknownJob::Skip)?;
-    ledger.open_branch(request)
+    ledger.open_branch(request, nonce)
 }

@@ -21,6 +21,7 @@ pub fn grant<'a>(
     let usable = checkpoints.into_iter().filter(|checkpoint| is_usable(checkpoint, job));
     LeaseGrant {
         job: job.job.clone(),
+        job_nonce: job.nonce,
         lineage: job.lineage.clone(),
         shard,
         range,

@@ -2,7 +2,7 @@
 
 use ledger::{JobRecord, JobState, ShardRecord};
 use plan::{Layout, Plan};
-use proto::{CoordinateRange, JobId, Lineage, Result, ServiceError, tiling};
+use proto::{CoordinateRange, JobId, Lineage, Nonce, Result, ServiceError, tiling};
 
 /// A job as the ledger records it before any row is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct JobDefinition {
 /// Defines a job whose vector is cut into `shards` shards of nearly equal size.
 ///
 /// `plan_toml` is the text that was submitted, kept as it is; `plan` is what it says. `key_commitment` identifies the
-/// job's key without revealing it.
+/// job's key without revealing it; `nonce` is drawn anew, and the job has it if the ledger knows no job of this name.
 ///
 /// # Errors
 /// [`ServiceError::InvalidArgument`] for a number of shards that the dimension does not allow.
@@ -27,9 +27,10 @@ pub fn define(
     dimension: u64,
     key_commitment: [u8; 32],
     shards: u32,
+    nonce: Nonce,
 ) -> Result<JobDefinition> {
     let ranges = tiling::split(dimension, u64::from(shards), tiling::MAX_SHARDS)?;
-    Ok(define_with_ranges(job, plan, plan_toml, &ranges, key_commitment))
+    Ok(define_with_ranges(job, plan, plan_toml, &ranges, key_commitment, nonce))
 }
 
 /// Defines a job whose shards are exactly `ranges`, in order.
@@ -41,9 +42,11 @@ pub fn define_with_ranges(
     plan_toml: String,
     ranges: &[CoordinateRange],
     key_commitment: [u8; 32],
+    nonce: Nonce,
 ) -> JobDefinition {
     let record = JobRecord {
         job,
+        nonce,
         plan_toml,
         plan_digest: plan.digest(),
         dimension: ranges.last().map_or(0, |range| range.end),
@@ -51,7 +54,7 @@ pub fn define_with_ranges(
         mechanism: plan.mechanism().name().to_owned(),
         key_commitment,
         branch: 0,
-        lineage: Lineage::default(),
+        lineage: Lineage::of_job(nonce),
         shards: ranges.len() as u32,
         layout_epoch: 0,
         state: JobState::Running,

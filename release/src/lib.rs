@@ -20,17 +20,21 @@
 //! ```
 //! use ledger::{Ledger, LedgerError};
 //! use plan::Plan;
-//! use proto::{Commitment, JobId, RowRange};
+//! use proto::{Commitment, JobId, Nonce, RowRange};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let plan = Plan::from_toml_str(
-//! #     "format = 1\nstream_version = 2\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = 1.0\n\
+//! #     "format = 1\nstream_version = 3\nchacha_rounds = 20\niterations = 10\nnoise_multiplier = 1.0\n\
 //! #      clip_norm = 1.0\n[participation]\nmin_sep = 1\nmax_participations = 1\n[mechanism]\nname = \"identity\"",
 //! # )?;
-//! let ledger = Ledger::open(&folder.path().join("ledger.redb"))?;
+//! let path = folder.path().join("ledger.redb");
+//! // A program draws ids and nonces from the operating system.
+//! Ledger::init(&path, Nonce::from_bytes([8; 32]))?;
+//! let ledger = Ledger::open(&path)?;
 //! let name = JobId::new("digits")?;
-//! let job = release::job::define(name.clone(), &plan, plan.to_toml_string()?, 1_000, [7; 32], 1)?;
+//! let nonce = Nonce::from_bytes([9; 32]);
+//! let job = release::job::define(name.clone(), &plan, plan.to_toml_string()?, 1_000, [7; 32], 1, nonce)?;
 //! ledger.create_job(&job.record, &job.shards)?;
 //!
 //! let rows = RowRange::new(0, 1)?;

@@ -5,7 +5,7 @@
 use ledger::{JobCursor, JobRecord, Ledger, LedgerError};
 use plan::Plan;
 use proto::model::{CheckpointPiece, OpenBranch};
-use proto::{CheckpointRecord, Commitment, CoordinateRange, JobId, Lineage, RowRange, ServiceError};
+use proto::{CheckpointRecord, Commitment, CoordinateRange, JobId, Lineage, Nonce, RowRange, ServiceError};
 use release::binding::{bind, bind_above};
 use release::branches::{Resumption, open_branch_above, resume, resumption, rewind};
 use release::checkpoints::{CheckpointIds, expired, is_usable};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const PLAN: &str = "\
 format = 1
-stream_version = 2
+stream_version = 3
 chacha_rounds = 20
 iterations = 10
 noise_multiplier = 1.0
@@ -35,6 +35,15 @@ name = \"weights\"
 shape = [30, 20]
 ";
 
+const NONCE: Nonce = Nonce::from_bytes([3; 32]);
+const NEW_NONCE: Nonce = Nonce::from_bytes([4; 32]);
+
+fn new_ledger(folder: &TempDir) -> Ledger {
+    let path = folder.path().join("ledger.redb");
+    Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
+    Ledger::open(&path).unwrap()
+}
+
 struct Fixture {
     _folder: TempDir,
     ledger: Ledger,
@@ -45,8 +54,8 @@ impl Fixture {
     /// A ledger with one job, of which `rows` rows are bound on branch 0.
     fn new(rows: u64) -> Self {
         let folder = TempDir::new().unwrap();
-        let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
-        let job = define(job(), &plan(PLAN), PLAN.to_owned(), 1_000, [7; 32], 2).unwrap();
+        let ledger = new_ledger(&folder);
+        let job = define(job(), &plan(PLAN), PLAN.to_owned(), 1_000, [7; 32], 2, NONCE).unwrap();
         ledger.create_job(&job.record, &job.shards).unwrap();
         let fixture = Self { _folder: folder, ledger, record: job.record };
         (0..rows).for_each(|row| fixture.bind(0, row));
@@ -110,7 +119,7 @@ fn a_watermark_above_the_ledger_stops_a_binding_before_it_is_written() {
 #[test]
 fn each_watermark_is_compared_with_its_own_branch() {
     let fixture = Fixture::new(3);
-    rewind(&fixture.ledger, &job(), 1, 0).unwrap();
+    rewind(&fixture.ledger, &job(), 1, 0, NEW_NONCE).unwrap();
     fixture.bind(1, 1);
     let check = |mark| check_not_stale(&fixture.ledger, &job(), &[mark], UnknownJob::Skip);
     check(mark(0, 3)).unwrap();
@@ -122,7 +131,7 @@ fn each_watermark_is_compared_with_its_own_branch() {
 #[test]
 fn a_job_that_the_ledger_does_not_know_is_skipped_or_refused_as_the_caller_says() {
     let folder = TempDir::new().unwrap();
-    let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
+    let ledger = new_ledger(&folder);
     let check = |mark, unknown| check_not_stale(&ledger, &job(), &[mark], unknown);
     check(mark(0, 5), UnknownJob::Skip).unwrap();
     check(mark(0, 0), UnknownJob::Refuse).unwrap();
@@ -134,7 +143,7 @@ fn a_job_that_the_ledger_does_not_know_is_skipped_or_refused_as_the_caller_says(
     let bound = bind_above(&ledger, &job(), 0, rows, &[commitment()], &[mark(0, 5)]);
     assert!(matches!(bound, Err(LedgerError::NotFound { .. })), "{bound:?}");
     let request = OpenBranch { job: job(), from_row: 0, expected_branch: 0, parent: None };
-    let opened = open_branch_above(&ledger, &request, &[mark(0, 5)]);
+    let opened = open_branch_above(&ledger, &request, NEW_NONCE, &[mark(0, 5)]);
     assert!(matches!(opened, Err(LedgerError::NotFound { .. })), "{opened:?}");
 }
 
@@ -142,16 +151,16 @@ fn a_job_that_the_ledger_does_not_know_is_skipped_or_refused_as_the_caller_says(
 fn a_stale_ledger_opens_no_branch() {
     let fixture = Fixture::new(3);
     let request = OpenBranch { job: job(), from_row: 1, expected_branch: 0, parent: None };
-    behind(open_branch_above(&fixture.ledger, &request, &[mark(0, 9)]));
+    behind(open_branch_above(&fixture.ledger, &request, NEW_NONCE, &[mark(0, 9)]));
     assert_eq!(fixture.branch(), 0);
-    assert!(open_branch_above(&fixture.ledger, &request, &[mark(0, 3)]).unwrap().newly);
+    assert!(open_branch_above(&fixture.ledger, &request, NEW_NONCE, &[mark(0, 3)]).unwrap().newly);
 }
 
 #[test]
 fn a_job_resumes_on_its_branch_where_nothing_lies_beyond_the_cursor() {
     let fixture = Fixture::new(3);
     let cursor = fixture.cursor(3);
-    let resumed = resume(&fixture.ledger, &job(), fixture.layout(), &cursor, false).unwrap();
+    let resumed = resume(&fixture.ledger, &job(), fixture.layout(), &cursor, false, NEW_NONCE).unwrap();
     assert_eq!((resumed.branch, resumed.next_row, resumed.opened_branch), (0, 3, false));
     fixture.bind(0, 3);
     let found = resumption(&fixture.ledger, &job(), fixture.layout(), &cursor, false).unwrap();
@@ -160,10 +169,10 @@ fn a_job_resumes_on_its_branch_where_nothing_lies_beyond_the_cursor() {
         "{found:?}"
     );
     assert_eq!(fixture.branch(), 0, "deciding opens nothing");
-    let resumed = resume(&fixture.ledger, &job(), fixture.layout(), &cursor, false).unwrap();
+    let resumed = resume(&fixture.ledger, &job(), fixture.layout(), &cursor, false, NEW_NONCE).unwrap();
     assert_eq!((resumed.branch, resumed.next_row, resumed.opened_branch), (1, 3, true));
     // The same cursor again finds the branch that it opened.
-    let again = resume(&fixture.ledger, &job(), fixture.layout(), &cursor, false).unwrap();
+    let again = resume(&fixture.ledger, &job(), fixture.layout(), &cursor, false, NEW_NONCE).unwrap();
     assert_eq!(again, resumed);
 }
 
@@ -191,7 +200,7 @@ fn a_cursor_of_another_layout_is_refused() {
     let fixture = Fixture::new(3);
     let cursor = fixture.cursor(3);
     let other = layout_digest(&plan(PLAN), 999).unwrap();
-    let refused = resume(&fixture.ledger, &job(), other, &cursor, false);
+    let refused = resume(&fixture.ledger, &job(), other, &cursor, false, NEW_NONCE);
     assert!(matches!(refused, Err(LedgerError::CursorMismatch { what: "layout", .. })), "{refused:?}");
 }
 
@@ -219,11 +228,14 @@ fn a_dimension_is_given_or_follows_from_the_layout() {
 #[test]
 fn a_definition_is_the_same_by_count_and_by_ranges() {
     let plan = plan(PLAN);
-    let by_count = define(job(), &plan, PLAN.to_owned(), 1_000, [7; 32], 2).unwrap();
+    let by_count = define(job(), &plan, PLAN.to_owned(), 1_000, [7; 32], 2, NONCE).unwrap();
     let ranges = [CoordinateRange::new(0, 512).unwrap(), CoordinateRange::new(512, 1_000).unwrap()];
-    assert_eq!(by_count, define_with_ranges(job(), &plan, PLAN.to_owned(), &ranges, [7; 32]));
+    assert_eq!(by_count, define_with_ranges(job(), &plan, PLAN.to_owned(), &ranges, [7; 32], NONCE));
     assert_eq!((by_count.record.dimension, by_count.record.shards), (1_000, 2));
-    assert!(define(job(), &plan, PLAN.to_owned(), 1_000, [7; 32], 3).is_err(), "more shards than blocks");
+    assert!(
+        define(job(), &plan, PLAN.to_owned(), 1_000, [7; 32], 3, NONCE).is_err(),
+        "more shards than blocks"
+    );
 }
 
 #[test]
@@ -250,7 +262,7 @@ fn a_checkpoint_of_another_plan_or_of_rows_that_were_left_is_not_usable() {
     assert!(is_usable(&checkpoint, &fixture.record));
     assert!(!is_usable(&CheckpointRecord { plan_digest: [0; 32], ..checkpoint.clone() }, &fixture.record));
     // The job rewound to row 2: rows 2 and 3 of the checkpoint are of a branch that was left.
-    let lineage = Lineage::default().rewound(2, 1);
+    let lineage = Lineage::of_job(NONCE).rewound(2, 1, NEW_NONCE);
     let rewound = JobRecord { branch: 1, lineage, ..fixture.record.clone() };
     assert!(!is_usable(&checkpoint, &rewound));
 }

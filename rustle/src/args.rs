@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, noise, plan, report,
-    serve, token, up, verify,
+    account, batches, calibrate, certs, completions, config, demo, fetch, job, key, ledger, noise, plan,
+    report, serve, token, up, verify,
 };
 use crate::output::{Format, Word};
 
@@ -54,6 +54,9 @@ pub enum Command {
     /// Create job keys
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// Begin the ledger of a coordinator or of an MPI launch
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Create certificates for a cluster without another authority
     #[command(subcommand)]
     Certs(certs::CertsCommand),
@@ -90,6 +93,7 @@ impl Command {
             Self::Calibrate(command) => command.run(format),
             Self::Batches(args) => batches::run(&args, format),
             Self::Key(command) => command.run(format),
+            Self::Ledger(command) => command.run(format),
             Self::Certs(command) => command.run(format),
             Self::Token(command) => command.run(format),
             Self::Noise(args) => noise::run(&args, format),

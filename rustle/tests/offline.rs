@@ -189,7 +189,7 @@ fn plans_are_created_and_printed() {
         2,
         &["noise_multiplier"],
     );
-    fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 2\nsede = 3\n").unwrap();
+    fs::write(bench.path("bad.toml"), "format = 1\nstream_version = 3\nsede = 3\n").unwrap();
     bench.refused("account plan --plan bad.toml --delta 1e-6", 1, &["sede"]);
 }
 

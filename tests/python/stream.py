@@ -1,4 +1,4 @@
-"""The noise stream of docs/noise-stream.md, version 2, once more in numpy.
+"""The noise stream of docs/noise-stream.md, version 3, once more in numpy.
 
 Written to be read beside the specification; every float32 operation is one numpy call, so that each rounds once,
 in the order given there.
@@ -30,11 +30,10 @@ SIN = bits(0xB94CA1F1, 0x3C08839D, 0xBE2AAAA3)
 COS = bits(0x37CCF5CE, 0xBAB6061A, 0x3D2AAAA5)
 
 
-def branch_key(job_key, job, branch, plan_digest):
+def branch_key(job_key, job_nonce, branch_nonce, plan_digest, dimension, layout_digest):
     """HKDF-SHA-256 (RFC 5869), one block of output."""
-    job = job.encode()
-    info = b"branch" + struct.pack("<I", len(job)) + job + struct.pack("<Q", branch) + plan_digest
-    secret = hmac.digest(b"rustle noise-stream v2", job_key, hashlib.sha256)
+    info = b"branch" + job_nonce + branch_nonce + plan_digest + struct.pack("<Q", dimension) + layout_digest
+    secret = hmac.digest(b"rustle noise-stream v3", job_key, hashlib.sha256)
     return hmac.digest(secret, info + b"\x01", hashlib.sha256)
 
 

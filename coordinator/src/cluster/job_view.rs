@@ -175,6 +175,7 @@ impl JobView {
             rows_bound: self.bound.rows_bound,
             next_row: self.bound.next_row,
             lineage: (&record.lineage).into(),
+            job_nonce: record.nonce.as_bytes().to_vec(),
         }
     }
 }

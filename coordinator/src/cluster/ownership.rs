@@ -108,7 +108,7 @@ fn named_in(view: &JobView) -> impl Iterator<Item = &WorkerId> {
 mod tests {
     use ledger::{JobRecord, JobState, ShardRecord};
     use proptest::prelude::*;
-    use proto::{CoordinateRange, Lineage};
+    use proto::{CoordinateRange, Lineage, Nonce};
 
     use super::*;
 
@@ -121,7 +121,8 @@ mod tests {
             mechanism: String::new(),
             key_commitment: [0; 32],
             branch: 0,
-            lineage: Lineage::default(),
+            nonce: Nonce::from_bytes([0; 32]),
+            lineage: Lineage::of_job(Nonce::from_bytes([0; 32])),
             shards: owners.len() as u32,
             layout_epoch: 0,
             state: JobState::Running,

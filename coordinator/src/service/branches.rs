@@ -1,7 +1,8 @@
 //! Rewinds: branches, and cursors that record where a training job stood.
 
 use ledger::{CursorState, JobCursor};
-use proto::{JobId, Result, model::OpenBranch, pb};
+use node::process::rng;
+use proto::{JobId, Result, ServiceError, model::OpenBranch, pb};
 use release::branches::{self, Resumption};
 use tracing::info;
 
@@ -24,10 +25,11 @@ impl Coordinator {
         let _change = self.lock_changes().await;
         let marks = self.cluster().watermarks_to_check(&job);
         let name = job.clone();
+        let nonce = rng::nonce().map_err(ServiceError::internal)?;
         let to_check = for_release(&marks);
         let (opened, bound) = self
             .with_ledger(move |ledger| {
-                let opened = branches::open_branch_above(ledger, &request, &to_check)?;
+                let opened = branches::open_branch_above(ledger, &request, nonce, &to_check)?;
                 let bound = ledger.binding_summary(&name, opened.job.branch)?;
                 Ok((opened, bound))
             })

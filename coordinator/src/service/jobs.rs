@@ -1,6 +1,7 @@
 //! Creating, listing, finishing and destroying jobs.
 
 use ledger::{Created, JobRecord, JobState};
+use node::process::rng;
 use plan::Plan;
 use proto::model::{CreateJob, PlacementHint};
 use proto::{CoordinateRange, JobId, Result, RowRange, ServiceError, pb, tiling};
@@ -27,8 +28,9 @@ impl Coordinator {
         };
         let job = request.job.clone();
         let CreateJob { plan_toml, key_commitment, .. } = request;
+        let nonce = rng::nonce().map_err(ServiceError::internal)?;
         let definition =
-            release::job::define(job.clone(), &plan, plan_toml, dimension, key_commitment, shards)?;
+            release::job::define(job.clone(), &plan, plan_toml, dimension, key_commitment, shards, nonce)?;
         let JobDefinition { record, shards } = definition;
         let view = JobView::new(record.clone(), shards.clone(), PlanSummary::new(&plan, dimension)?);
         match self.with_ledger(move |ledger| ledger.create_job(&record, &shards)).await? {

@@ -10,7 +10,7 @@ use crate::checkpointing::interval::Schedule;
 
 fn with_store(folder: &TempDir, schedule: Schedule) -> Coordinator {
     let settings = Settings { checkpoint_schedule: schedule, ..Settings::in_folder(folder.path()).unwrap() };
-    let ledger = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
+    let ledger = ledger_in(folder);
     Coordinator::open(ledger, settings, Connections::new(), FatalStop::new(CancellationToken::new())).unwrap()
 }
 

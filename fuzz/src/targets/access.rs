@@ -10,7 +10,7 @@ use node::{
 use plan::Plan;
 use prost::Message;
 use proto::{
-    JobId,
+    JobId, Nonce,
     model::{JobMark, OpenBranch},
     pb,
 };
@@ -37,6 +37,7 @@ pub fn targets() -> Vec<Target> {
 
 fn a_cursor() -> Option<JobCursor> {
     Some(JobCursor {
+        job_nonce: Nonce::from_bytes([6; 32]),
         plan_digest: [1; 32],
         layout_digest: [2; 32],
         job: JobId::new("job-1").ok()?,

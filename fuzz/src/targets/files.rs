@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use checkpoint_store::{CheckpointKey, CheckpointStore, ShardHeader};
 use ledger::{JobRecord, JobState, Ledger, ShardRecord};
 use proto::{
-    CheckpointRecord, Commitment, CoordinateRange, ElementType, JobId, Lineage, RowRange, piece_object,
+    CheckpointRecord, Commitment, CoordinateRange, ElementType, JobId, Lineage, Nonce, RowRange, piece_object,
 };
 use rustle::npy::{NpyReader, NpyWriter};
 use sha2::{Digest, Sha256};
@@ -45,6 +45,7 @@ fn ledger_seeds() -> Vec<Vec<u8>> {
     let path = folder.path().join("ledger.redb");
     let record = JobRecord {
         job: job(),
+        nonce: Nonce::from_bytes([3; 32]),
         plan_toml: "format = 1".into(),
         plan_digest: [1; 32],
         dimension: 1_024,
@@ -53,14 +54,15 @@ fn ledger_seeds() -> Vec<Vec<u8>> {
         layout_epoch: 1,
         key_commitment: [2; 32],
         branch: 0,
-        lineage: Lineage::of_branch(0),
+        lineage: Lineage::of_job(Nonce::from_bytes([3; 32])),
         state: JobState::Running,
         mechanism: "identity".into(),
     };
     let range = CoordinateRange { start: 0, end: 1_024 };
     let shards = [ShardRecord { shard: 0, range, epoch: 1, owner: None }];
     {
-        let ledger = Ledger::open(&path).expect("a new ledger");
+        Ledger::init(&path, Nonce::from_bytes([1; 32])).expect("a new ledger");
+        let ledger = Ledger::open(&path).expect("the new ledger");
         ledger.create_job(&record, &shards).expect("a job");
         for row in 0..BOUND {
             ledger.bind(&job(), 0, RowRange { start: row, end: row + 1 }, &[bound(row)]).expect("a binding");

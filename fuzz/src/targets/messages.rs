@@ -183,7 +183,8 @@ fn piece() -> Vec<Vec<u8>> {
 fn grant() -> Vec<Vec<u8>> {
     let grant = pb::LeaseGrant {
         job: "job-1".into(),
-        lineage: vec![pb::LineageSegment { from_row: 0, branch: 0 }],
+        job_nonce: vec![3; 32],
+        lineage: vec![pb::LineageSegment { from_row: 0, branch: 0, nonce: vec![3; 32] }],
         shard: 1,
         range: range(),
         epoch: 7,

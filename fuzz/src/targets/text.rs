@@ -19,7 +19,7 @@ pub fn targets() -> Vec<Target> {
 }
 
 pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
-    let head = "format = 1\nstream_version = 2\niterations = 9\nnoise_multiplier = 1.5\nclip_norm = 0.5\n\
+    let head = "format = 1\nstream_version = 3\niterations = 9\nnoise_multiplier = 1.5\nclip_norm = 0.5\n\
                 chacha_rounds = 20\n[participation]\nmin_sep = 3\nmax_participations = 3\n[mechanism]\n";
     let mechanisms = [
         "name = \"identity\"\n",

@@ -1,6 +1,6 @@
 //! The events of a job. Its chain of events determines all that the ledger knows of it.
 
-use proto::{Commitment, CommitmentKind, hex_digest};
+use proto::{Commitment, CommitmentKind, Nonce, hex_digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{JobRecord, JobState, ShardRecord};
@@ -11,6 +11,10 @@ use crate::{JobRecord, JobState, ShardRecord};
 pub enum Event {
     /// The job was created: always the first event.
     Created {
+        /// The id of the ledger that the job was created in.
+        ledger: Nonce,
+        /// The job's nonce.
+        nonce: Nonce,
         /// Digest of the plan's canonical form.
         #[serde(with = "hex_digest")]
         plan_digest: [u8; 32],
@@ -46,6 +50,8 @@ pub enum Event {
         parent: u64,
         /// The branch's first row.
         from_row: u64,
+        /// The branch's nonce.
+        nonce: Nonce,
         /// Every shard, under the new epoch that fences the old branch.
         shards: Vec<ShardRecord>,
     },
@@ -83,8 +89,15 @@ pub enum Event {
 
 impl Event {
     /// Returns the event that a job begins with.
-    pub(crate) fn created(job: &JobRecord, plan_sha256: [u8; 32], shards: &[ShardRecord]) -> Self {
+    pub(crate) fn created(
+        ledger: Nonce,
+        job: &JobRecord,
+        plan_sha256: [u8; 32],
+        shards: &[ShardRecord],
+    ) -> Self {
         Self::Created {
+            ledger,
+            nonce: job.nonce,
             plan_digest: job.plan_digest,
             plan_sha256,
             dimension: job.dimension,

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use proto::Lineage;
+use proto::{Lineage, Nonce};
 
-use crate::{JobRecord, JobState, ShardRecord, tables::branch_cursor::BranchCursor};
+use crate::{
+    JobRecord, JobState, ShardRecord,
+    tables::{branch_cursor::BranchCursor, branches_table::OpenedFrom},
+};
 
 use super::event::{BoundRow, Event};
 
@@ -16,8 +19,8 @@ pub struct ReplayedJob {
     lineages: BTreeMap<u64, Lineage>,
     layout_epoch: u64,
     shards: BTreeMap<u32, ShardRecord>,
-    /// Parent and first row of each branch except 0.
-    pub branches: BTreeMap<u64, (u64, u64)>,
+    /// Where each branch except 0 was opened.
+    pub branches: BTreeMap<u64, OpenedFrom>,
     pub cursors: BTreeMap<u64, BranchCursor>,
     /// Digest of each checkpoint's record.
     pub checkpoints: BTreeMap<u64, [u8; 32]>,
@@ -30,10 +33,10 @@ impl ReplayedJob {
             return Err("a job is created once, and first");
         }
         match event {
-            Event::Created { layout_epoch, ref shards, .. } => {
+            Event::Created { nonce, layout_epoch, ref shards, .. } => {
                 self.layout_epoch = layout_epoch;
                 self.state = Some(JobState::Running);
-                self.lineages.insert(0, Lineage::default());
+                self.lineages.insert(0, Lineage::of_job(nonce));
                 self.put_shards(shards.clone())?;
                 self.created = Some(event);
             }
@@ -43,14 +46,14 @@ impl ReplayedJob {
                     cursor.add(job, branch, row, &commitment.to_bytes());
                 }
             }
-            Event::BranchOpened { branch, parent, from_row, shards } => {
+            Event::BranchOpened { branch, parent, from_row, nonce, shards } => {
                 let next = self.lineages.last_key_value().map(|(last, _)| last + 1);
                 let lineage = self.lineages.get(&parent).ok_or("a branch without its parent")?;
                 if next != Some(branch) {
                     return Err("branches are numbered one after another");
                 }
-                self.lineages.insert(branch, lineage.rewound(from_row, branch));
-                self.branches.insert(branch, (parent, from_row));
+                self.lineages.insert(branch, lineage.rewound(from_row, branch, nonce));
+                self.branches.insert(branch, OpenedFrom { parent, from_row, nonce });
                 self.put_shards(shards)?;
             }
             Event::StateChanged { state } => {
@@ -96,6 +99,7 @@ impl ReplayedJob {
         record: &JobRecord,
         shards: &[ShardRecord],
         plan_sha256: [u8; 32],
+        ledger: Nonce,
     ) -> Result<(), &'static str> {
         let Some(Event::Created { shards: first, layout_epoch, plan_sha256: created_plan, .. }) =
             &self.created
@@ -103,7 +107,7 @@ impl ReplayedJob {
             return Err("beginning");
         };
         let as_created = JobRecord { layout_epoch: *layout_epoch, ..record.clone() };
-        let created = Event::created(&as_created, *created_plan, first);
+        let created = Event::created(ledger, &as_created, *created_plan, first);
         let lineage = self.lineages.last_key_value();
         let checks = [
             (record.job.as_str() == name, "name"),

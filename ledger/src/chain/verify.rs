@@ -14,20 +14,20 @@ use crate::{
     error::Fail,
     rules::coverage,
     tables::{
-        self, BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, META_FORMAT, PLANS,
-        SHARDS, branch_cursor::BranchCursor,
+        self, BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, IDENTITY, JOBS, META, META_FORMAT,
+        PLANS, SHARDS, branch_cursor::BranchCursor, branches_table::OpenedFrom,
     },
 };
 
 use super::replay::ReplayedJob;
 
-/// Returns the file's format. Error: this build can't read it.
-pub fn format_of(db: &Database, path: &Path) -> Result<u64, LedgerError> {
+/// Checks that the file has this build's format.
+pub fn check_format(db: &Database, path: &Path) -> Result<(), LedgerError> {
     let read = || -> Result<Option<u64>, redb::Error> {
         Ok(db.begin_read()?.open_table(META)?.get(META_FORMAT)?.map(|value| value.value()))
     };
     match read().map_err(|error| damaged(path, error.to_string()))? {
-        Some(format @ 1..=tables::FORMAT) => Ok(format),
+        Some(tables::FORMAT) => Ok(()),
         found => Err(LedgerError::Format {
             path: path.to_owned(),
             found: found.unwrap_or(0),
@@ -100,6 +100,7 @@ fn same<T: PartialEq>(what: &str, chain: &T, table: &T) -> Result<(), Fail> {
 fn check_jobs(transaction: &ReadTransaction, replayed: &BTreeMap<String, ReplayedJob>) -> Result<(), Fail> {
     let shards = transaction.open_table(SHARDS)?;
     let plans = transaction.open_table(PLANS)?;
+    let ledger = tables::ledger_id(&transaction.open_table(IDENTITY)?)?;
     let mut jobs = 0;
     let mut shards_seen = 0;
     for entry in transaction.open_table(JOBS)?.iter()? {
@@ -115,7 +116,7 @@ fn check_jobs(transaction: &ReadTransaction, replayed: &BTreeMap<String, Replaye
         let plan = plans.get(name)?.ok_or_else(|| of_job("its plan is missing"))?;
         let replayed_job = replayed.get(name).ok_or_else(|| of_job("it has no chain of events"))?;
         replayed_job
-            .check(name, &record, &own, Sha256::digest(plan.value()).into())
+            .check(name, &record, &own, Sha256::digest(plan.value()).into(), ledger)
             .map_err(|what| of_job(&format!("its {what} is not what its chain of events says")))?;
         (jobs, shards_seen) = (jobs + 1, shards_seen + own.len());
     }
@@ -144,7 +145,8 @@ fn check_branches(
     let mut branches = ByBranch::new();
     for entry in transaction.open_table(BRANCHES)?.iter()? {
         let (key, opened) = entry?;
-        branches.insert((key.value().0.to_owned(), key.value().1), opened.value());
+        let opened = OpenedFrom::from_stored(opened.value());
+        branches.insert((key.value().0.to_owned(), key.value().1), opened);
     }
     same(BRANCHES.name(), &of_all(replayed, |job| &job.branches), &branches)
 }

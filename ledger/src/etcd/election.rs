@@ -7,6 +7,7 @@ use std::{
 };
 
 use etcd_client::{Client, Compare, CompareOp, Error, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use proto::Nonce;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -25,7 +26,7 @@ const FIRST_CALL_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Serialize, Deserialize)]
 struct Identity {
     format: u64,
-    /// A random name, drawn when the ledger was created.
+    /// The ledger's id, drawn when it was begun.
     ledger: String,
 }
 
@@ -39,7 +40,7 @@ pub struct Election {
     client: Arc<EtcdClient>,
     keys: Keys,
     lease: Duration,
-    ledger: String,
+    ledger: Nonce,
 }
 
 /// The outcome of [`Election::campaign`].
@@ -64,12 +65,16 @@ impl Election {
             let supported = tables::FORMAT;
             return Err(LedgerError::Format { path: config.name(), found, supported });
         }
-        Ok(Self { client, keys, lease: config.lease, ledger: identity.ledger })
+        let ledger = identity.ledger.parse().map_err(|_| LedgerError::Damaged {
+            path: config.name(),
+            reason: format!("its id is {:?}, which is no 64 hex digits", identity.ledger),
+        })?;
+        Ok(Self { client, keys, lease: config.lease, ledger })
     }
 
-    /// Returns the random name that the ledger under this prefix was given when it was created.
-    pub fn ledger(&self) -> &str {
-        &self.ledger
+    /// Returns the id that the ledger under this prefix drew when it was begun.
+    pub fn ledger(&self) -> Nonce {
+        self.ledger
     }
 
     /// Returns the time to wait before the next campaign.
@@ -139,6 +144,7 @@ impl Election {
             return Ok(Candidacy::Elected(Term::begin(
                 self.client.clone(),
                 self.keys.clone(),
+                self.ledger,
                 granted,
                 revision,
             )));
@@ -146,7 +152,8 @@ impl Election {
         let Some(leader) = first_value(&answer) else { return Ok(Candidacy::LedBy(String::new())) };
         if leader.lease == granted.id {
             // An attempt before this one got through, and its answer did not.
-            let term = Term::begin(self.client.clone(), self.keys.clone(), granted, leader.revision);
+            let term =
+                Term::begin(self.client.clone(), self.keys.clone(), self.ledger, granted, leader.revision);
             return Ok(Candidacy::Elected(term));
         }
         Ok(Candidacy::LedBy(self.address_in(&leader.value)?))
@@ -208,7 +215,7 @@ async fn identify(client: &EtcdClient, keys: &Keys) -> Result<Identity> {
         let reason = format!("its members are of different etcd clusters: {}", members.join(", "));
         return Err(LedgerError::OtherStore { path, reason });
     }
-    let mut id = [0; 16];
+    let mut id = [0; 32];
     getrandom::fill(&mut id)
         .map_err(|error| LedgerError::Io { path: path.clone(), reason: error.to_string() })?;
     let new = Identity { format: tables::FORMAT, ledger: hex::encode(id) };

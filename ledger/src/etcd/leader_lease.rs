@@ -7,6 +7,7 @@ use std::{
 };
 
 use etcd_client::Error;
+use proto::Nonce;
 use tokio::sync::watch;
 
 use super::{
@@ -79,6 +80,7 @@ impl LeaderLease {
 pub struct Term {
     pub(super) client: Arc<EtcdClient>,
     pub(super) keys: Keys,
+    ledger: Nonce,
     lease: Arc<LeaderLease>,
 }
 
@@ -91,14 +93,25 @@ pub(super) struct GrantedLease {
 }
 
 impl Term {
-    pub(super) fn begin(client: Arc<EtcdClient>, keys: Keys, granted: GrantedLease, revision: i64) -> Self {
+    pub(super) fn begin(
+        client: Arc<EtcdClient>,
+        keys: Keys,
+        ledger: Nonce,
+        granted: GrantedLease,
+        revision: i64,
+    ) -> Self {
         let GrantedLease { id, life, requested } = granted;
         let path = client.name().to_owned();
         let until = Mutex::new(requested + life - life / MARGIN);
         let lease =
             Arc::new(LeaderLease { path, revision, id, life, until, lost: watch::Sender::new(false) });
         client.spawn(keep_alive(client.clone(), lease.clone()));
-        Self { client, keys, lease }
+        Self { client, keys, ledger, lease }
+    }
+
+    /// Returns the id of the ledger.
+    pub fn ledger(&self) -> Nonce {
+        self.ledger
     }
 
     /// Returns the lease that the term lasts for.

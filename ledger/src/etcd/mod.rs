@@ -43,7 +43,7 @@ impl Ledger {
         let io =
             |error: &dyn std::fmt::Display| LedgerError::Io { path: path.clone(), reason: error.to_string() };
         let db = open::builder().create_with_backend(InMemoryBackend::new()).map_err(|error| io(&error))?;
-        open::create_tables(&db).map_err(|error| io(&error))?;
+        open::create_tables(&db, term.ledger()).map_err(|error| io(&error))?;
         let journal = Journal::read(term, &db)?;
         verify::verify(&db, &path)?;
         Ok(Self {

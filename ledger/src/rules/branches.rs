@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use proto::{CommitmentKind, JobId, Lineage, RowRange, model::OpenBranch};
+use proto::{CommitmentKind, JobId, Lineage, Nonce, RowRange, model::OpenBranch};
 use redb::ReadableTable;
 
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     error::Fail,
     store::Outcome,
     tables::{
-        self, BINDINGS, BRANCHES, CURSORS, JOBS, PLANS, SHARDS, branch_cursor::cursor_of, jobs_table,
-        shards_table,
+        self, BINDINGS, BRANCHES, CURSORS, JOBS, PLANS, SHARDS, branch_cursor::cursor_of,
+        branches_table::OpenedFrom, jobs_table, shards_table,
     },
 };
 
@@ -41,14 +41,15 @@ pub struct OpenedBranch {
 }
 
 impl Ledger {
-    /// Opens the next branch at `from_row` of the parent and fences the branch before: every shard gets a new epoch,
-    /// and keeps its owner. The same request again finds the branch it opened, while nothing is bound on it.
+    /// Opens the next branch at `from_row` of the parent, under `nonce`, and fences the branch before: every shard gets
+    /// a new epoch, and keeps its owner. The same request again finds the branch it opened, with the nonce that it was
+    /// opened with, while nothing is bound on it.
     ///
     /// # Errors
     ///
     /// [`LedgerError::BranchSuperseded`] where another branch than the expected one is current,
     /// [`LedgerError::JobState`], or `from_row` is beyond the parent's next row.
-    pub fn open_branch(&self, request: &OpenBranch) -> Result<OpenedBranch> {
+    pub fn open_branch(&self, request: &OpenBranch, nonce: Nonce) -> Result<OpenedBranch> {
         let OpenBranch { job, from_row, expected_branch, .. } = request;
         self.store.write("open_branch", |transaction| {
             let mut jobs = transaction.open_table(JOBS)?;
@@ -59,7 +60,9 @@ impl Ledger {
             let parent = request.parent.unwrap_or(*expected_branch);
             if record.branch != *expected_branch {
                 let cursor = cursor_of(&transaction.open_table(CURSORS)?, job, record.branch)?;
-                let opened_so = branches.get((job.as_str(), record.branch))?.map(|found| found.value());
+                let opened = branches.get((job.as_str(), record.branch))?;
+                let opened_so = opened.map(|found| OpenedFrom::from_stored(found.value()));
+                let opened_so = opened_so.map(|opened| (opened.parent, opened.from_row));
                 let is_next = expected_branch.checked_add(1) == Some(record.branch);
                 if is_next && cursor.rows_bound == 0 && opened_so == Some((parent, *from_row)) {
                     let shards = shards_table::all_of(&table, job)?;
@@ -76,8 +79,9 @@ impl Ledger {
                 .branch
                 .checked_add(1)
                 .ok_or_else(|| LedgerError::invalid("branch", record.branch, "below 2^64 - 1"))?;
-            branches.insert((job.as_str(), branch), (parent, *from_row))?;
-            (record.branch, record.lineage) = (branch, lineage.rewound(*from_row, branch));
+            let opened = OpenedFrom { parent, from_row: *from_row, nonce };
+            branches.insert((job.as_str(), branch), opened.to_stored())?;
+            (record.branch, record.lineage) = (branch, lineage.rewound(*from_row, branch, nonce));
             jobs_table::put(&mut jobs, &record)?;
             let mut shards = shards_table::all_of(&table, job)?;
             for shard in &mut shards {
@@ -86,7 +90,7 @@ impl Ledger {
             }
             let from_row = *from_row;
             let shards_then = shards.clone();
-            let event = Event::BranchOpened { branch, parent, from_row, shards: shards_then };
+            let event = Event::BranchOpened { branch, parent, from_row, nonce, shards: shards_then };
             chain::append(transaction, job, &event)?;
             Ok(Outcome::Commit(OpenedBranch { job: record, shards, newly: true }))
         })
@@ -108,8 +112,10 @@ impl Ledger {
             let bindings = transaction.open_table(BINDINGS)?;
             let mut all = Vec::new();
             for branch in 0..=record.branch {
-                let opened = branches.get((job.as_str(), branch))?.map(|found| found.value());
-                let (parent, from_row) = opened.map_or((None, 0), |(parent, row)| (Some(parent), row));
+                let opened = branches.get((job.as_str(), branch))?;
+                let opened = opened.map(|found| OpenedFrom::from_stored(found.value()));
+                let parent = opened.map(|opened| opened.parent);
+                let from_row = opened.map_or(0, |opened| opened.from_row);
                 let mut released: Vec<RowRange> = Vec::new();
                 let rows = (job.as_str(), branch, 0)..=(job.as_str(), branch, u64::MAX);
                 for bound in bindings.range(rows)? {
@@ -128,7 +134,7 @@ impl Ledger {
 
 /// Derives the lineage of a branch from the table of branches.
 pub fn lineage_of(
-    branches: &impl ReadableTable<(&'static str, u64), (u64, u64)>,
+    branches: &impl ReadableTable<(&'static str, u64), (u64, u64, [u8; 32])>,
     record: &JobRecord,
     branch: u64,
 ) -> Result<Lineage, Fail> {
@@ -143,15 +149,19 @@ pub fn lineage_of(
     let mut opened = Vec::new();
     let mut at = branch;
     while let Some(found) = branches.get((record.job.as_str(), at))?.map(|found| found.value()) {
-        let (parent, from_row) = found;
-        if parent >= at {
-            return Err(Fail::Record(format!("branch {at} of job {} has parent {parent}", record.job)));
+        let from = OpenedFrom::from_stored(found);
+        if from.parent >= at {
+            let reason = format!("branch {at} of job {} has parent {}", record.job, from.parent);
+            return Err(Fail::Record(reason));
         }
-        opened.push((from_row, at));
-        at = parent;
+        opened.push((at, from));
+        at = from.parent;
     }
-    let root = Lineage::of_branch(at);
-    Ok(opened.into_iter().rev().fold(root, |lineage, (from_row, branch)| lineage.rewound(from_row, branch)))
+    let root = Lineage::of_job(record.nonce);
+    let rewound = |lineage: Lineage, (branch, from): (u64, OpenedFrom)| {
+        lineage.rewound(from.from_row, branch, from.nonce)
+    };
+    Ok(opened.into_iter().rev().fold(root, rewound))
 }
 
 /// Checks that the new branch's first row is at most the parent's next row, and a row of the plan.

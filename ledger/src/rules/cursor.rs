@@ -1,25 +1,28 @@
 //! Cursors: a job's position, small enough for a training checkpoint. A cursor names plan and layout, branch and row,
 //! and the head of the ledger's chain, so that resuming with it reveals a ledger that was rolled back since.
 
-use proto::{JobId, ServiceError};
+use proto::{JobId, Nonce, ServiceError};
 use sha2::{Digest, Sha256};
 
 use crate::{
     Head, JobRecord, JobState, Ledger, LedgerError, Result, chain,
     error::Fail,
     tables::{
-        BINDINGS, BRANCHES, CURSORS, ENTRIES, JOBS, META, META_EPOCH, branch_cursor::cursor_of, jobs_table,
+        BINDINGS, BRANCHES, CURSORS, ENTRIES, JOBS, META, META_EPOCH, branch_cursor::cursor_of,
+        branches_table::OpenedFrom, jobs_table,
     },
 };
 
 use super::branches::{bound_in, lineage_of};
 
 /// The version of the encoding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A job's position, for a training checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobCursor {
+    /// The job's nonce: a job of the same name in another ledger has another.
+    pub job_nonce: Nonce,
     /// Digest of the job's plan.
     pub plan_digest: [u8; 32],
     /// Digest of the layout of the vector.
@@ -65,10 +68,11 @@ impl CursorState {
 }
 
 impl JobCursor {
-    /// Encodes the cursor in fewer than 256 bytes: version, fields, the first 8 bytes of a SHA-256 of both.
+    /// Encodes the cursor in fewer than 300 bytes: version, fields, the first 8 bytes of a SHA-256 of both.
     pub fn to_bytes(&self) -> Vec<u8> {
         let job = self.job.as_str().as_bytes();
         let mut bytes = vec![VERSION];
+        bytes.extend(self.job_nonce.as_bytes());
         bytes.extend(self.plan_digest);
         bytes.extend(self.layout_digest);
         bytes.push(job.len() as u8);
@@ -88,7 +92,7 @@ impl JobCursor {
             ServiceError::invalid(
                 "cursor",
                 value,
-                "a cursor as it was issued, whole and unchanged, of version 1",
+                "a cursor as it was issued, whole and unchanged, of version 2",
             )
         };
         match bytes.first() {
@@ -105,7 +109,8 @@ impl JobCursor {
     }
 
     fn parse(body: &[u8]) -> Option<Self> {
-        let (plan_digest, rest) = body.split_first_chunk::<32>()?;
+        let (job_nonce, rest) = body.split_first_chunk::<32>()?;
+        let (plan_digest, rest) = rest.split_first_chunk::<32>()?;
         let (layout_digest, rest) = rest.split_first_chunk::<32>()?;
         let (length, rest) = rest.split_first()?;
         let (job, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -114,6 +119,7 @@ impl JobCursor {
         let [branch, next_row, coordinator_epoch, entries] =
             [0, 1, 2, 3].map(|at| u64::from_le_bytes(numbers[at]));
         Some(Self {
+            job_nonce: Nonce::from_bytes(*job_nonce),
             plan_digest: *plan_digest,
             layout_digest: *layout_digest,
             job: JobId::new(std::str::from_utf8(job).ok()?).ok()?,
@@ -141,6 +147,7 @@ impl Ledger {
             }
             let epoch = transaction.open_table(META)?.get(META_EPOCH)?.map_or(0, |epoch| epoch.value());
             Ok(JobCursor {
+                job_nonce: record.nonce,
                 plan_digest: record.plan_digest,
                 layout_digest,
                 job: job.clone(),
@@ -192,13 +199,16 @@ impl Ledger {
             let before = lineage.from_row().saturating_sub(cursor.next_row);
             let rows_beyond = rows_beyond + before;
             let replayable = replayable && before == 0;
-            let opened = branches.get((job.as_str(), record.branch))?.map(|found| found.value());
+            let opened = branches.get((job.as_str(), record.branch))?;
+            let opened = opened.map(|found| OpenedFrom::from_stored(found.value()));
             let untouched = cursor_of(&cursors, job, record.branch)?.rows_bound == 0;
             Ok(CursorState {
                 current_branch: record.branch,
                 rows_beyond,
                 replayable,
-                resumed_already: untouched && opened == Some((cursor.branch, cursor.next_row)),
+                resumed_already: untouched
+                    && opened
+                        .is_some_and(|from| (from.parent, from.from_row) == (cursor.branch, cursor.next_row)),
             })
         })
     }
@@ -210,6 +220,7 @@ fn same_job(record: &JobRecord, layout_digest: [u8; 32], cursor: &JobCursor) -> 
     };
     differs("job", record.job.to_string(), cursor.job.to_string())?;
     differs("plan", hex::encode(record.plan_digest), hex::encode(cursor.plan_digest))?;
+    differs("nonce", record.nonce.to_string(), cursor.job_nonce.to_string())?;
     differs("layout", hex::encode(layout_digest), hex::encode(cursor.layout_digest))?;
     Ok(())
 }

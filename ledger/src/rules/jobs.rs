@@ -1,6 +1,6 @@
 //! Jobs: created once, under one definition, then finished and destroyed.
 
-use proto::{JobId, Lineage};
+use proto::{JobId, Lineage, Nonce};
 use redb::ReadableTable;
 use sha2::{Digest, Sha256};
 
@@ -9,7 +9,7 @@ use crate::{
     chain::event::Event,
     store::Outcome,
     tables::{
-        self, JOBS, META, META_EPOCH, PLANS, SHARDS,
+        self, IDENTITY, JOBS, META, META_EPOCH, PLANS, SHARDS,
         jobs_table::{existing, find, plan_of, put},
     },
 };
@@ -17,6 +17,11 @@ use crate::{
 use super::coverage;
 
 impl Ledger {
+    /// Returns the ledger's id: random, and drawn when the ledger was begun.
+    pub fn id(&self) -> Result<Nonce> {
+        self.store.read(|transaction| tables::ledger_id(&transaction.open_table(IDENTITY)?))
+    }
+
     /// Returns a number above those of all earlier coordinators on this ledger: workers refuse lower ones.
     pub fn next_coordinator_epoch(&self) -> Result<u64> {
         self.store.write("next_epoch", |transaction| {
@@ -27,14 +32,15 @@ impl Ledger {
         })
     }
 
-    /// Creates a running job with its shards. The same definition again is no error; a destroyed job's name stays in
-    /// use.
+    /// Creates a running job with its shards, under the nonce of its record. The same definition again is no error, and
+    /// the job keeps the nonce that it was created with; a destroyed job's name stays in use.
     pub fn create_job(&self, job: &JobRecord, shards: &[ShardRecord]) -> Result<Created> {
         if job.state != JobState::Running {
             return Err(LedgerError::invalid("state", job.state, "running, the state of a new job"));
         }
-        if job.branch != 0 || job.lineage != Lineage::default() {
-            return Err(LedgerError::invalid("lineage", &job.lineage, "branch 0 alone, as of a new job"));
+        if job.branch != 0 || job.lineage != Lineage::of_job(job.nonce) {
+            let allowed = "branch 0 alone, under the job's nonce, as of a new job";
+            return Err(LedgerError::invalid("lineage", &job.lineage, allowed));
         }
         coverage::check(job, shards)?;
         self.store.write("create_job", |transaction| {
@@ -50,7 +56,8 @@ impl Ledger {
                 table.insert((job.job.as_str(), shard.shard), tables::encode(shard)?.as_slice())?;
             }
             let plan_sha256 = Sha256::digest(&job.plan_toml).into();
-            chain::append(transaction, &job.job, &Event::created(job, plan_sha256, shards))?;
+            let ledger = tables::ledger_id(&transaction.redb().open_table(IDENTITY)?)?;
+            chain::append(transaction, &job.job, &Event::created(ledger, job, plan_sha256, shards))?;
             Ok(Outcome::Commit(Created::New))
         })
     }

@@ -5,7 +5,6 @@
 // a file can't lose its leader, and needs no list of changes
 pub mod backend;
 pub mod group_commit;
-mod migrate;
 pub mod open;
 pub mod recording;
 
@@ -25,7 +24,7 @@ use recording::RecordingTransaction;
 
 /// The changes that have fail points. A point's name is `ledger::` CHANGE `::` STEP, where STEP is `begin`,
 /// `before_commit` or `after_commit` and CHANGE is one of these.
-pub const FAIL_POINTS: [&str; 10] = [
+pub const FAIL_POINTS: [&str; 9] = [
     "next_epoch",
     "create_job",
     "set_job_state",
@@ -35,7 +34,6 @@ pub const FAIL_POINTS: [&str; 10] = [
     "bind",
     "add_checkpoint",
     "remove_checkpoint",
-    "migrate",
 ];
 
 /// Transactions on one database, made durable by a [`Backend`].

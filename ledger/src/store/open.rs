@@ -17,11 +17,12 @@ use std::{
 use durable_io::{
     crash_point, create_private_file, create_private_folder, folder_of, make_private, sync_folder,
 };
+use proto::Nonce;
 use redb::{Builder, Database, StorageBackend, backends::InMemoryBackend};
 
 use crate::{LedgerError, chain::verify, tables};
 
-use super::{Store, backend::FileBackend, begin_durable, migrate, panic_text};
+use super::{Store, backend::FileBackend, begin_durable, panic_text};
 
 /// Memory for cached pages, read and written. redb's default is 1 GiB, which a coordinator would fill after a few
 /// million rows.
@@ -44,7 +45,7 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
         reason: format!("{doing}: {error}"),
     };
     if !path.try_exists().map_err(|error| io_error("looking for it", error))? {
-        create(path).map_err(|error| io_error("creating a new one", error))?;
+        return Err(LedgerError::Missing { path: path.to_owned() });
     }
     let file = OpenOptions::new()
         .read(true)
@@ -61,22 +62,22 @@ pub fn open(path: &Path) -> Result<Store, LedgerError> {
     sync_folder(folder_of(path)).map_err(|error| io_error("syncing its folder", error))?;
     let length = file.metadata().map_err(|error| io_error("reading its length", error))?.len();
     let copy = copied(length, |at, piece| file.read_exact_at(piece, at));
-    let format = check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
+    check_copy(copy.map_err(|error| io_error("reading it", error))?, path)?;
     let db = open_checked(file, path)?;
-    if format < tables::FORMAT {
-        let migrated = catch_unwind(AssertUnwindSafe(|| migrate::migrate(&db, path)));
-        migrated.unwrap_or_else(|panic| {
-            let reason = format!("the store panicked: {}", panic_text(&*panic));
-            Err(LedgerError::Damaged { path: path.to_owned(), reason })
-        })?;
-        tracing::info!(path = %path.display(), from = format, to = tables::FORMAT, "the ledger's format was raised");
-    }
     Ok(Store::new(db, FileBackend, path.to_owned()))
+}
+
+/// Begins a ledger, as [`crate::Ledger::init`] describes.
+pub fn init(path: &Path, id: Nonce) -> Result<(), LedgerError> {
+    create(path, id).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => LedgerError::Begun { path: path.to_owned() },
+        _ => LedgerError::Io { path: path.to_owned(), reason: format!("beginning it: {error}") },
+    })
 }
 
 /// Creates a ledger. It appears under its name only when it is complete, so that an empty file is never taken for a new
 /// ledger.
-fn create(path: &Path) -> io::Result<()> {
+fn create(path: &Path, id: Nonce) -> io::Result<()> {
     let folder = folder_of(path);
     create_private_folder(folder)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
@@ -89,45 +90,40 @@ fn create(path: &Path) -> io::Result<()> {
     let file = create_private_file(&draft)?;
     crash_point("ledger::create::begin");
     let created = builder().create_file(file).map_err(redb::Error::from);
-    let created = created.and_then(|db| create_tables(&db)).map_err(io::Error::other);
+    let created = created.and_then(|db| create_tables(&db, id)).map_err(io::Error::other);
     crash_point("ledger::create::before_link");
     // A link, not a rename: it fails where another process was faster, and never replaces a ledger.
     let linked = created.and_then(|()| fs::hard_link(&draft, path));
     crash_point("ledger::create::after_link");
     fs::remove_file(&draft)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => sync_folder(folder),
-    }
+    linked?;
+    sync_folder(folder)
 }
 
 /// Creates the tables of a new ledger.
-pub fn create_tables(db: &Database) -> Result<(), redb::Error> {
+pub fn create_tables(db: &Database, id: Nonce) -> Result<(), redb::Error> {
     let transaction = begin_durable(db)?;
     {
         tables::create_all(&transaction)?;
         transaction.open_table(tables::META)?.insert(tables::META_FORMAT, tables::FORMAT)?;
+        transaction.open_table(tables::IDENTITY)?.insert(tables::LEDGER_ID, *id.as_bytes())?;
     }
     Ok(transaction.commit()?)
 }
 
-/// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger: where that
-/// stops half way, the store must be emptied again, as the draft of a file is.
-pub fn open_on(disk: impl StorageBackend, path: &Path) -> Result<Store, LedgerError> {
+/// Opens a ledger on a store that is not a file; errors call it `path`. An empty store becomes a new ledger with the id
+/// `new`: where that stops half way, the store must be emptied again, as the draft of a file is.
+pub fn open_on(disk: impl StorageBackend, path: &Path, new: Nonce) -> Result<Store, LedgerError> {
     let failed = |error: &dyn Display| LedgerError::Io { path: path.to_owned(), reason: error.to_string() };
     let length = disk.len().map_err(|error| failed(&error))?;
     let is_new = length == 0;
-    let mut format = tables::FORMAT;
     if !is_new {
         let copy = copied(length, |at, piece| disk.read(at, piece));
-        format = check_copy(copy.map_err(|error| failed(&error))?, path)?;
+        check_copy(copy.map_err(|error| failed(&error))?, path)?;
     }
     let db = caught(|| builder().create_with_backend(disk)).map_err(|reason| failed(&reason))?;
     if is_new {
-        create_tables(&db).map_err(|error| failed(&error))?;
-    }
-    if format < tables::FORMAT {
-        migrate::migrate(&db, path)?;
+        create_tables(&db, new).map_err(|error| failed(&error))?;
     }
     Ok(Store::new(db, FileBackend, path.to_owned()))
 }
@@ -145,9 +141,8 @@ fn copied(length: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::R
     Ok(copy)
 }
 
-/// Checks the store's checksums, then every chain and the records against it, and returns the format. An older format
-/// is migrated in the copy first, so that a migration that can't succeed is never begun in the file.
-fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<u64, LedgerError> {
+/// Checks the store's checksums and format, then every chain and the records against it.
+fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<(), LedgerError> {
     let damaged = |reason: String| LedgerError::Damaged { path: path.to_owned(), reason };
     if copy.len().map_err(|error| damaged(error.to_string()))? == 0 {
         return Err(damaged("the file is empty".to_owned()));
@@ -163,11 +158,8 @@ fn check_copy(copy: InMemoryBackend, path: &Path) -> Result<u64, LedgerError> {
         }
     }
     let check = || {
-        let format = verify::format_of(&db, path)?;
-        if format < tables::FORMAT {
-            migrate::migrate(&db, path)?;
-        }
-        verify::verify(&db, path).map(|()| format)
+        verify::check_format(&db, path)?;
+        verify::verify(&db, path)
     };
     match catch_unwind(AssertUnwindSafe(check)) {
         Ok(checked) => checked,

@@ -30,7 +30,7 @@ impl<'d> RecordingTransaction<'d> {
         Ok(RecordingTable { table, changes: self.changes.as_ref() })
     }
 
-    /// Returns redb's transaction, for tables that only a migration knows.
+    /// Returns redb's transaction, for the ledger's identity, which no change touches.
     pub fn redb(&self) -> &'d WriteTransaction {
         self.transaction
     }

@@ -1,19 +1,23 @@
 //! The ledger's tables. Records are JSON, so that a ledger can be read with a generic tool years later.
 
 pub(crate) mod branch_cursor;
+pub(crate) mod branches_table;
 pub(crate) mod jobs_table;
 pub(crate) mod shards_table;
 
-use redb::TableDefinition;
+use proto::Nonce;
+use redb::{ReadableTable, TableDefinition};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::Fail;
 
 /// The version of the tables. It rises with every change that an older build can't read.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 
 /// Numbers of the ledger itself, by name.
 pub const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// The ledger's id, under [`LEDGER_ID`].
+pub const IDENTITY: TableDefinition<&str, [u8; 32]> = TableDefinition::new("identity");
 /// Job -> its record, without the text of the plan: every `bind` reads the record, and a plan may have megabytes.
 pub const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
 /// Job -> plan.toml.
@@ -24,8 +28,8 @@ pub const SHARDS: TableDefinition<(&str, u32), &[u8]> = TableDefinition::new("sh
 pub const BINDINGS: TableDefinition<(&str, u64, u64), [u8; 33]> = TableDefinition::new("commitments");
 /// Job, branch -> rows bound, last bound row + 1, fingerprint of all its bindings.
 pub const CURSORS: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("cursors");
-/// Job, branch -> the branch it was opened from, its first row. Branch 0 has no entry.
-pub const BRANCHES: TableDefinition<(&str, u64), (u64, u64)> = TableDefinition::new("branches");
+/// Job, branch -> the branch it was opened from, its first row, its nonce. Branch 0 has no entry.
+pub const BRANCHES: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("branches");
 /// Job, id -> record.
 pub const CHECKPOINTS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("checkpoints");
 /// Job, index -> hash of the entry, then its event as JSON.
@@ -35,12 +39,15 @@ pub const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("
 
 /// The key of [`FORMAT`].
 pub const META_FORMAT: &str = "format";
+/// The key of the ledger's id.
+pub const LEDGER_ID: &str = "ledger";
 /// The key of the epoch of the newest coordinator.
 pub const META_EPOCH: &str = "coordinator_epoch";
 
 /// Creates all tables that are missing, so that every reader finds every table.
 pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::TableError> {
     transaction.open_table(META)?;
+    transaction.open_table(IDENTITY)?;
     transaction.open_table(JOBS)?;
     transaction.open_table(PLANS)?;
     transaction.open_table(SHARDS)?;
@@ -51,6 +58,12 @@ pub fn create_all(transaction: &redb::WriteTransaction) -> Result<(), redb::Tabl
     transaction.open_table(ENTRIES)?;
     transaction.open_table(HEADS)?;
     Ok(())
+}
+
+/// Returns the ledger's id.
+pub fn ledger_id(identity: &impl ReadableTable<&'static str, [u8; 32]>) -> Result<Nonce, Fail> {
+    let id = identity.get(LEDGER_ID)?.map(|id| Nonce::from_bytes(id.value()));
+    id.ok_or_else(|| Fail::Record("the ledger has no id".to_owned()))
 }
 
 /// Encodes a record as JSON.

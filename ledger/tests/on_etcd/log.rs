@@ -7,7 +7,8 @@ use ledger::{
 use proto::{Commitment, WorkerId, model::OpenBranch};
 
 use crate::{
-    ITERATIONS, LEASE, Place, commitment, elected, etcd::Etcd, etcdctl, id, job, range, rows, two_shards,
+    ITERATIONS, LEASE, Place, commitment, elected, etcd::Etcd, etcdctl, id, job, nonce, range, rows,
+    two_shards,
 };
 
 /// Calls of every kind but checkpoints.
@@ -17,7 +18,7 @@ fn eventful(ledger: &Ledger) {
     ledger.bind(&j, 0, rows(0, 3), &[commitment("a"), commitment("b"), commitment("c")]).unwrap();
     ledger.set_owners(&j, &[(0, Some(WorkerId::new("w").unwrap()))]).unwrap();
     let rewind = OpenBranch { job: j.clone(), from_row: 2, expected_branch: 0, parent: None };
-    ledger.open_branch(&rewind).unwrap();
+    ledger.open_branch(&rewind, nonce(1)).unwrap();
     ledger.bind(&j, 1, rows(2, 4), &[commitment("d"), commitment("e")]).unwrap();
     ledger.replace_shards(&j, &[range(0, 2000)]).unwrap();
     ledger.set_job_state(&j, JobState::Finished).unwrap();
@@ -27,8 +28,10 @@ fn eventful(ledger: &Ledger) {
 fn the_same_calls_make_the_same_chain_as_in_a_file() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
-    let file = Ledger::open(&folder.path().join("ledger.redb")).unwrap();
+    let path = folder.path().join("ledger.redb");
     let in_etcd = place.open();
+    Ledger::init(&path, in_etcd.id().unwrap()).unwrap();
+    let file = Ledger::open(&path).unwrap();
     [&file, &in_etcd].into_iter().for_each(eventful);
     drop(in_etcd);
     let in_etcd = place.open();

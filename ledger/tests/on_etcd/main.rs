@@ -44,7 +44,7 @@ use ledger::{
     etcd::{Candidacy, Election, EtcdConfig, Term},
 };
 
-pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards};
+pub(crate) use parts::{ITERATIONS, commitment, id, job, nonce, range, rows, two_shards};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
 

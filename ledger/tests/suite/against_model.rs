@@ -9,7 +9,7 @@ use proptest::{
 };
 use proto::{Commitment, RowRange, model::OpenBranch};
 
-use crate::{ITERATIONS, Place, id, is_long, processors, rows};
+use crate::{ITERATIONS, Place, id, is_long, nonce, processors, rows};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -179,7 +179,7 @@ fn follow(steps: Vec<Step>) -> TestCaseResult {
                 let expected_branch = model.current().saturating_sub(behind);
                 let expected = model.rewind(expected_branch, from_row, parent);
                 let request = OpenBranch { job: id("j"), from_row, expected_branch, parent };
-                let got = ledger.open_branch(&request);
+                let got = ledger.open_branch(&request, nonce(expected_branch + 1));
                 prop_assert!(got.as_ref().err().is_none_or(is_refusal), "{:?}", got);
                 prop_assert_eq!(got.map(|opened| opened.job.branch).map_err(|_| ()), expected);
             }

@@ -3,10 +3,11 @@
 use ledger::{JobState, Ledger, LedgerError, OpenedBranch, Result};
 use proto::{ServiceError, model::OpenBranch};
 
-use crate::{ITERATIONS, Place, commitment, id, rows};
+use crate::{ITERATIONS, Place, commitment, id, nonce, rows};
 
 fn rewind(ledger: &Ledger, from_row: u64, expected_branch: u64) -> Result<OpenedBranch> {
-    ledger.open_branch(&OpenBranch { job: id("j"), from_row, expected_branch, parent: None })
+    let request = OpenBranch { job: id("j"), from_row, expected_branch, parent: None };
+    ledger.open_branch(&request, nonce(expected_branch + 1))
 }
 
 fn bound_to(rows: u64) -> (Place, Ledger) {
@@ -24,7 +25,9 @@ fn bind(ledger: &Ledger, branch: u64, start: u64, end: u64, text: &str) -> Resul
 fn a_rewound_row_may_be_bound_again_and_one_before_may_not() {
     let (place, ledger) = bound_to(10);
     let opened = rewind(&ledger, 4, 0).unwrap();
-    assert_eq!((opened.job.branch, opened.job.lineage.to_string()), (1, "0..4=0,4..=1".to_owned()));
+    assert_eq!((opened.job.branch, opened.job.lineage.rows_and_branches()), (1, "0..4=0,4..=1".to_owned()));
+    let nonces: Vec<_> = opened.job.lineage.segments().iter().map(|segment| segment.nonce).collect();
+    assert_eq!(nonces, [nonce(0), nonce(1)]);
     assert_eq!(ledger.binding_summary(&id("j"), 1).unwrap().next_row, 4);
     drop(ledger);
 
@@ -88,7 +91,10 @@ fn a_branch_can_be_opened_from_one_that_was_left() {
     rewind(&ledger, 4, 0).unwrap();
     bind(&ledger, 1, 4, 9, "second").unwrap();
     let request = OpenBranch { job: id("j"), from_row: 8, expected_branch: 1, parent: Some(0) };
-    assert_eq!(ledger.open_branch(&request).unwrap().job.lineage.to_string(), "0..8=0,8..=2");
-    assert_eq!(ledger.lineage(&id("j"), 1).unwrap().to_string(), "0..4=0,4..=1");
+    assert_eq!(
+        ledger.open_branch(&request, nonce(2)).unwrap().job.lineage.rows_and_branches(),
+        "0..8=0,8..=2"
+    );
+    assert_eq!(ledger.lineage(&id("j"), 1).unwrap().rows_and_branches(), "0..4=0,4..=1");
     bind(&ledger, 2, 6, 9, "first").unwrap();
 }

@@ -6,7 +6,7 @@ use proto::model::{CheckpointPiece, OpenBranch};
 use redb::{Database, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};
 
-use crate::{Place, commitment, id, range, rows};
+use crate::{Place, commitment, id, nonce, range, rows};
 
 /// Returns an event of every kind.
 fn eventful(ledger: &Ledger) {
@@ -33,7 +33,7 @@ fn eventful(ledger: &Ledger) {
     ledger.add_checkpoint(&checkpoint(8)).unwrap();
     ledger.remove_checkpoint(&job, 7).unwrap();
     let rewind = OpenBranch { job: job.clone(), from_row: 2, expected_branch: 0, parent: None };
-    ledger.open_branch(&rewind).unwrap();
+    ledger.open_branch(&rewind, nonce(1)).unwrap();
     ledger.replace_shards(&job, &[range(0, 2000)]).unwrap();
     ledger.set_job_state(&job, JobState::Finished).unwrap();
     ledger.set_job_state(&job, JobState::Destroyed).unwrap();

@@ -3,7 +3,7 @@
 use ledger::{JobCursor, Ledger, LedgerError};
 use proto::{Commitment, ServiceError, model::OpenBranch};
 
-use crate::{Place, commitment, id, rows};
+use crate::{Place, commitment, id, nonce, rows};
 
 const LAYOUT: [u8; 32] = [5; 32];
 
@@ -14,7 +14,7 @@ fn bind(ledger: &Ledger, branch: u64, start: u64, end: u64) {
 
 fn rewind(ledger: &Ledger, from_row: u64, expected_branch: u64, parent: u64) {
     let request = OpenBranch { job: id("j"), from_row, expected_branch, parent: Some(parent) };
-    ledger.open_branch(&request).unwrap();
+    ledger.open_branch(&request, nonce(expected_branch + 1)).unwrap();
 }
 
 #[test]

@@ -9,15 +9,15 @@ mod checkpoint_list;
 mod cursor;
 mod damage;
 mod faults;
+mod formats;
 mod jobs;
 mod memory;
-mod migration;
 mod parts;
 mod shards;
 
 use ledger::Ledger;
 
-pub(crate) use parts::{ITERATIONS, commitment, id, job, range, rows, two_shards};
+pub(crate) use parts::{ITERATIONS, commitment, id, job, nonce, range, rows, two_shards};
 
 /// Returns whether these tests run at full size, not a slice of it.
 pub(crate) fn is_long() -> bool {
@@ -48,7 +48,11 @@ impl Place {
         self.folder.path().join("state/ledger.redb")
     }
 
+    /// Opens the ledger, which is begun if there is none.
     pub(crate) fn open(&self) -> Ledger {
+        if !self.path().exists() {
+            Ledger::init(&self.path(), proto::Nonce::from_bytes([0x11; 32])).unwrap();
+        }
         Ledger::open(&self.path()).unwrap()
     }
 

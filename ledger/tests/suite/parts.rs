@@ -1,7 +1,7 @@
 //! What the tests of a ledger are made of.
 
 use ledger::{JobRecord, JobState, ShardRecord};
-use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, Nonce, RowRange};
 
 pub(crate) const ITERATIONS: u64 = 100;
 
@@ -21,9 +21,17 @@ pub(crate) fn commitment(text: &str) -> Commitment {
     Commitment::of_text(text)
 }
 
+/// The nonce of a branch, here a number of its own; that of branch 0 is the job's.
+pub(crate) fn nonce(branch: u64) -> Nonce {
+    let mut bytes = [0x77; 32];
+    bytes[..8].copy_from_slice(&branch.to_le_bytes());
+    Nonce::from_bytes(bytes)
+}
+
 pub(crate) fn job(name: &str) -> JobRecord {
     JobRecord {
         job: id(name),
+        nonce: nonce(0),
         plan_toml: "mechanism = \"blt\"\n".to_owned(),
         plan_digest: [1; 32],
         dimension: 2000,
@@ -31,7 +39,7 @@ pub(crate) fn job(name: &str) -> JobRecord {
         mechanism: "blt".to_owned(),
         key_commitment: [2; 32],
         branch: 0,
-        lineage: Lineage::default(),
+        lineage: Lineage::of_job(nonce(0)),
         shards: 2,
         layout_epoch: 0,
         state: JobState::Running,

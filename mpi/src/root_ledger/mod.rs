@@ -5,7 +5,7 @@ pub mod resume;
 
 use checkpoint_store::CheckpointStore;
 use ledger::{Created, JobRecord, Ledger, LedgerError, ShardRecord};
-use node::process::runtime::Runtime;
+use node::process::{rng, runtime::Runtime};
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{
@@ -49,7 +49,8 @@ impl RootLedger {
             url => Some(CheckpointStore::open(url)?),
         };
         let plan_toml = plan.to_toml_string()?;
-        let new = define_with_ranges(args.job.clone(), plan, plan_toml, ranges, key.commitment());
+        let commitment = key.commitment();
+        let new = define_with_ranges(args.job.clone(), plan, plan_toml, ranges, commitment, rng::nonce()?);
         if ledger.create_job(&new.record, &new.shards)? == Created::Existing {
             ledger.replace_shards(&args.job, ranges)?;
         }
@@ -143,7 +144,10 @@ impl RootLedger {
 /// Returns whether the ledger itself failed, so that nothing more may be bound by it.
 pub fn is_fatal(error: &LedgerError) -> bool {
     use LedgerError::*;
-    matches!(error, Locked { .. } | Damaged { .. } | Format { .. } | Io { .. } | Stopped { .. })
+    matches!(
+        error,
+        Missing { .. } | Locked { .. } | Damaged { .. } | Format { .. } | Io { .. } | Stopped { .. }
+    )
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn key() -> JobKey {
 fn plan() -> Plan {
     let text = r#"
 format = 1
-stream_version = 2
+stream_version = 3
 iterations = 8
 noise_multiplier = 1.0
 clip_norm = 1.0
@@ -55,7 +55,11 @@ impl Launch {
 
     /// Begins a launch of `ranks` on a ledger, with the contents of the rank's log.
     fn open(&self, ledger: &str, ranks: u64, flags: &[&str]) -> anyhow::Result<RootLedger> {
-        let path = self.path(ledger).display().to_string();
+        let path = self.path(ledger);
+        if !path.exists() {
+            Ledger::init(&path, proto::Nonce::from_bytes([1; 32])).unwrap();
+        }
+        let path = path.display().to_string();
         let words =
             ["mpi", "--plan", "unread", "--job", job().as_str(), "--ledger", &path].map(str::to_owned);
         let words = words.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned()));

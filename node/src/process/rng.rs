@@ -1,5 +1,7 @@
-//! Random bytes for jitter, and for names of processes and traces: nothing that must stay secret. A simulation
-//! draws these bytes from its seed, so keys never come from here.
+//! Random bytes for jitter, for names of processes and traces, and for the nonces of ledgers, jobs and branches:
+//! nothing that must stay secret. A simulation draws these bytes from its seed, so keys never come from here.
+
+use proto::Nonce;
 
 use crate::process::simulation;
 
@@ -13,6 +15,16 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
         chunk.copy_from_slice(&drawn[..chunk.len()]);
     }
     Ok(())
+}
+
+/// Draws the id of a new ledger, or the nonce of a new job or branch.
+///
+/// # Errors
+/// The operating system gave no randomness.
+pub fn nonce() -> Result<Nonce, getrandom::Error> {
+    let mut bytes = [0; 32];
+    fill(&mut bytes)?;
+    Ok(Nonce::from_bytes(bytes))
 }
 
 /// Returns a number uniform in `[0, 1)`. A host without random bytes gets 1: the longest delay, where this is jitter.

@@ -13,18 +13,26 @@ mod streams_of_rows;
 mod words_in_block;
 
 use crate::block::BLOCK;
-use crate::{JobKey, Rounds, Stream, oracle_normal};
+use crate::{JobKey, NoiseContext, Rounds, Stream, oracle_normal};
 use dice::Dice;
 use plan::Coefficients;
 use words_in_block::{is_coarse, keystream_words, words_in_block};
 
+/// The nonce of a branch.
+fn nonce(branch: u64) -> [u8; 32] {
+    let mut nonce = [0x77; 32];
+    nonce[..8].copy_from_slice(&branch.to_le_bytes());
+    nonce
+}
+
 /// Everything that a draw depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tuple {
-    /// The job's key, its name, and the digest of its plan.
+    /// The job's key and nonce, the digest of its plan, and its dimension.
     secret: [u8; 32],
-    job: String,
+    job_nonce: [u8; 32],
     digest: [u8; 32],
+    dimension: u64,
     branch: u64,
     row: u64,
     index: u64,
@@ -33,7 +41,13 @@ struct Tuple {
 impl Tuple {
     fn stream(&self) -> Stream {
         let key = JobKey::from_bytes(&self.secret).unwrap();
-        let keys = key.row_keys(&self.job, &[(0, self.branch)], &self.digest).unwrap();
+        let context = NoiseContext {
+            job_nonce: self.job_nonce,
+            plan_digest: self.digest,
+            dimension: self.dimension,
+            layout_digest: [2; 32],
+        };
+        let keys = key.row_keys(&context, &[(0, nonce(self.branch))]).unwrap();
         Stream::of_rows(&keys, &Coefficients::Identity, Rounds::Twenty)
     }
 
@@ -108,11 +122,12 @@ fn any_tuple(dice: &mut Dice) -> Tuple {
     let mut bytes = || std::array::from_fn(|_| dice.roll() as u8);
     let secret = bytes();
     let digest = bytes();
-    let job = dice.pick(&["", "a", "job-1", "job-10", "a\0", "train/llama-8b.seed=1"]).to_string();
+    let job_nonce = bytes();
+    let dimension = 1 + dice.below(1 << 40);
     let branch = any(dice);
     let row = any_row(dice);
     let index = any(dice);
-    Tuple { secret, job, digest, branch, row, index }
+    Tuple { secret, job_nonce, digest, dimension, branch, row, index }
 }
 
 #[test]

@@ -9,7 +9,7 @@ const TASK: u64 = 50_000;
 
 type Change = fn(&mut Tuple, &mut Dice);
 
-const CHANGES: [(&str, Change); 16] = [
+const CHANGES: [(&str, Change); 17] = [
     ("another row", |t, dice| t.row = any_row(dice)),
     ("another coordinate", |t, dice| t.index = any(dice)),
     ("another coordinate of the block", |t, dice| t.index ^= dice.below(512)),
@@ -23,7 +23,8 @@ const CHANGES: [(&str, Change); 16] = [
     ("a bit of the branch", |t, dice| t.branch ^= 1 << dice.below(64)),
     ("a bit of the job's key", |t, dice| flip(&mut t.secret, dice)),
     ("a bit of the plan's digest", |t, dice| flip(&mut t.digest, dice)),
-    ("another name", |t, dice| change_name(&mut t.job, dice)),
+    ("a bit of the job's nonce", |t, dice| flip(&mut t.job_nonce, dice)),
+    ("a bit of the dimension", |t, dice| t.dimension ^= 1 << dice.below(40)),
     ("row and coordinate changed places", |t, _| {
         (t.row, t.index) = (t.index % (1 << 60), t.row);
     }),
@@ -32,14 +33,6 @@ const CHANGES: [(&str, Change); 16] = [
 
 fn flip(bytes: &mut [u8; 32], dice: &mut Dice) {
     bytes[dice.below(32) as usize] ^= 1 << dice.below(8);
-}
-
-/// A letter more or one less: what follows the name must not be read as its end.
-fn change_name(name: &mut String, dice: &mut Dice) {
-    if dice.one_in(2) && name.pop().is_some() {
-        return;
-    }
-    name.push(*dice.pick(&['\0', '\u{1}', '0', 'a', 'é']));
 }
 
 /// Numbers of pairs: all, those of one key and stream, and the halves of one pair of words.

@@ -20,19 +20,22 @@ fn indexes() -> Vec<u64> {
     indexes
 }
 
-/// Job keys a bit apart, names that begin alike, branches as far apart as can be, plans a bit apart.
+/// Job keys and nonces a bit apart, branches as far apart as can be, plans a bit apart.
 fn branches() -> Vec<Tuple> {
     let mut tuples = Vec::new();
     for flipped in [0, 1] {
-        for job in ["a", "ab", "a\0"] {
+        for last in [0, 1, 2] {
             for branch in [0, 1, 1 << 32, u64::MAX] {
                 for digest in [0, 1] {
                     let mut secret = [7; 32];
                     let mut plan = [9; 32];
                     secret[31] ^= flipped;
                     plan[0] ^= digest;
-                    let job = job.to_owned();
-                    tuples.push(Tuple { secret, job, digest: plan, branch, row: 0, index: 0 });
+                    let mut job_nonce = [5; 32];
+                    job_nonce[31] = last;
+                    let first =
+                        Tuple { secret, job_nonce, digest: plan, dimension: 1_300, branch, row: 0, index: 0 };
+                    tuples.push(first);
                 }
             }
         }

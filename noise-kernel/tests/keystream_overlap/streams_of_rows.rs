@@ -1,7 +1,8 @@
 //! The streams of the rows of trees and of rewound jobs.
 
+use super::nonce;
 use crate::tree::steps;
-use crate::{JobKey, Rounds, Stream, stream_count};
+use crate::{JobKey, NoiseContext, Rounds, Stream, stream_count};
 use plan::{Coefficients, Tree, TreeSegment};
 
 /// Streams that a row draws anew.
@@ -86,19 +87,24 @@ fn lineages() -> Vec<Vec<(u64, u64)>> {
     all
 }
 
+fn context() -> NoiseContext {
+    NoiseContext { job_nonce: nonce(0), plan_digest: [1; 32], dimension: 1_300, layout_digest: [2; 32] }
+}
+
 /// Whatever the lineage, a row's streams have the key of the one branch whose Z the row has, and no other's.
 #[test]
 fn streams_of_a_rewound_job_have_the_keys_of_their_rows() {
     let job = JobKey::from_bytes(&[3; 32]).unwrap();
     let words = |branch: u64| {
-        let key = job.branch("rewound", branch, &[1; 32]).unwrap();
+        let key = job.branch(&context(), &nonce(branch));
         *Stream::new(&key, Rounds::Twenty).address(0, 0).key
     };
     let (tree, rows) = tree(&[(3, 1), (5, 0)]);
     let mechanisms = [Coefficients::Identity, Coefficients::Tree(tree)];
     let lineages = lineages();
     for lineage in &lineages {
-        let keys = job.row_keys("rewound", lineage, &[1; 32]).unwrap();
+        let nonces: Vec<_> = lineage.iter().map(|(row, branch)| (*row, nonce(*branch))).collect();
+        let keys = job.row_keys(&context(), &nonces).unwrap();
         for mechanism in &mechanisms {
             let stream = Stream::of_rows(&keys, mechanism, Rounds::Twenty);
             for row in 0..rows {

@@ -41,13 +41,16 @@ struct Job {
     grant: LeaseGrant,
 }
 
+const NONCE: proto::Nonce = proto::Nonce::from_bytes([5; 32]);
+
 impl Job {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let key = JobKey::from_bytes(&[8; 32]).unwrap();
         let grant = LeaseGrant {
             job: JobId::new("j").unwrap(),
-            lineage: proto::Lineage::of_branch(0),
+            job_nonce: NONCE,
+            lineage: proto::Lineage::of_job(NONCE),
             shard: 0,
             range: RANGE,
             epoch: 1,
@@ -62,7 +65,7 @@ impl Job {
     }
 
     fn spec(&self, plan: &Plan) -> GenerationSpec {
-        GenerationSpec::new(plan, &self.key, &self.grant.job, 0).unwrap()
+        GenerationSpec::new(plan, &self.key, self.grant.dimension, &self.grant.noise_id()).unwrap()
     }
 
     /// The state of `plan` before row `next_row` as checkpoint `id`, whose header says what `change` makes of it.
@@ -186,10 +189,11 @@ async fn what_is_anothers_is_refused_by_name() {
     let mut job = Job::new();
     job.store(1, &plan(2.0), 5, |_| ()).await;
     assert_eq!(job.restored().await, 0, "a real checkpoint of another plan");
-    // A name that another job's key sealed.
+    // What a job of another nonce sealed.
     job.grant.pieces.clear();
     job.store(2, &plan(1.0), 5, |_| ()).await;
-    let other = GenerationSpec::new(&plan(1.0), &job.key, &JobId::new("k").unwrap(), 0).unwrap();
+    let nonce = proto::Nonce::from_bytes([6; 32]);
+    let other = GenerationSpec::new(&plan(1.0), &job.key, 1500, &proto::NoiseId::of_job(nonce)).unwrap();
     let read = from_checkpoint(&job.grant.pieces, &job.grant, &other, &limits()).await;
     assert!(read.err().unwrap().to_string().contains("another key"));
 }

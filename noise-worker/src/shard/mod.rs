@@ -253,10 +253,13 @@ pub(crate) mod tests {
 
     use super::*;
 
+    const NONCE: proto::Nonce = proto::Nonce::from_bytes([5; 32]);
+
     pub fn shard() -> Arc<Shard> {
         Shard::new(LeaseGrant {
             job: JobId::new("j").unwrap(),
-            lineage: proto::Lineage::default(),
+            job_nonce: NONCE,
+            lineage: proto::Lineage::of_job(NONCE),
             shard: 0,
             range: CoordinateRange { start: 0, end: 4 },
             epoch: 1,

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     generation_spec::GenerationSpec,
     shard::row::{BufferPool, Window},
-    tests::{RANGE, Worker, grant, job, key, plan, request},
+    tests::{RANGE, Worker, grant, key, plan, request},
 };
 use proto::model::{FetchSlice, LeaseGrant};
 
@@ -77,7 +77,7 @@ fn ready() -> (Arc<Shard>, Arc<BufferPool>) {
     pool.set_capacity(8);
     let rows = (0..8).map(|_| pool.row(pool.take().unwrap())).collect();
     let shard = Shard::new(grant());
-    shard.ready(GenerationSpec::new(&plan(), &key(), &job(), 0).unwrap(), Window::new(0, rows), 0);
+    shard.ready(GenerationSpec::for_grant(&plan(), &key(), &grant()).unwrap(), Window::new(0, rows), 0);
     (shard, pool)
 }
 

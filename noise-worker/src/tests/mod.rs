@@ -13,8 +13,8 @@ use node::process::cpu_pool::CpuPool;
 use noise_kernel::JobKey;
 use plan::Plan;
 use proto::{
-    Commitment, CoordinateRange, ElementType, JobId, Lineage, ReleaseKey, ReleaseToken, Result, RowRange,
-    Validity,
+    Commitment, CoordinateRange, ElementType, JobId, Lineage, Nonce, ReleaseKey, ReleaseToken, Result,
+    RowRange, Validity,
     model::{CheckpointPiece, FetchSlice, LeaseGrant},
 };
 use tokio::time::Instant;
@@ -36,7 +36,7 @@ use crate::{
 
 const PLAN: &str = r#"
 format = 1
-stream_version = 2
+stream_version = 3
 iterations = 8
 noise_multiplier = 1.0
 clip_norm = 1.0
@@ -70,6 +70,9 @@ struct Flags {
     args: WorkerArgs,
 }
 
+/// The nonce of the tests' job.
+pub const NONCE: Nonce = Nonce::from_bytes([5; 32]);
+
 pub fn job() -> JobId {
     JobId::new("job").unwrap()
 }
@@ -89,7 +92,8 @@ fn limits() -> Limits {
 pub fn grant() -> LeaseGrant {
     LeaseGrant {
         job: job(),
-        lineage: Lineage::of_branch(0),
+        job_nonce: NONCE,
+        lineage: Lineage::of_job(NONCE),
         shard: 1,
         range: RANGE,
         epoch: EPOCH,
@@ -183,6 +187,6 @@ impl Worker {
 }
 
 fn expected(row: u64, range: CoordinateRange) -> Vec<f32> {
-    let spec = GenerationSpec::new(&plan(), &key(), &job(), 0).unwrap();
+    let spec = GenerationSpec::for_grant(&plan(), &key(), &grant()).unwrap();
     spec.oracle().unwrap().rows(row..row + 1, range.as_range()).unwrap().remove(0)
 }

@@ -24,7 +24,8 @@ async fn a_checkpoint_is_taken_only_where_it_is_whole_and_of_this_very_noise() {
     let starts_at = async |grant: &LeaseGrant| restore(grant, &spec, &limits()).await.unwrap().0.next_row();
     assert_eq!(starts_at(&good).await, good.pieces[0].next_row);
 
-    let of_branch = LeaseGrant { lineage: Lineage::of_branch(1), ..good.clone() };
+    let rewound = Lineage::of_job(NONCE).rewound(0, 1, Nonce::from_bytes([6; 32]));
+    let of_branch = LeaseGrant { lineage: rewound, ..good.clone() };
     let of_key = LeaseGrant { key_commitment: [9; 32], ..good.clone() };
     let of_plan = LeaseGrant { plan_digest: [9; 32], ..good.clone() };
     let mut of_bytes = good.clone();

@@ -10,7 +10,7 @@ use std::{
 use node::process::cpu_pool::CpuPool;
 use noise_kernel::{Backend, History, JobKey};
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{JobId, ServiceError};
+use proto::{NoiseId, Nonce, ServiceError};
 use tokio::time::Instant;
 
 use crate::generation_spec::GenerationSpec;
@@ -126,10 +126,10 @@ pub async fn calibrate(
     });
     // A key of no job: these rows are thrown away.
     let key = JobKey::from_bytes(&[1; 32]).map_err(ServiceError::internal)?;
-    let spec =
-        GenerationSpec::new(&plan.map_err(ServiceError::internal)?, &key, &JobId::new("calibration")?, 0)?
-            .with_backend(backend, History::Redraw)
-            .map_err(ServiceError::internal)?;
+    let noise_id = NoiseId::of_job(Nonce::from_bytes([0; 32]));
+    let spec = GenerationSpec::new(&plan.map_err(ServiceError::internal)?, &key, COORDINATES, &noise_id)?
+        .with_backend(backend, History::Redraw)
+        .map_err(ServiceError::internal)?;
     let bytes = ROWS as f64 * bytes_per_row(&spec, COORDINATES) as f64;
     let work = move || {
         let mut generator = spec.generator(0..COORDINATES)?;

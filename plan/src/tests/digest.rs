@@ -18,7 +18,7 @@ mechanism.theta=[3fefae147ae147ae,3fe0000000000000]
 noise_multiplier=401d84189374bc6a
 participation.max_participations=5
 participation.min_sep=400
-stream_version=2
+stream_version=3
 ";
 
 const BLT_DIGEST: &str = "feba151def2fff5940392da600aa122b2656e2f5621023aa71646ee7a4570974";
@@ -47,7 +47,7 @@ fn order_whitespace_and_defaults_do_not_change_the_digest() {
         clip_norm=1
         noise_multiplier   = 7.379e0
         iterations = 2_000   # rows
-        stream_version = 2
+        stream_version = 3
         format = 1
         layout.dimension = 77
         mechanism = { omega = [ 0.125,

@@ -11,7 +11,7 @@ use crate::{Mechanism, Participation, Plan, PlanSpec};
 /// The papers' BLT setting with two buffers, written the way a person would.
 const BLT: &str = "\
 format = 1
-stream_version = 2
+stream_version = 3
 chacha_rounds = 20
 iterations = 2000
 noise_multiplier = 7.379

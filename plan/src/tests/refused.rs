@@ -42,7 +42,7 @@ fn fields_that_do_not_belong_or_are_not_there() {
 #[test]
 fn numbers_out_of_range() {
     assert_message("format = 1", "format = 2", &["`format` is 2; allowed: 1"]);
-    assert_message("stream_version = 2", "stream_version = 9", &["`stream_version` is 9; allowed: 2"]);
+    assert_message("stream_version = 3", "stream_version = 9", &["`stream_version` is 9; allowed: 3"]);
     assert_message("chacha_rounds = 20", "chacha_rounds = 8", &["`chacha_rounds` is 8; allowed: 20 or 12"]);
     assert_message("= 2000", "= 0", &["`iterations` is 0; allowed: 1 to"]);
     assert_message("= 2000", "= 4294967296", &["`iterations` is 4294967296"]);

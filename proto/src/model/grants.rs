@@ -1,7 +1,7 @@
 //! Grants of leases to workers.
 
 use super::digest;
-use crate::{CoordinateRange, JobId, Lineage, Result, ServiceError, pb};
+use crate::{CoordinateRange, JobId, Lineage, NoiseId, Nonce, Result, ServiceError, pb};
 
 /// A stored shard state that overlaps a granted range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ impl From<CheckpointPiece> for pb::CheckpointPiece {
 pub struct LeaseGrant {
     /// The job.
     pub job: JobId,
+    /// The job's nonce.
+    pub job_nonce: Nonce,
     /// The branch whose Z each row has; the last one is to be served.
     pub lineage: Lineage,
     /// The shard's number.
@@ -67,6 +69,11 @@ impl LeaseGrant {
     pub fn branch(&self) -> u64 {
         self.lineage.branch()
     }
+
+    /// Returns what identifies the noise to make, beside key and plan.
+    pub fn noise_id(&self) -> NoiseId {
+        NoiseId { job_nonce: self.job_nonce, lineage: self.lineage.clone() }
+    }
 }
 
 impl TryFrom<pb::LeaseGrant> for LeaseGrant {
@@ -74,6 +81,7 @@ impl TryFrom<pb::LeaseGrant> for LeaseGrant {
     fn try_from(grant: pb::LeaseGrant) -> Result<Self> {
         Ok(Self {
             job: JobId::new(grant.job)?,
+            job_nonce: Nonce::from_slice("job_nonce", &grant.job_nonce)?,
             lineage: grant.lineage.try_into()?,
             shard: grant.shard,
             range: grant.range.try_into()?,
@@ -92,6 +100,7 @@ impl From<LeaseGrant> for pb::LeaseGrant {
     fn from(grant: LeaseGrant) -> Self {
         Self {
             job: grant.job.into(),
+            job_nonce: grant.job_nonce.as_bytes().to_vec(),
             lineage: (&grant.lineage).into(),
             shard: grant.shard,
             range: Some(grant.range.into()),

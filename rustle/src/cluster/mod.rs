@@ -2,6 +2,7 @@
 //!
 //! Used by `up`, `demo` and the end-to-end tests alike.
 
+mod new_ledger;
 mod options;
 mod process;
 
@@ -20,6 +21,7 @@ use node::tls::{Credentials, TlsFiles};
 use crate::certs::Authority;
 use crate::commands::certs::folder;
 
+pub use new_ledger::begin_ledger;
 pub use options::ClusterOptions;
 pub use process::Process;
 
@@ -53,6 +55,7 @@ impl LocalCluster {
     pub fn start(options: ClusterOptions, mut key: [u8; 32]) -> anyhow::Result<Self> {
         let key = SecretBytes::take(&mut key);
         std::fs::create_dir_all(&options.dir).with_context(|| format!("create {}", options.dir.display()))?;
+        begin_ledger(&options)?;
         let workers = options.workers;
         let coordinator_address = if options.unix {
             format!("unix:{}", socket(&options.dir, "coordinator")?)

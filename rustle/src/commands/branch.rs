@@ -1,14 +1,14 @@
-//! The flags that identify one branch of a job, and the plan and keys that they select.
+//! The flags that identify the noise of one branch of a job, and the plan and keys that they select.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use noise_kernel::{Rounds, RowKeys};
+use noise_kernel::{NoiseContext, Rounds, RowKeys};
 use plan::{Coefficients, Plan};
-use proto::Lineage;
+use proto::NoiseId;
 
-use super::harden::harden;
+use super::{dimension, harden::harden};
 use crate::key_file;
 use crate::output::bad_use;
 
@@ -23,35 +23,31 @@ pub struct BranchArgs {
     /// File of the job's key: 32 raw bytes, mode 0400 or 0600
     #[arg(long, value_name = "FILE")]
     pub key_file: PathBuf,
-    /// Name of the job
-    #[arg(long, default_value = "default")]
-    pub job: String,
-    /// Number of the branch, for a job that never rewound
-    #[arg(long, value_name = "B", default_value_t = 0)]
-    pub branch: u64,
-    /// Branch of each row's Z in a job that rewound, from `rustle job show`: 0..120=0,120..=1
-    #[arg(long, conflicts_with = "branch")]
-    pub lineage: Option<Lineage>,
+    /// Number of coordinates of the whole vector [default: from the plan's layout]
+    #[arg(long, value_name = "M")]
+    pub dimension: Option<u64>,
 }
 
 /// A plan and the keys of one branch's rows.
 pub struct Branch {
     pub plan: Plan,
+    pub dimension: u64,
     pub keys: RowKeys,
     pub rounds: Rounds,
     pub coefficients: Arc<Coefficients>,
 }
 
 impl BranchArgs {
-    /// Reads the plan and the key. Errors: a plan or a key file that can't be used.
-    pub fn open(&self) -> anyhow::Result<Branch> {
+    /// Reads the plan and the key. Errors: a plan, a dimension or a key file that can't be used.
+    pub fn open(&self, noise_id: &NoiseId) -> anyhow::Result<Branch> {
         let plan = Plan::from_path(&self.plan)?;
-        let lineage = self.lineage.clone().unwrap_or_else(|| Lineage::of_branch(self.branch));
+        let dimension = dimension::resolve(self.dimension, &plan)?;
         harden()?;
-        let keys = key_file::read(&self.key_file)?.row_keys(&self.job, &lineage.pairs(), &plan.digest())?;
+        let context = NoiseContext::new(&plan, dimension, *noise_id.job_nonce.as_bytes())?;
+        let keys = key_file::read(&self.key_file)?.row_keys(&context, &noise_id.lineage.nonces())?;
         let rounds = if plan.chacha_rounds() == 12 { Rounds::Twelve } else { Rounds::Twenty };
         let coefficients = Arc::new(plan.coefficients());
-        Ok(Branch { plan, keys, rounds, coefficients })
+        Ok(Branch { plan, dimension, keys, rounds, coefficients })
     }
 }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use client::Client;
 use plan::Plan;
-use proto::{JobId, Lineage, pb};
+use proto::{JobId, Lineage, NoiseId, pb};
 
 use super::{dimension, online};
 use crate::access::CoordinatorArg;
@@ -226,15 +226,16 @@ fn show(job: &pb::Job) -> Answer {
         .with("dimension", job.dimension)
         .with("iterations", job.iterations)
         .with("branch", job.branch)
-        .with("lineage", lineage(job))
+        .with("lineage", lineage(job).map(|lineage| lineage.rows_and_branches()).unwrap_or_default())
+        .with("noise_id", NoiseId::try_from(job).map(|id| id.to_string()).unwrap_or_default())
         .with("shards", job.shards)
         .with("shards_ready", job.shards_ready)
         .with("rows_bound", job.rows_bound)
         .with("next_row", job.next_row)
 }
 
-fn lineage(job: &pb::Job) -> String {
-    Lineage::try_from(job.lineage.clone()).map(|lineage| lineage.to_string()).unwrap_or_default()
+fn lineage(job: &pb::Job) -> Option<Lineage> {
+    Lineage::try_from(job.lineage.clone()).ok()
 }
 
 fn state(job: &pb::Job) -> String {

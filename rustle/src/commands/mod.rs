@@ -10,6 +10,7 @@ pub mod demo;
 pub mod fetch;
 pub mod job;
 pub mod key;
+pub mod ledger;
 pub mod noise;
 pub mod plan;
 pub mod report;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use node::process::rng;
 use noise_kernel::{BLOCK, Backend, Generator, Stream};
+use proto::NoiseId;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::branch::{BranchArgs, within};
-use super::dimension;
 use crate::npy::NpyWriter;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
@@ -26,9 +27,10 @@ const TASK: usize = 1 << 16;
 pub struct NoiseArgs {
     #[command(flatten)]
     branch: BranchArgs,
-    /// Number of coordinates [default: from the plan's layout]
-    #[arg(long, value_name = "M")]
-    dimension: Option<u64>,
+    /// Noise id of rows to make again, as `rustle job show` or an earlier call prints it [default: new noise, under a
+    /// nonce that is drawn and printed]
+    #[arg(long, value_name = "ID")]
+    noise_id: Option<NoiseId>,
     /// Rows a..b, counted from 0
     #[arg(long, value_name = "A..B")]
     steps: Span,
@@ -51,8 +53,13 @@ pub struct NoiseArgs {
 
 pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let branch = args.branch.open()?;
-    let dimension = dimension::resolve(args.dimension, &branch.plan)?;
+    let noise_id = match &args.noise_id {
+        Some(noise_id) => noise_id.clone(),
+        // No two calls make the same noise unless the second names what the first drew.
+        None => NoiseId::of_job(rng::nonce().context("draw a nonce")?),
+    };
+    let branch = args.branch.open(&noise_id)?;
+    let dimension = branch.dimension;
     let range = args.range.clone().map_or(0..dimension, |span| span.0);
     within("--range", &range, dimension, "the dimension")?;
     let steps = args.steps.0.clone();
@@ -79,6 +86,7 @@ pub fn run(args: &NoiseArgs, format: Format) -> anyhow::Result<ExitCode> {
     let digest = writer.finish()?;
     Answer::new()
         .with("out", args.out.display().to_string())
+        .with("noise_id", noise_id.to_string())
         .with("mechanism", branch.plan.mechanism().name())
         .with("iid", args.iid)
         .with("rows", rows)

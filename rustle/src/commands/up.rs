@@ -13,7 +13,7 @@ use proto::{JobId, pb};
 
 use super::dimension;
 use super::harden::harden;
-use crate::cluster::{ClusterOptions, LocalCluster};
+use crate::cluster::{ClusterOptions, LocalCluster, begin_ledger};
 use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
@@ -65,9 +65,12 @@ pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // This process holds the key while the cluster runs.
     harden()?;
+    let options = options(args)?;
+    // Before the key, which would be a trace of an earlier ledger.
+    begin_ledger(&options)?;
     let key = key(args)?;
     let progress = Progress::spinner("starting the cluster");
-    let cluster = LocalCluster::start(options(args)?, *key.secret_bytes())?;
+    let cluster = LocalCluster::start(options, *key.secret_bytes())?;
     let runtime = node::process::runtime::Runtime::new()?;
     let job = runtime.block_on(create_job(&cluster, args, &plan, dimension, &key))?;
     drop(progress);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use noise_kernel::Oracle;
+use proto::NoiseId;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,6 +23,9 @@ const TASK: u64 = 1 << 21;
 pub struct VerifyArgs {
     #[command(flatten)]
     branch: BranchArgs,
+    /// Noise id of the job's branch, as `rustle job show`, a report or `rustle noise` prints it
+    #[arg(long, value_name = "ID")]
+    noise_id: NoiseId,
     /// Row to verify, counted from 0
     #[arg(long, value_name = "T")]
     step: u64,
@@ -38,16 +42,14 @@ pub struct VerifyArgs {
 /// Compares the row. The exit status is 1 where a bit differs.
 pub fn run(args: &VerifyArgs, format: Format) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let branch = args.branch.open()?;
+    let branch = args.branch.open(&args.noise_id)?;
     let range = args.range.0.clone();
     let step = args.step;
     let plan = &branch.plan;
     if step >= plan.iterations() {
         return Err(bad_use(format!("--step is {step}; allowed: 0 to {}", plan.iterations() - 1)));
     }
-    if let Some(layout) = plan.layout() {
-        within("--range", &range, layout.dimension(), "the dimension of the plan's layout")?;
-    }
+    within("--range", &range, branch.dimension, "the dimension")?;
     let mut file = NpyReader::open(&args.file)?;
     file.seek_row(row_of(args, &file)?)?;
     let oracle = Oracle::new(

@@ -11,7 +11,7 @@ use node::process::runtime::Runtime;
 use noise_kernel::JobKey;
 use noise_worker::generation_spec::GenerationSpec;
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
+use proto::{Commitment, CoordinateRange, JobId, NoiseId, RowRange, pb};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -248,8 +248,12 @@ impl Demo {
     fn compare(&self) -> anyhow::Result<(u64, u64)> {
         let mut compared = 0;
         let mut differing = 0;
+        let client = Client::connect(&self.cluster.url())?;
         for Delivered { job, plan, rows } in &self.delivered {
-            let oracle = GenerationSpec::new(plan, &self.key, job, 0)?.oracle()?;
+            let created = self.runtime.block_on(client.jobs().get(job))?;
+            let noise_id = NoiseId::try_from(&created)?;
+            let spec = GenerationSpec::new(plan, &self.key, PARAMETERS as u64, &noise_id)?;
+            let oracle = spec.oracle()?;
             let expected = oracle.rows(0..rows.len() as u64, 0..PARAMETERS as u64)?;
             for (got, expected) in rows.iter().flatten().zip(expected.iter().flatten()) {
                 compared += 1;

@@ -5,7 +5,7 @@ use ledger::{
     wire::{change::Change, log_record},
 };
 use proto::{
-    CheckpointRecord, Commitment, CoordinateRange, JobId, Lineage, RowRange, WorkerId,
+    CheckpointRecord, Commitment, CoordinateRange, JobId, Lineage, Nonce, RowRange, WorkerId,
     model::{CheckpointPiece, OpenBranch},
     piece_object,
 };
@@ -22,6 +22,7 @@ fn id() -> JobId {
 fn job() -> JobRecord {
     JobRecord {
         job: id(),
+        nonce: Nonce::from_bytes([3; 32]),
         plan_toml: "format = 1".into(),
         plan_digest: [1; 32],
         dimension: RANGE.end,
@@ -30,7 +31,7 @@ fn job() -> JobRecord {
         layout_epoch: 1,
         key_commitment: [2; 32],
         branch: 0,
-        lineage: Lineage::of_branch(0),
+        lineage: Lineage::of_job(Nonce::from_bytes([3; 32])),
         state: JobState::Running,
         mechanism: "identity".into(),
     }
@@ -81,7 +82,7 @@ const STEPS: [Step; 9] = [
     |ledger| ledger.add_checkpoint(&checkpoint()).map(drop),
     |ledger| {
         let rewind = OpenBranch { job: id(), from_row: 2, expected_branch: 0, parent: None };
-        ledger.open_branch(&rewind).map(drop)
+        ledger.open_branch(&rewind, Nonce::from_bytes([4; 32])).map(drop)
     },
     |ledger| bind(ledger, 1),
     |ledger| {

@@ -7,7 +7,7 @@ use proto::{
     piece_object,
 };
 
-use crate::{commitment, id, job, range, rows, two_shards};
+use crate::{commitment, id, job, nonce, range, rows, two_shards};
 
 pub(super) enum Step {
     Call(fn(&Ledger) -> Result<()>),
@@ -57,7 +57,7 @@ fn bind(ledger: &Ledger, job: &str, branch: u64, start: u64, texts: &[&str]) -> 
 
 fn rewind(ledger: &Ledger, expected_branch: u64, from_row: u64) -> Result<()> {
     let request = OpenBranch { job: id("j"), from_row, expected_branch, parent: None };
-    ledger.open_branch(&request).map(drop)
+    ledger.open_branch(&request, nonce(expected_branch + 1)).map(drop)
 }
 
 fn checkpoint(number: u64) -> CheckpointRecord {

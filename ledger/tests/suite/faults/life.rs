@@ -10,7 +10,7 @@ use super::{
     fault::{Fault, Operation},
     history::{HISTORY, Picture, Step},
 };
-use crate::{commitment, id, job, rows, two_shards};
+use crate::{commitment, id, job, nonce, rows, two_shards};
 
 pub(super) struct Life<'p> {
     disk: Disk,
@@ -99,7 +99,7 @@ impl<'p> Life<'p> {
         if !self.has_begun {
             self.disk.erase();
         }
-        let ledger = Ledger::open_on(self.disk.open(), Path::new("simulated"))?;
+        let ledger = Ledger::open_on(self.disk.open(), Path::new("simulated"), nonce(99))?;
         self.has_begun = true;
         let epoch = self.ledger.insert(ledger).next_coordinator_epoch()?;
         assert!(epoch > self.epoch, "epoch {epoch} was answered after {}", self.epoch);
