@@ -15,7 +15,7 @@ use crate::arguments::cores;
 use crate::cases::plan;
 use crate::program::program;
 
-pub const KEY: [u8; 32] = [9; 32];
+pub const KEY: [u8; 32] = *b"0123456789abcdefghijklmnopqrstuv";
 /// The longest wait for the cluster to complete a request.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 

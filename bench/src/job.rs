@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use noise_kernel::{Backend, Buffer, Generator, History, JobKey, Rounds, Stream};
-use plan::Coefficients;
+use noise_kernel::{Backend, BranchKey, Buffer, Generator, History, JobKey, NoiseContext, Rounds, Stream};
+use plan::{Coefficients, Plan};
 
 use crate::cases::Case;
 
@@ -28,11 +28,19 @@ pub struct Job {
     buffers: Vec<Buffer>,
 }
 
+/// The nonce of every job here: rates don't depend on it.
+const NONCE: [u8; 32] = [7; 32];
+
+/// The key of a job in a vector of `dimension` coordinates.
+fn branch_key(plan: &Plan, dimension: u64) -> anyhow::Result<BranchKey> {
+    let context = NoiseContext::new(plan, dimension, NONCE)?;
+    Ok(JobKey::from_bytes(&[7; 32])?.branch(&context, &NONCE))
+}
+
 /// Rows that the engine makes at once where it runs ahead of the job.
 pub fn rows_ahead(case: &Case) -> anyhow::Result<usize> {
     let plan = case.plan()?;
-    let stream =
-        Stream::new(&JobKey::from_bytes(&[7; 32])?.branch("bench", 0, &plan.digest())?, Rounds::Twenty);
+    let stream = Stream::new(&branch_key(&plan, 1)?, Rounds::Twenty);
     let coefficients = Arc::new(plan.coefficients());
     let generator = Generator::new(stream, coefficients, case.iterations, plan.scale(), 0..1)?;
     Ok(generator.suggested_rows_at_once())
@@ -61,8 +69,7 @@ impl Job {
             case.name
         );
         let plan = case.plan()?;
-        let key = JobKey::from_bytes(&[7; 32])?.branch("bench", 0, &plan.digest())?;
-        let stream = Stream::new(&key, Rounds::Twenty).with_backend(backend)?;
+        let stream = Stream::new(&branch_key(&plan, range.end)?, Rounds::Twenty).with_backend(backend)?;
         let coefficients = Arc::new(plan.coefficients());
         let width = (range.end - range.start) as usize;
         let buffers = (0..rows).map(|_| Buffer::zeroed("a row", width)).collect::<Result<_, _>>()?;

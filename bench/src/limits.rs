@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use noise_kernel::{Backend, JobKey, Rounds, Stream};
+use noise_kernel::{Backend, JobKey, NoiseContext, Rounds, Stream};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -79,7 +79,9 @@ pub const KEYSTREAMS: [Keystream; 2] = [("rand_chacha ChaCha20", rand_chacha), (
 
 /// On the best instruction set.
 fn ours(time: Duration) -> anyhow::Result<f64> {
-    let branch = JobKey::from_bytes(&[7; 32])?.branch("bench", 0, &[7; 32])?;
+    let any = [7; 32];
+    let context = NoiseContext { job_nonce: any, plan_digest: any, dimension: 1, layout_digest: any };
+    let branch = JobKey::from_bytes(&any)?.branch(&context, &any);
     let stream = Stream::new(&branch, Rounds::Twenty);
     let mut words = [[0f32; 16]; 16];
     let mut block = 0;

@@ -91,7 +91,8 @@ fn measure(args: &Args) -> anyhow::Result<Rates> {
     // Rows of each round twice, and one round before.
     let iterations = 2 * args.rows * (args.repeats as u64 + 2);
     fs::write(file("plan.toml"), plan(Mechanism::Identity, iterations, iterations)?.to_toml_string()?)?;
-    fs::write(file("job.key"), [7; 32])?;
+    fs::write(file("job.key"), *b"0123456789abcdefghijklmnopqrstuv")?;
+    ::coordinator::init_ledger(folder.path())?;
     fs::set_permissions(file("job.key"), fs::Permissions::from_mode(0o400))?;
     let mut command = Command::new("mpirun");
     command.args(["--oversubscribe", "--bind-to", "none", "-n", "2"]).arg(program);

@@ -43,6 +43,9 @@ struct Running {
 
 impl Running {
     async fn start(folder: &Path, address: &str) -> Self {
+        if !coordinator::ledger_file(folder).exists() {
+            coordinator::init_ledger(folder).unwrap();
+        }
         let settings = Settings {
             heartbeat: Duration::from_millis(20),
             lease_ttl: Duration::from_millis(400),

@@ -20,13 +20,17 @@ of_slurm() {
     done
 }
 
-# The folder of the run, made absolute, with a plan and a way to the key.
+# The folder of the run, made absolute, with a plan, a ledger and a way to the key. No job begins a ledger: where one is lost, an
+# empty one would know nothing of what was released.
 open_run() {
     need RUSTLE_RUN "the folder of the run, which all nodes see"
     RUSTLE_RUN=$(realpath -e "$RUSTLE_RUN") || fail "RUSTLE_RUN is no folder"
     export RUSTLE_RUN
     plan=$RUSTLE_RUN/plan.toml
     [[ -r $plan ]] || fail "$plan is missing"
+    ledger=$RUSTLE_RUN/ledger.redb
+    [[ -e $ledger ]] || fail "$ledger is missing. Of a new run: rustle ledger init --file $ledger. If there was one, restore it from" \
+        "a copy that is not older than the last released row"
     if [[ -z ${RUSTLE_KEY_FILE:-}${RUSTLE_KEY_COMMAND:-} ]]; then
         export RUSTLE_KEY_FILE=$RUSTLE_RUN/job.key
     fi

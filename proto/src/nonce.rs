@@ -13,7 +13,7 @@ use crate::ServiceError;
 pub struct Nonce([u8; 32]);
 
 impl Nonce {
-    /// Returns the nonce with these bytes. Whoever draws a new one fills them from the operating system.
+    /// Returns the nonce with these bytes; those of a new one come from the operating system.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

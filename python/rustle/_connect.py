@@ -11,7 +11,8 @@ def connect(url: str) -> Session:
 
     ``inproc://FOLDER?plan=PLAN.toml&job=NAME&dimension=M&key_file=FILE&threads=N``
         An engine in this process. The folder holds the ledger of what was released, and the key unless ``key_file``
-        names another; the plan is ``FOLDER/plan.toml`` unless ``plan`` names another.
+        names another; the plan is ``FOLDER/plan.toml`` unless ``plan`` names another. Ledger and key begin with the
+        first connection; a folder with a key and without its ledger is refused.
     ``grpc://HOST:PORT``, ``unix:///SOCKET``
         A coordinator on this host; beyond it only with ``?insecure=true``.
     ``grpcs://HOST:PORT?tls_dir=FOLDER``
@@ -24,12 +25,15 @@ def connect(url: str) -> Session:
         send rows.
 
     URLs of clusters take ``job``, ``timeout`` (seconds that a fetch waits, 60), ``tls_dir``, ``token_file`` and
-    ``insecure``. The job must exist there: ``rustle job create``. The same plan, key and job name yield the same bits
-    through all of them.
+    ``insecure``. The job must exist there: ``rustle job create``. All of them make the noise of one stream: key, plan,
+    dimension and the nonces that a ledger drew for the job decide every bit. Two folders have two ledgers, and so two
+    kinds of noise, even with one key and plan. Only a copy of a ledger repeats its noise: never copy a folder to train
+    twice.
 
     Raises:
         rustle.errors.InvalidArgument: The URL has another form or an unknown setting.
         rustle.errors.Locked: Another process uses the folder.
+        rustle.errors.LedgerMissing: The folder's ledger is lost, or never came with its key. Nothing was created.
         rustle.errors.Unavailable: No coordinator answers.
     """
     if url.startswith("mpi://"):

@@ -161,7 +161,8 @@ class Session:
         again instead, if all of them were bound to exact commitments; training must then be deterministic.
 
         Raises:
-            rustle.errors.CursorMismatch: The cursor is of another job, plan or layout.
+            rustle.errors.CursorMismatch: The cursor is of another job, plan or layout, or of a job of this name in
+                another ledger.
             rustle.errors.LedgerBehind: The ledger knows less than the cursor: it is an old copy.
         """
         return self._native.resume(bytes(cursor), replay)

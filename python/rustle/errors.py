@@ -55,7 +55,7 @@ class BranchSuperseded(RustleError):
 
 
 class CursorMismatch(RustleError):
-    """The cursor is of another job, plan or layout."""
+    """The cursor is of another job, plan or layout, or of a job of the same name in another ledger."""
 
 
 class LayoutMismatch(CursorMismatch):
@@ -64,6 +64,10 @@ class LayoutMismatch(CursorMismatch):
 
 class LedgerBehind(RustleError):
     """The ledger knows less than was released: it may be an old copy. Nothing is bound until that is cleared."""
+
+
+class LedgerMissing(RustleError):
+    """The folder has a key and no ledger: what the lost one released is not known, and no new one is begun in silence."""
 
 
 class SessionClosed(RustleError):
@@ -131,6 +135,7 @@ _CLASSES: dict[str, type[RustleError]] = {
     "key": AccessDenied,
     "layout": LayoutMismatch,
     "ledger_behind": LedgerBehind,
+    "ledger_missing": LedgerMissing,
     "locked": Locked,
     "not_found": NotFound,
     "not_owner": Unavailable,

@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import DIMENSION, STEPS, prepared, rows
+from conftest import BINARY, DIMENSION, STEPS, prepared, rows, write_key
 
 import rustle
 from rustle import Commitment, errors
@@ -145,7 +145,8 @@ def test_cursors_that_are_refused(session, tmp_path, plan):
     session.fetch_into(0, np.empty(DIMENSION, np.float32))
     cursor = session.cursor()
     damaged = bytes([cursor[0]]) + bytes([cursor[1] ^ 1]) + cursor[2:]
-    for bad in (b"", damaged, cursor[:-1]):
+    assert cursor[0] == 2
+    for bad in (b"", damaged, cursor[:-1], bytes([1]) + cursor[1:], bytes([3]) + cursor[1:]):
         with pytest.raises(errors.InvalidArgument):
             session.resume(bad)
     with pytest.raises(errors.InvalidArgument):
@@ -155,6 +156,13 @@ def test_cursors_that_are_refused(session, tmp_path, plan):
         other.resume(cursor)
     louder = prepared(tmp_path / "louder", plan.replace(noise_multiplier=9.0))
     with rustle.connect(f"inproc://{louder}") as other, pytest.raises(errors.CursorMismatch):
+        other.resume(cursor)
+    # A job of the same name, plan and key in another ledger.
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    plan.save(foreign / "plan.toml")
+    url = f"inproc://{foreign}?key_file={write_key(tmp_path / 'foreign.key')}"
+    with rustle.connect(url) as other, pytest.raises(errors.CursorMismatch, match="nonce"):
         other.resume(cursor)
     # Its folder knows less than the cursor has seen.
     empty = prepared(tmp_path / "empty", plan)
@@ -169,6 +177,66 @@ def test_a_folder_is_one_process_and_one_plan(session, folder, plan):
     plan.replace(noise_multiplier=9.0).save(folder / "plan.toml")
     with pytest.raises(errors.AlreadyExists, match="plan digest"):
         rustle.connect(f"inproc://{folder}")
+
+
+def new_run(folder, plan):
+    """A folder with a plan alone."""
+    folder.mkdir()
+    plan.save(folder / "plan.toml")
+    return folder
+
+
+def test_two_folders_with_one_key_have_different_noise(tmp_path, plan):
+    key = write_key(tmp_path / "one.key")
+    found = []
+    for name in ("a", "b"):
+        with rustle.connect(f"inproc://{new_run(tmp_path / name, plan)}?key_file={key}") as session:
+            found.append(rows(session, 3))
+    one, other = found
+    assert np.isfinite(one).all() and (one != other).mean() > 0.99
+    # Independent, not merely different: neither is the other one scaled or shifted.
+    assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 10 / np.sqrt(one.size)
+
+
+def test_a_connection_to_the_same_folder_has_the_same_noise(tmp_path, plan):
+    url = f"inproc://{new_run(tmp_path / 'run', plan)}"
+    sums = np.ones(DIMENSION, np.float32)
+    with rustle.connect(url) as session:
+        first = [session.privatize_(sums.copy(), step, commitment="exact") for step in range(3)]
+        cursor = session.cursor(0)
+    with rustle.connect(url) as session:
+        assert not session.resume(cursor, replay=True)
+        again = [session.privatize_(sums.copy(), step, commitment="exact") for step in range(3)]
+    assert np.array_equal(first, again)
+
+
+def test_a_folder_that_lost_its_ledger_is_not_begun_anew(tmp_path, plan):
+    folder = new_run(tmp_path / "run", plan)
+    with rustle.connect(f"inproc://{folder}") as session:
+        lost = rows(session, 2)
+    (folder / "ledger.redb").unlink()
+    left = sorted(path.name for path in folder.iterdir())
+    for _ in range(2):
+        with pytest.raises(errors.LedgerMissing, match="rustle ledger init --file") as refused:
+            rustle.connect(f"inproc://{folder}")
+        assert refused.value.kind == "ledger_missing" and not refused.value.retry_safe
+        assert sorted(path.name for path in folder.iterdir()) == left
+    if not BINARY.exists():
+        return
+    # What the message names as the last resort: a new ledger, and with it new noise under the old key.
+    subprocess.run([BINARY, "ledger", "init", "--file", folder / "ledger.redb"], check=True, capture_output=True)
+    with rustle.connect(f"inproc://{folder}") as session:
+        assert (rows(session, 2) != lost).mean() > 0.99
+
+
+def test_a_rewind_to_the_first_row_has_other_noise_each_time(tmp_path, plan):
+    with rustle.connect(f"inproc://{new_run(tmp_path / 'run', plan)}") as session:
+        found = []
+        for _ in range(3):
+            found.append(rows(session, 1))
+            session.restart()
+    for one, other in [(0, 1), (0, 2), (1, 2)]:
+        assert (found[one] != found[other]).mean() > 0.99
 
 
 def test_after_close(session):
@@ -319,7 +387,7 @@ rustle.connect(sys.argv[1])
 """
 
 
-def test_an_end_while_the_key_is_written(tmp_path, plan):
+def test_an_end_while_the_folder_is_begun(tmp_path, plan):
     plan.save(tmp_path / "plan.toml")
     url = f"inproc://{tmp_path}"
     for _ in range(2):

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use node::config::secrets::is_plausible;
 use noise_kernel::JobKey;
 use zeroize::Zeroizing;
 
@@ -25,6 +26,13 @@ pub fn read(path: &Path) -> anyhow::Result<JobKey> {
     let length = read_up_to(&file, bytes.as_mut()).with_context(named)?;
     ensure!(length <= LENGTH, "{}: more than {LENGTH} bytes; allowed: exactly {LENGTH} raw bytes", named());
     ensure!(length == LENGTH, "{}: {length} bytes; allowed: exactly {LENGTH} raw bytes", named());
+    let is_plausible = bytes.first_chunk().is_some_and(is_plausible);
+    ensure!(
+        is_plausible,
+        "{}: fewer than 12 different bytes, so that it was not drawn at random; allowed: 32 random bytes, as `rustle key \
+         new` writes them",
+        named()
+    );
     JobKey::from_bytes(&bytes[..LENGTH]).with_context(named)
 }
 

@@ -31,7 +31,7 @@ const SCHEMES: [&str; 7] = [
 
 fn bench() -> Bench {
     let bench = Bench { folder: tempfile::tempdir().unwrap() };
-    fs::write(bench.path("seed"), [9; 32]).unwrap();
+    fs::write(bench.path("seed"), *b"0123456789abcdefghijklmnopqrstuv").unwrap();
     bench.mode("seed", 0o400);
     bench
 }

@@ -1,93 +1,14 @@
 //! The binary without a server: success, bad input, exit statuses.
 
 // Helpers outside `#[test]` functions are tests too.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, dead_code)]
 
 mod bench;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use bench::Bench;
-use serde_json::Value;
-
-/// Returns the bytes of the numbers in an .npy file of version 1.0.
-fn numbers(path: &Path) -> Vec<u8> {
-    let bytes = fs::read(path).unwrap();
-    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    bytes[header..].to_vec()
-}
-
-#[test]
-fn rows_do_not_depend_on_where_they_start_or_on_threads() {
-    let bench = Bench::new();
-    let mechanisms = [
-        "identity",
-        "tree --restarts 5 --completion",
-        "blt --theta 0.9,0.5 --omega 0.2,0.3",
-        "band-toeplitz --coefficients 1,0.5,0.25 --column-normalised",
-        "band-sqrt --bands 4",
-        "band-inverse --coefficients 1,-0.5,-0.1",
-        "band-inverse-sqrt --bands 3",
-        "lambda-cgd --lambda 0.7",
-    ];
-    for mechanism in mechanisms {
-        bench.plan("p.toml", mechanism);
-        let whole = bench.noise("--plan p.toml --steps 0..12 --threads 1 --backend portable --out whole.npy");
-        assert_eq!((whole["rows"].as_u64(), whole["coordinates"].as_u64()), (Some(12), Some(3000)));
-        bench.noise("--plan p.toml --steps 3..12 --range 700..2100 --threads 2 --out part.npy");
-        let whole = numbers(&bench.path("whole.npy"));
-        let part = numbers(&bench.path("part.npy"));
-        for (row, part) in part.chunks(1400 * 4).enumerate() {
-            let start = ((row + 3) * 3000 + 700) * 4;
-            assert_eq!(part, &whole[start..start + 1400 * 4], "{mechanism}, row {}", row + 3);
-        }
-    }
-}
-
-#[test]
-fn verify_agrees_and_names_the_first_difference() {
-    let bench = Bench::new();
-    bench.noise("--plan plan.toml --steps 0..8 --range 100..900 --out x.npy");
-    let words = "verify --plan plan.toml --key-file key --step 5 --range 100..900 x.npy";
-    let equal = bench.json(&format!("{words} --row 5"));
-    assert_eq!(equal["equal"], true);
-    bench.refused(words, 2, &["--row is missing, and the file has 8 rows; allowed: 0 to 7"]);
-    bench.refused(&format!("{words} --row 8"), 2, &["--row is 8; allowed: 0 to 7"]);
-    let path = bench.path("x.npy");
-    let mut bytes = fs::read(&path).unwrap();
-    let start = bytes.len() - numbers(&path).len();
-    bytes[start + (5 * 800 + 77) * 4] ^= 1;
-    fs::write(&path, bytes).unwrap();
-    let output = bench.run(&format!("{words} --row 5 --format json"));
-    assert_eq!(output.status.code(), Some(1));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (answer["equal"].as_bool(), answer["first_difference"]["coordinate"].as_u64()),
-        (Some(false), Some(177))
-    );
-    assert!(String::from_utf8_lossy(&output.stderr).contains("coordinate 177"));
-    // Another job or branch has other noise.
-    bench.noise("--plan plan.toml --steps 5..6 --out y.npy");
-    let other = "verify --plan plan.toml --key-file key --step 5 --range 0..3000 y.npy";
-    assert_eq!(bench.json(other)["equal"], true);
-    assert_eq!(bench.run(&format!("{other} --branch 1")).status.code(), Some(1));
-    assert_eq!(bench.run(&format!("{other} --job j")).status.code(), Some(1));
-}
-
-#[test]
-fn iid_rows_of_a_tree_are_its_nodes() {
-    let bench = Bench::new();
-    bench.plan("tree.toml", "tree");
-    // 12 leaves complete 24 − popcount(12) nodes.
-    assert_eq!(bench.noise("--plan tree.toml --steps 0..12 --iid --out z.npy")["rows"], 22);
-    bench.noise("--plan tree.toml --steps 3..4 --iid --out nodes.npy");
-    let all = numbers(&bench.path("z.npy"));
-    let nodes = numbers(&bench.path("nodes.npy"));
-    assert_eq!(nodes, all[4 * 3000 * 4..7 * 3000 * 4]);
-    assert_eq!(bench.noise("--plan plan.toml --steps 2..5 --iid --out z.npy")["rows"], 3);
-}
 
 #[test]
 fn ranges_and_dimensions_that_do_not_fit() {
@@ -114,11 +35,10 @@ fn ranges_and_dimensions_that_do_not_fit() {
         1,
         &["no/x.npy"],
     );
-    bench.refused(
-        "verify --plan plan.toml --key-file key --step 12 --range 0..1 x.npy",
-        2,
-        &["--step is 12"],
-    );
+    let verify =
+        format!("verify --plan plan.toml --key-file key --dimension 9 --noise-id {}", "0".repeat(64));
+    bench.refused(&format!("{verify} --step 12 --range 0..1 x.npy"), 2, &["--step is 12"]);
+    bench.refused(&format!("{verify} --step 1 --range 0..10 x.npy"), 2, &["--range is 0..10", "0..9"]);
     let huge = format!("{noise} --steps 0..1 --dimension");
     bench.refused(&format!("{huge} 1000000000000000000"), 1, &["memory for the state"]);
     bench.refused(&format!("{huge} 1000000000000000000 --iid"), 1, &["memory for"]);
@@ -147,6 +67,26 @@ fn keys() {
     }
     bench.refused(&format!("{noise} none"), 1, &["none"]);
     bench.refused(&format!("{noise} ."), 1, &["key file"]);
+}
+
+#[test]
+fn a_ledger_is_begun_once() {
+    let bench = Bench::new();
+    for (place, file) in [("--data-dir data", "data/ledger.redb"), ("--file run/l.redb", "run/l.redb")] {
+        let begun = bench.json(&format!("ledger init {place}"));
+        assert_eq!(
+            (begun["ledger"].as_str(), begun["ledger_id"].as_str().map(str::len)),
+            (Some(file), Some(64))
+        );
+        let bytes = fs::read(bench.path(file)).unwrap();
+        assert_eq!(fs::metadata(bench.path(file)).unwrap().permissions().mode() & 0o077, 0);
+        bench.refused(&format!("ledger init {place}"), 1, &[file, "exists already"]);
+        assert!(fs::read(bench.path(file)).unwrap() == bytes, "{file} was begun twice");
+    }
+    let twice = bench.json("ledger init --file another.redb");
+    assert_ne!(twice["ledger_id"], bench.json("ledger init --file third.redb")["ledger_id"]);
+    bench.refused("ledger init", 2, &["--data-dir", "--file"]);
+    bench.refused("ledger init --data-dir a --file b", 2, &["--file"]);
 }
 
 #[test]

@@ -16,8 +16,10 @@ def test_the_tutorial(tmp_path):
     said = run(ROOT / "docs/tutorial.md", tmp_path)
     accuracies = [float(found) for found in re.findall(r"step 240: ([\d.]+)% of held-out", said)]
     run_well, plain, again, served = accuracies
-    assert run_well == again == served and run_well > plain + 5 and run_well > 60, said
-    assert said.count("the same model, bit for bit") == 2 and "going on at step 100\n" in said, said
+    # Each has noise of its own.
+    assert run_well > plain + 5 and min(run_well, again, served) > max(plain, 60), said
+    assert "going on at step 100\n" in said and "ledger init" in said, said
+    assert not (tmp_path / "lost/ledger.redb").exists()
     assert "ε" in (tmp_path / "run/report.md").read_text()
     assert "<svg" in (tmp_path / "served/report.html").read_text()
 

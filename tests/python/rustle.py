@@ -14,6 +14,10 @@ BINARY = Path(os.environ.get("RUSTLE_BIN", ROOT / "target" / "release" / "rustle
 LONG = bool(os.environ.get("RUSTLE_LONG"))
 
 KEY = bytes(range(32))
+# Every vector is a part of one of this many coordinates, which its noise depends on.
+DIMENSION = 1 << 40
+# A nonce as a ledger draws one; alone it is the noise id of a job that never rewound.
+NONCE = "11" * 32
 
 
 def rustle(*words):
@@ -29,7 +33,7 @@ def plan(mechanism, iterations, *, min_sep=1, max_participations=1, noise_multip
     """A plan as nested dictionaries, in the words of plan.toml."""
     return {
         "format": 1,
-        "stream_version": 2,
+        "stream_version": 3,
         "chacha_rounds": rounds,
         "iterations": iterations,
         "noise_multiplier": float(noise_multiplier),
@@ -68,8 +72,17 @@ def plan_digest(spec):
         fields.setdefault("mechanism.completion", False)
     if spec["mechanism"]["name"] == "band-toeplitz":
         fields.setdefault("mechanism.column_normalised", False)
+    return _digest("rustle plan 1", fields)
+
+
+def layout_digest(dimension):
+    """Of a plan without a layout: the dimension's alone."""
+    return _digest("rustle layout 1", {"dimension": dimension, "names": [], "shapes": []})
+
+
+def _digest(title, fields):
     lines = [f"{key}={_canonical(fields[key])}" for key in sorted(fields)]
-    return hashlib.sha256("\n".join(["rustle plan 1", *lines, ""]).encode()).digest()
+    return hashlib.sha256("\n".join([title, *lines, ""]).encode()).digest()
 
 
 def _flat(table, prefix=""):
@@ -90,8 +103,8 @@ def _canonical(value):
     return str(value)
 
 
-def noise(folder, spec, steps, coordinates, *, iid=False, key=KEY, job=None, branch=None):
-    """Rows a..b of coordinates c..d as `rustle noise` makes them, float32."""
+def noise(folder, spec, steps, coordinates, *, iid=False, key=KEY, noise_id=NONCE, dimension=DIMENSION):
+    """Rows a..b of coordinates c..d as `rustle noise` makes them, float32. ``noise_id=None``: new noise."""
     key_file = folder / "key"
     if not key_file.exists():
         key_file.touch(mode=0o600)
@@ -99,10 +112,11 @@ def noise(folder, spec, steps, coordinates, *, iid=False, key=KEY, job=None, bra
         key_file.chmod(0o400)
     out = folder / "rows.npy"
     words = ["noise", "--plan", write_plan(folder, spec), "--key-file", key_file, "--out", out]
-    words += ["--dimension", coordinates[1], "--range", f"{coordinates[0]}..{coordinates[1]}"]
+    words += ["--dimension", dimension, "--range", f"{coordinates[0]}..{coordinates[1]}"]
     words += ["--steps", f"{steps[0]}..{steps[1]}"] + ["--iid"] * iid
-    words += ["--job", job] * (job is not None) + ["--branch", branch] * (branch is not None)
-    rustle(*words)
+    words += ["--noise-id", noise_id] * (noise_id is not None)
+    answer = rustle(*words)
+    assert noise_id in (None, answer["noise_id"])
     rows = np.load(out)
     assert rows.dtype == np.dtype("<f4") and rows.shape[1] == coordinates[1] - coordinates[0]
     return rows

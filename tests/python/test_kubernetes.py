@@ -202,11 +202,11 @@ def test_services_policies_and_probes_meet_the_pods(name):
 
 
 def commands():
-    """(program, flags) of every container that runs ours."""
+    """(file, program, flags) of every container that runs a coordinator or a worker."""
     for file, pod in pods():
         for container in pod["spec"]["containers"]:
-            if container["image"].startswith("rustle:"):
-                program, *flags = container["args"]
+            program, *flags = container.get("args", [None])
+            if container["image"].startswith("rustle:") and program != "ledger":
                 yield file, program, [flag.replace("$(POD_NAME)", "worker-0").replace("$(INDEX)", "0") for flag in flags]
 
 
@@ -224,6 +224,61 @@ def test_the_programs_take_every_flag(file, program, flags):
     given = {flag.removeprefix("--").partition("=")[0].replace("-", "_") for flag in flags}
     for name in given:
         assert shown[name]["source"].startswith("flag"), f"{name} is not what the flag says: {shown[name]}"
+
+
+LEDGERS = {"ledger.yaml": "coordinator.yaml", "jobset-ledger.yaml": "jobset.yaml"}
+
+
+def of_coordinator(file):
+    """The folder that the coordinator of a manifest keeps its ledger in, and the claim that is mounted there."""
+    if file == "coordinator.yaml":
+        stateful = named("StatefulSet", "coordinator")
+        (claim,) = stateful["spec"]["volumeClaimTemplates"]
+        volume, claim = claim["metadata"]["name"], f"{claim['metadata']['name']}-coordinator-0"
+        spec = stateful["spec"]["template"]["spec"]
+    else:
+        specs = [pod["spec"] for name, pod in pods() if name == file]
+        (spec,) = [spec for spec in specs if spec["containers"][0]["name"] == "coordinator"]
+        (found,) = spec["volumes"]
+        volume, claim = found["name"], found["persistentVolumeClaim"]["claimName"]
+    (container,) = spec["containers"]
+    (folder,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == volume]
+    assert f"--data-dir={folder}" in container["args"]
+    return folder, claim
+
+
+@pytest.mark.parametrize("file", LEDGERS)
+def test_a_ledger_is_begun_once_where_its_coordinator_looks(tmp_path, file):
+    """By a Job of its own, which no start of a pod runs again."""
+    begun = [document for name, document in documents(EXAMPLES) if name == file]
+    assert [document["kind"] for document in begun] == ["PersistentVolumeClaim", "Job"]
+    claim, job = begun
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    (mount,) = container["volumeMounts"]
+    (volume,) = job["spec"]["template"]["spec"]["volumes"]
+    assert volume["name"] == mount["name"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert (mount["mountPath"], claim["metadata"]["name"]) == of_coordinator(LEDGERS[file])
+    assert job["spec"]["backoffLimit"] == 0 and job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    words = [word.replace(mount["mountPath"], str(tmp_path / "data")) for word in container["args"]]
+    answer = rustle(*words)
+    assert (tmp_path / "data" / "ledger.redb").exists() and len(answer["ledger_id"]) == 64
+    before = (tmp_path / "data" / "ledger.redb").read_bytes()
+    with pytest.raises(AssertionError, match="exists already"):
+        rustle(*words)
+    assert (tmp_path / "data" / "ledger.redb").read_bytes() == before
+
+
+def test_no_pod_of_a_coordinator_begins_a_ledger():
+    for file, pod in pods():
+        assert "initContainers" not in pod["spec"], file
+
+
+def test_a_coordinator_does_not_start_without_a_ledger(tmp_path):
+    words = ["coordinator", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / "data"]
+    ended = subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=60)
+    assert ended.returncode and "rustle ledger init" in ended.stderr
+    assert not (tmp_path / "data" / "ledger.redb").exists()
 
 
 def test_what_the_manifests_start_gets_ready(tmp_path):
@@ -256,6 +311,7 @@ def test_what_the_manifests_start_gets_ready(tmp_path):
         process = subprocess.Popen([BINARY, program, *words, "--ready-file", ready], stderr=log)
         return process, until(lambda: json.loads(ready.read_text()), process)
 
+    rustle("ledger", "init", "--data-dir", tmp_path / "coordinator")
     processes = []
     try:
         places = {"/etc/rustle/tls": certs / "coordinator", "/var/lib/rustle": tmp_path / "coordinator"}

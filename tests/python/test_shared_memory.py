@@ -14,7 +14,7 @@ import uuid
 import grpc
 import numpy as np
 import pytest
-from rustle import BINARY, KEY, noise, plan, write_plan
+from rustle import BINARY, KEY, noise, plan, rustle, write_plan
 
 DIMENSION = 3000
 PAGE = 4096
@@ -84,7 +84,9 @@ class Cluster:
         self.process = subprocess.Popen([str(BINARY), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         line = self.process.stdout.readline()
         assert line, "rustle up ended at once"
-        self.coordinator = self.channel(json.loads(line)["coordinator"])
+        endpoint = json.loads(line)["coordinator"]
+        self.coordinator = self.channel(endpoint)
+        self.noise_id = rustle("job", "show", "--coordinator", endpoint)["noise_id"]
 
     def channel(self, endpoint):
         # gRPC's own library names the socket's path as the authority, which HTTP/2 servers refuse.
@@ -93,6 +95,11 @@ class Cluster:
 
     def call(self, method, request):
         return fields(self.coordinator.unary_unary(f"/rustle.v1.Noise/{method}")(request, timeout=20))
+
+    def expected(self, row):
+        """The whole row as `rustle noise` makes it from the key and the id of the job's noise."""
+        with_id = {"noise_id": self.noise_id, "dimension": DIMENSION}
+        return noise(self.folder, self.spec, (row, row + 1), (0, DIMENSION), **with_id)[0]
 
     def routes(self):
         while True:
@@ -192,7 +199,7 @@ def test_rows_appear_in_numpy_without_a_copy(cluster):
         for route in routes:
             chunks = cluster.fetch(route, row, token, field(10, region.id) + field(11, 1))
             assert all(3 not in chunk and chunk[6][0] > 0 for chunk in chunks)
-        good = noise(cluster.folder, cluster.spec, (row, row + 1), (0, DIMENSION))[0]
+        good = cluster.expected(row)
         assert np.array_equal(view.view("<u4"), good.view("<u4"))
     assert bytes(region.memory[: region.stride]) == bytes([FILL]) * region.stride, "slot 0 was not asked for"
 
@@ -202,13 +209,13 @@ def test_bf16_is_rounded_to_nearest_even(cluster):
     token = cluster.token(3)
     for route in routes:
         cluster.fetch(route, 3, token, field(9, BF16) + field(10, region.id))
-    bits = noise(cluster.folder, cluster.spec, (3, 4), (0, DIMENSION))[0].view("<u4").astype(np.uint64)
+    bits = cluster.expected(3).view("<u4").astype(np.uint64)
     assert np.array_equal(region.row(0), ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2"))
 
 
 def test_the_same_bytes_come_as_data_to_a_foreign_grpc_client(cluster):
     row, token = 5, cluster.token(5)
-    good = noise(cluster.folder, cluster.spec, (row, row + 1), (0, DIMENSION))[0]
+    good = cluster.expected(row)
     got = b"".join(chunk[3][0] for route in cluster.routes() for chunk in cluster.fetch(route, row, token))
     assert got == good.tobytes()
 

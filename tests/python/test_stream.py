@@ -4,13 +4,20 @@ import mpmath
 import numpy as np
 import pytest
 import stream
-from rustle import KEY, LONG, noise, plan, plan_digest, rustle
+from rustle import DIMENSION, KEY, LONG, NONCE, layout_digest, noise, plan, plan_digest, rustle
 
 IDENTITY = {"name": "identity"}
 
 
 def same_bits(ours, theirs):
     return np.array_equal(np.asarray(ours).view(np.uint32), np.asarray(theirs).view(np.uint32))
+
+
+def branch_key(spec, *, job=NONCE, branch=None, dimension=DIMENSION):
+    """The key of a branch; without ``branch`` of branch 0, whose nonce is the job's."""
+    job_nonce = bytes.fromhex(job)
+    branch_nonce = job_nonce if branch is None else bytes.fromhex(branch)
+    return stream.branch_key(KEY, job_nonce, branch_nonce, plan_digest(spec), dimension, layout_digest(dimension))
 
 
 def test_chacha_is_rfc_8439s():
@@ -20,26 +27,45 @@ def test_chacha_is_rfc_8439s():
 
 
 @pytest.mark.parametrize("rounds", [12, 20])
-@pytest.mark.parametrize("job, branch", [("default", 0), ("ein Auftrag, größer", 2**63 + 5)])
-def test_any_job_and_branch(tmp_path, rounds, job, branch):
+@pytest.mark.parametrize("job, dimension", [(NONCE, 5000), (bytes(range(32)).hex(), 2**63 - 1)])
+def test_any_job_and_dimension(tmp_path, rounds, job, dimension):
     spec = plan(IDENTITY, 50, noise_multiplier=1.25, clip_norm=0.3, rounds=rounds)
-    key = stream.branch_key(KEY, job, branch, plan_digest(spec))
-    theirs = noise(tmp_path, spec, (7, 12), (300, 5000), iid=True, job=job, branch=branch)
+    key = branch_key(spec, job=job, dimension=dimension)
+    theirs = noise(tmp_path, spec, (7, 12), (300, 5000), iid=True, noise_id=job, dimension=dimension)
     ours = [stream.normals(key, rounds, t, 300, 5000) for t in range(7, 12)]
     assert same_bits(ours, theirs)
+
+
+def test_a_rewound_job(tmp_path):
+    spec, other = plan(IDENTITY, 50), "22" * 32
+    keys = [branch_key(spec), branch_key(spec, branch=other)]
+    ours = [stream.normals(keys[t >= 9], 20, t, 300, 5000) for t in range(7, 12)]
+    lineage = f"{NONCE}/0..9=0:{NONCE},9..=3:{other}"
+    assert same_bits(ours, noise(tmp_path, spec, (7, 12), (300, 5000), iid=True, noise_id=lineage))
+    # Rewound to its first row: the job's nonce stays in the derivation.
+    ours = [stream.normals(keys[1], 20, t, 300, 5000) for t in range(7, 12)]
+    from_0 = f"{NONCE}/0..=1:{other}"
+    assert same_bits(ours, noise(tmp_path, spec, (7, 12), (300, 5000), iid=True, noise_id=from_0))
+
+
+def test_noise_without_an_id_is_new_each_time(tmp_path):
+    spec = plan(IDENTITY, 3)
+    rows = [noise(tmp_path, spec, (0, 1), (0, 1000), iid=True, noise_id=given) for given in (None, None, NONCE)]
+    for one, other in [(0, 1), (0, 2), (1, 2)]:
+        assert (rows[one] != rows[other]).mean() > 0.99
 
 
 @pytest.mark.parametrize("start, end", [(0, 1), (511, 513), (1023, 1024), (0, 1 << 16)])
 def test_any_range(tmp_path, start, end):
     spec = plan(IDENTITY, 3)
-    key = stream.branch_key(KEY, "default", 0, plan_digest(spec))
+    key = branch_key(spec)
     theirs = noise(tmp_path, spec, (2, 3), (start, end), iid=True)
     assert same_bits([stream.normals(key, 20, 2, start, end)], theirs)
 
 
 def test_where_counters_outgrow_32_bits(tmp_path):
     spec = plan(IDENTITY, 3)
-    key = stream.branch_key(KEY, "default", 0, plan_digest(spec))
+    key = branch_key(spec)
     # Noise block n begins at ChaCha block 32·n.
     start = (2**32 // 32) * 512 - 700
     theirs = noise(tmp_path, spec, (0, 1), (start, start + 2000), iid=True)
@@ -48,14 +74,14 @@ def test_where_counters_outgrow_32_bits(tmp_path):
 
 def test_identity_rows_are_scaled_normals(tmp_path):
     spec = plan(IDENTITY, 4, noise_multiplier=3.7, clip_norm=0.9)
-    key = stream.branch_key(KEY, "default", 0, plan_digest(spec))
+    key = branch_key(spec)
     ours = [stream.normals(key, 20, t, 0, 1000) * np.float32(3.7 * 0.9) for t in range(4)]
     assert same_bits(ours, noise(tmp_path, spec, (0, 4), (0, 1000)))
 
 
 def test_tree_nodes_are_streams(tmp_path):
     spec = plan({"name": "tree", "restarts": [5], "completion": True}, 9)
-    key = stream.branch_key(KEY, "default", 0, plan_digest(spec))
+    key = branch_key(spec)
     theirs = noise(tmp_path, spec, (0, 9), (0, 600), iid=True)
     # Five leaves filled to eight complete 15 nodes, four leaves 7.
     assert theirs.shape == (22, 600)

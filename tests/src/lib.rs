@@ -7,6 +7,7 @@ pub mod etcd;
 pub mod etcd_tls;
 mod http;
 pub mod leaks;
+mod oracle;
 mod plans;
 pub mod ports;
 pub mod raw_call;
@@ -22,18 +23,15 @@ use client::{Client, Connections, FetchRequest};
 use node::process::runtime::Runtime;
 use node::{auth::Role, tls::ExpectedServer};
 use noise_kernel::JobKey;
-use noise_worker::generation_spec::GenerationSpec;
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, JobId, Lineage, Result, RowRange, pb};
+use proto::{Commitment, CoordinateRange, JobId, NoiseId, Result, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 pub use http::get;
+pub use oracle::{KEY, expected_in, expected_of, expected_of_job, record_in};
 pub use plans::{plans, small_plan};
-
-/// The key of every job, so that rows can be compared between clusters.
-pub const KEY: [u8; 32] = [42; 32];
 
 /// The identity that a client over TLS expects of a cluster's first worker.
 pub const WORKER: ExpectedServer = ExpectedServer::Worker(Cow::Borrowed("worker-0"));
@@ -177,10 +175,30 @@ impl TestCluster {
         Ok(out.chunks(range.len() as usize).map(<[f32]>::to_vec).collect())
     }
 
+    /// Returns the rows that the oracle computes for the job's current branch.
+    pub fn expected(
+        &self,
+        job: &JobId,
+        plan: &Plan,
+        rows: std::ops::Range<u64>,
+        range: std::ops::Range<u64>,
+    ) -> Vec<Vec<f32>> {
+        expected_of_job(&self.job(job), plan, rows, range)
+    }
+
+    /// Returns what identifies the noise of the job's current branch.
+    pub fn noise_id(&self, job: &JobId) -> NoiseId {
+        NoiseId::try_from(&self.job(job)).expect("a job with a nonce and a lineage")
+    }
+
+    fn job(&self, job: &JobId) -> pb::Job {
+        self.runtime.block_on(self.client.jobs().get(job)).expect("the job exists")
+    }
+
     /// Waits until all shards of the job are served.
     pub fn wait_ready(&self, job: &JobId) {
         self.wait_until("all shards are ready", || {
-            let job = self.runtime.block_on(self.client.jobs().get(job)).expect("the job exists");
+            let job = self.job(job);
             job.shards == job.shards_ready
         });
     }
@@ -192,30 +210,6 @@ impl TestCluster {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-}
-
-/// Returns the rows that the oracle computes.
-pub fn expected(
-    job: &JobId,
-    plan: &Plan,
-    rows: std::ops::Range<u64>,
-    range: std::ops::Range<u64>,
-) -> Vec<Vec<f32>> {
-    expected_of(job, plan, &Lineage::default(), rows, range)
-}
-
-/// Returns the rows that the oracle computes for a job that was rewound.
-pub fn expected_of(
-    job: &JobId,
-    plan: &Plan,
-    lineage: &Lineage,
-    rows: std::ops::Range<u64>,
-    range: std::ops::Range<u64>,
-) -> Vec<Vec<f32>> {
-    let key = JobKey::from_bytes(&KEY).expect("32 bytes");
-    let oracle =
-        GenerationSpec::for_lineage(plan, &key, job, lineage).expect("a recipe").oracle().expect("an oracle");
-    oracle.rows(rows, range).expect("rows of the oracle")
 }
 
 /// Returns one SHA-256 over all values of all rows.

@@ -13,7 +13,7 @@ use std::{
 use plan::Plan;
 use proto::JobId;
 use rustix::process::{Pid, Signal, kill_process};
-use tests::{TestCluster, assert_same_bits, expected, flags, get, job, plans, small_plan, start, start_with};
+use tests::{TestCluster, assert_same_bits, flags, get, job, plans, small_plan, start, start_with};
 
 const DIMENSION: u64 = 3_700;
 
@@ -65,7 +65,7 @@ fn a_damaged_checkpoint_gives_way_to_the_one_before() {
     }
     restart_worker(&mut cluster);
     rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
     let log = log(&cluster);
     let count = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!(count("checkpoint not usable"), 2, "once a shard:\n{log}");
@@ -86,7 +86,7 @@ fn without_any_checkpoint_the_key_suffices() {
     fs::remove_dir_all(store(&cluster)).unwrap();
     restart_worker(&mut cluster);
     rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
     checkpoint(&cluster, &job).unwrap();
 }
 
@@ -119,14 +119,14 @@ fn rows_made_during_a_snapshot_change_no_bit_of_it() {
         // Rows of both shards: a shard without requests makes no more rows.
         let range = LARGE / 2 - 2_000..LARGE / 2 + 2_000;
         let fetched = (0..ROWS).flat_map(|row| cluster.fetch(&job, row..row + 1, range.clone()).unwrap());
-        assert_same_bits(&fetched.collect::<Vec<_>>(), &expected(&job, &plan, 0..ROWS, range));
+        assert_same_bits(&fetched.collect::<Vec<_>>(), &cluster.expected(&job, &plan, 0..ROWS, range));
         stop.send(()).unwrap();
         let next_rows = cluster.runtime.block_on(writing).unwrap();
         assert!(next_rows.len() > 2 && next_rows.first() < next_rows.last(), "{budget}: {next_rows:?}");
         restart_worker(&mut cluster);
         let last = ROWS..ROWS + 4;
         let got = cluster.fetch(&job, last.clone(), 0..LARGE).unwrap();
-        assert_same_bits(&got, &expected(&job, &plan, last, 0..LARGE));
+        assert_same_bits(&got, &cluster.expected(&job, &plan, last, 0..LARGE));
         assert_eq!(log(&cluster).matches("restored from a checkpoint").count(), 2, "{budget}");
     }
 }
@@ -150,7 +150,7 @@ fn what_cut_off_checkpoints_left_is_gone_after_a_start() {
     cluster.wait_until("the orphan is swept", || !orphan.exists());
     assert!(piece.exists());
     let rows = cluster.fetch(&job, 5..9, 0..DIMENSION).unwrap();
-    assert_same_bits(&rows, &expected(&job, plan, 5..9, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 5..9, 0..DIMENSION));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_checkpoint_whose_caller_leaves_is_written_to_its_end() {
     let written = fs::read_dir(store(&cluster).join(job.as_str())).unwrap().next().unwrap().unwrap();
     let restored = format!("checkpoint={}", written.file_name().to_str().unwrap());
     assert!(log(&cluster).contains(&restored), "{restored}: {}", log(&cluster));
-    assert_same_bits(&rows, &expected(&job, plan, 0..11, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..11, 0..DIMENSION));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn stored_objects_show_no_row() {
     cluster.fetch(&job, 0..9, 0..DIMENSION).unwrap();
     let written = checkpoint(&cluster, &job).unwrap();
     // Rows made ahead among them.
-    let rows = expected(&job, plan, 0..20, 0..DIMENSION);
+    let rows = cluster.expected(&job, plan, 0..20, 0..DIMENSION);
     let bytes = rows.concat().iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
     let secrets: HashSet<&[u8]> = bytes.windows(8).chain(tests::KEY.windows(8)).collect();
     let folder = store(&cluster).join(format!("{job}/{}", written.id));
@@ -255,7 +255,7 @@ fn a_full_disk_costs_a_checkpoint_and_nothing_else() {
     fs::remove_file(&filler).unwrap();
     assert!(checkpoint(&cluster, &job).unwrap().id > first.id);
     rows.extend(cluster.fetch(&job, 30..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use client::{Client, FetchRequest};
 use plan::{Mechanism, Plan};
 use proto::{Commitment, CoordinateRange, JobId, RowRange, WorkerId, pb};
 use rustix::process::{Pid, Signal, kill_process};
-use tests::{TestCluster, assert_same_bits, expected, flags, job, small_plan, start_with};
+use tests::{TestCluster, assert_same_bits, flags, job, small_plan, start_with};
 use tokio::runtime::Handle;
 
 const ITERATIONS: u64 = 100_000;
@@ -214,7 +214,7 @@ fn rows_go_on_while_workers_come_and_leave_and_shards_are_cut_anew() {
     trainer.go_on(5);
 
     let got = trainer.end();
-    assert_same_bits(&got, &expected(&job, &plan, 0..got.len() as u64, 0..DIMENSION));
+    assert_same_bits(&got, &cluster.expected(&job, &plan, 0..got.len() as u64, 0..DIMENSION));
     assert_one_owner(&cluster, &job);
 }
 
@@ -257,7 +257,7 @@ fn a_worker_slowed_down_is_relieved_serves_again_when_it_is_well_and_rows_go_on(
     wait("the worker is well and serves again", || served_by(&cluster, &job, 1) == 1);
     trainer.go_on(5);
     let got = trainer.end();
-    assert_same_bits(&got, &expected(&job, &plan, 0..got.len() as u64, part));
+    assert_same_bits(&got, &cluster.expected(&job, &plan, 0..got.len() as u64, part));
     assert_one_owner(&cluster, &job);
 }
 
@@ -288,5 +288,5 @@ fn shards_go_near_who_uses_them_while_rows_go_on() {
     }
     watcher.assert_no_gaps();
     let got = trainer.end();
-    assert_same_bits(&got, &expected(&job, &plan, 0..got.len() as u64, 0..DIMENSION));
+    assert_same_bits(&got, &cluster.expected(&job, &plan, 0..got.len() as u64, 0..DIMENSION));
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use noise_worker::release_log::ReleaseLog;
 use proto::JobId;
-use tests::{assert_same_bits, expected, job, plans, start};
+use tests::{assert_same_bits, job, plans, start};
 
 const DIMENSION: u64 = 2_000;
 /// More than two messages hold.
@@ -30,7 +30,7 @@ fn a_worker_with_a_long_record_serves_and_every_line_of_it_counts() {
     cluster.create(&own, plan, DIMENSION, 1).unwrap();
     cluster.cluster.add_worker().unwrap();
     let rows = cluster.fetch(&own, 0..3, 0..DIMENSION).unwrap();
-    assert_same_bits(&rows, &expected(&own, plan, 0..3, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&own, plan, 0..3, 0..DIMENSION));
 
     // The message in which a job is reported is not fixed: of eight jobs, each message has some.
     for number in (0..JOBS).step_by(JOBS / 8) {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use proto::{PROTOCOL_VERSION, ServiceError, pb};
-use tests::{KEY, TestCluster, assert_same_bits, expected, flags, get, job, plans, start, start_with};
+use tests::{KEY, TestCluster, assert_same_bits, flags, get, job, plans, start, start_with};
 use tonic::Request;
 
 const DIMENSION: u64 = 2_000;
@@ -90,7 +90,7 @@ fn a_range_without_an_owner_is_waited_for_then_named() {
     assert!(error.to_string().contains("100..1500"), "the missing range must be named: {error}");
     cluster.cluster.add_worker().unwrap();
     let rows = cluster.fetch(&job, 0..1, 100..1_500).unwrap();
-    assert_same_bits(&rows, &expected(&job, &plans()[3], 0..1, 100..1_500));
+    assert_same_bits(&rows, &cluster.expected(&job, &plans()[3], 0..1, 100..1_500));
 }
 
 #[test]
@@ -192,16 +192,18 @@ fn sigterm_drains_a_worker_and_the_rows_go_on() {
     let mut rows = cluster.fetch(&job, 0..10, 0..DIMENSION).unwrap();
     cluster.cluster.stop_worker(0).unwrap();
     rows.extend(cluster.fetch(&job, 10..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
 }
 
 #[test]
 fn a_port_in_use_is_named() {
     let cluster = start(0);
     let address = cluster.cluster.url().replace("http://", "");
+    let other = cluster.dir.path().join("other");
+    coordinator::init_ledger(&other).unwrap();
     let output = std::process::Command::new(tests::program())
         .args(["coordinator", "--listen", &address, "--data-dir"])
-        .arg(cluster.dir.path().join("other"))
+        .arg(other)
         .output()
         .unwrap();
     let words = String::from_utf8_lossy(&output.stderr);

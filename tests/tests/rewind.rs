@@ -3,8 +3,8 @@
 
 use std::{fs, ops::Range, process::Command, time::Duration};
 
-use proto::{Commitment, Lineage, ReleaseToken, RowRange, ServiceError, pb};
-use tests::{KEY, TestCluster, assert_same_bits, expected_of, flags, job, plans, program, start, start_with};
+use proto::{Commitment, ReleaseToken, RowRange, ServiceError, pb};
+use tests::{KEY, TestCluster, assert_same_bits, flags, job, plans, program, start, start_with};
 
 const DIMENSION: u64 = 2_000;
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -19,8 +19,9 @@ fn fetch(
     cluster.fetch_on(&cluster.client, branch, &job("back"), rows, 0..DIMENSION, texts, TIMEOUT)
 }
 
-fn lineage(text: &str) -> Lineage {
-    text.parse().unwrap()
+/// Returns the lineage of the job's current branch without nonces.
+fn lineage(cluster: &TestCluster) -> String {
+    cluster.noise_id(&job("back")).lineage.rows_and_branches()
 }
 
 #[test]
@@ -39,7 +40,10 @@ fn a_rewound_job_gets_fresh_rows_and_keeps_the_rows_before() {
         assert_eq!(again.branch, 1);
 
         let second = fetch(&cluster, 1, 5..12, "second").unwrap();
-        assert_same_bits(&second, &expected_of(&job, plan, &lineage("0..5=0,5..=1"), 5..12, 0..DIMENSION));
+        assert_eq!(lineage(&cluster), "0..5=0,5..=1");
+        assert_same_bits(&second, &cluster.expected(&job, plan, 5..12, 0..DIMENSION));
+        // The nonces of the new lineage make the rows before, too.
+        assert_same_bits(&first[..5], &cluster.expected(&job, plan, 0..5, 0..DIMENSION));
         assert!(second.iter().zip(&first[5..]).all(|(new, old)| new != old), "a row came again");
         assert_same_bits(&fetch(&cluster, 1, 0..5, "first").unwrap(), &first[..5]);
         let kept = fetch(&cluster, 1, 4..5, "second").unwrap_err();
@@ -173,7 +177,8 @@ fn a_cursor_resumes_where_it_was_taken() {
         assert_eq!((resumed.next_row, resumed.opened_branch, resumed.job.unwrap().branch), (4, true, 1));
     }
     let rows = fetch(&cluster, 1, 4..6, "second").unwrap();
-    assert_same_bits(&rows, &expected_of(&job, plan, &lineage("0..4=0,4..=1"), 4..6, 0..DIMENSION));
+    assert_eq!(lineage(&cluster), "0..4=0,4..=1");
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 4..6, 0..DIMENSION));
     let damaged = [&cursor[..9], &[cursor[9] ^ 1], &cursor[10..]].concat();
     assert_eq!(
         cluster.runtime.block_on(jobs.check_cursor(&job, damaged)).unwrap_err().kind(),
@@ -230,7 +235,11 @@ fn the_command_line_goes_back_and_shows_the_chain() {
         "--out",
         npy,
     ]);
-    let of = ["--plan", toml, "--key-file", key, "--job", "back", "--lineage", "0..4=0,4..=2"];
+    let shown = run(&on("show"));
+    let noise_id = shown["noise_id"].as_str().unwrap();
+    assert_eq!(noise_id, cluster.noise_id(&job("back")).to_string());
+    let dimension = DIMENSION.to_string();
+    let of = ["--plan", toml, "--key-file", key, "--noise-id", noise_id, "--dimension", &dimension];
     let verified =
         run(&[&["verify"], &of[..], &["--step", "5", "--row", "1", "--range", "0..600", npy]].concat());
     assert_eq!(verified["equal"], true);

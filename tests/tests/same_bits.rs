@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tests::{assert_same_bits, expected, flags, job, plans, sha256, start, start_with};
+use tests::{assert_same_bits, flags, job, plans, sha256, start, start_with};
 
 const DIMENSION: u64 = 3_700;
 
@@ -15,7 +15,7 @@ fn any_number_of_shards_gives_the_oracles_bytes_for_every_mechanism() {
             let job = job(&format!("job-{index}"));
             cluster.create(&job, plan, DIMENSION, shards).unwrap();
             let rows = cluster.fetch(&job, 0..plan.iterations(), 0..DIMENSION).unwrap();
-            let all = expected(&job, plan, 0..plan.iterations(), 0..DIMENSION);
+            let all = cluster.expected(&job, plan, 0..plan.iterations(), 0..DIMENSION);
             assert_eq!(sha256(&rows), sha256(&all), "{} on {shards} shards", plan.mechanism().name());
         }
     }
@@ -37,7 +37,7 @@ fn rows_in_any_order_and_any_range() {
     ];
     for (rows, range) in requests {
         let got = cluster.fetch(&job, rows.clone(), range.clone()).unwrap();
-        assert_same_bits(&got, &expected(&job, plan, rows, range));
+        assert_same_bits(&got, &cluster.expected(&job, plan, rows, range));
     }
 }
 
@@ -53,7 +53,7 @@ fn resharding_in_mid_run_changes_no_byte() {
             assert_eq!(status.shards, shards);
             rows.extend(cluster.fetch(&job, rows.len() as u64..to, 0..DIMENSION).unwrap());
         }
-        assert_same_bits(&rows, &expected(&job, &plan, 0..40, 0..DIMENSION));
+        assert_same_bits(&rows, &cluster.expected(&job, &plan, 0..40, 0..DIMENSION));
     }
 }
 
@@ -71,7 +71,7 @@ fn a_killed_worker_costs_time_and_no_byte() {
     cluster.cluster.start_worker(0).unwrap();
     cluster.cluster.kill_worker(1).unwrap();
     rows.extend(cluster.fetch(&job, 22..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_worker_restored_from_a_checkpoint_goes_on_with_the_same_bytes() {
         cluster.cluster.start_worker(0).unwrap();
         cluster.cluster.start_worker(1).unwrap();
         rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
-        assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+        assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
         cluster.runtime.block_on(cluster.client.jobs().destroy(&job)).unwrap();
     }
 }
@@ -104,7 +104,7 @@ fn a_checkpoint_also_serves_other_shards() {
     cluster.runtime.block_on(cluster.client.jobs().reshard(&job, 5)).unwrap();
     cluster.cluster.kill_worker(1).unwrap();
     rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_damaged_checkpoint_is_noticed_and_the_key_suffices() {
     cluster.cluster.kill_worker(0).unwrap();
     cluster.cluster.start_worker(0).unwrap();
     rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
     let log = std::fs::read_to_string(cluster.cluster.worker(0).unwrap().log()).unwrap();
     assert!(log.contains("checkpoint not usable"), "the damage must be reported:\n{log}");
 }
@@ -160,12 +160,11 @@ fn a_killed_coordinator_comes_back_with_bindings_and_bytes() {
     let refused = cluster.fetch_bound(&job, 5..6, 0..DIMENSION, other, Duration::from_secs(5)).unwrap_err();
     assert_eq!(refused.kind(), "already_bound", "{refused}");
     rows.extend(cluster.fetch(&job, 17..40, 0..DIMENSION).unwrap());
-    assert_same_bits(&rows, &expected(&job, plan, 0..40, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
 }
 
 #[test]
 fn threads_and_rows_ahead_change_no_byte() {
-    let mut sums = Vec::new();
     for (threads, ahead) in [(1, "1"), (2, "3"), (3, "40")] {
         let cluster = start_with(1, |options| {
             options.threads_per_worker = threads;
@@ -174,9 +173,9 @@ fn threads_and_rows_ahead_change_no_byte() {
         let plan = &plans()[5];
         let job = job("threads");
         cluster.create(&job, plan, DIMENSION, 2).unwrap();
-        sums.push(sha256(&cluster.fetch(&job, 0..40, 0..DIMENSION).unwrap()));
+        let rows = cluster.fetch(&job, 0..40, 0..DIMENSION).unwrap();
+        assert_same_bits(&rows, &cluster.expected(&job, plan, 0..40, 0..DIMENSION));
     }
-    assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
 }
 
 #[test]
@@ -194,6 +193,6 @@ fn two_jobs_at_once_do_not_disturb_each_other() {
         rows_a.extend(cluster.fetch(&a, step..step + 1, 0..DIMENSION).unwrap());
         rows_b.extend(cluster.fetch(&b, step * 2..step * 2 + 2, 0..1_025).unwrap());
     }
-    assert_same_bits(&rows_a, &expected(&a, plan_a, 0..20, 0..DIMENSION));
-    assert_same_bits(&rows_b, &expected(&b, plan_b, 0..40, 0..1_025));
+    assert_same_bits(&rows_a, &cluster.expected(&a, plan_a, 0..20, 0..DIMENSION));
+    assert_same_bits(&rows_b, &cluster.expected(&b, plan_b, 0..40, 0..1_025));
 }

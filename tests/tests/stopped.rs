@@ -108,6 +108,7 @@ impl Drop for Coordinator {
 #[test]
 fn a_coordinator_whose_disk_fails_ends_with_an_error_and_the_next_one_has_all_it_answered() {
     let dir = TempDir::new().unwrap();
+    coordinator::init_ledger(&dir.path().join("data")).unwrap();
     let coordinator = Coordinator::start(dir.path());
     coordinator.create();
     coordinator.bind(0, "a").unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use ledger::Ledger;
 use proto::{
-    Commitment, PROTOCOL_HEADER, PROTOCOL_VERSION, ServiceError,
+    Commitment, Nonce, PROTOCOL_HEADER, PROTOCOL_VERSION, ServiceError,
     pb::{
         self,
         noise_client::NoiseClient,
@@ -149,7 +149,7 @@ fn a_coordinator_leaves_the_ledger_of_a_newer_release_alone() {
     const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.redb");
-    drop(Ledger::open(&path).unwrap());
+    Ledger::init(&path, Nonce::from_bytes([1; 32])).unwrap();
     let db = Database::open(&path).unwrap();
     let transaction = db.begin_write().unwrap();
     let format = transaction.open_table(META).unwrap().get("format").unwrap().unwrap().value() + 1;

@@ -63,6 +63,9 @@ impl Pinned {
         ];
         let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
         let flags = std::iter::once("coordinator".to_owned()).chain(flags).collect();
+        if !store.starts_with("etcd://") && !::coordinator::ledger_file(&data).exists() {
+            ::coordinator::init_ledger(&data)?;
+        }
         let options = ClusterOptions::new(program()?, folder.to_owned(), 0);
         // A child begins with the cores of the thread that starts it.
         stay_on(&[cores.own])?;

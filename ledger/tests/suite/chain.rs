@@ -108,7 +108,7 @@ fn what_changes_nothing_adds_nothing() {
 
 const BINDINGS: TableDefinition<(&str, u64, u64), [u8; 33]> = TableDefinition::new("commitments");
 const CURSORS: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("cursors");
-const BRANCHES: TableDefinition<(&str, u64), (u64, u64)> = TableDefinition::new("branches");
+const BRANCHES: TableDefinition<(&str, u64), (u64, u64, [u8; 32])> = TableDefinition::new("branches");
 const ENTRIES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("entries");
 const HEADS: TableDefinition<&str, (u64, [u8; 32])> = TableDefinition::new("heads");
 const JOBS: TableDefinition<&str, &[u8]> = TableDefinition::new("jobs");
@@ -121,7 +121,7 @@ type Change = fn(&redb::WriteTransaction);
 /// Someone edits the file with a tool that keeps its checksums right.
 #[test]
 fn an_edited_record_is_found_whichever_it_is() {
-    let edits: [(&str, Change); 12] = [
+    let edits: [(&str, Change); 14] = [
         ("a commitment", |t| {
             t.open_table(BINDINGS).unwrap().insert(("j", 0, 1), [1; 33]).unwrap();
         }),
@@ -135,8 +135,18 @@ fn an_edited_record_is_found_whichever_it_is() {
         ("a count", |t| {
             t.open_table(CURSORS).unwrap().insert(("j", 0), (5, 4, [0; 32])).unwrap();
         }),
-        ("a branch", |t| {
-            t.open_table(BRANCHES).unwrap().insert(("j", 1), (0, 3)).unwrap();
+        ("a branch's first row", |t| {
+            t.open_table(BRANCHES).unwrap().insert(("j", 1), (0, 3, *nonce(1).as_bytes())).unwrap();
+        }),
+        ("a branch's nonce", |t| {
+            t.open_table(BRANCHES).unwrap().insert(("j", 1), (0, 2, *nonce(2).as_bytes())).unwrap();
+        }),
+        ("a job's nonce", |t| {
+            let mut jobs = t.open_table(JOBS).unwrap();
+            let text = String::from_utf8(jobs.get("j").unwrap().unwrap().value().to_vec()).unwrap();
+            let edited = text.replace(&nonce(0).to_string(), &nonce(3).to_string());
+            assert_ne!(text, edited);
+            jobs.insert("j", edited.as_bytes()).unwrap();
         }),
         ("the last entry taken out", |t| {
             t.open_table(ENTRIES).unwrap().pop_last().unwrap();

@@ -68,9 +68,11 @@ fn a_cursor_of_another_job_plan_or_layout_is_a_hard_error() {
     ledger.create_job(&crate::job("k"), &crate::two_shards()).unwrap();
     let cursor = ledger.cursor(&id("j"), LAYOUT, None).unwrap();
     let other_plan = JobCursor { plan_digest: [9; 32], ..cursor.clone() };
+    let of_other_ledger = JobCursor { job_nonce: nonce(9), ..cursor.clone() };
     for (what, error) in [
         ("job", ledger.check_cursor(&id("k"), LAYOUT, &cursor).unwrap_err()),
         ("plan", ledger.check_cursor(&id("j"), LAYOUT, &other_plan).unwrap_err()),
+        ("nonce", ledger.check_cursor(&id("j"), LAYOUT, &of_other_ledger).unwrap_err()),
         ("layout", ledger.check_cursor(&id("j"), [6; 32], &cursor).unwrap_err()),
     ] {
         assert!(matches!(error, LedgerError::CursorMismatch { what: named, .. } if named == what), "{error}");

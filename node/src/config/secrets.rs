@@ -21,6 +21,8 @@ use crate::process::secret::SecretBytes;
 
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
+/// The least number of different bytes in a key.
+const LEAST_DIFFERENT: usize = 12;
 /// Enough to report the length of whatever was given by mistake; a longer input counts as this long.
 const READ_LIMIT: usize = 4096;
 
@@ -51,6 +53,15 @@ pub enum KeyError {
         origin: String,
         /// The length of the source's contents, in bytes.
         length: usize,
+    },
+    /// The key is not random.
+    #[error(
+        "key {origin} has fewer than 12 different bytes, so that it was not drawn at random; allowed: 32 bytes of the \
+         operating system's randomness, as `rustle key new` writes them"
+    )]
+    Weak {
+        /// The source of the secret.
+        origin: String,
     },
     /// Others can read the file.
     #[error(
@@ -247,9 +258,18 @@ fn read_key(mut reader: impl Read, origin: String) -> Result<SecretBytes, KeyErr
 
 fn into_key(bytes: &[u8], origin: String) -> Result<SecretBytes, KeyError> {
     match bytes.try_into() {
-        Ok(key) => Ok(SecretBytes::copy(key)),
+        Ok(key) if is_plausible(key) => Ok(SecretBytes::copy(key)),
+        Ok(_) => Err(KeyError::Weak { origin }),
         Err(_) => Err(KeyError::Length { origin, length: bytes.len() }),
     }
+}
+
+/// Returns whether 32 bytes may be a random key: zeros, one repeated byte or a short repeated pattern are not. Of random
+/// keys fewer than one in 10²⁰ has so few different bytes.
+pub fn is_plausible(key: &[u8; KEY_BYTES]) -> bool {
+    let mut seen = [false; 256];
+    key.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    seen.iter().filter(|is_seen| **is_seen).count() >= LEAST_DIFFERENT
 }
 
 #[cfg(test)]

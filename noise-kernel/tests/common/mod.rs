@@ -1,7 +1,7 @@
 //! Mechanisms of every kind, and a small generator of test choices.
 #![allow(dead_code)] // each test file uses its own part
 
-use noise_kernel::{BranchKey, Generator, JobKey, Rounds, Stream};
+use noise_kernel::{BranchKey, Generator, Rounds, Stream};
 use plan::{BandRows, Banded, Coefficients, Inverse, Tree, TreeSegment};
 use std::ops::Range;
 use std::sync::Arc;

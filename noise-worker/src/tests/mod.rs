@@ -49,7 +49,7 @@ theta = [0.9, 0.5]
 omega = [0.1, 0.2]
 "#;
 
-const KEY: [u8; 32] = [7; 32];
+const KEY: [u8; 32] = *b"0123456789abcdefghijklmnopqrstuv";
 const EPOCH: u64 = 5;
 pub const RANGE: CoordinateRange = CoordinateRange { start: 512, end: 1_324 };
 const TTL: Duration = Duration::from_secs(120);

@@ -21,7 +21,7 @@ participation.min_sep=400
 stream_version=3
 ";
 
-const BLT_DIGEST: &str = "feba151def2fff5940392da600aa122b2656e2f5621023aa71646ee7a4570974";
+const BLT_DIGEST: &str = "9d8d8b23491d6c14b24be8cffc863ca3670bd5e460203bf5b80d732d38e1c8e5";
 const LAYOUT_DIGEST: &str = "c2279419c6b77d73c406a7ed7eda7188d45d0269320751ad6555ce95e7825ca4";
 
 #[test]

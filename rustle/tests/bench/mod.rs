@@ -16,7 +16,7 @@ pub struct Bench {
 impl Bench {
     pub fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap() };
-        fs::write(bench.path("key"), [7; 32]).unwrap();
+        fs::write(bench.path("key"), *b"0123456789abcdefghijklmnopqrstuv").unwrap();
         bench.mode("key", 0o400);
         bench.plan("plan.toml", "blt --theta 0.9,0.5 --omega 0.2,0.3");
         bench

@@ -1,15 +1,15 @@
-//! The jobs of a session, one after the other, each with all of its rows by the oracle.
+//! The jobs of a session, one after the other, each with all of its rows by the oracle once it was created: the ledger
+//! draws a nonce then.
 
 use std::{
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use anyhow::Context;
 use noise_kernel::JobKey;
 use noise_worker::generation_spec::GenerationSpec;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{JobId, Lineage, pb};
+use proto::{JobId, NoiseId, pb};
 
 use crate::KEY;
 
@@ -23,7 +23,7 @@ const KEPT: usize = 3;
 pub struct Case {
     pub job: JobId,
     pub request: pb::CreateJobRequest,
-    /// `rows[t][i]`, by the oracle.
+    /// `rows[t][i]`, by the oracle; empty until [`Case::created`].
     pub rows: Vec<Vec<f32>>,
     plan: Plan,
 }
@@ -67,14 +67,19 @@ impl Case {
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
         };
-        let rows = GenerationSpec::new(&plan, &key, &job, 0)?.oracle()?.rows(0..ROWS, 0..DIMENSION);
-        Ok(Self { job, request, rows: rows.context("rows of the oracle")?, plan })
+        Ok(Self { job, request, rows: Vec::new(), plan })
     }
 
-    /// Returns the rows that the oracle computes for a job that was rewound.
-    pub fn rows_of(&self, lineage: &Lineage, rows: Range<u64>) -> anyhow::Result<Vec<Vec<f32>>> {
+    /// Computes the rows, from the answer to the job's creation.
+    pub fn created(self, answer: &pb::Job) -> anyhow::Result<Self> {
+        let rows = self.rows_of(&NoiseId::try_from(answer)?, 0..ROWS)?;
+        Ok(Self { rows, ..self })
+    }
+
+    /// Returns the rows that the oracle computes for a branch of the job.
+    pub fn rows_of(&self, noise_id: &NoiseId, rows: Range<u64>) -> anyhow::Result<Vec<Vec<f32>>> {
         let key = JobKey::from_bytes(&KEY)?;
-        let oracle = GenerationSpec::for_lineage(&self.plan, &key, &self.job, lineage)?.oracle()?;
+        let oracle = GenerationSpec::new(&self.plan, &key, DIMENSION, noise_id)?.oracle()?;
         Ok(oracle.rows(rows, 0..DIMENSION)?)
     }
 }

@@ -3,6 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Context;
+use ledger::Ledger;
+use node::process::rng;
 use rustix::process::{Pid, Signal, kill_process};
 use rustle::cluster::{ClusterOptions, LocalCluster, Process};
 
@@ -32,6 +34,11 @@ impl Cluster {
             .chain(["--checkpoint-interval", "2s"])
             .map(str::to_owned)
             .collect();
+        let ledger = environment.data_dir().join("ledger.redb");
+        // A disk's own folder (lost+found) among those of the workers looks like the trace of an earlier ledger.
+        if environment.disks.is_some() && !ledger.try_exists()? {
+            Ledger::init(&ledger, rng::nonce()?)?;
+        }
         Ok(Self { processes: LocalCluster::start(options, KEY)?, workers })
     }
 

@@ -28,7 +28,7 @@ const ALONE: u64 = 0;
 const WITH_ONE_OF_THE_OTHER_ROLE: u64 = 1;
 const TURNS: u64 = 3;
 const COMPANY: [&str; TURNS as usize] = ["alone", "and one of the other role", "and everyone else"];
-/// Of a coordinator that has no ledger yet, and with it no worker.
+/// As a ledger is begun, and of a coordinator that starts on it for the first time, with no worker yet.
 const NO_COMPANY: &str = "at a first start without company";
 
 /// The output of a process that dies within a line.

@@ -17,7 +17,7 @@ pub enum Trigger {
     Reshard,
     Rewind,
     Checkpoint,
-    /// The first start on a folder that holds no ledger, or one of format 1.
+    /// A ledger that is begun, and the first start on it.
     FirstStart,
 }
 
@@ -58,22 +58,19 @@ const OTHERS: [(&str, Role, Trigger); 18] = [
     (FOLDER, Role::Coordinator, Trigger::FirstStart),
 ];
 
-/// The sync of a folder that has a new name in it: that of the ledger's folder, the ledger's, and once more as it opens.
+/// The sync of a folder that has a new name in it: as a ledger is begun, that of the ledger's folder and the ledger's,
+/// and once more as the ledger opens.
 pub const FOLDER: &str = "folder::sync";
-pub const FOLDER_PASSES: u64 = 3;
+pub const FOLDER_PASSES_OF_INIT: u64 = 2;
+
+/// Of each change of [`ledger::FAIL_POINTS`].
+const STEPS: [&str; 3] = ["begin", "before_commit", "after_commit"];
 
 /// All points, in a fixed order.
 pub fn all() -> Vec<Point> {
     let of = |name: String, role, way| Point { name, role, way };
     let changes = ledger::FAIL_POINTS.iter().flat_map(|change| {
-        let steps = match *change {
-            // Its transaction begins when the ledger is opened.
-            "migrate" => &["before_commit", "after_commit"][..],
-            _ => &["begin", "before_commit", "after_commit"],
-        };
-        steps
-            .iter()
-            .map(move |step| of(format!("ledger::{change}::{step}"), Role::Coordinator, way_to(change)))
+        STEPS.map(|step| of(format!("ledger::{change}::{step}"), Role::Coordinator, way_to(change)))
     });
     let creation = CREATION.iter();
     let creation =
@@ -91,7 +88,6 @@ fn way_to(change: &str) -> Trigger {
         "replace_shards" => Trigger::Reshard,
         "open_branch" => Trigger::Rewind,
         "add_checkpoint" | "remove_checkpoint" => Trigger::Checkpoint,
-        "migrate" => Trigger::FirstStart,
         _ => Trigger::Training,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use dice::Dice;
-use proto::{Commitment, JobId, Lineage, Result, ServiceError};
+use proto::{Commitment, JobId, NoiseId, Result, ServiceError, pb};
 use serde_json::json;
 
 use crate::{
@@ -27,6 +27,8 @@ const DELTA: f64 = 1e-6;
 /// A job's progress before its rewind.
 struct FormerRun {
     case: Case,
+    /// Of its branch 0.
+    noise_id: NoiseId,
     /// Rows fetched, and rows that were bound and never fetched.
     fetched: u64,
     bound: u64,
@@ -55,9 +57,14 @@ impl Nemesis<'_> {
         let case = Case::named(&format!("back-{turn}"), dice.below(4) as usize)?;
         let fetched = dice.within(2, 8);
         let bound = fetched + dice.below(3);
-        let before = FormerRun { case, fetched, bound, back_to: dice.below(fetched + 1) };
+        let back_to = dice.below(fetched + 1);
         let session = self.session;
         let runtime = self.runtime.clone();
+        let created = runtime
+            .block_on(answered(async || in_time(session.client.jobs().create(case.request.clone())).await));
+        let created = created.context("creating it")?;
+        let noise_id = NoiseId::try_from(&created)?;
+        let before = FormerRun { case: case.created(&created)?, noise_id, fetched, bound, back_to };
         runtime.block_on(train(session, &before, dice)).context("before it goes back")?;
 
         let killed = self.kill_around(&before, dice)?;
@@ -69,7 +76,8 @@ impl Nemesis<'_> {
             let text = format!("{}: asked twice, branch {} was opened", before.case.job, opened.branch);
             session.history.violation(Violation::Doubled, text);
         }
-        runtime.block_on(train_anew(session, &before)).context("after it went back")?;
+        let noise_id = opened_noise(session, &before, &opened)?;
+        runtime.block_on(train_anew(session, &before, &noise_id)).context("after it went back")?;
         let FormerRun { back_to, bound, .. } = before;
         Ok(format!("a job of {bound} rows rewound to {back_to}, {killed}"))
     }
@@ -109,7 +117,6 @@ impl Nemesis<'_> {
 async fn train(session: &Session, before: &FormerRun, dice: &mut Dice) -> anyhow::Result<()> {
     let FormerRun { case, fetched, bound, .. } = before;
     let job = &case.job;
-    answered(async || in_time(session.client.jobs().create(case.request.clone())).await).await?;
     let saved = dice.below(*fetched);
     for row in 0..*bound {
         let of = commitment("before", row);
@@ -126,12 +133,28 @@ async fn train(session: &Session, before: &FormerRun, dice: &mut Dice) -> anyhow
     Ok(())
 }
 
-async fn train_anew(session: &Session, before: &FormerRun) -> anyhow::Result<()> {
-    let &FormerRun { ref case, fetched, bound, back_to } = before;
+/// Returns the noise of the branch that was opened: it has the rows before the rewind from branch 0, and all else from
+/// a nonce of its own.
+fn opened_noise(session: &Session, before: &FormerRun, opened: &pb::Job) -> anyhow::Result<NoiseId> {
+    let noise_id = NoiseId::try_from(opened)?;
+    let own = noise_id.lineage.segments().last().context("a lineage has a segment")?.nonce;
+    let lineage = before.noise_id.lineage.rewound(before.back_to, 1, own);
+    let expected = NoiseId { lineage, ..before.noise_id.clone() };
+    if noise_id != expected || own == before.noise_id.job_nonce {
+        let text = format!(
+            "{}: the noise was {}, and is {noise_id} since the rewind",
+            before.case.job, before.noise_id
+        );
+        session.history.violation(Violation::Different, text);
+    }
+    Ok(noise_id)
+}
+
+async fn train_anew(session: &Session, before: &FormerRun, noise_id: &NoiseId) -> anyhow::Result<()> {
+    let &FormerRun { ref case, fetched, bound, back_to, .. } = before;
     let job = &case.job;
     let end = bound + 2;
-    let lineage = Lineage::default().rewound(back_to, 1);
-    let expected = case.rows_of(&lineage, 0..end)?;
+    let expected = case.rows_of(noise_id, 0..end)?;
     for row in back_to..end {
         let of = commitment("after", row);
         answered(async || bind(session, job, 1, row, of).await).await?;

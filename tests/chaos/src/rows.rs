@@ -9,7 +9,7 @@ use node::process::runtime::Runtime;
 use noise_kernel::{JobKey, Oracle};
 use noise_worker::generation_spec::GenerationSpec;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, JobId, RowRange, pb};
+use proto::{Commitment, CoordinateRange, JobId, NoiseId, RowRange, pb};
 
 use crate::KEY;
 
@@ -55,8 +55,9 @@ impl Rows {
             key_commitment: key.commitment().to_vec(),
             plan_digest: plan.digest().to_vec(),
         };
-        runtime.block_on(client.jobs().create(request))?;
-        let oracle = GenerationSpec::new(&plan, &key, &job, 0)?.oracle()?;
+        let created = runtime.block_on(client.jobs().create(request))?;
+        let noise_id = NoiseId::try_from(&created)?;
+        let oracle = GenerationSpec::new(&plan, &key, dimension, &noise_id)?.oracle()?;
         let out = vec![0.0; dimension as usize];
         Ok(Self { client, runtime, job, dimension, oracle, row: 0, out })
     }

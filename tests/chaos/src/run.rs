@@ -128,8 +128,8 @@ fn begin(runtime: &Runtime, cluster: &Cluster) -> anyhow::Result<Arc<Session>> {
     };
     let cases = Cases::default();
     let first = Case::new(0)?;
-    runtime.block_on(client.jobs().create(first.request.clone()))?;
-    cases.add(first);
+    let created = runtime.block_on(client.jobs().create(first.request.clone()))?;
+    cases.add(first.created(&created)?);
     Ok(Arc::new(Session { client, cases, history: History::default(), is_over: false.into() }))
 }
 

@@ -10,6 +10,7 @@ use crate::{
     Session,
     calls::{self, CALL_TIMEOUT},
     cases::{Case, ROWS},
+    history::Violation,
 };
 
 /// Between two rows.
@@ -46,20 +47,14 @@ async fn begin(session: &Arc<Session>, number: usize) -> Option<Arc<Case>> {
         if let Some(case) = session.cases.get(number) {
             return Some(case);
         }
-        let Ok(Ok(case)) = tokio::task::spawn_blocking(move || Case::new(number)).await else {
-            session.history.violation(crate::history::Violation::Stuck, "a case can't be made");
+        let case = match Case::new(number) {
+            Ok(case) => create(session, case).await?,
+            Err(error) => Err(error),
+        };
+        let Ok(case) = case else {
+            session.history.violation(Violation::Stuck, "a case can't be made");
             return None;
         };
-        // The same definition twice is the same job, so that a rival may do this too.
-        while timeout(CALL_TIMEOUT, session.client.jobs().create(case.request.clone()))
-            .await
-            .is_err_or_failed()
-        {
-            if session.is_over() {
-                return None;
-            }
-            sleep(AGAIN).await;
-        }
         if session.cases.len() == number {
             if let Some(old) = session.cases.outdated() {
                 let _ = timeout(CALL_TIMEOUT, session.client.jobs().destroy(&old.job)).await;
@@ -69,13 +64,19 @@ async fn begin(session: &Arc<Session>, number: usize) -> Option<Arc<Case>> {
     }
 }
 
-trait CallOutcome {
-    fn is_err_or_failed(&self) -> bool;
-}
-
-impl<T, E, L> CallOutcome for Result<Result<T, E>, L> {
-    fn is_err_or_failed(&self) -> bool {
-        !matches!(self, Ok(Ok(_)))
+/// Creates the job and computes its rows. `None` where the session is over before.
+async fn create(session: &Session, case: Case) -> Option<anyhow::Result<Case>> {
+    // The same definition twice is the same job, with the nonce that it has, so that a rival may do this too.
+    loop {
+        let answer = timeout(CALL_TIMEOUT, session.client.jobs().create(case.request.clone())).await;
+        if let Ok(Ok(created)) = answer {
+            let computed = tokio::task::spawn_blocking(move || case.created(&created)).await;
+            return Some(computed.unwrap_or_else(|error| Err(error.into())));
+        }
+        if session.is_over() {
+            return None;
+        }
+        sleep(AGAIN).await;
     }
 }
 

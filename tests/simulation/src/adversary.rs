@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::{Client, Connections, Route};
 use dice::Dice;
 use futures::future::join_all;
-use proto::{JobId, Lineage, ReleaseToken, RowRange, ServiceError, pb};
+use proto::{JobId, NoiseId, ReleaseToken, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
@@ -116,14 +116,15 @@ impl Adversary {
         let expected = self.dice.below(newest);
         match timeout(CALL_TIMEOUT, self.client.jobs().rewind(job, row, expected)).await {
             Ok(Ok(opened)) => {
-                let lineage = Lineage::try_from(opened.lineage);
+                let noise_id = NoiseId::try_from(&opened);
                 let mut history = self.world.history();
-                let known = history.branches.lineage(job, newest);
-                let is_known =
-                    lineage.as_ref().is_ok_and(|answer| known == Some(answer) && answer.from_row() == row);
+                let known = history.branches.noise_id(job, newest);
+                let is_known = noise_id
+                    .as_ref()
+                    .is_ok_and(|answer| known == Some(answer) && answer.lineage.from_row() == row);
                 if !is_known || expected + 1 != newest {
                     history.violation(format!(
-                        "{job} went back from branch {expected}, which was left: {lineage:?}"
+                        "{job} went back from branch {expected}, which was left: {noise_id:?}"
                     ));
                 }
             }

@@ -1,4 +1,5 @@
-//! The jobs that simulations train, and every row they may ever be given, by the oracle.
+//! The jobs that simulations train, and every row they may ever be given, by the oracle: known once the ledger has
+//! drawn a job's nonce.
 //!
 //! A row is named by the branch whose Z it has and its number: branches that share it share all rows before it, so
 //! that its bytes are the same on each of them.
@@ -9,18 +10,19 @@ use ledger::{JobRecord, JobState, ShardRecord};
 use noise_kernel::JobKey;
 use noise_worker::generation_spec::GenerationSpec;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::{Commitment, CoordinateRange, JobId, Lineage, pb};
+use proto::{Commitment, CoordinateRange, JobId, Lineage, NoiseId, Nonce, pb};
 
 pub const ROWS: u64 = 14;
 /// Three shards at most, the last one not whole.
 pub const DIMENSION: u64 = 1300;
 const KEY: [u8; 32] = [42; 32];
+/// Of a job that is in no simulated cluster.
+const NONCE: Nonce = Nonce::from_bytes([1; 32]);
 
-/// One job: its plan and its rows, as long as it never goes back.
+/// One job: its name and its plan.
 pub struct Case {
     pub job: JobId,
     pub plan: Plan,
-    rows: Vec<Vec<f32>>,
 }
 
 pub fn key() -> JobKey {
@@ -40,13 +42,13 @@ fn mechanisms() -> Vec<Mechanism> {
 pub fn case(seed: u64, at: usize) -> &'static Case {
     static CASES: OnceLock<Vec<[Case; 2]>> = OnceLock::new();
     let cases = CASES.get_or_init(|| {
-        let named = |mechanism: &Mechanism, name| computed(name, mechanism.clone());
-        mechanisms().iter().map(|mechanism| [named(mechanism, "left"), named(mechanism, "right")]).collect()
+        let both = |mechanism: Mechanism| [named("left", mechanism.clone()), named("right", mechanism)];
+        mechanisms().into_iter().map(both).collect()
     });
     &cases[(seed as usize + at) % cases.len()][at]
 }
 
-fn computed(name: &str, mechanism: Mechanism) -> Case {
+fn named(name: &str, mechanism: Mechanism) -> Case {
     let job = JobId::new(name).expect("a name");
     let plan = Plan::new(PlanSpec {
         chacha_rounds: 20,
@@ -58,22 +60,15 @@ fn computed(name: &str, mechanism: Mechanism) -> Case {
         layout: None,
     })
     .expect("a valid plan");
-    let rows = rows_from(0, &plan, &job, &Lineage::default());
-    Case { job, plan, rows }
-}
-
-fn rows_from(first: u64, plan: &Plan, job: &JobId, lineage: &Lineage) -> Vec<Vec<f32>> {
-    let recipe = GenerationSpec::for_lineage(plan, &key(), job, lineage).expect("a recipe");
-    recipe.oracle().expect("an oracle").rows(first..ROWS, 0..DIMENSION).expect("rows")
+    Case { job, plan }
 }
 
 impl Case {
     /// The rows that are a branch's own.
-    pub fn own_rows(&self, lineage: &Lineage) -> Vec<Vec<f32>> {
-        match lineage.branch() {
-            0 => self.rows.clone(),
-            _ => rows_from(lineage.from_row(), &self.plan, &self.job, lineage),
-        }
+    pub fn own_rows(&self, noise_id: &NoiseId) -> Vec<Vec<f32>> {
+        let spec = GenerationSpec::new(&self.plan, &key(), DIMENSION, noise_id).expect("a recipe");
+        let first = noise_id.lineage.from_row();
+        spec.oracle().expect("an oracle").rows(first..ROWS, 0..DIMENSION).expect("rows")
     }
 
     pub fn create(&self, shards: u32) -> pb::CreateJobRequest {
@@ -91,6 +86,7 @@ impl Case {
     pub fn records(&self) -> (JobRecord, Vec<ShardRecord>) {
         let record = JobRecord {
             job: self.job.clone(),
+            nonce: NONCE,
             plan_toml: self.plan.to_toml_string().expect("a plan has a text"),
             plan_digest: self.plan.digest(),
             dimension: DIMENSION,
@@ -98,7 +94,7 @@ impl Case {
             mechanism: self.plan.mechanism().name().to_owned(),
             key_commitment: key().commitment(),
             branch: 0,
-            lineage: Lineage::default(),
+            lineage: Lineage::of_job(NONCE),
             shards: 1,
             layout_epoch: 0,
             state: JobState::Running,

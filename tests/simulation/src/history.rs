@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use proto::{Commitment, CoordinateRange, JobId, Lineage, RowRange};
+use proto::{Commitment, CoordinateRange, JobId, NoiseId, RowRange};
 
 use crate::branches::Branches;
 use crate::cases::{Case, DIMENSION, ROWS};
@@ -37,12 +37,8 @@ pub struct History {
 }
 
 impl History {
-    pub fn new(is_printed: bool, cases: &[&'static Case]) -> Self {
-        let mut history = Self { is_printed, trace: 0xcbf2_9ce4_8422_2325, ..Self::default() };
-        for case in cases {
-            history.learn(case, &Lineage::default(), Some(Duration::ZERO));
-        }
-        history
+    pub fn new(is_printed: bool) -> Self {
+        Self { is_printed, trace: 0xcbf2_9ce4_8422_2325, ..Self::default() }
     }
 
     pub fn event(&mut self, text: impl AsRef<str>) {
@@ -72,8 +68,8 @@ impl History {
     }
 
     /// Records a branch and returns whether it is acknowledged to a caller for the first time.
-    pub fn learn(&mut self, case: &Case, lineage: &Lineage, acknowledged: Option<Duration>) -> bool {
-        self.branches.learn(case, lineage, acknowledged).unwrap_or_else(|error| {
+    pub fn learn(&mut self, case: &Case, noise_id: &NoiseId, acknowledged: Option<Duration>) -> bool {
+        self.branches.learn(case, noise_id, acknowledged).unwrap_or_else(|error| {
             self.violation(error);
             false
         })
@@ -98,6 +94,7 @@ impl History {
                 "{job} row {row} was bound on branch {branch}, after branch {newest} was known"
             ));
         }
+        self.branches.bound(job, branch, self.now);
         let of_z = self.branches.of_row(job, branch, row);
         match self.acked.insert((job.clone(), of_z, row), commitment) {
             None => self.event(format!("{job} row {row} of branch {of_z} bound")),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ledger::Ledger;
-use proto::JobId;
+use proto::{JobId, NoiseId};
 
 use crate::cases::Case;
 use crate::history::History;
@@ -36,7 +36,8 @@ impl History {
                 if self.branches.lineage(&case.job, branch).is_none_or(|_| branch == record.branch)
                     && let Ok(lineage) = ledger.lineage(&case.job, branch)
                 {
-                    self.learn(case, &lineage, None);
+                    let noise_id = NoiseId { job_nonce: record.nonce, lineage };
+                    self.learn(case, &noise_id, None);
                 }
             }
             let last = self.now;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dice::Dice;
-use proto::{Lineage, Result, RowRange, ServiceError, pb};
+use proto::{Lineage, NoiseId, Result, RowRange, ServiceError, pb};
 use tokio::time::{sleep, timeout};
 
 use crate::cases::{Case, ROWS};
@@ -116,9 +116,9 @@ impl Trainer {
     /// Continues as the answer says.
     fn take(&mut self, parent: u64, from_row: u64, opened: pb::Job) -> Result<()> {
         self.world.sample();
-        let lineage = Lineage::try_from(opened.lineage)?;
-        self.branch = lineage.branch();
-        self.world.history().went_on(self.case, parent, from_row, &lineage);
+        let noise_id = NoiseId::try_from(&opened)?;
+        self.branch = noise_id.lineage.branch();
+        self.world.history().went_on(self.case, parent, from_row, &noise_id);
         Ok(())
     }
 

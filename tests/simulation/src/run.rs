@@ -156,7 +156,7 @@ fn check_what_is_left(world: &World) {
     if !world.disk.is_named() {
         return world.history().check_nothing_acked();
     }
-    match Ledger::open_on(world.disk.open(), Path::new("ledger.redb")) {
+    match Ledger::open_on(world.disk.open(), Path::new("ledger.redb"), world.ledger_id) {
         Ok(ledger) => {
             let mut history = world.history();
             history.check_ledger(&ledger);

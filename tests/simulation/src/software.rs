@@ -27,7 +27,7 @@ pub async fn coordinator(world: Arc<World>) -> turmoil::Result {
 
 async fn try_coordinator(world: &World) -> anyhow::Result<()> {
     let is_new = !world.disk.is_named();
-    let opened = Ledger::open_on(world.disk.open(), Path::new("ledger.redb"));
+    let opened = Ledger::open_on(world.disk.open(), Path::new("ledger.redb"), world.ledger_id);
     if opened.is_err() && is_new {
         world.disk.erase();
     }

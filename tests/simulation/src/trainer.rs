@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::{Client, FetchRequest};
 use dice::Dice;
-use proto::{Commitment, CoordinateRange, Result, RowRange, ServiceError};
+use proto::{Commitment, CoordinateRange, NoiseId, Result, RowRange, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cases::{Case, DIMENSION, ROWS};
@@ -27,7 +27,7 @@ pub async fn train(world: Arc<World>, at: usize) -> turmoil::Result {
     let case = world.cases[at];
     let dice = Dice::named(world.seed, case.job.as_str());
     let mut trainer = Trainer { client: connect()?, dice, world, case, branch: 0 };
-    trainer.create().await;
+    trainer.create().await?;
     trainer.go_on().await?;
     trainer.ask_beyond().await;
     trainer.world.history().trained(&case.job, trainer.branch);
@@ -44,11 +44,16 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    async fn create(&mut self) {
+    /// Until an answer says what noise the job has: an earlier one may be lost, and the job there already.
+    async fn create(&mut self) -> Result<()> {
         let shards = self.dice.within(1, 3) as u32;
         loop {
             match timeout(CALL_TIMEOUT, self.client.jobs().create(self.case.create(shards))).await {
-                Ok(Ok(_)) => return,
+                Ok(Ok(created)) => {
+                    let noise_id = NoiseId::try_from(&created)?;
+                    self.world.history().created(self.case, &noise_id);
+                    return Ok(());
+                }
                 Ok(Err(error)) => self.expect_passing(&error),
                 Err(_) => {}
             }

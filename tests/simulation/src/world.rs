@@ -14,6 +14,7 @@ use coordinator::checkpointing::interval::{Expectations, Schedule};
 use coordinator::{Settings, TestProbe};
 use dice::Dice;
 use ledger::Ledger;
+use proto::Nonce;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +31,8 @@ const HEARTBEAT: Duration = Duration::from_millis(150);
 pub struct World {
     pub seed: u64,
     pub disk: Disk,
+    /// The id of the ledger, however often its making is cut short.
+    pub ledger_id: Nonce,
     pub cases: [&'static Case; 2],
     /// The ledger that the running coordinator has open.
     pub ledger: Mutex<Option<Ledger>>,
@@ -66,12 +69,13 @@ impl World {
         Ok(Arc::new(Self {
             seed,
             disk: Disk::with_sectors_of(*Dice::named(seed, "sector").pick(&SECTORS)),
+            ledger_id: node::process::rng::nonce()?,
             cases,
             ledger: Mutex::default(),
             probe: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             is_grown: AtomicBool::new(false),
-            history: Mutex::new(History::new(is_printed, &cases)),
+            history: Mutex::new(History::new(is_printed)),
             drains: Mutex::new(vec![CancellationToken::new(); WORKERS]),
             stops: Mutex::default(),
             store: has_store.then(tempfile::tempdir).transpose()?,

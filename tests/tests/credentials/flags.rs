@@ -18,8 +18,9 @@ fn error_output(process: &str, flags: &[&str]) -> String {
 fn beyond_loopback_tls_or_a_flag_is_required() {
     let folder = tempfile::TempDir::new().unwrap();
     let data = folder.path().display().to_string();
+    coordinator::init_ledger(folder.path()).unwrap();
     let key = folder.path().join("key");
-    fs::write(&key, [7; 32]).unwrap();
+    fs::write(&key, *b"0123456789abcdefghijklmnopqrstuv").unwrap();
     fs::set_permissions(&key, Permissions::from_mode(0o400)).unwrap();
     let key = key.display().to_string();
     let loopback = ["--listen", "127.0.0.1:0"];

@@ -4,7 +4,7 @@ use std::{ops::Range, slice, time::Duration};
 
 use client::FetchRequest;
 use proto::{Commitment, CoordinateRange, ElementType, ReleaseToken, RowRange, ServiceError, pb};
-use tests::{assert_same_bits, expected, job, plans};
+use tests::{assert_same_bits, job};
 use tokio::time::Instant;
 
 use crate::tokens::TokenCluster;
@@ -105,7 +105,7 @@ fn a_token_of_ranges_reaches_no_further_at_the_workers() {
         tokens.create("own");
         assert_refusals_bind_nothing(&tokens);
 
-        let row = &expected(&job("own"), &plans()[0], 0..1, 0..2_000)[0];
+        let row = &tokens.expected();
         assert_same_bits(&tokens.fetch("part", PART).unwrap(), &[row[..512].to_vec()]);
         assert_same_bits(&tokens.fetch("two", 600..700).unwrap(), &[row[600..700].to_vec()]);
         let release = bind(&tokens, "part", None).unwrap();

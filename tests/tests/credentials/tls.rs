@@ -19,7 +19,7 @@ use rustle::certs::Authority;
 use tests::{
     TestCluster, assert_same_bits,
     certificates::{Leaf, OPERATOR},
-    expected, job, plans, raw_tls, start_with,
+    job, plans, raw_tls, start_with,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -51,7 +51,7 @@ fn a_cluster_over_tls_serves_the_same_bits() {
     let trainer = cluster.client_as(&Role::Job("digits".into()));
     let texts = (0..4).map(|row| format!("step {row}")).collect();
     let rows = cluster.fetch_by(&trainer, &job, 0..4, 0..DIMENSION, texts, Duration::from_secs(20)).unwrap();
-    assert_same_bits(&rows, &expected(&job, plan, 0..4, 0..DIMENSION));
+    assert_same_bits(&rows, &cluster.expected(&job, plan, 0..4, 0..DIMENSION));
     let routing = cluster.runtime.block_on(trainer.routing(&job)).unwrap();
     let is_tls = |endpoint: &Option<String>| endpoint.as_ref().is_some_and(|url| url.starts_with("https://"));
     assert!(routing.routes.iter().all(|route| is_tls(&route.endpoint)), "{routing:?}");

@@ -8,7 +8,7 @@ use client::{Client, Connections};
 use node::{auth::Bearer, net::dial::DialOptions};
 use proto::ServiceError;
 use rustle::cluster::ClusterOptions;
-use tests::{TestCluster, flags, job, plans, start_with};
+use tests::{TestCluster, expected_of_job, flags, job, plans, start_with};
 
 /// The tokens of every cluster here: name and flags of `rustle token new`.
 const TOKENS: [(&str, &[&str]); 8] = [
@@ -90,6 +90,13 @@ impl TokenCluster {
         let texts = vec!["step 0".to_owned()];
         let client = self.client(Some(token));
         self.cluster.fetch_by(&client, &job("own"), 0..1, range, texts, Duration::from_secs(20))
+    }
+
+    /// Returns row 0 of the job `own` as the oracle computes it.
+    pub fn expected(&self) -> Vec<f32> {
+        let shown =
+            self.cluster.runtime.block_on(self.client(Some("operator")).jobs().get(&job("own"))).unwrap();
+        expected_of_job(&shown, &plans()[0], 0..1, 0..2_000).remove(0)
     }
 
     pub fn list(&self, token: Option<&str>) -> Result<Vec<String>, ServiceError> {

@@ -67,6 +67,8 @@ fn the_program_runs_from_the_containers_root_as_its_user() {
     let version = inside(&root, &["--version"]).output().unwrap();
     assert!(version.status.success(), "{}", String::from_utf8_lossy(&version.stderr));
 
+    let begun = inside(&root, &["ledger", "init", "--data-dir", "/var/lib/rustle/data"]).output().unwrap();
+    assert!(begun.status.success(), "{}", String::from_utf8_lossy(&begun.stderr));
     let flags = ["coordinator", "--listen", "127.0.0.1:0", "--checkpoint-url", "none", "--data-dir"];
     let folder = ["/var/lib/rustle/data", "--ready-file", "/var/lib/rustle/ready.json"];
     let mut command = inside(&root, &[&flags[..], &folder[..]].concat());

@@ -14,7 +14,7 @@ use client::FetchRequest;
 use ledger::Event;
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
-use tests::{assert_same_bits, expected};
+use tests::{assert_same_bits, expected_of_job};
 
 use crate::{DIMENSION, LEASE, ROWS, TIMEOUT, cluster::Cluster};
 
@@ -74,7 +74,8 @@ impl Training {
     /// commitment.
     pub fn finish(self, cluster: &Cluster, job: &JobId, plan: &Plan, what: &str) {
         let (taken, longest) = self.thread.join().unwrap();
-        assert_same_bits(&taken, &expected(job, plan, 0..ROWS, 0..DIMENSION));
+        let shown = cluster.runtime.block_on(cluster.client().jobs().get(job)).unwrap();
+        assert_same_bits(&taken, &expected_of_job(&shown, plan, 0..ROWS, 0..DIMENSION));
         let entries = cluster.runtime.block_on(cluster.client().jobs().entries(job)).unwrap();
         let mut bound = BTreeMap::new();
         for entry in entries {

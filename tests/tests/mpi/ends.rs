@@ -1,6 +1,6 @@
 //! A rank that fails ends the launch, and nothing is released twice by the next.
 
-use tests::{expected, plans, sha256};
+use tests::{plans, sha256};
 
 use crate::launch::{App, Job, folder, mpirun, python, training};
 
@@ -20,7 +20,7 @@ fn an_exception_ends_the_launch_and_the_next_start_knows_what_was_bound() {
     }
     let rest = mpirun(&[job.noise(3, "--sha256")]).answer();
     assert_eq!(rest["first_row"], 5);
-    assert_eq!(rest["sha256"], sha256(&expected(&tests::job("default"), plan, 5..40, 0..DIMENSION)));
+    assert_eq!(rest["sha256"], sha256(&job.expected(plan, 5..40, 0..DIMENSION)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    ops::Range,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -12,7 +13,7 @@ use plan::Plan;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
-use tests::KEY;
+use tests::{KEY, expected_in, job};
 
 /// A launch that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(100);
@@ -28,7 +29,7 @@ pub fn folder() -> PathBuf {
     folder
 }
 
-/// A job's plan, key and ledger in a folder.
+/// A job's plan, key and ledger, which is begun, in a folder.
 pub struct Job {
     pub dir: TempDir,
     pub dimension: u64,
@@ -39,11 +40,18 @@ impl Job {
         let job = Self { dir: TempDir::new().unwrap(), dimension };
         job.write_plan("plan.toml", plan);
         job.write_key("job.key", KEY);
+        coordinator::init_ledger(job.dir.path()).unwrap();
         job
     }
 
     pub fn path(&self, name: &str) -> String {
         self.dir.path().join(name).display().to_string()
+    }
+
+    /// Returns the rows that the oracle computes of the job in the folder's ledger, once a launch has created it and has
+    /// ended.
+    pub fn expected(&self, plan: &Plan, steps: Range<u64>, range: Range<u64>) -> Vec<Vec<f32>> {
+        expected_in(self.path("ledger.redb").as_ref(), &job("default"), plan, steps, range)
     }
 
     pub fn write_plan(&self, name: &str, plan: &Plan) {

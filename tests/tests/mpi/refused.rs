@@ -14,12 +14,13 @@ fn the_job() -> Job {
 fn ranks_of_different_plans_keys_or_dimensions_name_each_other() {
     let job = the_job();
     job.write_plan("other.toml", &plans()[0]);
-    job.write_key("other.key", [1; 32]);
+    job.write_key("other.key", *b"zyxwvutsrqponmlkjihgfedcba987654");
     let plan = job.path("plan.toml");
     let key = job.path("job.key");
     let ledger = job.path("ledger.redb");
     let other_plan = job.path("other.toml");
     let other_key = job.path("other.key");
+    let before = std::fs::read(&ledger).unwrap();
     let launches = [
         (format!("--plan {other_plan} --key-file {key}"), "rank 2 has the plan"),
         (format!("--plan {plan} --key-file {other_key}"), "rank 2 has the key with commitment"),
@@ -31,7 +32,7 @@ fn ranks_of_different_plans_keys_or_dimensions_name_each_other() {
         let ended = mpirun(&[job.noise(2, "--sha256"), others]);
         ended.failed_with(&["the ranks can't go together", words]);
         assert_eq!(ended.err.matches("can't go together").count(), 1, "{}", ended.err);
-        assert!(!std::path::Path::new(&ledger).exists(), "nothing is created by ranks that disagree");
+        assert!(std::fs::read(&ledger).unwrap() == before, "nothing is written by ranks that disagree");
     }
     let shorter = Job { dimension: 3_000, ..the_job() };
     mpirun(&[job.noise(1, "--sha256"), shorter.noise(1, "--sha256")])
@@ -82,6 +83,15 @@ fn a_ledger_that_a_coordinator_holds() {
     let cluster = start(1);
     let ledger = cluster.dir.path().join("coordinator/ledger.redb").display().to_string();
     mpirun(&[job.noise_on(2, &ledger, "--sha256")]).failed_with(&["is held by another process"]);
+}
+
+#[test]
+fn a_ledger_that_was_never_begun_or_is_lost() {
+    let job = the_job();
+    let lost = job.path("lost.redb");
+    mpirun(&[job.noise_on(2, &lost, "--sha256")])
+        .failed_with(&["there is no ledger at", "rustle ledger init"]);
+    assert!(!std::path::Path::new(&lost).exists(), "an empty ledger was begun in silence");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ledger::Ledger;
 use plan::Mechanism;
-use proto::{Commitment, RowRange, model::OpenBranch};
+use proto::{Commitment, Nonce, RowRange, model::OpenBranch};
 use rustix::process::Signal;
-use tests::{assert_same_bits, expected, job, plans, sha256, small_plan, start};
+use tests::{assert_same_bits, expected_in, job, plans, sha256, small_plan, start};
 
 use crate::launch::{Job, Running, mpirun};
 
@@ -20,11 +20,12 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     let job = Job::new(plan, DIMENSION);
     let mut cluster = start(2);
     let ledger = cluster.dir.path().join("coordinator/ledger.redb").display().to_string();
-    let rows = |steps: std::ops::Range<u64>| expected(&name, plan, steps, 0..DIMENSION);
 
     cluster.cluster.kill_coordinator().unwrap();
     let first = mpirun(&[job.noise_on(4, &ledger, "--steps 0..13 --sha256")]);
-    assert_eq!(first.sha256(), sha256(&rows(0..13)));
+    let oracle = expected_in(ledger.as_ref(), &name, plan, 0..40, 0..DIMENSION);
+    let rows = |steps: std::ops::Range<usize>| &oracle[steps];
+    assert_eq!(first.sha256(), sha256(rows(0..13)));
     assert!(first.answer()["checkpoint"].is_u64(), "{first:?}");
 
     cluster.cluster.start_coordinator().unwrap();
@@ -32,7 +33,7 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     let texts = |steps: std::ops::Range<u64>| steps.map(|_| "cli".to_owned()).collect::<Vec<_>>();
     let patience = Duration::from_secs(20);
     let over_grpc = cluster.fetch_bound(&name, 13..25, 0..DIMENSION, texts(13..25), patience).unwrap();
-    assert_same_bits(&over_grpc, &rows(13..25));
+    assert_same_bits(&over_grpc, rows(13..25));
     let log =
         (0..2).map(|index| std::fs::read_to_string(cluster.cluster.worker(index).unwrap().log()).unwrap());
     let log: String = log.collect();
@@ -41,14 +42,14 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
 
     cluster.cluster.kill_coordinator().unwrap();
     let second = mpirun(&[job.noise_on(7, &ledger, "--steps 25..31 --sha256")]);
-    assert_eq!(second.sha256(), sha256(&rows(25..31)));
+    assert_eq!(second.sha256(), sha256(rows(25..31)));
     assert!(second.err.contains("restored from a checkpoint"), "{}", second.err);
     // From where the ledger stands, and rows of before again, under the same commitment.
     let third = mpirun(&[job.noise_on(2, &ledger, "--sha256")]);
-    assert_eq!((third.sha256(), &third.answer()["first_row"]), (sha256(&rows(31..40)), &31.into()));
+    assert_eq!((third.sha256(), &third.answer()["first_row"]), (sha256(rows(31..40)), &31.into()));
     assert!(third.err.contains("restored from a checkpoint"), "{}", third.err);
     let again = mpirun(&[job.noise_on(1, &ledger, "--steps 10..40 --sha256")]);
-    assert_eq!(again.sha256(), sha256(&rows(10..40)));
+    assert_eq!(again.sha256(), sha256(rows(10..40)));
     let other = mpirun(&[job.noise_on(2, &ledger, "--steps 12..13 --commitment another --sha256")]);
     other.failed_with(&["row 12 of job default, branch 0, is bound to another commitment"]);
     assert!(!other.out.contains("sha256"), "{}", other.out);
@@ -56,7 +57,7 @@ fn a_job_goes_on_from_launch_to_cluster_and_back() {
     cluster.cluster.start_coordinator().unwrap();
     cluster.wait_ready(&name);
     let all = cluster.fetch_bound(&name, 0..40, 0..DIMENSION, texts(0..40), patience).unwrap();
-    assert_eq!(sha256(&all), sha256(&rows(0..40)));
+    assert_eq!(sha256(&all), sha256(rows(0..40)));
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn an_old_ledger_is_found_by_a_branch_that_was_left_and_stays_as_it_was() {
     for ledger in ["ledger.redb", "old"] {
         let ledger = Ledger::open(job.path(ledger).as_ref()).unwrap();
         let request = OpenBranch { job: name.clone(), from_row: 1, expected_branch: 0, parent: None };
-        ledger.open_branch(&request).unwrap();
+        ledger.open_branch(&request, Nonce::from_bytes([1; 32])).unwrap();
         let row = RowRange { start: 1, end: 2 };
         ledger.bind(&name, 1, row, &[Commitment::of_text("cli")]).unwrap();
     }

@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use tempfile::TempDir;
-use tests::{plans, program};
+use tests::{KEY, plans, program};
 
 #[test]
 fn processes_can_be_neither_dumped_nor_traced() {
@@ -45,9 +45,11 @@ fn commands_are_hardened_before_they_read_a_key() {
     assert!(Command::new("mkfifo").arg(path("key")).status().unwrap().success());
     fs::write(path("plan.toml"), plans()[3].to_toml_string().unwrap()).unwrap();
     let of_branch = ["--plan", &path("plan.toml"), "--key-file", &path("key")].map(str::to_owned);
+    let any_id = "0".repeat(64);
+    let verify = format!("verify --noise-id {any_id} --dimension 8 --step 0 --range 0..8 x.npy");
     let commands = [
         ("noise --steps 0..1 --dimension 8 --out x.npy", &of_branch[..]),
-        ("verify --step 0 --range 0..8 x.npy", &of_branch),
+        (verify.as_str(), &of_branch),
         ("job create --dimension 8 --coordinator http://127.0.0.1:1", &of_branch),
         ("demo --workers 1 --seeds 1 --data-dir demo", &[]),
     ];
@@ -73,6 +75,7 @@ fn commands_are_hardened_before_they_read_a_key() {
 
 /// A coordinator that listens, in a folder of its own.
 fn coordinator(dir: &Path, more: &[&str]) -> Child {
+    ::coordinator::init_ledger(&dir.join("data")).unwrap();
     let ready = dir.join("ready.json");
     let child = Command::new(program())
         .args(["coordinator", "--listen", "127.0.0.1:0", "--data-dir", "data", "--exit-with-parent"])
@@ -141,10 +144,14 @@ fn memory_and_environment_are_not_for_the_same_user() {
         let cluster_dir = dir.path().join(format!("hardened-{hardened}"));
         fs::create_dir(&cluster_dir).unwrap();
         fs::set_permissions(&cluster_dir, fs::Permissions::from_mode(0o777)).unwrap();
+        // Begun by this process, root would own it.
+        let data = cluster_dir.join("coordinator");
+        let begun = Command::new(&wrapped).args(["ledger", "init", "--data-dir"]).arg(data).output().unwrap();
+        assert!(begun.status.success(), "{begun:?}");
         let mut options = ClusterOptions::new(wrapped.clone(), cluster_dir, 1);
         options.coordinator_flags.extend(more.map(str::to_owned));
         options.worker_flags.extend(more.map(str::to_owned));
-        let cluster = LocalCluster::start(options, [7; 32]).unwrap();
+        let cluster = LocalCluster::start(options, KEY).unwrap();
         for process in [cluster.coordinator().unwrap(), cluster.worker(0).unwrap()] {
             let pid = process.pid();
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

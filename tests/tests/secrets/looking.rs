@@ -17,9 +17,9 @@ use opentelemetry_proto::tonic::{
     trace::v1::{ResourceSpans, ScopeSpans, Span},
 };
 use sha2::{Digest, Sha256};
-use tests::{get, job};
+use tests::get;
 
-use crate::watched::{WatchedCluster, key, plan};
+use crate::watched::{DIMENSION, WatchedCluster, key, plan};
 
 impl WatchedCluster {
     pub fn look(&mut self) {
@@ -116,10 +116,10 @@ impl WatchedCluster {
         let folder = self.dir.path().join("coordinator/checkpoints");
         let object = piece.strip_prefix(&folder).unwrap().to_str().unwrap();
         let key = JobKey::from_bytes(&key()).unwrap();
-        let recipe = GenerationSpec::new(&plan(), &key, &job("watched"), 0).unwrap();
+        let spec = GenerationSpec::new(&plan(), &key, DIMENSION, self.noise_id.as_ref().unwrap()).unwrap();
         let store = CheckpointStore::open(&format!("file://{}", folder.display())).unwrap();
         let sum = Sha256::digest(sealed).into();
-        let opened = store.read_shard(object, &sum, &recipe.checkpoint_key, |_| Ok(()));
+        let opened = store.read_shard(object, &sum, &spec.checkpoint_key, |_| Ok(()));
         let opened = self.runtime.block_on(opened).unwrap();
         (opened.state, opened.window.concat())
     }

@@ -12,7 +12,7 @@ use node::{
 };
 use noise_kernel::JobKey;
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, PROTOCOL_VERSION, RowRange, pb};
+use proto::{Commitment, CoordinateRange, NoiseId, PROTOCOL_VERSION, RowRange, pb};
 use rustle::cluster::{ClusterOptions, LocalCluster};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ use tests::{collector::Collector, flags, job, leaks::Scan, plans, program};
 
 use crate::derived;
 
-const DIMENSION: u64 = 1_100;
+pub const DIMENSION: u64 = 1_100;
 /// Each worker once in writing a checkpoint, the coordinator in a change of its ledger.
 const PANICS: &str = "checkpoint::piece::begin=1*panic;ledger::open_branch::before_commit=panic";
 
@@ -39,6 +39,8 @@ pub struct WatchedCluster {
     pub scan: Scan,
     pub token: PathBuf,
     pub errors: Vec<String>,
+    /// Of the job, once it is created.
+    pub noise_id: Option<NoiseId>,
     pub collector: (Collector, String),
     pub runtime: Runtime,
     pub dir: TempDir,
@@ -74,7 +76,6 @@ impl WatchedCluster {
         options.coordinator_flags.extend(flags(&["--tokens-file", &tokens.display().to_string()]));
         let cluster = LocalCluster::start(options, key()).unwrap();
         let mut scan = Scan::default();
-        derived::add(&mut scan, &key(), &plan(), &job("watched"), DIMENSION);
         let text = fs::read(&token).unwrap();
         // What every token begins with is no secret, and metrics begin so too.
         scan.add("the token's text", text.trim_ascii().strip_prefix(b"rustle_").unwrap());
@@ -86,7 +87,7 @@ impl WatchedCluster {
             // The private number of a P-256 key in PKCS#8; what follows it is its public half.
             scan.add("a TLS key", &der[36..68]);
         }
-        Self { cluster, scan, token, errors: vec![], collector, runtime, dir }
+        Self { cluster, scan, token, errors: vec![], noise_id: None, collector, runtime, dir }
     }
 
     fn connections(&self, role: &Role, bearer: Option<Bearer>) -> Connections {
@@ -117,7 +118,10 @@ impl WatchedCluster {
             key_commitment: JobKey::from_bytes(&key()).unwrap().commitment().to_vec(),
             plan_digest: vec![],
         };
-        self.runtime.block_on(operator.jobs().create(request)).unwrap();
+        let created = self.runtime.block_on(operator.jobs().create(request)).unwrap();
+        let noise_id = NoiseId::try_from(&created).unwrap();
+        derived::add(&mut self.scan, &key(), &plan(), &noise_id, DIMENSION);
+        self.noise_id = Some(noise_id);
         let mut out = vec![0f32; 6 * DIMENSION as usize];
         self.runtime.block_on(trainer.fetch(fetch("watched", 0, 6, "one")).into_slice(&mut out)).unwrap();
         self.learn_release_key();

@@ -8,7 +8,7 @@ use std::{
 
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, Result, RowRange, ServiceError, pb};
-use tests::{TestCluster, assert_same_bits, expected, flags, job, start_with};
+use tests::{TestCluster, assert_same_bits, flags, job, start_with};
 use tokio_stream::StreamExt;
 
 use crate::{DIMENSION, plan};
@@ -112,7 +112,7 @@ fn nothing_is_written_to_a_region_without_a_token_of_its_row() {
     let answer = hand.ask(hand.request(4, good.clone())).unwrap();
     let sum: u64 = answer.iter().map(|chunk| chunk.placed).sum();
     assert!(sum == DIMENSION && answer.iter().all(|chunk| chunk.data.is_empty()), "{answer:?}");
-    let row = expected(&hand.job, &hand.plan, 4..5, 0..DIMENSION);
+    let row = hand.cluster.expected(&hand.job, &hand.plan, 4..5, 0..DIMENSION);
     assert_same_bits(&[hand.lent.row(0).unwrap().to_vec()], &row);
     assert!(hand.lent.row_bytes(1).unwrap().iter().all(|byte| *byte == FILL));
 

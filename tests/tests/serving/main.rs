@@ -12,7 +12,7 @@ use client::{FetchRequest, Region};
 use plan::Plan;
 use proto::{Commitment, CoordinateRange, ElementType, JobId, Result, RowRange};
 use rustix::process::{Pid, Signal, kill_process};
-use tests::{TestCluster, assert_same_bits, expected, flags, job, plans, start_with};
+use tests::{TestCluster, assert_same_bits, flags, job, plans, start_with};
 
 const DIMENSION: u64 = 3_700;
 const ROWS: std::ops::Range<u64> = 0..9;
@@ -80,7 +80,7 @@ fn every_transport_brings_the_oracles_bytes() {
         assert_eq!(cluster.cluster.url().starts_with("unix:///"), unix);
         let job = job("ways");
         cluster.create(&job, &plan, DIMENSION, 3).unwrap();
-        let good = expected(&job, &plan, ROWS, 0..DIMENSION);
+        let good = cluster.expected(&job, &plan, ROWS, 0..DIMENSION);
         assert_same_bits(&cluster.fetch(&job, ROWS, 0..DIMENSION).unwrap(), &good);
 
         let mut halves = vec![0u16; (ROWS.end * DIMENSION) as usize];
@@ -114,7 +114,7 @@ fn rows_that_have_left_the_window_reach_a_region_too() {
     cluster.fetch(&job, 30..31, 0..DIMENSION).unwrap();
     let mut lent = region(&cluster, 0..DIMENSION, 3, ElementType::F32);
     fetch_region(&cluster, request(&job, 3..6, 0..DIMENSION), &mut lent, 0).unwrap();
-    assert_same_bits(&rows_of(&lent, 0..3), &expected(&job, &plan, 3..6, 0..DIMENSION));
+    assert_same_bits(&rows_of(&lent, 0..3), &cluster.expected(&job, &plan, 3..6, 0..DIMENSION));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_client_on_the_workers_host_prefers_its_socket() {
     cluster.create(&job, &plan, DIMENSION, 1).unwrap();
     assert_same_bits(
         &cluster.fetch(&job, 0..2, 0..DIMENSION).unwrap(),
-        &expected(&job, &plan, 0..2, 0..DIMENSION),
+        &cluster.expected(&job, &plan, 0..2, 0..DIMENSION),
     );
     let mode =
         |path: &str| std::fs::metadata(cluster.dir.path().join(path)).unwrap().permissions().mode() & 0o777;
@@ -149,7 +149,7 @@ fn a_socket_that_is_gone_is_no_reason_to_fail() {
     std::fs::remove_file(cluster.dir.path().join("own/worker.sock")).unwrap();
     assert_same_bits(
         &cluster.fetch(&job, 0..2, 0..DIMENSION).unwrap(),
-        &expected(&job, &plan, 0..2, 0..DIMENSION),
+        &cluster.expected(&job, &plan, 0..2, 0..DIMENSION),
     );
 }
 
@@ -169,7 +169,7 @@ fn a_worker_killed_in_mid_fetch_costs_a_region_no_byte() {
     cluster.cluster.kill_worker(1).unwrap();
     let mut lent = cluster.runtime.block_on(fetching).unwrap().unwrap();
     cluster.cluster.start_worker(1).unwrap();
-    let good = expected(&job, &plan, 0..40, 0..DIMENSION);
+    let good = cluster.expected(&job, &plan, 0..40, 0..DIMENSION);
     assert_same_bits(&rows_of(&lent, 0..40), &good);
     fetch_region(&cluster, request(&job, 7..9, 0..DIMENSION), &mut lent, 0).unwrap();
     assert_same_bits(&rows_of(&lent, 0..2), &good[7..9]);
@@ -189,12 +189,12 @@ fn a_frozen_worker_keeps_memory_that_nobody_reads_any_more() {
     kill_process(pid, Signal::STOP).unwrap();
     // Its lease moves to the other worker, which brings the rest of the row.
     fetch_region(&cluster, request(&job, 1..2, 0..DIMENSION), &mut lent, 0).unwrap();
-    assert_same_bits(&rows_of(&lent, 0..1), &expected(&job, &plan, 1..2, 0..DIMENSION));
+    assert_same_bits(&rows_of(&lent, 0..1), &cluster.expected(&job, &plan, 1..2, 0..DIMENSION));
     fetch_region(&cluster, request(&job, 2..3, 0..DIMENSION), &mut lent, 0).unwrap();
     assert_ne!(lent.layout().id, first, "memory with an unanswered request was used again");
     kill_process(pid, Signal::CONT).unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    assert_same_bits(&rows_of(&lent, 0..1), &expected(&job, &plan, 2..3, 0..DIMENSION));
+    assert_same_bits(&rows_of(&lent, 0..1), &cluster.expected(&job, &plan, 2..3, 0..DIMENSION));
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn two_jobs_lend_regions_to_the_same_worker() {
         };
         let (got_a, got_b) = cluster.runtime.block_on(both);
         got_a.and(got_b).unwrap();
-        assert_same_bits(&rows_of(&first, 0..1), &expected(&a, &plan, row..row + 1, 0..DIMENSION));
-        assert_same_bits(&rows_of(&second, 0..1), &expected(&b, &plan, row..row + 1, 0..DIMENSION));
+        assert_same_bits(&rows_of(&first, 0..1), &cluster.expected(&a, &plan, row..row + 1, 0..DIMENSION));
+        assert_same_bits(&rows_of(&second, 0..1), &cluster.expected(&b, &plan, row..row + 1, 0..DIMENSION));
     }
 }
 

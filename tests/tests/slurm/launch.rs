@@ -2,7 +2,7 @@
 
 use plan::Mechanism;
 use sha2::{Digest, Sha256};
-use tests::{expected, job, sha256, small_plan};
+use tests::{sha256, small_plan};
 
 use crate::{cluster::Slurm, run::Run};
 
@@ -43,6 +43,6 @@ fn rows_are_the_oracles_through_requeues_and_a_kill_with_other_ranks_each_time()
 
     let ranks: Vec<_> = run.answers().iter().map(|answer| answer["ranks"].as_u64().unwrap()).collect();
     assert_eq!(ranks, [3, 4, 5, 5]);
-    let oracle = sha256(&expected(&job("default"), &plan, 0..end, 0..DIMENSION));
+    let oracle = sha256(&run.expected(&plan, 0..end));
     assert_eq!(hex::encode(Sha256::digest(run.rows())), oracle);
 }

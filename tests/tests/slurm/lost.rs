@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use plan::{Mechanism, Plan};
-use tests::{expected, job, small_plan};
+use tests::small_plan;
 
 use crate::{
     cluster::Slurm,
@@ -16,7 +16,7 @@ const DIMENSION: u64 = 3_700;
 
 /// Rows in files, from the first on, are the oracle's.
 fn assert_rows(run: &Run, plan: &Plan) {
-    let rows = expected(&job("default"), plan, 0..run.next_row(), 0..DIMENSION);
+    let rows = run.expected(plan, 0..run.next_row());
     let bytes: Vec<u8> = rows.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
     assert!(run.rows() == bytes, "{} rows differ from the oracle's", run.next_row());
 }

@@ -33,12 +33,15 @@ fn what_is_missing_or_too_much_is_named_and_ends_the_job() {
     let rustle = program().display().to_string();
     let folder = TempDir::new().unwrap();
     let apart = without_slurm(&folder.path().join("worker.sh"));
+    let unbegun = Run::new(&plans()[3], 1_000);
+    fs::remove_file(unbegun.path("ledger.redb")).unwrap();
     let launch = "launch.sbatch";
     let training = "training.sbatch";
     let both = "--ntasks=1 : --ntasks=1";
     let jobs = [
         ("--ntasks=1", launch, vec![], "", "RUSTLE_RUN is not set"),
         ("--ntasks=1", launch, is(&[("RUSTLE_RUN", "/no/such/folder")]), "", "RUSTLE_RUN is no folder"),
+        ("--ntasks=1", launch, unbegun.variables(&[]), "", "rustle ledger init --file"),
         ("--ntasks=1", launch, is(&[("RUSTLE_FILE_ROWS", "none")]), "", "RUSTLE_FILE_ROWS is none; allowed"),
         ("--ntasks=1", launch, is(&[("RUSTLE_NOISE_WORKER", &rustle)]), "", "has no command mpi"),
         ("--ntasks=1", launch, is(&[("RUSTLE_DIMENSION", "")]), "", "--dimension is missing"),

@@ -1,11 +1,11 @@
-//! The folder of a run, as docs/slurm.md says: a plan, a key, and what becomes of them.
+//! The folder of a run, as docs/slurm.md says: a plan, a key, a new ledger, and what becomes of them.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, ops::Range, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use plan::Plan;
 use serde_json::Value;
 use tempfile::TempDir;
-use tests::{KEY, program};
+use tests::{KEY, expected_in, job, program};
 
 /// Bytes before the values of a .npy file.
 const HEADER: usize = 128;
@@ -21,7 +21,13 @@ impl Run {
         fs::write(run.path("plan.toml"), plan.to_toml_string().unwrap()).unwrap();
         fs::write(run.path("job.key"), KEY).unwrap();
         fs::set_permissions(run.path("job.key"), fs::Permissions::from_mode(0o400)).unwrap();
+        coordinator::init_ledger(run.dir.path()).unwrap();
         run
+    }
+
+    /// Returns whole rows as the oracle computes them for the run's job, once no process holds its ledger.
+    pub fn expected(&self, plan: &Plan, rows: Range<u64>) -> Vec<Vec<f32>> {
+        expected_in(&self.path("ledger.redb"), &job("default"), plan, rows, 0..self.dimension)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use plan::Mechanism;
-use tests::{expected, job, program, small_plan};
+use tests::{program, small_plan};
 
 use crate::{cluster::Slurm, run::Run};
 
@@ -46,7 +46,7 @@ fn rows_over_grpc_are_the_oracles_through_a_requeue_with_more_workers() {
     first.ends("COMPLETED");
     assert!(first.output().contains("shard=2 "), "{}", first.output());
 
-    let rows = expected(&job("default"), &plan, 0..fetched(&run) as u64, 0..DIMENSION);
+    let rows = run.expected(&plan, 0..fetched(&run) as u64);
     for (row, values) in rows.iter().enumerate() {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let file = fs::read(run.path(&format!("fetched/{row}.npy"))).unwrap();

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use plan::Mechanism;
 use sha2::{Digest, Sha256};
-use tests::{expected, job, sha256, small_plan};
+use tests::{sha256, small_plan};
 
 use crate::{cluster::Slurm, run::Run};
 
@@ -42,6 +42,6 @@ fn a_job_whose_time_is_up_goes_on_after_it_whether_it_was_told_or_not() {
     let rest = run.variables(&[("RUSTLE_ROWS", &*end.to_string())]);
     let last = slurm.submit("--ntasks=1", "launch.sbatch", &rest, &[]);
     last.ends("COMPLETED");
-    let oracle = sha256(&expected(&job("default"), &plan, 0..end, 0..DIMENSION));
+    let oracle = sha256(&run.expected(&plan, 0..end));
     assert_eq!(hex::encode(Sha256::digest(run.rows())), oracle);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use plan::Mechanism;
 use serde_json::Value;
-use tests::{expected, job, small_plan};
+use tests::small_plan;
 
 use crate::{
     cluster::Slurm,
@@ -48,7 +48,7 @@ fn a_model_is_the_sum_of_the_oracles_rows_through_a_requeue_and_a_kill() {
     let last = slurm.submit("--ntasks=1 : --ntasks=1", "training.sbatch", &variables, &program(&run, end));
     last.ends("COMPLETED");
     let mut model = vec![0f32; DIMENSION as usize];
-    for row in expected(&job("default"), &plan, 0..end, 0..DIMENSION) {
+    for row in run.expected(&plan, 0..end) {
         model.iter_mut().zip(row).for_each(|(value, noise)| *value += noise);
     }
     let bytes: Vec<u8> = model.iter().flat_map(|value| value.to_le_bytes()).collect();

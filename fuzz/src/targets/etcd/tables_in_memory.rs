@@ -11,6 +11,7 @@ use ledger::{
     tables::{BINDINGS, BRANCHES, CHECKPOINTS, CURSORS, ENTRIES, HEADS, JOBS, META, PLANS, SHARDS},
     wire::{change::Change, json_codec::Field},
 };
+use proto::Nonce;
 use redb::{
     Database, Key, ReadableTable, StorageBackend, TableDefinition, TableHandle, WriteTransaction,
     backends::InMemoryBackend,

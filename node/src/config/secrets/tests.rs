@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use super::*;
 
-const KEY: [u8; KEY_BYTES] = *b"QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ";
+const KEY: [u8; KEY_BYTES] = *b"QWERTYUIOPASDFGHJKLZXCVBNMQWERTY";
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn key_file(folder: &tempfile::TempDir, contents: &[u8], mode: u32) -> PathBuf {
@@ -82,6 +82,21 @@ fn a_credential_is_found_by_its_name_alone() {
 }
 
 #[test]
+fn what_was_not_drawn_at_random_is_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut eleven = [0; KEY_BYTES];
+    eleven.iter_mut().zip(0..11).for_each(|(byte, value)| *byte = value);
+    let mut twelve = eleven;
+    twelve[31] = 200;
+    for weak in [[0; KEY_BYTES], [7; KEY_BYTES], *b"01230123012301230123012301230123", eleven] {
+        let error = read_key_file(&key_file(&folder, &weak, 0o600)).unwrap_err();
+        assert!(matches!(error, KeyError::Weak { .. }), "{error}");
+        assert!(error.to_string().contains("rustle key new"), "{error}");
+    }
+    assert!(read_key_file(&key_file(&folder, &twelve, 0o600)).is_ok());
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_pipe_can_hand_over_a_key() {
     let (reader, mut writer) = io::pipe().unwrap();
@@ -99,10 +114,7 @@ fn outputs_and_closed_descriptors_are_refused() {
 
 #[tokio::test]
 async fn a_command_can_print_a_key() {
-    let key = read_key_command(
-        "printf Q%.0s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; printf QQQQQQQQQQQQQQQQ",
-        LIMIT,
-    );
+    let key = read_key_command("printf QWERTYUIOPASDFGH; printf %s JKLZXCVBNMQWERTY", LIMIT);
     assert_eq!(key.await.unwrap().expose_secret(), &KEY);
 }
 

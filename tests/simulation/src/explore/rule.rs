@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ledger::{Ledger, LedgerError};
-use proto::{Commitment, RowRange};
+use proto::{Commitment, Nonce, RowRange};
 use redb::backends::InMemoryBackend;
 
 use super::state::{COMMITMENTS, ROWS};
@@ -81,7 +81,7 @@ impl BindRule {
 }
 
 fn ledger_with(case: &Case, bound: &Bound) -> anyhow::Result<Ledger> {
-    let ledger = Ledger::open_on(InMemoryBackend::new(), Path::new("explored"))?;
+    let ledger = Ledger::open_on(InMemoryBackend::new(), Path::new("explored"), Nonce::from_bytes([0; 32]))?;
     let (record, shards) = case.records();
     ledger.create_job(&record, &shards)?;
     for (row, bound) in bound.iter().enumerate().filter(|(_, bound)| **bound > 0) {

@@ -1,0 +1,139 @@
+//! Tests that noise belongs to a ledger: one key, job and plan make other noise in another ledger and in a vector of another
+//! dimension, and a ledger that is lost is not begun again in silence (invariant N-2).
+#![allow(clippy::unwrap_used)] // a test says best where it stands
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use rustle::cluster::{ClusterOptions, LocalCluster};
+use tempfile::TempDir;
+use tests::{KEY, TestCluster, assert_same_bits, expected_of, job, plans, program, start, start_with};
+
+const DIMENSION: u64 = 2_000;
+
+/// A cluster of one worker in this folder.
+fn start_in(folder: &Path) -> TestCluster {
+    start_with(1, |options| options.dir = folder.to_owned())
+}
+
+fn run(words: &[&str]) -> Output {
+    Command::new(program()).args(words).output().unwrap()
+}
+
+/// Returns what a call that must fail prints on standard error.
+fn refused(words: &[&str]) -> String {
+    let output = run(words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{words:?}: {said}");
+    said
+}
+
+/// Checks that rows differ in all numbers but those that are equal by chance.
+#[track_caller]
+fn assert_nothing_in_common(first: &[Vec<f32>], second: &[Vec<f32>]) {
+    assert_eq!((first.len(), first[0].len()), (second.len(), second[0].len()));
+    let pairs = first.iter().flatten().zip(second.iter().flatten());
+    let same = pairs.filter(|(first, second)| first.to_bits() == second.to_bits()).count();
+    assert!(same < 3, "{same} numbers of {} rows are the same", first.len());
+}
+
+#[test]
+fn two_ledgers_make_two_noises_of_one_key_job_and_plan() {
+    let job = job("same");
+    for plan in [&plans()[0], &plans()[3]] {
+        let [first, second] = [(), ()].map(|()| {
+            let cluster = start(1);
+            cluster.create(&job, plan, DIMENSION, 2).unwrap();
+            let rows = cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap();
+            assert_same_bits(&rows, &cluster.expected(&job, plan, 0..5, 0..DIMENSION));
+            rows
+        });
+        assert_nothing_in_common(&first, &second);
+    }
+}
+
+#[test]
+fn another_dimension_makes_other_noise_from_the_first_coordinate_on() {
+    const LONGER: u64 = DIMENSION + 512;
+    let cluster = start(1);
+    let plan = &plans()[3];
+    let [short, long] = [("short", DIMENSION), ("long", LONGER)].map(|(name, dimension)| {
+        cluster.create(&job(name), plan, dimension, 1).unwrap();
+        cluster.fetch(&job(name), 0..5, 0..DIMENSION).unwrap()
+    });
+    assert_nothing_in_common(&short, &long);
+    // Not by the nonces alone.
+    let noise_id = cluster.noise_id(&job("short"));
+    let of = |dimension| expected_of(&noise_id, dimension, plan, 0..5, 0..DIMENSION);
+    assert_same_bits(&short, &of(DIMENSION));
+    assert_nothing_in_common(&short, &of(LONGER));
+}
+
+#[test]
+fn a_lost_ledger_is_begun_on_request_alone_and_then_has_noise_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let job = job("same");
+    let plan = &plans()[3];
+    let cluster = start_in(folder.path());
+    cluster.create(&job, plan, DIMENSION, 1).unwrap();
+    let first = cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap();
+    let cursor = cluster.runtime.block_on(cluster.client.jobs().cursor(&job, None)).unwrap();
+    let noise_id = cluster.noise_id(&job);
+    drop(cluster);
+
+    let data = folder.path().join("coordinator");
+    let ledger = data.join("ledger.redb");
+    fs::remove_file(&ledger).unwrap();
+    let options = ClusterOptions::new(program(), folder.path().to_owned(), 1);
+    let error = format!("{:#}", LocalCluster::start(options, KEY).unwrap_err());
+    assert!(error.contains("is missing") && error.contains("rustle ledger init --data-dir"), "{error}");
+    let data = data.to_str().unwrap();
+    let listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
+    let error = refused(&[&["coordinator", "--data-dir", data][..], &listen].concat());
+    assert!(error.contains("there is no ledger at") && error.contains("rustle ledger init"), "{error}");
+    assert!(!ledger.exists(), "a refused start has begun a ledger");
+
+    let init = ["ledger", "init", "--data-dir", data];
+    assert!(run(&init).status.success());
+    let begun = fs::read(&ledger).unwrap();
+    assert!(refused(&init).contains("exists already"));
+    assert!(fs::read(&ledger).unwrap() == begun, "a ledger was begun twice");
+
+    // The worker remembers rows that the new ledger does not know.
+    let cluster = start_in(folder.path());
+    cluster.create(&job, plan, DIMENSION, 1).unwrap();
+    let error = cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap_err();
+    assert_eq!(error.kind(), "ledger_behind", "{error}");
+    drop(cluster);
+
+    // And where it does not, what it then makes is no row of before.
+    fs::remove_dir_all(folder.path().join("workers")).unwrap();
+    let cluster = start_in(folder.path());
+    assert_ne!(cluster.noise_id(&job), noise_id);
+    let second = cluster.fetch(&job, 0..5, 0..DIMENSION).unwrap();
+    assert_same_bits(&second, &cluster.expected(&job, plan, 0..5, 0..DIMENSION));
+    assert_nothing_in_common(&first, &second);
+
+    let jobs = cluster.client.jobs();
+    let checked = cluster.runtime.block_on(jobs.check_cursor(&job, cursor.clone())).unwrap_err();
+    assert_eq!(checked.kind(), "cursor_mismatch", "{checked}");
+    let resumed = cluster.runtime.block_on(jobs.resume(&job, cursor, false)).unwrap_err();
+    assert_eq!(resumed.kind(), "cursor_mismatch", "{resumed}");
+}
+
+#[test]
+fn a_key_of_an_earlier_run_is_not_used_with_a_new_ledger() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::create_dir(path("data")).unwrap();
+    fs::write(path("plan.toml"), plans()[0].to_toml_string().unwrap()).unwrap();
+    assert!(run(&["key", "new", "--out", &path("data/job.key")]).status.success());
+    let up = ["up", "--plan", &path("plan.toml"), "--dimension", "512", "--data-dir", &path("data")];
+    let error = refused(&up);
+    assert!(error.contains("job.key is of an earlier ledger"), "{error}");
+    assert!(error.contains("rustle ledger init --data-dir"), "{error}");
+    assert!(!folder.path().join("data/coordinator/ledger.redb").exists());
+}
