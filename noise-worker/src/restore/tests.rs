@@ -4,8 +4,7 @@ use checkpoint_store::CheckpointStore;
 use clap::Parser;
 use noise_kernel::JobKey;
 use plan::{Mechanism, Participation, Plan, PlanSpec};
-use proto::JobId;
-use proto::piece_object;
+use proto::{JobId, piece_object};
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -192,8 +191,8 @@ async fn what_is_anothers_is_refused_by_name() {
     // What a job of another nonce sealed.
     job.grant.pieces.clear();
     job.store(2, &plan(1.0), 5, |_| ()).await;
-    let nonce = proto::Nonce::from_bytes([6; 32]);
-    let other = GenerationSpec::new(&plan(1.0), &job.key, 1500, &proto::NoiseId::of_job(nonce)).unwrap();
+    let noise_id = proto::NoiseId::of_job(proto::Nonce::from_bytes([6; 32]));
+    let other = GenerationSpec::new(&plan(1.0), &job.key, 1500, &noise_id).unwrap();
     let read = from_checkpoint(&job.grant.pieces, &job.grant, &other, &limits()).await;
     assert!(read.err().unwrap().to_string().contains("another key"));
 }
