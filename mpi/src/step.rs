@@ -68,6 +68,7 @@ impl Steps<'_> {
         Ok(Some(json!({
             "job": self.runner.grant().job.as_str(),
             "branch": self.runner.grant().branch(),
+            "noise_id": self.runner.grant().noise_id().to_string(),
             "ranks": self.launch.shards.len(),
             "dimension": dimension,
             "first_row": self.rows.start,

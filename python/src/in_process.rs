@@ -234,7 +234,7 @@ impl Engine for InProcess {
 }
 
 fn nonce() -> Result<Nonce> {
-    rng::nonce().map_err(|error| Refused::Here("internal", format!("random bytes: {error}")).into())
+    rng::nonce().map_err(|error| Refused::Here("internal", format!("random bytes: {error}")))
 }
 
 /// Opens the folder's ledger; begins one where the folder holds nothing of an earlier run.
@@ -253,7 +253,7 @@ fn open_ledger(folder: &Path) -> Result<Ledger> {
             key.display(),
             path.display()
         );
-        return Err(Refused::Here("ledger_missing", message).into());
+        return Err(Refused::Here("ledger_missing", message));
     }
     Ledger::init(&path, nonce()?)?;
     Ok(Ledger::open(&path)?)

@@ -68,7 +68,7 @@ impl CursorState {
 }
 
 impl JobCursor {
-    /// Encodes the cursor in fewer than 300 bytes: version, fields, the first 8 bytes of a SHA-256 of both.
+    /// Encodes the cursor in fewer than 256 bytes: version, fields, the first 8 bytes of a SHA-256 of both.
     pub fn to_bytes(&self) -> Vec<u8> {
         let job = self.job.as_str().as_bytes();
         let mut bytes = vec![VERSION];

@@ -1,11 +1,16 @@
 //! The job's position, as the first noise rank's ledger has it: cursors, resuming at one, and rewinding.
 
 use ledger::JobCursor;
+use node::process::rng;
 use plan::Plan;
-use proto::{Result, ServiceError};
+use proto::{Nonce, Result, ServiceError};
 use release::branches::{self, Resumed};
 
 use super::RootLedger;
+
+fn nonce() -> Result<Nonce> {
+    rng::nonce().map_err(ServiceError::internal)
+}
 
 impl RootLedger {
     /// Returns the branch that the job is on.
@@ -22,7 +27,7 @@ impl RootLedger {
     pub fn resume(&mut self, cursor: &[u8], replay: bool) -> Result<Resumed> {
         let cursor = JobCursor::from_bytes(cursor)?;
         let layout = self.layout_digest()?;
-        let resumed = branches::resume(&self.ledger, &self.job.job, layout, &cursor, replay)?;
+        let resumed = branches::resume(&self.ledger, &self.job.job, layout, &cursor, replay, nonce()?)?;
         if resumed.branch != self.job.branch {
             self.reload()?;
             self.log_branch(cursor.next_row);
@@ -32,7 +37,7 @@ impl RootLedger {
 
     /// Opens a branch with fresh noise from `row` on.
     pub fn rewind(&mut self, row: u64) -> Result<Resumed> {
-        self.job = branches::rewind(&self.ledger, &self.job.job, row, self.job.branch)?.job;
+        self.job = branches::rewind(&self.ledger, &self.job.job, row, self.job.branch, nonce()?)?.job;
         self.log_branch(row);
         Ok(Resumed { branch: self.job.branch, next_row: row, opened_branch: true })
     }
