@@ -49,7 +49,12 @@ def life(session):
     say(rows(0, 3))
     parts = [(0, 7), (7, 512), (512, 1851), (1851, DIMENSION)]
     say(sha256(*(session.fetch_into(3, out[low:high], (low, high)) for low, high in parts)))
-    say(sha256(session.privatize_(sums.copy(), 4, divide_by=7)))
+    named = {"divide_by": 7, "commitment": rustle.Commitment.declared("step 4")}
+    once = session.privatize_(sums.copy(), 4, **named)
+    say(sha256(once))
+    other_sum = refused(lambda: session.privatize_(2 * sums, 4, **named))
+    other_divisor = refused(lambda: session.privatize_(sums.copy(), 4, **named | {"divide_by": 1}))
+    same_sum = np.array_equal(once, session.privatize_(sums.copy(), 4, **named))
     cursor = session.cursor()
     exact = [sha256(session.privatize_(sums * step, step, commitment="exact")) for step in (5, 6)]
     say(exact)
@@ -71,6 +76,7 @@ def life(session):
         session.fetch_into(step, out)
     say(sha256(out))
     say(refused(lambda: session.fetch_into(session.iterations, out)))
+    said.extend([other_sum, other_divisor, same_sum])
     return said
 
 

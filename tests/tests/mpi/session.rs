@@ -17,13 +17,16 @@ fn a_session_has_the_same_life_as_in_the_process_itself() {
         for (index, (theirs, ours)) in by_mpi.iter().zip(here).enumerate() {
             assert_eq!(theirs, ours, "number {index}, {way}");
         }
-        assert_eq!((by_mpi.len(), here.len()), (17, 17));
+        assert_eq!((by_mpi.len(), here.len()), (20, 20));
         assert_eq!((&answer["second"], &answer["closed"]), (&"SessionBusy".into(), &"SessionClosed".into()));
         assert_eq!(by_mpi[0], sha256(&expected(&job("default"), &plans()[3], 0..3, 0..DIMENSION)));
         let refused = |index: usize| by_mpi[index][0].as_str().unwrap();
         let classes = [4, 5, 6, 7, 16].map(refused);
         let names = ["CommitmentRefused", "StepError", "InvalidArgument", "InvalidArgument", "StepError"];
         assert_eq!(classes, names);
+        // A row is for one sum, divided by one number.
+        assert_eq!([17, 18].map(refused), ["CommitmentRefused"; 2]);
+        assert_eq!(by_mpi[19], true);
     }
 }
 
