@@ -19,7 +19,11 @@ pub enum CommitmentKind {
     Exact,
 }
 
-/// The number of digests of sums without a key. Whoever reads one can test guesses of the sum against it, so that none is
+/// The first byte of a cursor of a training job's session: the secret of its exact commitments comes next, and then the
+/// ledger's own cursor, whose first byte is its version. No client sends one.
+pub const SECRET_CURSOR: u8 = 0xC5;
+
+/// The number of digests of sums without a key. Their readers can test guesses of the sum against them, so that none is
 /// accepted.
 const UNKEYED: u8 = 2;
 

@@ -14,7 +14,7 @@ class Commitment:
 
     A ``declared`` one names what the gradient will be made of. An ``exact`` one, from :meth:`rustle.Session.exact`, is a
     keyed digest of the clipped sum itself, so that a job that comes again to the very same sum may have the very same
-    noise. Whoever reads the ledger sees commitments.
+    noise. Readers of the ledger see commitments.
     """
 
     __slots__ = ("data",)

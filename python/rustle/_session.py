@@ -106,7 +106,7 @@ class Session:
         """The exact commitment to sums, arrays in the order of their coordinates, at a step of this session's branch.
 
         A keyed digest (HMAC-SHA256) of their bytes. Its key is 32 bytes that the session draws, keeps in its
-        :meth:`cursor` and gives to no service: without it nobody can test whether a sum is the committed one.
+        :meth:`cursor` and gives to no service: without it a guess of a sum cannot be tested.
 
         Args:
             step: The step that the sums are of.

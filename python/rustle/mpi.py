@@ -73,8 +73,8 @@ def declared(content: bytes) -> bytes:
 def exact(clipped_sum, *, secret: bytes, row: int, branch: int = 0) -> bytes:
     """A commitment to the clipped sum itself, an array, for a row: under it the row may be replayed after a restart.
 
-    `secret`: 32 bytes that the training job draws (`secrets.token_bytes(32)`), keeps in its checkpoint and sends to
-    nobody. Without it, readers of the ledger cannot test whether a sum is the committed one.
+    `secret`: 32 bytes that the training job draws (`secrets.token_bytes(32)`), keeps in its checkpoint and never
+    sends. Without it, readers of the ledger cannot test a guess of the sum.
     """
     if len(secret) != 32:
         raise ValueError(f"secret has {len(secret)} bytes; allowed: 32, random, kept in the training's checkpoint")

@@ -1,20 +1,18 @@
 //! The secret of a training job, under which its session digests sums, and its place in cursors.
 //!
 //! Readers of a ledger see commitments. A digest of a sum without a key would tell them whether a guess of the sum is right;
-//! one under a secret that never leaves the training job tells them nothing.
+//! one under a secret that never leaves the training job reveals nothing.
 
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
-use proto::ServiceError;
+use proto::{SECRET_CURSOR, ServiceError};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::error::{Refused, Result};
 use crate::steps::nonce;
 
-/// The first byte of a session's cursor. Cursors of a ledger begin with their version, which is far below.
-const TAG: u8 = 0xC5;
 /// Bytes of the checksum over tag and secret.
 const CHECKSUM: usize = 4;
 /// Bytes before the ledger's cursor.
@@ -79,7 +77,7 @@ impl Secret {
 
     /// Returns a session's cursor: tag, secret and checksum before the ledger's cursor.
     pub fn with_cursor(&self, cursor: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![TAG];
+        let mut bytes = vec![SECRET_CURSOR];
         bytes.extend(self.0);
         let sum = Sha256::digest(&bytes);
         bytes.extend(&sum[..CHECKSUM]);
@@ -92,7 +90,7 @@ impl Secret {
     /// # Errors
     /// A secret that is cut or changed.
     pub fn of_cursor(bytes: &[u8]) -> Result<(Option<Self>, &[u8])> {
-        if bytes.first() != Some(&TAG) {
+        if bytes.first() != Some(&SECRET_CURSOR) {
             return Ok((None, bytes));
         }
         let damaged = || {

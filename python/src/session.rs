@@ -16,9 +16,9 @@ use crate::error::{Refused, Result, not_contiguous};
 use crate::plans::Plan;
 use crate::reservation::Commitments;
 use crate::reserved_rows::ReservedRows;
-use crate::sink::{Out, targets};
-use crate::session::delivery::StepRequest;
 use crate::secret::Secret;
+use crate::session::delivery::StepRequest;
+use crate::sink::{Out, targets};
 use crate::steps::{Steps, nonce};
 use crate::sums::Purpose;
 use crate::turn::Turn;
@@ -197,7 +197,8 @@ impl Session {
         let (_turn, engine) = self.turn()?;
         let (secret, cursor) = Secret::of_cursor(cursor)?;
         if replay && secret.is_none() {
-            let allowed = "with replay: one that session.cursor() returned, which has the secret of exact commitments";
+            let allowed =
+                "with replay: one that session.cursor() returned, which has the secret of exact commitments";
             return Err(Refused::invalid("cursor", "without a secret", allowed));
         }
         let resumed = py.detach(|| {
@@ -233,7 +234,11 @@ impl Session {
     fn join(&self, py: Python<'_>, branch: u64, step: u64, shared: &[u8]) -> Result<()> {
         let (_turn, _engine) = self.turn()?;
         let ([nonce, secret], []) = shared.as_chunks::<32>() else {
-            return Err(Refused::invalid("nonce", format!("{} bytes", shared.len()), "64, as share() returned"));
+            return Err(Refused::invalid(
+                "nonce",
+                format!("{} bytes", shared.len()),
+                "64, as share() returned",
+            ));
         };
         py.detach(|| self.reserved.discard(signals))?;
         self.steps().set_secret(Secret::new(*secret));

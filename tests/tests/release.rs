@@ -5,7 +5,9 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use proto::{PROTOCOL_VERSION, ServiceError, pb};
-use tests::{KEY, TestCluster, assert_same_bits, expected, flags, get, job, plans, program, start, start_with};
+use tests::{
+    KEY, TestCluster, assert_same_bits, expected, flags, get, job, plans, program, start, start_with,
+};
 use tonic::Request;
 
 const DIMENSION: u64 = 2_000;

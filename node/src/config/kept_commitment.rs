@@ -76,9 +76,7 @@ impl KeptCommitment {
         let is_drawn = text.len() == 2 * DRAWN_BYTES && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         match (is_drawn, lines.next()) {
             (true, None) => Ok(Self { text: text.to_owned(), file }),
-            (true, Some(COMPLETE)) => {
-                Err(KeptCommitmentError::Complete { output: output.to_owned(), file })
-            }
+            (true, Some(COMPLETE)) => Err(KeptCommitmentError::Complete { output: output.to_owned(), file }),
             _ => Err(KeptCommitmentError::Content { file }),
         }
     }

@@ -78,7 +78,8 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         Some(_) => None,
         None => Some(KeptCommitment::beside(&args.out)?),
     };
-    let commitment = args.commitment.as_deref().or(drawn.as_ref().map(KeptCommitment::text)).unwrap_or_default();
+    let commitment =
+        args.commitment.as_deref().or(drawn.as_ref().map(KeptCommitment::text)).unwrap_or_default();
     let at_once = (BATCH_BYTES / (4 * range.len())).max(1);
     let mut buffer = vec![0f32; (at_once.min(rows.len()) * range.len()) as usize];
     let progress = Progress::bar(rows.len(), "rows");
