@@ -85,13 +85,16 @@ impl Secret {
         bytes
     }
 
-    /// Splits a cursor in its secret and the ledger's cursor. One that the ledger itself issued has no secret.
+    /// Splits a cursor in its secret and the ledger's cursor. One that the ledger itself issued has no secret, and cannot
+    /// be replayed from.
     ///
     /// # Errors
-    /// A secret that is cut or changed.
-    pub fn of_cursor(bytes: &[u8]) -> Result<(Option<Self>, &[u8])> {
+    /// A secret that is cut or changed, and none where rows are to be replayed.
+    pub fn of_cursor(bytes: &[u8], replay: bool) -> Result<(Option<Self>, &[u8])> {
         if bytes.first() != Some(&SECRET_CURSOR) {
-            return Ok((None, bytes));
+            let allowed = "with replay: as session.cursor() returned it, with the secret of exact commitments";
+            let refused = || Refused::invalid("cursor", "without a secret", allowed);
+            return if replay { Err(refused()) } else { Ok((None, bytes)) };
         }
         let damaged = || {
             let allowed = "a cursor as session.cursor() returned it, whole and unchanged";

@@ -4,10 +4,10 @@ mod delivery;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use numpy::PyReadwriteArray1;
-use proto::{Commitment, CoordinateRange};
+use proto::CoordinateRange;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -195,12 +195,7 @@ impl Session {
     /// Continues at a cursor. Returns whether a new branch was opened.
     fn resume(&self, py: Python<'_>, cursor: &[u8], replay: bool) -> Result<bool> {
         let (_turn, engine) = self.turn()?;
-        let (secret, cursor) = Secret::of_cursor(cursor)?;
-        if replay && secret.is_none() {
-            let allowed =
-                "with replay: one that session.cursor() returned, which has the secret of exact commitments";
-            return Err(Refused::invalid("cursor", "without a secret", allowed));
-        }
+        let (secret, cursor) = Secret::of_cursor(cursor, replay)?;
         let resumed = py.detach(|| {
             self.reserved.discard(signals)?;
             engine.resume(cursor, replay, signals)
@@ -234,11 +229,8 @@ impl Session {
     fn join(&self, py: Python<'_>, branch: u64, step: u64, shared: &[u8]) -> Result<()> {
         let (_turn, _engine) = self.turn()?;
         let ([nonce, secret], []) = shared.as_chunks::<32>() else {
-            return Err(Refused::invalid(
-                "nonce",
-                format!("{} bytes", shared.len()),
-                "64, as share() returned",
-            ));
+            let found = format!("{} bytes", shared.len());
+            return Err(Refused::invalid("nonce", found, "64, as share() returned"));
         };
         py.detach(|| self.reserved.discard(signals))?;
         self.steps().set_secret(Secret::new(*secret));
