@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::error::{Refused, Result};
-use crate::steps::nonce;
 
 /// Bytes of the checksum over tag and secret.
 const CHECKSUM: usize = 4;
@@ -47,7 +46,7 @@ impl Secret {
     /// # Errors
     /// A system without randomness.
     pub fn draw() -> Result<Self> {
-        Ok(Self(nonce()?))
+        Ok(Self(random_bytes()?))
     }
 
     pub fn new(bytes: [u8; 32]) -> Self {
@@ -92,7 +91,8 @@ impl Secret {
     /// A secret that is cut or changed, and none where rows are to be replayed.
     pub fn of_cursor(bytes: &[u8], replay: bool) -> Result<(Option<Self>, &[u8])> {
         if bytes.first() != Some(&SECRET_CURSOR) {
-            let allowed = "with replay: as session.cursor() returned it, with the secret of exact commitments";
+            let allowed =
+                "with replay: as session.cursor() returned it, with the secret of exact commitments";
             let refused = || Refused::invalid("cursor", "without a secret", allowed);
             return if replay { Err(refused()) } else { Ok((None, bytes)) };
         }
@@ -108,4 +108,15 @@ impl Secret {
         let secret = body[1..].try_into().map_err(|_| damaged())?;
         Ok((Some(Self(secret)), cursor))
     }
+}
+
+/// Draws 32 bytes of randomness.
+///
+/// # Errors
+/// A system without randomness.
+pub fn random_bytes() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Refused::Here("internal", format!("the system's randomness: {error}")))?;
+    Ok(bytes)
 }

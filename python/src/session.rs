@@ -16,10 +16,9 @@ use crate::error::{Refused, Result, not_contiguous};
 use crate::plans::Plan;
 use crate::reservation::Commitments;
 use crate::reserved_rows::ReservedRows;
-use crate::secret::Secret;
-use crate::session::delivery::StepRequest;
+use crate::secret::{Secret, random_bytes};
 use crate::sink::{Out, targets};
-use crate::steps::{Steps, nonce};
+use crate::steps::{StepRequest, Steps};
 use crate::sums::Purpose;
 use crate::turn::Turn;
 use crate::wait::signals;
@@ -53,7 +52,7 @@ impl Session {
         Ok(Self {
             engine: Mutex::new(Some(engine)),
             branch: AtomicU64::new(position.branch),
-            steps: Mutex::new(Steps::new(position.next_row, nonce()?, Secret::draw()?)),
+            steps: Mutex::new(Steps::new(position.next_row, random_bytes()?, Secret::draw()?)),
             reserved: ReservedRows::default(),
             waited: AtomicU64::new(0),
             busy: AtomicBool::new(false),
@@ -203,7 +202,7 @@ impl Session {
         if let Some(secret) = secret {
             self.steps().set_secret(secret);
         }
-        self.turn_to(resumed.position, nonce()?);
+        self.turn_to(resumed.position, random_bytes()?);
         Ok(resumed.opened_branch)
     }
 
@@ -214,7 +213,7 @@ impl Session {
             self.reserved.discard(signals)?;
             engine.rewind(step, signals)
         })?;
-        self.turn_to(position, nonce()?);
+        self.turn_to(position, random_bytes()?);
         Ok(())
     }
 

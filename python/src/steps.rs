@@ -10,6 +10,18 @@ use crate::error::{Refused, Result};
 use crate::secret::Secret;
 use crate::sums::{Purpose, Sums};
 
+/// A request of training code for values of one step.
+pub struct StepRequest<'a> {
+    pub step: u64,
+    /// The first coordinate.
+    pub start: u64,
+    /// The number of coordinates.
+    pub length: usize,
+    /// The bytes of the caller's own commitment.
+    pub commitment: Option<&'a [u8]>,
+    pub purpose: Purpose,
+}
+
 /// The position of a session.
 pub struct Steps {
     next: u64,
@@ -57,8 +69,10 @@ impl Steps {
         if is_fresh {
             self.sums.forget_from(next);
         }
-        (self.next, self.nonce) = (next, nonce);
-        (self.must_resume, self.current) = (false, None);
+        self.next = next;
+        self.nonce = nonce;
+        self.must_resume = false;
+        self.current = None;
     }
 
     /// Takes the key of exact commitments over, from a cursor or another rank.
@@ -149,12 +163,4 @@ impl Steps {
             .finalize();
         Commitment::declared(digest.into())
     }
-}
-
-/// Draws 32 bytes of randomness.
-pub fn nonce() -> Result<[u8; 32]> {
-    let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce)
-        .map_err(|error| Refused::Here("internal", format!("the system's randomness: {error}")))?;
-    Ok(nonce)
 }

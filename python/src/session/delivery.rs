@@ -12,20 +12,8 @@ use crate::error::Result;
 use crate::reserved_rows::Lookup;
 use crate::secret::SumPlace;
 use crate::sink::{Out, Sink};
-use crate::sums::Purpose;
+use crate::steps::StepRequest;
 use crate::wait::signals;
-
-/// A request of training code for values of one step.
-pub struct StepRequest<'a> {
-    pub step: u64,
-    /// The first coordinate.
-    pub start: u64,
-    /// The number of coordinates.
-    pub length: usize,
-    /// The bytes of the caller's own commitment.
-    pub commitment: Option<&'a [u8]>,
-    pub purpose: Purpose,
-}
 
 impl Session {
     /// Writes values of a range of a step to `out`.
