@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use node::net::backoff::Backoff;
-use proto::{JobId, Result, ServiceError, pb};
+use proto::{JobId, Result, SECRET_CURSOR, ServiceError, pb};
 use tokio::time::{Instant, sleep};
 
 use crate::Connections;
@@ -117,12 +117,14 @@ impl Jobs {
 
     /// Returns whether and how the job can continue at the cursor. It changes nothing.
     pub async fn check_cursor(&self, job: &JobId, cursor: Vec<u8>) -> Result<pb::CursorCheck> {
+        check_public(&cursor)?;
         call!(self, check_cursor, pb::CheckCursorRequest { job: job.to_string(), cursor })
     }
 
     /// Continues at the cursor: on its branch where nothing was bound after it, else on a new branch. With `replay` it
     /// also stays on its branch where all rows after it are bound to exact commitments, which must then be repeated.
     pub async fn resume(&self, job: &JobId, cursor: Vec<u8>, replay: bool) -> Result<pb::Resumed> {
+        check_public(&cursor)?;
         call!(self, resume_job, pb::ResumeJobRequest { job: job.to_string(), cursor, replay })
     }
 
@@ -130,5 +132,31 @@ impl Jobs {
     pub async fn report(&self, job: &JobId, delta: f64) -> Result<String> {
         let request = pb::GetReportRequest { job: job.to_string(), delta };
         call!(self, get_report, request).map(|answer| answer.json)
+    }
+}
+
+/// Refuses a cursor that has a training job's secret, which must not leave it.
+fn check_public(cursor: &[u8]) -> Result<()> {
+    if cursor.first() == Some(&SECRET_CURSOR) {
+        let allowed =
+            "one that `rustle job cursor` printed; a session of the Python package resumes at its own";
+        return Err(ServiceError::invalid(
+            "cursor",
+            "of a session, with the secret of its commitments",
+            allowed,
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_of_a_session_is_not_sent() {
+        let refused = check_public(&[SECRET_CURSOR, 7, 7, 7]).unwrap_err().to_string();
+        assert!(refused.contains("secret") && !refused.contains('7'), "{refused}");
+        assert_eq!(check_public(&[1, 7]), Ok(()));
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, ensure};
 use clap::{Args, FromArgMatches};
 use noise_worker::config::WorkerArgs;
 use plan::Plan;
-use proto::{Commitment, CoordinateRange, JobId, RowRange};
+use proto::{CoordinateRange, JobId, RowRange};
 use url::Url;
 
 use crate::deadlines::TimeLimit;
@@ -57,9 +57,11 @@ pub struct MpiArgs {
     /// Coordinates a..b of a training rank [default: all]
     #[arg(long, value_name = "A..B", value_parser = coordinates, requires = "train")]
     pub range: Option<CoordinateRange>,
-    /// Text that the rows are bound to: with the same text they are served again, another is refused
-    #[arg(long, default_value = "cli")]
-    pub commitment: String,
+    /// Text that the rows are bound to, which names what their noise is added to: with the same text they are served again,
+    /// another is refused [default: one drawn for --out, kept in FILE.commitment until that is whole; without --out one of the
+    /// job, beside the ledger]
+    #[arg(long, value_name = "TEXT", required_if_eq("train", "true"))]
+    pub commitment: Option<String>,
     /// The .npy file to write: float32 of shape (rows, coordinates)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -107,9 +109,11 @@ impl MpiArgs {
         TimeLimit(self.time_limit)
     }
 
-    /// Returns the commitment that the rows are bound to.
-    pub fn commitment(&self) -> Commitment {
-        Commitment::of_text(&self.commitment)
+    /// Returns the file beside which a commitment of a launch by itself is kept: its output, or the job's name in the folder
+    /// of the ledger, where no row leaves the launch.
+    pub fn commitment_place(&self) -> PathBuf {
+        let in_ledger_folder = || self.ledger.with_file_name(format!("launch-{}", self.job));
+        self.out.clone().unwrap_or_else(in_ledger_folder)
     }
 
     /// Reads the plan. Fails where there is none or it is not valid.

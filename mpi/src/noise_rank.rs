@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use node::config::kept_commitment::KeptCommitment;
 use node::process::cpu_pool::CpuPool;
 use node::process::hardening::forbid_cores;
 use node::process::runtime::Runtime;
@@ -14,7 +15,7 @@ use noise_worker::{
     shard_runner::{ShardRunner, ShardSource},
 };
 use prost::Message;
-use proto::{CoordinateRange, JobId, RowRange, model::LeaseGrant, pb};
+use proto::{Commitment, CoordinateRange, JobId, RowRange, model::LeaseGrant, pb};
 use rsmpi::topology::Communicator;
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -160,11 +161,17 @@ impl NoiseRank {
 
     fn steps(&mut self, args: &MpiArgs, runtime: &Runtime) -> anyhow::Result<()> {
         let mut options = [0; _];
+        let mut drawn = None;
         if let Some(ledger) = &self.root_ledger {
             let end = self.launch.iterations();
             let rows = args.steps.unwrap_or(RowRange { start: ledger.next_row()?.min(end), end });
             let checkpoint_every = args.checkpoint_every;
-            let commitment = args.commitment();
+            drawn = match args.commitment {
+                Some(_) => None,
+                None => Some(KeptCommitment::beside(&args.commitment_place())?),
+            };
+            let text = args.commitment.as_deref().or(drawn.as_ref().map(KeptCommitment::text));
+            let commitment = Commitment::of_text(text.context("no commitment")?);
             options = LaunchOptions { rows, checkpoint_every, commitment }.to_bytes();
         }
         self.launch.broadcast("the first rank, to send the options of the launch", &mut options);
@@ -173,7 +180,14 @@ impl NoiseRank {
         let root_ledger = self.root_ledger.take();
         let launch = &self.launch;
         let mut steps = Steps { launch, runtime, runner, root_ledger, rows, commitment, checkpoint_every };
-        if let Some(summary) = steps.run(args.out.as_deref())? {
+        if let Some(mut summary) = steps.run(args.out.as_deref())? {
+            let is_whole = args.out.is_some() && summary["next_row"] == json!(rows.end);
+            if let Some(drawn) = &drawn {
+                summary["commitment"] = json!(drawn.text());
+            }
+            if let Some(drawn) = drawn.filter(|_| is_whole) {
+                drawn.complete()?;
+            }
             println!("{summary}");
         }
         Ok(())
@@ -229,6 +243,7 @@ fn broadcast_key(
 /// Runs a training rank that fetches rows one by one and does nothing with them: to try a launch, and in tests.
 fn train(args: &MpiArgs, started: MpiProcess) -> anyhow::Result<()> {
     let steps = args.steps.context("--steps is missing")?;
+    let commitment = Commitment::of_text(args.commitment.as_deref().context("--commitment is missing")?);
     let bytes =
         args.window.then_some(args.range).map_or(0, |range| range.map_or(u64::MAX, |range| 4 * range.len()));
     anyhow::ensure!(
@@ -242,9 +257,9 @@ fn train(args: &MpiArgs, started: MpiProcess) -> anyhow::Result<()> {
     let mut row = vec![0f32; if args.window { 0 } else { usize::try_from(range.len())? }];
     for step in steps.as_range() {
         if args.window {
-            sink.write(training.fetch_in_window(step, range, args.commitment(), 0)?)?;
+            sink.write(training.fetch_in_window(step, range, commitment, 0)?)?;
         } else {
-            training.fetch_into(step, range, args.commitment(), &mut row)?;
+            training.fetch_into(step, range, commitment, &mut row)?;
             sink.write(&row)?;
         }
     }

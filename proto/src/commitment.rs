@@ -14,16 +14,25 @@ pub enum CommitmentKind {
     /// A digest of what the gradient will be made of: batches, clipping, plan, and a nonce of the process that computes
     /// it. Another process can't produce it again.
     Declared,
-    /// A digest of the clipped sum itself: equal only where every byte of the sum is. Rows may be replayed under it.
+    /// A keyed digest of the clipped sum itself, under a secret of the training job: equal only where every byte of the
+    /// sum is. Rows may be replayed under it.
     Exact,
 }
+
+/// The first byte of a cursor of a training job's session: the secret of its exact commitments comes next, and then the
+/// ledger's own cursor, whose first byte is its version. No client sends one.
+pub const SECRET_CURSOR: u8 = 0xC5;
+
+/// The number of digests of sums without a key. Their readers can test guesses of the sum against them, so that none is
+/// accepted.
+const UNKEYED: u8 = 2;
 
 impl CommitmentKind {
     /// Returns the number in messages and ledgers.
     pub fn code(self) -> u8 {
         match self {
             Self::Declared => 1,
-            Self::Exact => 2,
+            Self::Exact => 3,
         }
     }
 
@@ -46,7 +55,7 @@ impl fmt::Display for CommitmentKind {
 pub struct Commitment {
     /// The relation to the gradient.
     pub kind: CommitmentKind,
-    /// A SHA-256.
+    /// A SHA-256, or an HMAC-SHA256 where the kind is `Exact`.
     pub digest: [u8; 32],
 }
 
@@ -59,7 +68,8 @@ impl Commitment {
         Self { kind: CommitmentKind::Declared, digest }
     }
 
-    /// Creates a commitment to a sum. `digest` is of the bytes of the clipped sum that the row will be added to.
+    /// Creates a commitment to a sum. `digest` is an HMAC of the bytes of the clipped sum that the row will be added to,
+    /// under a secret that the training job keeps: without one, readers of the ledger could test guesses of the sum.
     pub fn exact(digest: [u8; 32]) -> Self {
         Self { kind: CommitmentKind::Exact, digest }
     }
@@ -90,8 +100,14 @@ impl TryFrom<&[u8]> for Commitment {
         let commitment =
             kind_and_digest.and_then(|(kind, digest)| Some(Self { kind, digest: digest.try_into().ok()? }));
         commitment.ok_or_else(|| {
-            let allowed = "32 bytes, or 33 bytes of which the first is 1 (declared) or 2 (exact)";
-            ServiceError::invalid("commitment", format!("{} bytes", bytes.len()), allowed)
+            let allowed = "32 bytes, or 33 bytes of which the first is 1 (declared) or 3 (exact, a keyed digest of the sum)";
+            let found = match bytes {
+                [UNKEYED, digest @ ..] if digest.len() == 32 => {
+                    "of kind 2, a digest of the sum without a key, which readers of the ledger can test sums against".into()
+                }
+                _ => format!("{} bytes", bytes.len()),
+            };
+            ServiceError::invalid("commitment", found, allowed)
         })
     }
 }
@@ -113,8 +129,15 @@ mod tests {
         }
         assert_eq!(Commitment::try_from(&[7; 32][..]).unwrap(), Commitment::declared([7; 32]));
         assert_ne!(Commitment::declared([7; 32]), Commitment::exact([7; 32]));
-        for bad in [&[0; 33][..], &[3; 33], &[1; 31], &[]] {
+        for bad in [&[0; 33][..], &[4; 33], &[1; 31], &[]] {
             assert!(Commitment::try_from(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn digests_of_sums_without_a_key_are_refused() {
+        let refused = Commitment::try_from(&[2; 33][..]).unwrap_err().to_string();
+        assert!(refused.contains("without a key") && refused.contains("3 (exact"), "{refused}");
+        assert_eq!(Commitment::exact([7; 32]).to_bytes()[0], 3);
     }
 }

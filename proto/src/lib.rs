@@ -53,7 +53,7 @@ mod version;
 pub use checkpoint::{CheckpointRecord, check_pieces, pieces_by_checkpoint, pieces_for};
 pub use checkpoint_names::{PieceName, manifest_object, piece_object};
 pub use chunk::{ChunkError, ChunkHead, DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, chunk_of};
-pub use commitment::{Commitment, CommitmentKind};
+pub use commitment::{Commitment, CommitmentKind, SECRET_CURSOR};
 pub use element::ElementType;
 pub use error::{Result, ServiceError};
 pub use frame::{FRAME_PREFIX, FrameReader, ReceivedChunk, frame_head};

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Literal
 
+import numpy as np
+
 from . import _native, errors
 from ._buffers import flat
 from ._commitment import Commitment
@@ -44,7 +46,7 @@ class Session:
             buffer: float32 in C order, one value for each coordinate of the range.
             range: (start, end) of the flattened vector; by default all of it.
             commitment: The commitment to bind the row to. Without one, each coordinate of a step is delivered once.
-                With one, a step may be requested again.
+                With one, a step may be requested again: the noise itself is yours then, for one sum.
 
         Raises:
             rustle.errors.StepError: The step was skipped, or delivered already.
@@ -71,7 +73,9 @@ class Session:
             step: The step, counted from 0; at most :attr:`next_step`.
             range: (start, end) of the flattened vector; by default all of it.
             commitment: ``"declared"`` binds the row to a commitment that this session alone can repeat. ``"exact"``
-                binds it to a digest of the sum as it is now, for deterministic jobs that reproduce the same bits.
+                binds it to a keyed digest of the sum as it is now, for deterministic jobs that reproduce the same bits.
+                Under either kind of :class:`Commitment` a step may be requested again for the same sum, range and
+                ``divide_by``; the session remembers their keyed digests for its last 4,096 steps and refuses others.
             divide_by: The number that the sum was divided by already, such as the expected batch size.
 
         After an error the buffer is unchanged. After an interrupt (Ctrl-C) it may hold the noise; it does if
@@ -79,21 +83,38 @@ class Session:
 
         Raises:
             rustle.errors.StepError: The step was skipped, or delivered already.
-            rustle.errors.CommitmentRefused: The row is bound to another commitment.
+            rustle.errors.CommitmentRefused: The row is bound to another commitment, or its noise is in another sum.
         """
         values = flat(buffer)
         start = self._start(range, values.size)
-        bound: Commitment | None = None
-        if isinstance(commitment, Commitment):
-            bound = commitment
-        elif commitment == "exact":
-            bound = Commitment.exact(values, start=start, divide_by=divide_by)
-        elif commitment != "declared":
+        whole, step = (start, start + values.size), _step(step)
+        if not isinstance(commitment, Commitment) and commitment not in ("declared", "exact"):
             text = f"commitment is {commitment!r}; allowed: declared, exact, a Commitment"
             raise errors.make("invalid_argument", text)
-        whole, data = (start, start + values.size), bound.data if bound else None
-        self._native.add_into(_step(step), [(start, values)], whole, data, divide_by)
+        if commitment == "declared":
+            self._native.add_into(step, [(start, values)], whole, None, divide_by)
+            return buffer
+        own = self.exact(step, values, start=start, divide_by=divide_by)
+        bound = commitment if isinstance(commitment, Commitment) else own
+        if bound.is_exact and bound != own:
+            text = "commitment is exact and of another sum, step or divide_by; allowed: that of the buffer as it is now"
+            raise errors.make("invalid_argument", text)
+        self._native.add_into(step, [(start, values)], whole, bound.data, divide_by, own.data[1:])
         return buffer
+
+    def exact(self, step: int, *sums: Any, start: int = 0, divide_by: float = 1.0) -> Commitment:
+        """The exact commitment to sums, arrays in the order of their coordinates, at a step of this session's branch.
+
+        A keyed digest (HMAC-SHA256) of their bytes. Its key is 32 bytes that the session draws, keeps in its
+        :meth:`cursor` and gives to no service: without it a guess of a sum cannot be tested.
+
+        Args:
+            step: The step that the sums are of.
+            start: Their first coordinate.
+            divide_by: The number that sums and noise are divided by.
+        """
+        pieces = [np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in sums]
+        return Commitment.of_digest(_native.digest(self._native, _step(step), pieces, start, divide_by))
 
     def prefetch(self, rows: int) -> None:
         """Keeps ``rows`` rows produced ahead in this process.
@@ -150,7 +171,8 @@ class Session:
     def cursor(self, step: int | None = None) -> bytes:
         """Returns the job's position before ``step``, by default the next one: below 256 bytes, for a checkpoint.
 
-        Changes nothing, here or elsewhere.
+        It has the secret that exact commitments are keyed by, so keep it as private as the checkpoint and give it to
+        :meth:`resume` alone. Changes nothing, here or elsewhere.
         """
         return self._native.cursor(step)
 
@@ -158,7 +180,8 @@ class Session:
         """Continues at a cursor. Returns whether that opened a new branch with fresh noise, which costs privacy.
 
         A new branch is opened where rows after the cursor were released. With ``replay`` the same rows are delivered
-        again instead, if all of them were bound to exact commitments; training must then be deterministic.
+        again instead, if all of them were bound to exact commitments; training must then be deterministic, and the cursor
+        one of a session's.
 
         Raises:
             rustle.errors.CursorMismatch: The cursor is of another job, plan or layout, or of a job of this name in
@@ -268,15 +291,20 @@ class Session:
         commitment: Commitment,
         divide_by: float,
     ) -> None:
-        """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays within ``range``.
+        """Adds the noise of ``step``, divided by ``divide_by``, to numpy arrays within ``range``, once.
 
         ``pieces``: arrays, each with its first coordinate. The noise is added to all of them, or after an error to
         none; after an interrupt :attr:`next_step` states which.
         """
         self._native.add_into(step, pieces, range, commitment.data, divide_by)
 
+    def used(self, step: int, ranges: list[tuple[int, int]]) -> None:
+        """Records that the noise of these ranges, which came by :meth:`fetch_into`, goes to one sum and to no other."""
+        for start, end in ranges:
+            self._native.used(step, start, end)
+
     def share(self) -> tuple[int, int, bytes]:
-        """Returns what other ranks of the same job need to bind the same rows. As secret as the batches."""
+        """Returns what other ranks of the same job need to bind the same rows: branch, next step, and 64 secret bytes."""
         return self._native.share()
 
     def join(self, position: tuple[int, int, bytes]) -> None:

@@ -128,7 +128,7 @@ class _Trainer:
         commitment = declared(self.session.share()[2], step)
         if self.commitment == "exact":
             commitment = _together(
-                Commitment.exact(*[_own(leaf) for leaf in leaves], divide_by=self.divide_by)
+                self.session.exact(step, *[_own(leaf) for leaf in leaves], divide_by=self.divide_by)
             )
         noise = _Fetch(self.session, sums).arrays(step, commitment)
         self._done = step
@@ -140,7 +140,9 @@ class _Trainer:
         # One step ahead means that part of the row was delivered already: it is discarded with this step.
         if self.session.next_step == step:
             commitment = (
-                skipped(step) if self.commitment == "exact" else declared(self.session.share()[2], step)
+                skipped(self.session, step)
+                if self.commitment == "exact"
+                else declared(self.session.share()[2], step)
             )
             # One coordinate binds the row as all do.
             self.session.fetch_into(step, np.empty(1, np.float32), (0, 1), commitment=commitment)
@@ -168,10 +170,10 @@ class _Trainer:
 def _agree(session: Session) -> None:
     """All processes bind rows as process 0 does."""
     if jax.process_count() > 1:
-        mine = np.frombuffer(struct.pack("<QQ32s", *session.share()), np.uint8)
+        mine = np.frombuffer(struct.pack("<QQ64s", *session.share()), np.uint8)
         place = np.asarray(multihost_utils.broadcast_one_to_all(mine), np.uint8)
         if jax.process_index():
-            session.join(struct.unpack("<QQ32s", place.tobytes()))
+            session.join(struct.unpack("<QQ64s", place.tobytes()))
     _agreed.add(session)
 
 

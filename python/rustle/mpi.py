@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import hmac
 import json
 import struct
 import sys
@@ -69,9 +70,17 @@ def declared(content: bytes) -> bytes:
     return b"\x01" + hashlib.sha256(b"rustle commitment v1" + content).digest()
 
 
-def exact(clipped_sum) -> bytes:
-    """A commitment to the clipped sum itself, an array: under it a row may be replayed after a restart."""
-    return b"\x02" + hashlib.sha256(np.ascontiguousarray(clipped_sum).tobytes()).digest()
+def exact(clipped_sum, *, secret: bytes, row: int, branch: int = 0) -> bytes:
+    """A commitment to the clipped sum itself, an array, for a row: under it the row may be replayed after a restart.
+
+    `secret`: 32 bytes that the training job draws (`secrets.token_bytes(32)`), keeps in its checkpoint and never
+    sends. Without it, readers of the ledger cannot test a guess of the sum.
+    """
+    if len(secret) != 32:
+        raise ValueError(f"secret has {len(secret)} bytes; allowed: 32, random, kept in the training's checkpoint")
+    keyed = hmac.new(secret, b"rustle exact sum of mpi v2" + struct.pack("<QQ", branch, row), hashlib.sha256)
+    keyed.update(np.ascontiguousarray(clipped_sum).view(np.uint8).reshape(-1))
+    return b"\x03" + keyed.digest()
 
 
 def join(

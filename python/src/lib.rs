@@ -6,7 +6,8 @@
 //! # Layout
 //!
 //! * `engine`: the trait of a source of bound rows; `in_process`, `remote`, `py_engine`: its three implementations.
-//! * `session`: the class that training code uses; `turn`: one call at a time; `steps`: which steps it may request; `reservation`,
+//! * `session`: the class that training code uses; `turn`: one call at a time; `steps`: which steps it may request; `sums`: the sums that noise is for;
+//!   `secret`: what their digests are keyed by; `reservation`,
 //!   `reserved_rows`, `row_buffer`: rows bound before their steps; `sink`: where a row's values go.
 //! * `producer`: rows produced ahead in this process.
 //! * `connect`: URLs; `wait`: waits that Ctrl-C ends; `error`: exceptions; `digest`: digests of sums.
@@ -27,9 +28,11 @@ mod reserved_rows;
 mod row_buffer;
 mod sampling;
 mod search;
+mod secret;
 mod session;
 mod sink;
 mod steps;
+mod sums;
 mod turn;
 mod users;
 mod wait;

@@ -1,21 +1,25 @@
 //! The session of a training job: rows for its steps, one after another.
 
+mod delivery;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use numpy::PyReadwriteArray1;
-use proto::{Commitment, CoordinateRange};
+use proto::CoordinateRange;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Engine, Reservation, RowRequest};
+use crate::engine::{Engine, Position, Reservation};
 use crate::error::{Refused, Result, not_contiguous};
 use crate::plans::Plan;
 use crate::reservation::Commitments;
-use crate::reserved_rows::{Lookup, ReservedRows};
-use crate::sink::{Out, Sink, targets};
-use crate::steps::{Steps, nonce};
+use crate::reserved_rows::ReservedRows;
+use crate::secret::{Secret, random_bytes};
+use crate::sink::{Out, targets};
+use crate::steps::{StepRequest, Steps};
+use crate::sums::Purpose;
 use crate::turn::Turn;
 use crate::wait::signals;
 
@@ -48,7 +52,7 @@ impl Session {
         Ok(Self {
             engine: Mutex::new(Some(engine)),
             branch: AtomicU64::new(position.branch),
-            steps: Mutex::new(Steps::new(position.next_row, nonce()?)),
+            steps: Mutex::new(Steps::new(position.next_row, random_bytes()?, Secret::draw()?)),
             reserved: ReservedRows::default(),
             waited: AtomicU64::new(0),
             busy: AtomicBool::new(false),
@@ -87,35 +91,6 @@ impl Session {
             engine.ok_or_else(|| Refused::Here("closed", "the session is closed; connect anew".into()))?;
         Ok((turn, engine))
     }
-
-    /// Writes values of a range of a step to `out`.
-    fn fetch(
-        &self,
-        py: Python<'_>,
-        (step, start, length): (u64, u64, usize),
-        commitment: Option<&[u8]>,
-        out: Out<'_>,
-    ) -> Result<()> {
-        let commitment = commitment.map(Commitment::try_from).transpose()?;
-        let (_turn, engine) = self.turn()?;
-        let range = CoordinateRange::new(start, start.saturating_add(length as u64))?;
-        let commitment = self.steps().admit(step, range, commitment)?;
-        let branch = self.branch.load(Ordering::Relaxed);
-        let request = RowRequest { branch, row: step, range, commitment };
-        let begun = Instant::now();
-        let waited = AtomicU64::new(0);
-        py.detach(|| match self.reserved.take(request, Sink::new(out, &waited), signals)? {
-            Lookup::Missing(sink, is_bound) => engine.fetch(request, is_bound, sink, signals),
-            Lookup::Written => Ok(()),
-        })?;
-        let waited = match waited.into_inner() {
-            0 => begun.elapsed().as_nanos() as u64,
-            waited => waited,
-        };
-        self.waited.fetch_add(waited, Ordering::Relaxed);
-        self.steps().record(step, range, commitment);
-        Ok(())
-    }
 }
 
 impl Drop for Session {
@@ -136,11 +111,14 @@ impl Session {
         commitment: Option<&[u8]>,
     ) -> Result<()> {
         let out = out.as_slice_mut().map_err(not_contiguous)?;
-        self.fetch(py, (step, start, out.len()), commitment, Out::Copy(out))
+        let request = StepRequest { step, start, length: out.len(), commitment, purpose: Purpose::Noise };
+        self.deliver(py, request, Out::Copy(out))
     }
 
     /// Adds the noise of `step`, coordinates `start` to `end`, divided by `divide_by`, to pieces: each with its first
-    /// coordinate.
+    /// coordinate. `sum`: its keyed digest; without one, noise is added once under a declared commitment.
+    #[pyo3(signature = (step, pieces, range, commitment, divide_by, sum=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of one Python call")]
     fn add_into(
         &self,
         py: Python<'_>,
@@ -149,6 +127,7 @@ impl Session {
         range: (u64, u64),
         commitment: Option<&[u8]>,
         divide_by: f32,
+        sum: Option<[u8; 32]>,
     ) -> Result<()> {
         if !(divide_by.is_finite() && divide_by > 0.0) {
             return Err(Refused::invalid("divide_by", divide_by, "finite and above zero"));
@@ -156,7 +135,15 @@ impl Session {
         let (start, end) = range;
         let targets = targets(&mut pieces, start..end)?;
         let length = end.saturating_sub(start) as usize;
-        self.fetch(py, (step, start, length), commitment, Out::Add(targets, divide_by))
+        let purpose = sum.map_or(Purpose::SumOnce, Purpose::Sum);
+        let request = StepRequest { step, start, length, commitment, purpose };
+        self.deliver(py, request, Out::Add(targets, divide_by))
+    }
+
+    /// Records that the noise of `step` in coordinates `start` to `end` goes to a sum, or is discarded with one.
+    fn used(&self, step: u64, start: u64, end: u64) -> Result<()> {
+        self.steps().note_used(step, CoordinateRange::new(start, end)?);
+        Ok(())
     }
 
     /// Starts to bind the next rows, at most `steps` from the next one on, and to fetch them where they come from
@@ -174,7 +161,7 @@ impl Session {
         let (_turn, engine) = self.turn()?;
         let row = self.steps().next();
         let branch = self.branch.load(Ordering::Relaxed);
-        let own = self.steps().admit(row, range, None)?;
+        let own = self.steps().admit(row, range, None, Purpose::Noise)?;
         let (available, pending) = self.reserved.available((branch, row), range, commitments.known(own));
         let Some(rows) = commitments.next_rows((row, available, pending), steps, self.iterations)? else {
             return Ok(());
@@ -201,18 +188,21 @@ impl Session {
         let (_turn, engine) = self.turn()?;
         let step = step.unwrap_or(self.steps().next());
         let cursor = py.detach(|| engine.cursor(step, signals))?;
-        Ok(PyBytes::new(py, &cursor))
+        Ok(PyBytes::new(py, &self.steps().secret().with_cursor(&cursor)))
     }
 
     /// Continues at a cursor. Returns whether a new branch was opened.
     fn resume(&self, py: Python<'_>, cursor: &[u8], replay: bool) -> Result<bool> {
         let (_turn, engine) = self.turn()?;
+        let (secret, cursor) = Secret::of_cursor(cursor, replay)?;
         let resumed = py.detach(|| {
             self.reserved.discard(signals)?;
             engine.resume(cursor, replay, signals)
         })?;
-        self.branch.store(resumed.position.branch, Ordering::Relaxed);
-        self.steps().continue_at(resumed.position.next_row, nonce()?);
+        if let Some(secret) = secret {
+            self.steps().set_secret(secret);
+        }
+        self.turn_to(resumed.position, random_bytes()?);
         Ok(resumed.opened_branch)
     }
 
@@ -223,25 +213,27 @@ impl Session {
             self.reserved.discard(signals)?;
             engine.rewind(step, signals)
         })?;
-        self.branch.store(position.branch, Ordering::Relaxed);
-        self.steps().continue_at(position.next_row, nonce()?);
+        self.turn_to(position, random_bytes()?);
         Ok(())
     }
 
-    /// Returns what other ranks of one training job need to bind the same rows: (branch, next step, nonce).
+    /// Returns what other ranks of one training job need to bind the same rows: (branch, next step, the bytes
+    /// that enter commitments).
     fn share<'py>(&self, py: Python<'py>) -> (u64, u64, Bound<'py, PyBytes>) {
         let steps = self.steps();
-        (self.branch.load(Ordering::Relaxed), steps.next(), PyBytes::new(py, &steps.nonce()))
+        (self.branch.load(Ordering::Relaxed), steps.next(), PyBytes::new(py, &steps.shared()))
     }
 
     /// Continues at the position that rank 0 returned from [`Session::share`].
-    fn join(&self, py: Python<'_>, branch: u64, step: u64, nonce: &[u8]) -> Result<()> {
+    fn join(&self, py: Python<'_>, branch: u64, step: u64, shared: &[u8]) -> Result<()> {
         let (_turn, _engine) = self.turn()?;
-        let found = format!("{} bytes", nonce.len());
-        let nonce = nonce.try_into().map_err(|_| Refused::invalid("nonce", found, "32 bytes"))?;
+        let ([nonce, secret], []) = shared.as_chunks::<32>() else {
+            let found = format!("{} bytes", shared.len());
+            return Err(Refused::invalid("nonce", found, "64, as share() returned"));
+        };
         py.detach(|| self.reserved.discard(signals))?;
-        self.branch.store(branch, Ordering::Relaxed);
-        self.steps().continue_at(step, nonce);
+        self.steps().set_secret(Secret::new(*secret));
+        self.turn_to(Position { branch, next_row: step }, *nonce);
         Ok(())
     }
 

@@ -1,15 +1,28 @@
 //! The steps that a session may request: one after another, each coordinate once.
 //!
 //! The ledger guards what may be released. It cannot see that one row's noise is requested twice under a commitment
-//! that the session itself declared; this module refuses that.
+//! that was declared; this module and [`crate::sums`] refuse that.
 
-use proto::{Commitment, CoordinateRange};
+use proto::{Commitment, CommitmentKind, CoordinateRange};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Refused, Result};
+use crate::secret::Secret;
+use crate::sums::{Purpose, Sums};
+
+/// A request of training code for values of one step.
+pub struct StepRequest<'a> {
+    pub step: u64,
+    /// The first coordinate.
+    pub start: u64,
+    /// The number of coordinates.
+    pub length: usize,
+    /// The bytes of the caller's own commitment.
+    pub commitment: Option<&'a [u8]>,
+    pub purpose: Purpose,
+}
 
 /// The position of a session.
-#[derive(Debug)]
 pub struct Steps {
     next: u64,
     /// Whether the job had rows before this session, so that the session must resume first.
@@ -18,38 +31,68 @@ pub struct Steps {
     current: Option<Current>,
     /// Enters declared commitments, so that no other process can repeat them.
     nonce: [u8; 32],
+    /// The key of exact commitments.
+    secret: Secret,
+    sums: Sums,
 }
 
-#[derive(Debug)]
 struct Current {
     commitment: Commitment,
     given: Vec<CoordinateRange>,
 }
 
 impl Steps {
-    pub fn new(next: u64, nonce: [u8; 32]) -> Self {
-        Self { next, must_resume: next > 0, current: None, nonce }
+    pub fn new(next: u64, nonce: [u8; 32], secret: Secret) -> Self {
+        Self { next, must_resume: next > 0, current: None, nonce, secret, sums: Sums::default() }
     }
 
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    pub fn nonce(&self) -> [u8; 32] {
-        self.nonce
+    pub fn secret(&self) -> &Secret {
+        &self.secret
     }
 
-    /// Continues at `next`, with the declared commitments that `nonce` yields.
-    pub fn continue_at(&mut self, next: u64, nonce: [u8; 32]) {
-        *self = Self { next, must_resume: false, current: None, nonce };
+    /// Returns what enters the commitments: nonce and secret.
+    pub fn shared(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        let (nonce, secret) = bytes.split_at_mut(32);
+        nonce.copy_from_slice(&self.nonce);
+        secret.copy_from_slice(&self.secret.to_bytes());
+        bytes
     }
 
-    /// Returns the commitment for a part of a step. `given` is the caller's own; under it every repetition is safe, since
-    /// the ledger refuses another.
+    /// Continues at `next`, with the declared commitments that `nonce` yields. `is_fresh`: rows from there on have other
+    /// noise than before.
+    pub fn continue_at(&mut self, next: u64, nonce: [u8; 32], is_fresh: bool) {
+        if is_fresh {
+            self.sums.forget_from(next);
+        }
+        self.next = next;
+        self.nonce = nonce;
+        self.must_resume = false;
+        self.current = None;
+    }
+
+    /// Takes the key of exact commitments over, from a cursor or another rank.
+    pub fn set_secret(&mut self, secret: Secret) {
+        self.secret = secret;
+    }
+
+    /// Returns the commitment for a part of a step. `given` is the caller's own, under which a step may be requested
+    /// again: the ledger refuses another commitment, and [`Sums`] another sum where the commitment is none to the sum.
     ///
     /// # Errors
-    /// A step that is skipped or repeated, and any step before the session has resumed.
-    pub fn admit(&self, step: u64, range: CoordinateRange, given: Option<Commitment>) -> Result<Commitment> {
+    /// A step that is skipped or repeated, a sum that the noise of the step is not for, and any step before the session
+    /// has resumed.
+    pub fn admit(
+        &self,
+        step: u64,
+        range: CoordinateRange,
+        given: Option<Commitment>,
+        purpose: Purpose,
+    ) -> Result<Commitment> {
         let refused = |text: String| Err(Refused::Here("step", text));
         if self.must_resume {
             let next = self.next;
@@ -66,6 +109,9 @@ impl Steps {
             return refused(format!("step is {step}; the next one is {}: steps can't be skipped", self.next));
         }
         let declared = self.declared(step);
+        if given.is_some_and(|given| given.kind == CommitmentKind::Declared) {
+            self.sums.check(step, self.next, range, purpose)?;
+        }
         if step == self.next {
             return Ok(given.unwrap_or(declared));
         }
@@ -91,7 +137,8 @@ impl Steps {
     }
 
     /// Records that a part of a step was delivered.
-    pub fn record(&mut self, step: u64, range: CoordinateRange, commitment: Commitment) {
+    pub fn record(&mut self, step: u64, range: CoordinateRange, commitment: Commitment, purpose: Purpose) {
+        self.sums.record(step, range, purpose);
         if step == self.next {
             self.next += 1;
             self.current = Some(Current { commitment, given: vec![range] });
@@ -100,6 +147,11 @@ impl Steps {
         {
             current.given.push(range);
         }
+    }
+
+    /// Records that noise which was delivered goes to a sum, once.
+    pub fn note_used(&mut self, step: u64, range: CoordinateRange) {
+        self.sums.record(step, range, Purpose::SumOnce);
     }
 
     /// Returns the commitment of a step whose caller passes none. The step may lie after the next one.
@@ -111,12 +163,4 @@ impl Steps {
             .finalize();
         Commitment::declared(digest.into())
     }
-}
-
-/// Draws the nonce of a session.
-pub fn nonce() -> Result<[u8; 32]> {
-    let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce)
-        .map_err(|error| Refused::Here("internal", format!("the system's randomness: {error}")))?;
-    Ok(nonce)
 }

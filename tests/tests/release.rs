@@ -1,10 +1,11 @@
 //! Tests invariant N-2: a row is bound to one commitment before a byte of it is released, and every other use is refused.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use proto::{PROTOCOL_VERSION, ServiceError, pb};
-use tests::{KEY, TestCluster, assert_same_bits, flags, get, job, plans, start, start_with};
+use tests::{KEY, TestCluster, assert_same_bits, flags, get, job, plans, program, start, start_with};
 use tonic::Request;
 
 const DIMENSION: u64 = 2_000;
@@ -30,6 +31,39 @@ fn one_commitment_a_row() {
     assert!(outside.to_string().contains("2001") && outside.to_string().contains("2000"), "{outside}");
     let missing = cluster.fetch(&job("missing"), 0..1, 0..1).unwrap_err();
     assert!(matches!(missing, ServiceError::NotFound { .. }), "{missing}");
+}
+
+/// Two trainings whose commands differ in the output alone must not get the same rows.
+#[test]
+fn fetched_rows_are_bound_to_a_commitment_of_their_file() {
+    let cluster = start(1);
+    cluster.create(&job("bind"), &plans()[0], DIMENSION, 1).unwrap();
+    let url = cluster.cluster.url();
+    let fetch = |out: &str, more: &[&str]| -> Output {
+        let out = cluster.dir.path().join(out);
+        let words = ["--format", "json", "fetch", "--coordinator", &url, "--job", "bind"];
+        let mut command = Command::new(program());
+        command.args(words).args(["--range", "0..600", "--out"]).arg(out).args(more).output().unwrap()
+    };
+    let says = |output: &Output, text: &str| String::from_utf8_lossy(&output.stderr).contains(text);
+    let of = |output: Output| -> serde_json::Value {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Row 40 does not exist.
+    let early = fetch("a.npy", &["--steps", "39..41"]);
+    assert!(!early.status.success() && !cluster.dir.path().join("a.npy").exists());
+    let kept = std::fs::read_to_string(cluster.dir.path().join("a.npy.commitment")).unwrap();
+    let first = of(fetch("a.npy", &["--steps", "0..2"]));
+    let text = first["commitment"].as_str().unwrap();
+    assert_eq!((text, text.len()), (kept.trim(), 64));
+    let other = fetch("b.npy", &["--steps", "0..2"]);
+    assert!(says(&other, "bound to another commitment"), "{other:?}");
+    // Whole: the same command would get the same rows for other data.
+    let again = fetch("a.npy", &["--steps", "0..2"]);
+    assert!(says(&again, "was written whole before") && says(&again, "--commitment"), "{again:?}");
+    let named = of(fetch("b.npy", &["--steps", "0..2", "--commitment", text]));
+    assert_eq!(named["sha256"], first["sha256"]);
 }
 
 #[test]

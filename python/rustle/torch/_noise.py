@@ -97,7 +97,7 @@ class Noise:
         # One step ahead means that part of the row was delivered already: it is discarded with this step.
         if self.session.next_step == step:
             exact = self.commitment == "exact"
-            Row(self.session, step, self.wanted, skipped(step) if exact else declared(self._nonce, step))
+            Row(self.session, step, self.wanted, skipped(self.session, step) if exact else declared(self._nonce, step))
         self._advance()
 
     def _advance(self) -> None:
@@ -113,7 +113,7 @@ class Noise:
         # A step whose fetch of several stretches failed half way is repeated under the same commitment: none of it was
         # added.
         if self.commitment == "exact":
-            return step, self._exact(sums, divide_by)
+            return step, self._exact(step, sums, divide_by)
         return step, declared(self._nonce, step)
 
     def _check_finite(self, sums: dict[str, torch.Tensor]) -> None:
@@ -177,9 +177,9 @@ class Noise:
             of = lambda step: declared(self._nonce, step)
             self.session.reserve(self.wanted[0], steps=steps, commitment=of)
 
-    def _exact(self, sums: dict[str, torch.Tensor], divide_by: float) -> Commitment:
+    def _exact(self, step: int, sums: dict[str, torch.Tensor], divide_by: float) -> Commitment:
         arrays = [_tensors.raw_bytes(value) for value in sums.values()]
-        mine = Commitment.exact(*arrays, divide_by=divide_by) if arrays else Commitment.declared("nothing")
+        mine = self.session.exact(step, *arrays, divide_by=divide_by)
         if self.ranks == 1 or not (self.reduce or self.sharded):
             return mine
         parts: list[bytes] = [b""] * self.ranks

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::FetchRequest;
+use node::config::kept_commitment::KeptCommitment;
 use node::telemetry::{Format as LogFormat, TelemetryConfig};
 use proto::{Commitment, CoordinateRange, JobId, RowRange};
 use tokio::time::Instant;
@@ -31,9 +32,10 @@ pub struct FetchArgs {
     /// Number of the job's current branch, as `rustle job show` prints it
     #[arg(long, value_name = "B", default_value_t = 0)]
     branch: u64,
-    /// Text that the rows are bound to; another text for the same rows is refused
-    #[arg(long, value_name = "TEXT", default_value = "cli")]
-    commitment: String,
+    /// Text that the rows are bound to, which names what their noise is added to; another text for the same rows is refused
+    /// [default: one drawn for this file, kept in FILE.commitment until the file is whole]
+    #[arg(long, value_name = "TEXT")]
+    commitment: Option<String>,
     /// Rows a..b, counted from 0
     #[arg(long, value_name = "A..B")]
     steps: Span,
@@ -72,6 +74,12 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     // A range beyond the job's dimension is refused before a file is created.
     client.routing(&args.job).await?.check_range(range)?;
     let mut writer = NpyWriter::create(&args.out, rows.len(), range.len())?;
+    let drawn = match args.commitment {
+        Some(_) => None,
+        None => Some(KeptCommitment::beside(&args.out)?),
+    };
+    let commitment =
+        args.commitment.as_deref().or(drawn.as_ref().map(KeptCommitment::text)).unwrap_or_default();
     let at_once = (BATCH_BYTES / (4 * range.len())).max(1);
     let mut buffer = vec![0f32; (at_once.min(rows.len()) * range.len()) as usize];
     let progress = Progress::bar(rows.len(), "rows");
@@ -79,18 +87,22 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     while start < rows.end {
         let batch = RowRange::new(start, (start + at_once).min(rows.end))?;
         let values = &mut buffer[..(batch.len() * range.len()) as usize];
-        client.fetch(request(args, batch, range)).into_slice(values).await?;
+        client.fetch(request(args, batch, range, commitment)).into_slice(values).await?;
         writer.write(values)?;
         start = batch.end;
         progress.set_position(start - rows.start);
     }
     drop(progress);
     let sha256 = writer.finish()?;
+    if let Some(drawn) = &drawn {
+        drawn.complete()?;
+    }
     let seconds = started.elapsed().as_secs_f64();
     Answer::new()
         .with("out", args.out.display().to_string())
         .with("rows", rows.len())
         .with("coordinates", range.len())
+        .with("commitment", commitment)
         .with("sha256", hex::encode(sha256))
         .with("seconds", seconds)
         .with("bytes_per_second", (rows.len() * range.len() * 4) as f64 / seconds)
@@ -98,8 +110,8 @@ async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn request(args: &FetchArgs, rows: RowRange, range: CoordinateRange) -> FetchRequest {
-    let commitments = vec![Commitment::of_text(&args.commitment); rows.len() as usize];
+fn request(args: &FetchArgs, rows: RowRange, range: CoordinateRange, commitment: &str) -> FetchRequest {
+    let commitments = vec![Commitment::of_text(commitment); rows.len() as usize];
     let job = args.job.clone();
     let branch = args.branch;
     let deadline = Instant::now() + args.deadline;

@@ -97,7 +97,8 @@ impl Job {
 /// Training ranks in Rust.
 pub fn training(ranks: usize, flags: &str) -> App {
     let program = folder().join("noise-worker").display().to_string();
-    App::new(ranks, &format!("{program} mpi --train {flags}"))
+    let named = if flags.contains("--commitment") { "" } else { "--commitment trained" };
+    App::new(ranks, &format!("{program} mpi --train {flags} {named}"))
 }
 
 /// Training ranks in Python: `train.py` beside this file.

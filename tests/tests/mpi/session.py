@@ -51,7 +51,12 @@ def life(session, folder):
     noise.append(sha256(*(session.fetch_into(3, out[low:high], (low, high)) for low, high in parts)))
     folder.mkdir()
     (folder / "sums.f32").write_bytes(sums.tobytes())
-    (folder / "private.f32").write_bytes(session.privatize_(sums.copy(), 4, divide_by=7).tobytes())
+    named = {"divide_by": 7, "commitment": rustle.Commitment.declared("step 4")}
+    once = session.privatize_(sums.copy(), 4, **named)
+    (folder / "private.f32").write_bytes(once.tobytes())
+    other_sum = refused(lambda: session.privatize_(2 * sums, 4, **named))
+    other_divisor = refused(lambda: session.privatize_(sums.copy(), 4, **named | {"divide_by": 1}))
+    same_sum = np.array_equal(once, session.privatize_(sums.copy(), 4, **named))
     cursor = session.cursor()
     exact = [sha256(session.privatize_(sums * step, step, commitment="exact")) for step in (5, 6)]
     say(refused(lambda: session.privatize_(sums, 5, commitment="exact")))
@@ -74,6 +79,7 @@ def life(session, folder):
         session.fetch_into(step, out)
     noise.append(sha256(out))
     say(refused(lambda: session.fetch_into(session.iterations, out)))
+    said.extend([other_sum, other_divisor, same_sum])
     return {"said": said, "noise": noise}
 
 

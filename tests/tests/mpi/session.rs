@@ -61,7 +61,7 @@ fn a_session_has_the_same_life_as_in_the_process_itself() {
         for (index, (theirs, ours)) in by_mpi.iter().zip(here).enumerate() {
             assert_eq!(theirs, ours, "number {index}, {way}");
         }
-        assert_eq!((by_mpi.len(), here.len()), (12, 12));
+        assert_eq!((by_mpi.len(), here.len()), (15, 15));
         assert_eq!((&answer["second"], &answer["closed"]), (&"SessionBusy".into(), &"SessionClosed".into()));
         // Each has a ledger, and so noise, of its own.
         let folder = job_here.dir.path();
@@ -71,6 +71,9 @@ fn a_session_has_the_same_life_as_in_the_process_itself() {
         let classes = [0, 1, 2, 3, 11].map(refused);
         let names = ["CommitmentRefused", "StepError", "InvalidArgument", "InvalidArgument", "StepError"];
         assert_eq!(classes, names);
+        // A row is for one sum, divided by one number.
+        assert_eq!([12, 13].map(refused), ["CommitmentRefused"; 2]);
+        assert_eq!(by_mpi[14], true);
     }
 }
 

@@ -61,7 +61,7 @@ def refusals(mpi, steps):
     refused = []
     for attempt in (
         lambda: noise.fetch(0, 0, noise.dimension, mpi.declared(b"two")),
-        lambda: noise.fetch(0, 5, 9, mpi.exact(np.ones(3))),
+        lambda: noise.fetch(0, 5, 9, mpi.exact(np.ones(3), secret=bytes(32), row=0)),
         lambda: noise.fetch(0, 0, noise.dimension + 1, commitment),
         lambda: noise.fetch(noise.iterations, 0, 5, commitment),
         lambda: noise.fetch(1, 0, 5, commitment, out=np.empty(4, np.float32)),
