@@ -1,5 +1,7 @@
 //! The command line of Rustle: parses arguments, runs the command, and prints its answer as a table or as JSON.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)] // both panic where their reader has left: `streams` does not
+
 pub mod access;
 pub mod args;
 pub mod certs;
@@ -8,9 +10,11 @@ pub mod commands;
 pub mod demo;
 pub mod key_file;
 pub mod npy;
+pub mod out_file;
 pub mod output;
 pub mod progress;
 pub mod rates;
+pub mod streams;
 pub mod values;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 
 mod options;
 mod process;
+mod watch;
 
 use std::{
     fmt,
@@ -22,6 +23,7 @@ use crate::commands::certs::folder;
 
 pub use options::ClusterOptions;
 pub use process::Process;
+pub use watch::{EndedProcess, Member};
 
 /// Maximum time for a worker to hand over its shards and then end its streams.
 const WORKER_STOP: Duration = Duration::from_secs(30);

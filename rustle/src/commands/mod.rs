@@ -23,6 +23,7 @@ mod balls_in_bins;
 mod branch;
 mod cancel;
 mod conditional_flags;
+mod confirm;
 mod dimension;
 mod errors;
 mod harden;

@@ -14,6 +14,7 @@ use super::workload::ReleaseArgs;
 use crate::commands::errors::from_accounting;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
+use crate::streams;
 
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
@@ -54,7 +55,7 @@ pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
     let rows: Vec<Value> = args.plans.iter().map(|path| args.row(path)).collect::<anyhow::Result<_>>()?;
     match format {
         Format::Json => Answer::new().with("plans", rows).print(format)?,
-        Format::Table => println!("{}", table(&rows)),
+        Format::Table => streams::line(table(&rows))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -53,7 +53,8 @@ pub fn run(args: &FromArgs, format: Format) -> anyhow::Result<ExitCode> {
     let answer = with_losses(Answer::new(), &strategy, &args.run, &Workload::Prefix)?
         .with("noise_multiplier", args.noise_multiplier);
     let answer = with_parameters(answer, plan.mechanism(), &strategy)?;
-    args.run.deliver(&plan, answer)?.print(format)?;
+    let answer = args.run.deliver(&plan, args.run.open_out()?, answer)?;
+    args.run.print(&answer, format)?;
     Ok(ExitCode::SUCCESS)
 }
 

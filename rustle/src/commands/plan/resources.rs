@@ -14,6 +14,7 @@ use crate::commands::dimension;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
 use crate::values::Bytes;
+use crate::streams;
 
 #[derive(Clone, Debug, Args)]
 pub struct ResourcesArgs {
@@ -53,9 +54,9 @@ pub fn run(args: &ResourcesArgs, format: Format) -> anyhow::Result<ExitCode> {
     let plan = Plan::from_path(&args.plan)?;
     let sizing = Sizing::new(&plan, args.setting(&plan)?)?;
     match format {
-        _ if args.kubernetes => println!("{:#}", sizing.kubernetes_patch(args.workers)),
+        _ if args.kubernetes => streams::line(format_args!("{:#}", sizing.kubernetes_patch(args.workers)))?,
         Format::Json => answer(&plan, &sizing).print(format)?,
-        Format::Table => println!("{}", table(&sizing)),
+        Format::Table => streams::line(table(&sizing))?,
     }
     Ok(ExitCode::SUCCESS)
 }
