@@ -117,6 +117,6 @@ pub fn warn_of_few_samples(found: &Optimization) {
              {:.4}, but more --samples are needed to show it",
             found.end.estimated_loss(),
             found.start.estimated_loss()
-        );
+        ));
     }
 }
