@@ -53,7 +53,12 @@ pub const DEFINITIONS: &[MetricDefinition] = &[
         "Shards assigned to another worker or process, or withdrawn",
     ),
     metric(WORKERS_ALIVE, Kind::Gauge, Unit::Count, "Workers whose lease has not ended"),
-    metric(SHARDS_UNREADY, Kind::Gauge, Unit::Count, "Shards that no live worker serves now: its owner is gone, or not ready"),
+    metric(
+        SHARDS_UNREADY,
+        Kind::Gauge,
+        Unit::Count,
+        "Shards that no live worker serves now: its owner is gone, or not ready",
+    ),
     metric(CHECKPOINT_SECONDS, Kind::Histogram, Unit::Seconds, "Time that a whole checkpoint of a job took"),
     metric(CHECKPOINT_BYTES, Kind::Gauge, Unit::Bytes, "Size of the last checkpoint written"),
     metric(

@@ -143,4 +143,3 @@ impl Write for OutFile {
         }
     }
 }
-

@@ -32,6 +32,13 @@ fn writers(bench: &Bench) -> Vec<(String, &'static [u8])> {
     ]
 }
 
+/// Runs a command that must succeed, in its usual format.
+fn write(bench: &Bench, words: &str) -> Vec<u8> {
+    let output = bench.run(words);
+    assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
 #[test]
 fn a_file_is_replaced_whole_and_a_link_stays() {
     let bench = Bench::new();
@@ -39,7 +46,7 @@ fn a_file_is_replaced_whole_and_a_link_stays() {
         fs::write(bench.path("target"), "before").unwrap();
         let _ = fs::remove_file(bench.path("link"));
         symlink("target", bench.path("link")).unwrap();
-        bench.json(&format!("{words} --out link"));
+        write(&bench, &format!("{words} --out link"));
         assert!(fs::symlink_metadata(bench.path("link")).unwrap().is_symlink(), "{words}");
         assert!(fs::read(bench.path("target")).unwrap().starts_with(start), "{words}");
         symlink("nothing", bench.path("dangling")).unwrap();
@@ -52,11 +59,10 @@ fn a_file_is_replaced_whole_and_a_link_stays() {
 fn a_dash_is_standard_output_and_nothing_else_is_written_there() {
     let bench = Bench::new();
     for (words, start) in writers(&bench) {
-        bench.json(&format!("{words} --out file"));
-        let output = bench.run(&format!("{words} --out -"));
-        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.stdout.starts_with(start), "{words}");
-        assert_eq!(output.stdout, fs::read(bench.path("file")).unwrap(), "{words}");
+        write(&bench, &format!("{words} --out file"));
+        let written = write(&bench, &format!("{words} --out -"));
+        assert!(written.starts_with(start), "{words}");
+        assert_eq!(written, fs::read(bench.path("file")).unwrap(), "{words}");
         assert!(!bench.path("-").exists(), "{words}");
     }
 }
@@ -68,7 +74,7 @@ fn devices_pipes_and_folders_stay_what_they_are() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     fs::create_dir(bench.path("folder")).unwrap();
     for (words, start) in writers(&bench) {
-        bench.json(&format!("{words} --out /dev/null"));
+        write(&bench, &format!("{words} --out /dev/null"));
         bench.refused(&format!("{words} --out /dev/full"), 1, &["write /dev/full", "No space left"]);
         for device in ["/dev/null", "/dev/full"] {
             assert!(fs::metadata(device).unwrap().file_type().is_char_device(), "{words}");
@@ -78,11 +84,12 @@ fn devices_pipes_and_folders_stay_what_they_are() {
 
         let reader = fifo.clone();
         let read = std::thread::spawn(move || fs::read(reader).unwrap());
-        bench.json(&format!("{words} --out fifo"));
+        write(&bench, &format!("{words} --out fifo"));
         assert!(read.join().unwrap().starts_with(start), "{words}");
         assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo(), "{words}");
     }
-    let left: Vec<_> = fs::read_dir(bench.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(bench.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".partial")), "{left:?}");
 }
 

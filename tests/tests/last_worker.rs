@@ -43,9 +43,8 @@ fn what_nobody_serves_is_shown_as_such() {
     assert_eq!(rustle(&cluster, &show)["shards_ready"], 2);
 
     cluster.cluster.kill_worker(0).unwrap();
-    cluster.wait_until("the job has no shard that is served", || {
-        rustle(&cluster, &show)["shards_ready"] == 0
-    });
+    cluster
+        .wait_until("the job has no shard that is served", || rustle(&cluster, &show)["shards_ready"] == 0);
     assert_eq!(rustle(&cluster, &["job", "list"])["jobs"][0]["shards_ready"], 0);
     let page = get(&at, "/");
     assert!(page.contains("2 shards not served") && !page.contains("all shards served"), "{page}");

@@ -217,7 +217,10 @@ mod tests {
         assert!(get(running.address, "/livez").await.starts_with("HTTP/1.1 200"));
         running.readiness.set_ready();
         let ready = get(running.address, "/readyz").await;
-        assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("1 of 3 shards is not served"), "{ready}");
+        assert!(
+            ready.starts_with("HTTP/1.1 200") && ready.contains("1 of 3 shards is not served"),
+            "{ready}"
+        );
     }
 
     #[tokio::test]

@@ -13,12 +13,12 @@ use proto::{JobId, pb};
 
 use super::dimension;
 use super::harden::harden;
-use watch::Watch;
 use crate::cluster::{ClusterOptions, LocalCluster};
 use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
 use crate::streams;
+use watch::Watch;
 
 mod watch;
 

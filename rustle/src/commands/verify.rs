@@ -13,8 +13,8 @@ use super::branch::{BranchArgs, within};
 use crate::npy::NpyReader;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
-use crate::values::Span;
 use crate::streams;
+use crate::values::Span;
 
 /// Numbers that the oracle may hold in one task. It keeps every row from 0 on.
 const TASK: u64 = 1 << 21;

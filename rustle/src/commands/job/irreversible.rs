@@ -1,8 +1,8 @@
 //! Commands that can't be undone: `job finish`, `job destroy` and `job rewind`. Each says what it costs first.
 
 use accounting::rewind::{ReleasedBranch, ReleasedRows, charge_with};
-use client::Jobs;
 use clap::Args;
+use client::Jobs;
 use plan::Plan;
 use proto::{JobId, pb};
 use report::Job;

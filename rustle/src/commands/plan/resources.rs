@@ -13,8 +13,8 @@ use super::sizing::{Setting, Sizing};
 use crate::commands::dimension;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
-use crate::values::Bytes;
 use crate::streams;
+use crate::values::Bytes;
 
 #[derive(Clone, Debug, Args)]
 pub struct ResourcesArgs {

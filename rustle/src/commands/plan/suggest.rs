@@ -19,8 +19,8 @@ use crate::out_file::OutFile;
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::rates;
-use crate::values::Bytes;
 use crate::streams;
+use crate::values::Bytes;
 
 /// Rows of the table; JSON has all mechanisms.
 const SHOWN: usize = 16;

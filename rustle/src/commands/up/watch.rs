@@ -59,7 +59,9 @@ impl Watch {
                 self.start_again(runtime, &mut cluster, &mut down)
             } else if cluster.coordinator().is_none() {
                 // Without a coordinator workers have nobody to hand their shards to: they are killed, which loses none.
-                streams::note("stopping: no row can be bound without a coordinator; --restart starts it again");
+                streams::note(
+                    "stopping: no row can be bound without a coordinator; --restart starts it again",
+                );
                 return Ok(ExitCode::FAILURE);
             } else if cluster.workers_running() == 0 {
                 streams::note("stopping: no worker is left to serve the job; --restart starts them again");
