@@ -93,7 +93,7 @@ fn devices_pipes_and_folders_stay_what_they_are() {
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".partial")), "{left:?}");
 }
 
-/// Runs a command whose output nobody reads. Returns its exit status and what it wrote on standard error.
+/// Runs a command whose output has no reader. Returns its exit status and what it wrote on standard error.
 fn unread(bench: &Bench, words: &str) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_rustle"))

@@ -1,4 +1,4 @@
-//! `job finish`, `job destroy` and `job rewind` name their job, say what they cost, and do nothing that nobody agreed to.
+//! `job finish`, `job destroy` and `job rewind` name their job, say what they cost, and do nothing without a yes.
 #![allow(clippy::unwrap_used)] // a test says best where it stands
 
 use std::process::{Command, Output, Stdio};
@@ -36,7 +36,7 @@ fn epsilon(value: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn nothing_is_ended_that_nobody_agreed_to() {
+fn nothing_is_ended_without_a_yes() {
     let cluster = start(1);
     let name = job("default");
     cluster.create(&name, &plans()[3], DIMENSION, 1).unwrap();

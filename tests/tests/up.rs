@@ -57,12 +57,12 @@ impl Up {
         ready["pid"].as_u64().unwrap()
     }
 
-    /// Kills a process and waits until its end is told.
+    /// Kills a process and waits until its end is reported.
     fn kill(&self, name: &str) {
         let pid = self.pid(name);
         signal("-KILL", pid);
-        let told = format!("{name} (process {pid}) has ended: signal: 9 (SIGKILL)");
-        self.wait_until("the end is told", || self.said().contains(&told));
+        let report = format!("{name} (process {pid}) has ended: signal: 9 (SIGKILL)");
+        self.wait_until("the end is reported", || self.said().contains(&report));
         assert!(self.said().contains(&format!("data/{name}.log")), "{}", self.said());
     }
 

@@ -42,7 +42,7 @@ pub struct Extras {
     pub page: Option<Text>,
     /// Series that live as long as what they are of, in Prometheus' text format, after the recorder's own.
     pub series: Option<Text>,
-    /// What the body of a ready `/readyz` adds, such as shards that nobody serves, without making it unready.
+    /// What the body of a ready `/readyz` adds, such as shards that no worker serves, without making it unready.
     pub remarks: Option<Text>,
 }
 

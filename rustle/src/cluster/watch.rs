@@ -1,4 +1,4 @@
-//! Processes of a local cluster that end though nobody stopped them.
+//! Processes of a local cluster that end by themselves.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -45,7 +45,7 @@ impl fmt::Display for EndedProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (process {}) has ended: {}", self.member, self.pid, self.status)?;
         if self.status.signal() == Some(SIGKILL) {
-            write!(f, "; somebody killed it, or the kernel did for lack of memory")?;
+            write!(f, "; it was killed, perhaps by the kernel for lack of memory")?;
         }
         write!(f, "; its log, {}, ends:", self.log.display())?;
         self.tail.lines().try_for_each(|line| write!(f, "\n  {line}"))

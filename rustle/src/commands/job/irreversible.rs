@@ -13,7 +13,7 @@ use crate::commands::confirm::ConfirmArgs;
 use crate::output::{Answer, bad_use};
 use crate::progress::Progress;
 
-/// The job, which has no default here: whoever can't name it should not end it.
+/// The job, which has no default here: ending one takes its name.
 #[derive(Args, Clone, Debug)]
 pub struct EndArgs {
     #[command(flatten)]

@@ -58,7 +58,7 @@ impl Watch {
             } else if self.restart {
                 self.start_again(runtime, &mut cluster, &mut down)
             } else if cluster.coordinator().is_none() {
-                // Without a coordinator workers have nobody to hand their shards to: they are killed, which loses none.
+                // Without a coordinator workers can't hand their shards over: they are killed, which loses none.
                 streams::note(
                     "stopping: no row can be bound without a coordinator; --restart starts it again",
                 );
@@ -114,7 +114,7 @@ impl Watch {
         if runtime.block_on(async { timeout(delay, self.stop()).await }).is_ok() {
             return true;
         }
-        // Workers are told where the coordinator is when they start.
+        // A worker gets the coordinator's address when it starts.
         down.sort_by_key(|member| *member != Member::Coordinator);
         down.retain(|&member| match cluster.start_again(member) {
             Ok(()) => {
