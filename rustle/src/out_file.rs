@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
+use crate::output::bad_use;
 use crate::streams::{self, Stream};
 
 /// Who may read a new file.
@@ -24,6 +25,14 @@ pub enum Access {
 /// Returns whether the path names standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Refuses standard output for a secret, which a terminal or a log would keep.
+pub fn refuse_stdout(path: &Path, what: &str) -> anyhow::Result<()> {
+    if is_stdout(path) {
+        return Err(bad_use(format!("--out is -; allowed: a new file, since {what} is never printed")));
+    }
+    Ok(())
 }
 
 /// An open target. A regular file takes the place of the one before in [`OutFile::finish`]; until then, what is there

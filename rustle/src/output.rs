@@ -64,8 +64,22 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if streams::reader_left() {
         return ExitCode::SUCCESS;
     }
-    streams::note(format_args!("error: {error:#}"));
+    streams::note(format_args!("error: {}", without_repeats(error)));
     ExitCode::from(if error.is::<BadUse>() { 2 } else { 1 })
+}
+
+/// Returns the error with its causes. One that an earlier text quotes already is left out.
+fn without_repeats(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(cause.trim_end()) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// The output of a command: names and values, in the order of reading.

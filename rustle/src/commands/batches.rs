@@ -76,7 +76,9 @@ pub fn run(args: &BatchesArgs, format: Format) -> anyhow::Result<ExitCode> {
 impl BatchesArgs {
     fn population(&self) -> anyhow::Result<Population> {
         let Some(path) = &self.user_sizes else {
-            return Ok(Population::Records(self.population.unwrap_or(0)));
+            let records = self.population.filter(|&records| records > 0);
+            let records = records.ok_or_else(|| bad_use("--population is 0; allowed: 1 or more records"))?;
+            return Ok(Population::Records(records));
         };
         let named = || format!("user sizes {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;

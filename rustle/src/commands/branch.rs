@@ -9,6 +9,7 @@ use plan::{Coefficients, Plan};
 use proto::Lineage;
 
 use super::harden::harden;
+use crate::commands::plan_file;
 use crate::key_file;
 use crate::output::bad_use;
 
@@ -45,7 +46,7 @@ pub struct Branch {
 impl BranchArgs {
     /// Reads the plan and the key. Errors: a plan or a key file that can't be used.
     pub fn open(&self) -> anyhow::Result<Branch> {
-        let plan = Plan::from_path(&self.plan)?;
+        let plan = plan_file::read(&self.plan)?;
         let lineage = self.lineage.clone().unwrap_or_else(|| Lineage::of_branch(self.branch));
         harden()?;
         let keys = key_file::read(&self.key_file)?.row_keys(&self.job, &lineage.pairs(), &plan.digest())?;

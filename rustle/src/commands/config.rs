@@ -63,7 +63,10 @@ impl ConfigCommand {
 }
 
 fn parse(command: Command, flags: &[String]) -> anyhow::Result<ArgMatches> {
-    command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| bad_use(error.render()))
+    command.no_binary_name(true).try_get_matches_from(flags).map_err(|error| {
+        let text = error.render().to_string();
+        bad_use(text.trim_start_matches("error: ").trim_end())
+    })
 }
 
 fn coordinator(flags: &[String]) -> anyhow::Result<Vec<Shown>> {

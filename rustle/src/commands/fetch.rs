@@ -14,7 +14,7 @@ use super::online;
 use crate::access::CoordinatorArg;
 use crate::npy::NpyWriter;
 use crate::out_file;
-use crate::output::{Answer, Format};
+use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
 use crate::values::{self, Span};
 
@@ -62,7 +62,10 @@ pub fn run(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {
         })?),
         None => None,
     };
-    online::block_on(fetch(args, format))
+    if args.commitment.is_empty() {
+        return Err(bad_use("--commitment is empty; allowed: a text that names the step and its data"));
+    }
+    online::block_on(&args.coordinator, fetch(args, format))
 }
 
 async fn fetch(args: &FetchArgs, format: Format) -> anyhow::Result<ExitCode> {

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use client::Client;
-use plan::Plan;
 use proto::{JobId, Lineage, pb};
 
 use super::{dimension, online};
 use crate::access::CoordinatorArg;
+use crate::commands::plan_file;
 use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
@@ -141,8 +141,27 @@ impl FromStr for HintArg {
 }
 
 impl JobCommand {
+    fn coordinator(&self) -> &CoordinatorArg {
+        match self {
+            Self::List(coordinator) => coordinator,
+            Self::Create(CreateArgs { job, .. })
+            | Self::Show(job)
+            | Self::Reshard { job, .. }
+            | Self::Hint { job, .. }
+            | Self::Checkpoint(job)
+            | Self::Ledger(job)
+            | Self::LedgerHead(job)
+            | Self::Cursor { job, .. }
+            | Self::Resume { job, .. }
+            | Self::Report { job, .. } => &job.coordinator,
+            Self::Finish(end) | Self::Destroy(end) => end.coordinator(),
+            Self::Rewind(rewind) => rewind.coordinator(),
+        }
+    }
+
     pub fn run(self, format: Format) -> anyhow::Result<ExitCode> {
-        online::block_on(async move {
+        let coordinator = self.coordinator().clone();
+        online::block_on(&coordinator, async move {
             match self {
                 Self::Create(args) => show(&create(args).await?).print(format)?,
                 Self::List(args) => list(&args, format).await?,
@@ -191,7 +210,7 @@ async fn client(args: &JobArgs) -> anyhow::Result<Client> {
 }
 
 async fn create(args: CreateArgs) -> anyhow::Result<pb::Job> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let request = pb::CreateJobRequest {
         job: args.job.job.to_string(),
         plan_toml: plan.to_toml_string()?,

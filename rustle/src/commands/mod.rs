@@ -29,4 +29,5 @@ mod errors;
 mod harden;
 mod monte_carlo;
 mod online;
+mod plan_file;
 mod setting;

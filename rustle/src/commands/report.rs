@@ -17,6 +17,7 @@ use super::account::sampled::Relation;
 use super::errors::from_accounting;
 use super::online;
 use crate::access::CoordinatorArg;
+use crate::commands::plan_file;
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, Word, bad_use};
 use crate::progress::Progress;
@@ -111,7 +112,7 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
     let (plan, released, job) = match (&args.plan, &args.job) {
         (Some(path), _) => {
             let released = args.released.as_deref().map(released).transpose()?;
-            (Plan::from_path(path)?, released, None)
+            (plan_file::read(path)?, released, None)
         }
         (None, Some(job)) => {
             let (job, plan, released) = of_job(args, job)?;
@@ -128,8 +129,9 @@ fn question(args: &ReportArgs) -> anyhow::Result<Question> {
 fn of_job(args: &ReportArgs, job: &JobId) -> anyhow::Result<(Job, Plan, ReleasedRows)> {
     let delta = args.delta.first().copied().unwrap_or(1e-6);
     let coordinator = &args.coordinator;
-    let answer =
-        online::block_on(async move { Ok(coordinator.client().await?.jobs().report(job, delta).await?) })?;
+    let answer = online::block_on(coordinator, async move {
+        Ok(coordinator.client().await?.jobs().report(job, delta).await?)
+    })?;
     Ok(Job::read(&answer)?)
 }
 

@@ -14,6 +14,7 @@ use proto::{JobId, pb};
 use super::dimension;
 use super::harden::harden;
 use crate::cluster::{ClusterOptions, LocalCluster};
+use crate::commands::plan_file;
 use crate::key_file;
 use crate::output::{Answer, Format};
 use crate::progress::Progress;
@@ -67,7 +68,7 @@ pub struct UpArgs {
 }
 
 pub fn run(args: &UpArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let dimension = dimension::resolve(args.dimension, &plan)?;
     std::fs::create_dir_all(&args.data_dir).with_context(|| format!("create {}", args.data_dir.display()))?;
     // This process holds the key while the cluster runs.
@@ -143,10 +144,8 @@ fn print_cluster(cluster: &LocalCluster, args: &UpArgs, job: pb::Job, format: Fo
 fn hint(url: &str, job: &JobId, tls_dir: Option<&Path>) -> String {
     let flags = tls_dir.map_or(String::new(), |dir| format!(" --tls-dir {}", dir.display()));
     let settings = tls_dir.map_or(String::new(), |dir| format!("&tls_dir={}", dir.display()));
-    let session = match url.strip_prefix("unix:") {
-        Some(path) => format!("unix://{path}"),
-        None => url.replacen("http", "grpc", 1),
-    };
+    // A socket has the same URL for both.
+    let session = if url.starts_with("unix:") { url.to_owned() } else { url.replacen("http", "grpc", 1) };
     format!(
         "running; press Ctrl-C to stop.\n\
          Look at the job:    rustle job show --coordinator {url}{flags} --job {job}\n\

@@ -44,6 +44,10 @@ pub struct RewindArgs {
 }
 
 impl EndArgs {
+    pub fn coordinator(&self) -> &CoordinatorArg {
+        &self.coordinator
+    }
+
     async fn jobs(&self) -> anyhow::Result<Jobs> {
         Ok(self.coordinator.client().await?.jobs())
     }
@@ -79,6 +83,10 @@ impl EndArgs {
 }
 
 impl RewindArgs {
+    pub fn coordinator(&self) -> &CoordinatorArg {
+        &self.end.coordinator
+    }
+
     /// Rewinds the job, or shows what that would cost.
     pub async fn rewind(&self) -> anyhow::Result<Answer> {
         let name = &self.end.job;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
-use plan::Plan;
 use serde_json::{Value, json};
 use strategy::optimize::Target;
 
 use super::workload::ReleaseArgs;
 use crate::commands::errors::from_accounting;
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
 use crate::streams;
@@ -62,7 +62,7 @@ pub fn run(args: &CompareArgs, format: Format) -> anyhow::Result<ExitCode> {
 
 impl CompareArgs {
     fn row(&self, path: &PathBuf) -> anyhow::Result<Value> {
-        let plan = Plan::from_path(path)?;
+        let plan = plan_file::read(path)?;
         let strategy = plan.strategy();
         let n = plan.iterations();
         let workload = self.release.workload(n)?;

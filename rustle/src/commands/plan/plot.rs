@@ -11,6 +11,7 @@ use strategy::{Participation, Strategy};
 
 use super::workload::ReleaseArgs;
 use crate::commands::cancel::Cancel;
+use crate::commands::plan_file;
 use crate::out_file::{self, Access, OutFile};
 use crate::output::{Answer, Format, bad_use};
 use crate::progress::Progress;
@@ -66,7 +67,7 @@ pub fn run(args: &PlotArgs, format: Format) -> anyhow::Result<ExitCode> {
     let out = OutFile::open(&args.out, Access::Everyone)?;
     let mut plans = Vec::new();
     for path in &args.plans {
-        let plan = Plan::from_path(path)?;
+        let plan = plan_file::read(path)?;
         let strategy = plan.strategy();
         let stem =
             path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());

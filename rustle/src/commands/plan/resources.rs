@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::sizing::{Setting, Sizing};
 use crate::commands::dimension;
+use crate::commands::plan_file;
 use crate::output::{Answer, Format, bad_use};
 use crate::rates;
 use crate::streams;
@@ -51,7 +52,7 @@ pub struct ResourcesArgs {
 }
 
 pub fn run(args: &ResourcesArgs, format: Format) -> anyhow::Result<ExitCode> {
-    let plan = Plan::from_path(&args.plan)?;
+    let plan = plan_file::read(&args.plan)?;
     let sizing = Sizing::new(&plan, args.setting(&plan)?)?;
     match format {
         _ if args.kubernetes => streams::line(format_args!("{:#}", sizing.kubernetes_patch(args.workers)))?,
